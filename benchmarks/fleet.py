@@ -27,7 +27,7 @@ import pandas as pd
 import psutil
 
 from benchmarks.space import copy_project
-from cuprof.core.child import child_environment
+from cuprof.core.processes import child_environment
 from cuprof.results.queries import query
 
 BLOCKS = tuple(range(32, 1025, 32))

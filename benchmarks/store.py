@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks.space import copy_project
 from benchmarks.stored_trials import EXPERIMENT, Filled, fill
 from benchmarks.table import format_table
-from cuprof.core.child import child_environment
+from cuprof.core.processes import child_environment
 from cuprof.core.project import Project
 from cuprof.results.queries import query
 from cuprof.store.schema import list_views

@@ -12,8 +12,8 @@ from cuprof.backends.contract import Reading
 from cuprof.backends.cuda.backend import CudaBackend
 from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.driver import PackedLaunch, call
-from cuprof.backends.cuda.nvrtc import NvrtcBuild
 from cuprof.backends.device_state import StateMonitor
+from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.core.records import Measure, Timing
 from cuprof.families import Launch
 from cuprof.families.program import as_scalar

@@ -25,7 +25,7 @@ from cuprof.api.origins import find_import, goes_by_name, list_parameters, origi
 from cuprof.api.triton_source import source_of
 from cuprof.api.values import as_scalar, describe, digest_of
 from cuprof.core.errors import FamilyError, UsageError
-from cuprof.core.wording import list_first
+from cuprof.core.text import list_first
 from cuprof.families import (
     Array,
     Arrays,

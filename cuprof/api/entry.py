@@ -16,8 +16,8 @@ from cuprof.api.comparison import Comparison, Defined
 from cuprof.api.computation import Computation, with_names
 from cuprof.api.kernels import Kernel, kernel
 from cuprof.core.errors import FamilyError, UnknownNameError, UsageError
-from cuprof.core.guardian import MARK
 from cuprof.core.point import Coordinate
+from cuprof.core.processes import MARK
 from cuprof.core.project import Project, find_project
 from cuprof.families import Family, Verdict
 from cuprof.families.loader import FAMILY_FILE, PREFIX, family_name

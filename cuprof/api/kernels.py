@@ -114,7 +114,7 @@ class Kernel:
             own = Point({name: value for name, value in tunables.items() if name not in self.tunables})
             if unlisted := self._explain_unlisted(own):
                 return unlisted
-        constraint = self._constraint_of((*vars(problem), *vars(tunables)))
+        constraint = self._constraint_of((*problem, *tunables))
         return constraint(problem, tunables) if constraint is not None else None
 
     @cached_property
@@ -139,7 +139,7 @@ class Kernel:
         there = self._sites.get(problem)
         if there is None or there.sample is not sample:
             there = self._sites[problem] = _Site(problem, sample, () if self.jit is not None else self.args)
-        chosen = vars(tunables)  # a plain dictionary, which a hundred thousand trials notice
+        chosen = dict(tunables)
         known: dict[str, Any] = {**there.known, **chosen}
         for name, function in self.derived.items():
             value = self._call(function, known, name)

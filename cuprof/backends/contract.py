@@ -22,10 +22,10 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from cuprof.backends.build_cache import Build, BuildCache, Patience
 from cuprof.backends.sealed import Sealed
 from cuprof.backends.spec import BackendSpec
 from cuprof.backends.switches import put_back_switches
+from cuprof.builds import Build, BuildPool, Patience
 from cuprof.core.errors import LaunchError
 from cuprof.core.point import Point
 from cuprof.core.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
@@ -314,9 +314,9 @@ class Backend(ABC, Generic[R]):
         return 0.0
 
     @cached_property
-    def cache(self) -> BuildCache:
+    def cache(self) -> BuildPool:
         """Return what compiles ahead what `list_builds` returns."""
-        return BuildCache()
+        return BuildPool()
 
     def list_builds(self, signature: Signature, variant: Variant, program: Program, text: str) -> Sequence[Build]:
         """Return what `cache` compiles for a program; nothing where that is refused, which is told when it is prepared.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cuprof.cli.arguments import CommandParser
 from cuprof.cli.output import print_message
 from cuprof.core.errors import UsageError
-from cuprof.core.excess import summarize
+from cuprof.core.text import summarize
 
 if TYPE_CHECKING:
     from cuprof.engine.building import Built

@@ -11,9 +11,8 @@ from cuprof.cli.arguments import CommandParser, add_rule, add_store, run_verdict
 from cuprof.cli.output import print_json, print_message, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
 from cuprof.core.errors import UsageError
-from cuprof.core.garbage import collector_paused
 from cuprof.core.records import Measure
-from cuprof.core.wording import list_first
+from cuprof.core.text import list_first
 
 if TYPE_CHECKING:
     from cuprof.comparison import Comparison
@@ -131,7 +130,6 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-@collector_paused()
 def print_comparison(comparison: Comparison, output: str, *, everything: bool = False) -> None:
     """Print a comparison as a "table", "json" or "markdown"; `everything` lists also every trial that is the same."""
     if output == "json":

@@ -12,8 +12,8 @@ from cuprof.backends.cpu.processor import cpu_name
 from cuprof.backends.cuda.presence import Driver, find_driver
 from cuprof.backends.opencl.presence import OPENCL_VENDORS, Platform, has_nvidia_icd, list_platforms
 from cuprof.cli.host_diagnosis import Diagnosis, Health, examine_host
-from cuprof.core.cores import count_cores
 from cuprof.core.errors import CuprofError
+from cuprof.core.processes import count_cores
 from cuprof.core.project import Project, checkout
 from cuprof.families.compilers import COMPILERS, REMEDIES, get_compiler
 from cuprof.families.headers import find_headers
@@ -164,7 +164,7 @@ def examine_opencl(
 
 
 def _examine_nvrtc(driver: Driver | None) -> Diagnosis:
-    from cuprof.backends.cuda.nvrtc import nvrtc_version
+    from cuprof.builds.nvrtc import nvrtc_version
 
     try:
         return Diagnosis("NVRTC", Health.GOOD, nvrtc_version())

@@ -11,7 +11,7 @@ from typing import NoReturn
 from cuprof.cli.arguments import add_store
 from cuprof.config.build import list_settings
 from cuprof.core.errors import ConfigError, suggest
-from cuprof.core.wording import list_first
+from cuprof.core.text import list_first
 
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 

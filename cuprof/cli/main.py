@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from cuprof import __version__
 from cuprof.cli.output import print_message
 from cuprof.cli.stream import guarded_output
-from cuprof.core.child import spare_cores
 from cuprof.core.errors import CuprofError, StoreError, suggest
 from cuprof.core.interrupts import INTERRUPTED, heard, is_requested, shielded
+from cuprof.core.processes import spare_cores
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ import msgspec
 
 from cuprof.cli.stream import styled
 from cuprof.cli.table import MOST_WRAPPED, Column, Line, Part, Row, Table, iter_texts, to_rich
-from cuprof.core.passwords import hide_passwords
-from cuprof.core.visible import visible, visible_json
+from cuprof.core.text import hide_passwords, visible, visible_json
 
 PIPE_WIDTH = 160
 """Columns assumed where there is no terminal to ask: wide enough that tables need not wrap."""

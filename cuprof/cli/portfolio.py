@@ -11,7 +11,7 @@ from cuprof.cli.output import print_json, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
 from cuprof.core.errors import UsageError
 from cuprof.core.records import Measure
-from cuprof.core.wording import count
+from cuprof.core.text import count
 
 if TYPE_CHECKING:
     from cuprof.report.portfolio import Portfolio

@@ -14,8 +14,7 @@ from cuprof.cli.marks import is_expected, mark_of
 from cuprof.cli.stream import styled
 from cuprof.cli.units import format_duration, format_time
 from cuprof.core.records import FAILED, Measure, Outcome, State, Summary, Trial
-from cuprof.core.visible import visible
-from cuprof.core.wording import count, describe_tried
+from cuprof.core.text import count, describe_tried, visible
 from cuprof.engine.observer import Observer
 from cuprof.statistics.median import is_mere_range
 

@@ -13,7 +13,7 @@ from cuprof.cli.arguments import CommandParser, add_store
 from cuprof.cli.output import show, terminal_width
 from cuprof.cli.table import Column, Line, Part, Row, Table, display_width, to_text
 from cuprof.core.errors import UsageError
-from cuprof.core.visible import visible_json
+from cuprof.core.text import visible_json
 
 if TYPE_CHECKING:
     from cuprof.results.rows import Rows

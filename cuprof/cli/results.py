@@ -13,9 +13,8 @@ from cuprof.cli.marks import mark_of, style_of
 from cuprof.cli.output import print_json, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
 from cuprof.cli.units import format_age, format_time
-from cuprof.core.excess import summarize
 from cuprof.core.records import Measure, State
-from cuprof.core.wording import count
+from cuprof.core.text import count, summarize
 
 if TYPE_CHECKING:
     from cuprof.report.quantities import Scale

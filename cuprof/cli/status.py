@@ -12,7 +12,7 @@ from cuprof.cli.arguments import CommandParser, add_store
 from cuprof.cli.output import emit, print_message, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
 from cuprof.cli.units import format_duration
-from cuprof.core.wording import describe_tried
+from cuprof.core.text import describe_tried
 
 if TYPE_CHECKING:
     from cuprof.results.progress import Progress, StationRow

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from io import TextIOBase, UnsupportedOperation
 from typing import TextIO, cast
 
-from cuprof.core.visible import visible
+from cuprof.core.text import visible
 
 
 class Output(TextIOBase):

@@ -8,7 +8,7 @@ from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from cuprof.core.visible import visible
+from cuprof.core.text import visible
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

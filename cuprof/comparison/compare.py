@@ -15,9 +15,8 @@ from cuprof.comparison.noise import find_noises, noise_between, noise_within
 from cuprof.comparison.shared import contrasts_of
 from cuprof.comparison.stored import forget_samples, read_samples
 from cuprof.core.errors import SelectionError
-from cuprof.core.garbage import collector_paused
 from cuprof.core.records import FAILED, Measure
-from cuprof.core.wording import list_first
+from cuprof.core.text import list_first
 from cuprof.statistics.contrast import Contrast, Contrasts, Pair, contrast_all
 from cuprof.statistics.noise import PREPARED, Noise
 from cuprof.statistics.sweep_noise import SweepNoise
@@ -128,7 +127,6 @@ class Comparison:
         return 1 if slower or self.broken else 0
 
 
-@collector_paused()
 def compare(base: Side, new: Side, options: Options | None = None) -> Comparison:
     """Compare every trial of BASE with its counterpart in NEW.
 

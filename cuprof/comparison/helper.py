@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Generic, TypeVar
 from warnings import catch_warnings
 
-from cuprof.core.cores import count_cores
+from cuprof.core.processes import count_cores
 
 Held = TypeVar("Held")
 

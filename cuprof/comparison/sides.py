@@ -19,12 +19,10 @@ from cuprof.comparison.kernel_tuner import is_kernel_tuner, read_kernel_tuner
 from cuprof.comparison.nvbench import read_nvbench
 from cuprof.comparison.stored import FOLLOW_UP, read_entries
 from cuprof.core.errors import UnknownNameError, UsageError
-from cuprof.core.garbage import collector_paused
-from cuprof.core.passwords import hide_passwords
 from cuprof.core.point import Point
 from cuprof.core.project import find_project
 from cuprof.core.records import FAILED
-from cuprof.core.wording import list_first
+from cuprof.core.text import hide_passwords, list_first
 from cuprof.engine.provenance import run_git
 from cuprof.results.standings import Standing, list_standings
 from cuprof.results.sweeps import SweepRow, list_tried_sweeps
@@ -46,7 +44,6 @@ _DATABASE = re.compile(r"(?P<file>.+\.(?:sqlite3?|db))(?::(?P<sweep>\d+|latest(?
 _URL = re.compile(r"(?P<url>\w[\w+]*://.+?)(?:#(?P<sweep>\d+|latest(?:~\d+)?))?")
 
 
-@collector_paused()
 def load_sides(base: str, new: str, url: str, experiment: str = "", sweep: int | None = None) -> tuple[Side, Side]:
     """Return both sides.
 

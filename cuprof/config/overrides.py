@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from cuprof.core.errors import ConfigError
-from cuprof.core.passwords import hide_passwords
+from cuprof.core.text import hide_passwords
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override

@@ -1,20 +1,20 @@
 """Every error that cuprof raises on purpose.
 
-CuprofError                 root; `exit_code` is what the command line ends with
+CuprofError                 root; the command line ends with its `exit_code`
 ├── UsageError              the request cannot be carried out as it stands (exit code 2)
 │   ├── UnknownNameError    a name that does not exist; carries the nearest names
-│   ├── SelectionError      a value out of range, or a selection that leaves nothing
+│   ├── SelectionError      a value out of range, or a selection without a trial
 │   ├── FamilyError         a family.py that cannot be imported or is not valid
 │   └── ConfigError         configuration that does not compose or validate
 ├── StoreError              the database cannot be opened, read or written (exit code 2)
 │   ├── EmptyStoreError     it has no tables yet
 │   └── UnreachableStoreError   its server does not answer
-├── MissingDependencyError  an optional package or program is absent; carries what mends it (exit code 2)
+├── MissingDependencyError  an optional package or program is absent; carries the command that installs it (exit code 2)
 ├── BuildError              a compiler refused a source; carries the compiler's log
 ├── LaunchError             a launch or a device operation failed
 │   ├── ImpossibleError     a configuration asks for more than the device has; no failure
-│   └── DeviceMemoryError   the device's memory does not suffice; others of the process may hold it
-├── TamperedError           what was measured has been changed since, in the memory of the process that measured it
+│   └── DeviceMemoryError   there is not enough memory on the device now
+├── TamperedError           the code that measures has been changed in the memory of its process
 ├── WorkerError             a worker process could not be started or broke its protocol
 └── ProfilerError           Nsight Compute is absent, refused, or its report cannot be read (exit code 2)
 """
@@ -26,13 +26,13 @@ from collections.abc import Iterable
 
 
 class CuprofError(Exception):
-    """Base of every deliberate error; its text is one line a person can act on."""
+    """Base of every deliberate error; its text is one line that a person can act on."""
 
     exit_code = 1
 
 
 class UsageError(CuprofError):
-    """Report a request that cannot be carried out as it stands; nothing has been stored."""
+    """Report a request that cannot be carried out as it stands; nothing was stored."""
 
     exit_code = 2
 
@@ -56,7 +56,7 @@ class UnknownNameError(UsageError):
 
 
 class SelectionError(UsageError):
-    """Report a value that is out of range or a selection that leaves no trial."""
+    """Report a value out of range, or a selection without a trial."""
 
 
 class FamilyError(UsageError):
@@ -64,7 +64,7 @@ class FamilyError(UsageError):
 
 
 class FamilyFault(FamilyError):  # noqa: N818
-    """Report that a function of the family failed at a variant's results, which says nothing of the variant."""
+    """Report that a function of the family failed on a variant's results, which says nothing about the variant."""
 
 
 class ConfigError(UsageError):
@@ -78,11 +78,11 @@ class StoreError(CuprofError):
 
 
 class UnreachableStoreError(StoreError):
-    """Report a database whose server does not answer, or no longer."""
+    """Report a database whose server does not answer, or has stopped answering."""
 
 
 class EmptyStoreError(StoreError):
-    """Report a database that has no tables yet, where it was only to be read."""
+    """Report a database without tables that was only to be read."""
 
 
 class MissingDependencyError(CuprofError):
@@ -120,14 +120,14 @@ class ImpossibleError(LaunchError):
 
 
 class DeviceMemoryError(LaunchError):
-    """Report that there is too little memory on the device now; another variant of the process may be holding it."""
+    """Report too little memory on the device now; another variant of the process may be holding it."""
 
     def __init__(self, what: str, said: object) -> None:
         super().__init__(f"{what}: out of device memory: {said}")
 
 
 class TamperedError(CuprofError):
-    """Report that what was measured has been changed since; the message is the name of what holds it."""
+    """Report that the code that measures has been changed; the message names it."""
 
 
 class WorkerError(CuprofError):

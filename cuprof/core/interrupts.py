@@ -1,7 +1,7 @@
-"""Ctrl-C, SIGTERM and a closed terminal: each asks to stop, once, and tears no write apart.
+"""Ctrl-C, SIGTERM and a closed terminal: each asks to stop, once, and interrupts no write.
 
-A request becomes a KeyboardInterrupt at whatever instruction the main thread is, but inside of `shielded` blocks, which
-it waits for. Signals are the process's, so is what this module keeps.
+A request raises KeyboardInterrupt at whatever instruction the main thread has reached, except in `shielded` blocks,
+which may end first. Signals belong to the process, and so does this module's state.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from functools import cache
 from types import FrameType
 
 INTERRUPTED = 130
-"""Exit code of what was asked to stop, as shells have it after Ctrl-C: 128 + SIGINT."""
+"""Exit code after a request to stop, as in shells after Ctrl-C: 128 + SIGINT."""
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE_S = 5.0
-"""How long further requests are passed over, for the first one's tidying up; a later one ends the process there."""
+"""How long the first request may take to clean up undisturbed; a later one ends the process at once."""
 ORPHAN_POLL_S = 0.5
 
 _depth = 0
@@ -30,7 +30,7 @@ _before_stopping: Callable[[], None] | None = None
 
 @contextmanager
 def heard(before_stopping: Callable[[], None] | None = None) -> Iterator[None]:
-    """Let each of `STOPPING` ask the block to stop; what the process was started to ignore (nohup) stays ignored.
+    """Let each signal of `STOPPING` ask the block to stop; ignored ones (nohup) stay ignored.
 
     Args:
         before_stopping: called in the signal's handler, before anything is interrupted.
@@ -58,7 +58,7 @@ def heard(before_stopping: Callable[[], None] | None = None) -> Iterator[None]:
 def shielded() -> Iterator[None]:
     """Put a request to stop off until the outermost of these blocks has ended.
 
-    Python's own handler of Ctrl-C is replaced for as long, where nobody hears signals (`heard`).
+    Outside of `heard`, this replaces Python's own handler of Ctrl-C for the duration.
     """
     global _depth
     if threading.current_thread() is not threading.main_thread():
@@ -79,7 +79,7 @@ def shielded() -> Iterator[None]:
 
 
 def stop_if_deferred() -> None:
-    """Stop here if a request came while shielded; for places in a shielded block where nothing is begun yet.
+    """Stop here if a request came while shielded; for places in a shielded block where no write has begun.
 
     Raises:
         KeyboardInterrupt: there was one.
@@ -91,7 +91,7 @@ def stop_if_deferred() -> None:
 
 
 def stop_if_requested() -> None:
-    """Stop here if there was a request at all; for long waits, should whatever ran then have swallowed the exception.
+    """Stop here if there was a request at all; for long waits, in case the code that it interrupted swallowed it.
 
     Raises:
         KeyboardInterrupt: there was one.
@@ -101,13 +101,13 @@ def stop_if_requested() -> None:
 
 
 def is_requested() -> bool:
-    """Return whether a stop has been asked for in the current `heard` block."""
+    """Return whether a stop was requested in the current `heard` block."""
     return _requested_at is not None
 
 
 @cache
 def stop_with_parent() -> None:
-    """Ask this process to stop when its parent has gone, as Ctrl-C does; for processes that a launcher started."""
+    """Ask this process to stop, as Ctrl-C does, when its parent ends; for processes that a launcher started."""
     parent = os.getppid()
 
     def watch() -> None:

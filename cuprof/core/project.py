@@ -1,4 +1,4 @@
-"""Where things are: the bundled folders, and the folders of the project that somebody works in."""
+"""Where things are: the folders that travel with cuprof, and those of the user's project."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Project:
 
     @property
     def made_families(self) -> Path:
-        """Return the folder of families that cuprof itself has written."""
+        """Return the folder of the families that cuprof itself writes."""
         return self.root / "db" / "families"
 
     @property
@@ -68,12 +68,12 @@ class Project:
 
     @property
     def artifacts(self) -> Path:
-        """Return the folder that keeps files which belong to database rows."""
+        """Return the folder of files that belong to database rows."""
         return self.root / "db" / "artifacts"
 
     @property
     def jobs(self) -> Path:
-        """Return the folder in which the launcher of several jobs keeps its files."""
+        """Return the folder where a launcher of several jobs keeps its files."""
         return self.root / "db" / "jobs"
 
     def _folders(self, name: str) -> tuple[Path, ...]:
@@ -101,7 +101,7 @@ def find_project(start: Path | None = None) -> Project:
 
 
 def checkout() -> Path | None:
-    """Return the source checkout that this package is imported from, or None when it is installed from a wheel."""
+    """Return the source checkout that this package is imported from, or None if it was installed from a wheel."""
     root = _PACKAGE.parent
     return root if (root / "pyproject.toml").is_file() and (root / "conf").is_dir() else None
 
@@ -120,9 +120,9 @@ def user_cache() -> Path:
 
 
 def try_writing(folder: Path) -> None:
-    """Raise OSError where the folder, or the nearest one above it that exists, takes no file.
+    """Raise OSError if no file can be made in the folder, or in the nearest one above it that exists.
 
-    A file is tried, since permissions say nothing to root; the folder itself is left to be made by who needs it.
+    This tries a file, since permissions do not bind root; it does not make the folder.
     """
     path = folder.absolute()
     existing = next(each for each in (path, *path.parents) if each.exists())

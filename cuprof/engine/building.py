@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from cuprof.backends.registry import find_builder
 from cuprof.config.model import SweepConfig
-from cuprof.core.cores import count_cores
 from cuprof.core.errors import BuildError, ImpossibleError
+from cuprof.core.processes import count_cores
 from cuprof.core.project import Project
 from cuprof.core.records import Trial
 from cuprof.engine.fleet import open_stations

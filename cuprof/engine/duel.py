@@ -13,7 +13,7 @@ from cuprof.backends.registry import is_host
 from cuprof.config.model import SearchConfig, SweepConfig
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, Outcome, State, Timing, Trial
-from cuprof.core.wording import count
+from cuprof.core.text import count
 from cuprof.engine.feed import LATER, Later
 from cuprof.engine.jobs import make_jobs
 from cuprof.engine.planning import Prepared

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from cuprof.core.cores import count_cores
-from cuprof.core.wording import count
+from cuprof.core.processes import count_cores
+from cuprof.core.text import count
 
 BUSY_SHARE = 0.5
 """Load a usable core above which something else often runs where a variant is timed."""

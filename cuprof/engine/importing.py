@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cuprof.core.records import Artifact, Conditions, Profile, State
-from cuprof.core.wording import count
+from cuprof.core.text import count
 from cuprof.ncu.belonging import Group, Owner, group_launches
 from cuprof.ncu.contract import Profiler
 from cuprof.results.imports import list_taken_in, read_known

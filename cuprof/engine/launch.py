@@ -17,9 +17,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from cuprof.core.child import AHEAD, child_command, child_environment
-from cuprof.core.guardian import MARK, end_guarded
 from cuprof.core.interrupts import shielded
+from cuprof.core.processes import AHEAD, MARK, child_command, child_environment, end_guarded
 from cuprof.core.scratch import ScratchFolder
 from cuprof.sandbox.settings import Sandbox, inner_environment
 from cuprof.worker.status_page import StatusPage
@@ -29,7 +28,7 @@ from cuprof.worker.status_page import StatusPage
 class Launched:
     """A worker process that waits for its settings.
 
-    The process that we start becomes the worker's guardian (`cuprof.core.guardian`) and ends as the worker ends. Both
+    The process that we start becomes the worker's guardian (`cuprof.core.processes`) and ends as the worker ends. Both
     have sessions of their own, so an interrupt from the terminal reaches the engine alone.
     """
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from cuprof.core.cores import count_cores
+from cuprof.core.processes import count_cores
 from cuprof.core.project import Project
 from cuprof.core.records import Measure, Outcome, Trial
 from cuprof.engine.duel import LEAST_EXECUTIONS, LEAST_S, OF_TRYING, Duel, Ending, describe_ending, keep_time

@@ -19,7 +19,7 @@ from cuprof.core.errors import UnreachableStoreError
 from cuprof.core.interrupts import shielded
 from cuprof.core.project import Project
 from cuprof.core.records import Outcome, SweepFacts, Trial
-from cuprof.core.wording import count
+from cuprof.core.text import count
 from cuprof.engine.calibrator import Calibrator
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.feed import Feed, plan_feed

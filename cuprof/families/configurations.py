@@ -17,9 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cuprof.core.child import child_environment
 from cuprof.core.errors import FamilyError
 from cuprof.core.point import Coordinate, Point
+from cuprof.core.processes import child_environment
 from cuprof.core.project import user_cache
 from cuprof.families.requirements import get_version, is_installed
 from cuprof.families.sources import read_variant_source

@@ -52,8 +52,7 @@ def read_constraint(given: GivenConstraint, known: Sequence[str]) -> Constraint 
         reason = "its constraint does not hold"
 
     def constraint(problem: Point, tunables: Point) -> str | None:
-        here, there = vars(tunables), vars(problem)
-        found = function(*[here[name] if name in here else there[name] for name in names])
+        found = function(*[tunables[name] if name in tunables else problem[name] for name in names])
         return found if isinstance(found, str) else None if found is None or found else reason
 
     return constraint

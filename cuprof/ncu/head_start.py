@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Self
 
-from cuprof.core.child import child_command
 from cuprof.core.interrupts import shielded
+from cuprof.core.processes import child_command
 from cuprof.core.scratch import ScratchFolder
 from cuprof.ncu.command import build_command
 from cuprof.ncu.process import NcuProcess

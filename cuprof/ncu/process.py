@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuprof.core.child import child_command, child_environment
 from cuprof.core.errors import ProfilerError
-from cuprof.core.guardian import MARK, end_guarded
 from cuprof.core.interrupts import shielded
+from cuprof.core.processes import MARK, child_command, child_environment, end_guarded
 
 POLL_S = 0.05
 STARTUP_S = 120.0
@@ -68,7 +67,7 @@ class NcuProcess:
         self.command, self._folder, self._log = tuple(command), folder, folder / "ncu.log"
         if not os.access(command[0], os.X_OK):
             raise ProfilerError(f"{command[0]} could not be started (it is no program); check ncu.path")
-        guarded = child_command("cuprof.core.guardian", str(os.getpid()), str(folder), *command)
+        guarded = child_command("cuprof.core.processes", str(os.getpid()), str(folder), *command)
         with self._log.open("wb") as sink:
             self._process = subprocess.Popen(
                 guarded,

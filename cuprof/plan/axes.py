@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cuprof.core.errors import SelectionError
+from cuprof.core.expression import ExpressionError, evaluate, shorten
 from cuprof.core.point import Coordinate
-from cuprof.core.wording import list_first
+from cuprof.core.text import list_first
 from cuprof.families.model import Axis, Variant
-from cuprof.plan.expression import ExpressionError, evaluate, shorten
 
 ALL = "all"
 """The value that stands for every choice of an axis, every allowed value of a tunable, or every variant."""

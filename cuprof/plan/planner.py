@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cuprof.core.errors import CuprofError, FamilyError, ImpossibleError, SelectionError
-from cuprof.core.excess import summarize
-from cuprof.core.garbage import collector_paused
 from cuprof.core.point import Point, describe_coordinate
 from cuprof.core.records import DeviceFacts, Trial, Unavailable
+from cuprof.core.text import summarize
 from cuprof.families.fingerprint import contract_text, hash_text, source_text
 from cuprof.families.model import Family, Signature, Variant
 from cuprof.families.program import Program
@@ -49,8 +48,7 @@ def plan(family: Family, selection: Selection, devices: Mapping[str, DeviceFacts
     choice = read_selection(family, selection)
     contract = hash_text(contract_text(family))
     lines = [_VariantPlanner(family, variant, devices, contract) for variant in choice.variants]
-    with collector_paused():
-        return _expand(family, selection, choice, lines)
+    return _expand(family, selection, choice, lines)
 
 
 def _expand(family: Family, selection: Selection, choice: Choice, lines: list[_VariantPlanner]) -> Plan:

@@ -11,7 +11,7 @@ import numpy as np
 from cuprof.backends.registry import get_spec
 from cuprof.backends.spec import BackendSpec
 from cuprof.core.errors import FamilyError, ImpossibleError
-from cuprof.core.excess import Excess, compare
+from cuprof.core.text import Excess, compare
 from cuprof.families.model import Signature
 from cuprof.families.program import (
     Argument,

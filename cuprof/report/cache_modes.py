@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cuprof.core.wording import count, list_first
+from cuprof.core.text import count, list_first
 from cuprof.report import library_profiles
 from cuprof.report.labels import shorten
 from cuprof.report.study import Study

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuprof.core.records import FAILED, State
-from cuprof.core.wording import count, level_text
+from cuprof.core.text import count, level_text
 from cuprof.report.failures import failure_groups, surprising_passes
 from cuprof.report.labels import list_names, shorten
 from cuprof.report.orders import published_order, winners

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cuprof.core.wording import count
+from cuprof.core.text import count
 from cuprof.report.distribution import distribution
 from cuprof.report.figure import Figure, Styles, labels
 from cuprof.report.labels import shorten

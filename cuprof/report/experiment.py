@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 import yaml
 
 from cuprof.core.errors import ConfigError, UsageError, suggest
-from cuprof.plan.expression import evaluate
+from cuprof.core.expression import evaluate
 from cuprof.report.facts import FACTS_HELP, Facts, is_fact
 
 STANDARD = "standard"

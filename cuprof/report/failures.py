@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuprof.core.records import NOT_RUN, State
-from cuprof.core.wording import list_first
+from cuprof.core.text import list_first
 from cuprof.report.study import Study
 from cuprof.report.trials import StudyTrial, grouped
 

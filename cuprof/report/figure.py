@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cuprof.core.visible import visible
+from cuprof.core.text import visible
 from cuprof.report.labels import PLAIN_BELOW, shorten
 from cuprof.report.quantities import Scale
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cuprof.core.point import format_coordinate
-from cuprof.core.wording import list_first
+from cuprof.core.text import list_first
 
 PLAIN_BELOW = 2**14
 """Powers of two from here on are written as such; smaller ones are numbers that people know."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cuprof.core.wording import count
+from cuprof.core.text import count
 from cuprof.report.labels import shorten
 from cuprof.report.quantities import format_value
 from cuprof.report.trials import StudyTrial, grouped

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from cuprof.core.wording import count
+from cuprof.core.text import count
 from cuprof.report.labels import shorten
 from cuprof.report.quantities import format_ratio
 from cuprof.report.study import Study

@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 from cuprof.core.errors import StoreError
 from cuprof.core.interrupts import shielded
 from cuprof.core.project import bundled
-from cuprof.core.visible import visible
+from cuprof.core.text import visible
 from cuprof.report.conclusions import conclude
 from cuprof.report.counters import counter_section
 from cuprof.report.experiment import STANDARD

@@ -14,7 +14,7 @@ import numpy as np
 from cuprof.core.errors import SelectionError
 from cuprof.core.point import Coordinate, Point
 from cuprof.core.records import State
-from cuprof.core.wording import count
+from cuprof.core.text import count
 from cuprof.results.earlier import EarlierRun
 from cuprof.search.portfolio import assign, find_portfolio
 from cuprof.statistics import is_mere_range, sure_time

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cuprof.core.records import State
-from cuprof.core.wording import count
+from cuprof.core.text import count
 from cuprof.report.labels import list_names
 from cuprof.report.trials import RANKING, StudyTrial, interval_of
 from cuprof.results.trials import TimingRow

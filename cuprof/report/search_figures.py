@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuprof.core.wording import count
+from cuprof.core.text import count
 from cuprof.report.figure import NEUTRAL, PALETTE, Figure, axis_title, numbers, plain
 from cuprof.report.quantities import choose_scale, format_value
 from cuprof.report.search import Found, find_search

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from cuprof.core.wording import count
+from cuprof.core.text import count
 from cuprof.report.cells import Candidate, candidates, choose, list_published
 from cuprof.report.experiment import FigureSpec
 from cuprof.report.published import whole

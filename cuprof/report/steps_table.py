@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from cuprof.core.point import Point
 from cuprof.core.records import NOT_RUN, State
-from cuprof.core.wording import level_text
+from cuprof.core.text import level_text
 from cuprof.report.experiment import TableSpec
 from cuprof.report.facts import keep
 from cuprof.report.failures import SURPRISING_PASS, WORDS, WRONG_AS_EXPECTED

@@ -12,7 +12,7 @@ from cuprof.comparison.pairs import VariantComparisons
 from cuprof.config.model import MeasureConfig
 from cuprof.core.point import Point
 from cuprof.core.records import Calibration, DeviceFacts, Measure
-from cuprof.core.wording import count, describe_tried
+from cuprof.core.text import count, describe_tried
 from cuprof.report.experiment import Experiment
 from cuprof.report.load_counters import Counters
 from cuprof.report.published import PublishedValue

@@ -10,7 +10,7 @@ from typing import TypeVar
 from cuprof.comparison.entries import Entry
 from cuprof.core.point import Point
 from cuprof.core.records import ENERGY_UNAVAILABLE, Energy, Measure, State, Summary
-from cuprof.core.wording import count
+from cuprof.core.text import count
 from cuprof.report.labels import point_label
 from cuprof.results.trials import TimingRow, TrialRow
 from cuprof.statistics import is_mere_range, sure_time

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from cuprof.core.wording import count, level_text
+from cuprof.core.text import count, level_text
 from cuprof.report.conclusions import TELLING_SHARE
 from cuprof.report.figure import NEUTRAL, Figure, Styles, axis_title, error_bars, label, labels, numbers, plain
 from cuprof.report.labels import shorten

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Iterator
 from typing import NoReturn
 
-from cuprof.core.guardian import end_like
+from cuprof.core.processes import end_like
 from cuprof.sandbox.kernel import (
     PR_SET_NO_NEW_PRIVS,
     PR_SET_PDEATHSIG,

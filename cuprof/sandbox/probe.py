@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from cuprof.core.child import child_command, child_environment
+from cuprof.core.processes import child_command, child_environment
 from cuprof.sandbox.confinement import confine
 from cuprof.sandbox.settings import Sandbox
 

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from cuprof.core.point import Point
 from cuprof.core.records import Measure
-from cuprof.core.wording import level_text, list_first
+from cuprof.core.text import level_text, list_first
 from cuprof.statistics.contrast import Pair, contrast_all
 from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise
 from cuprof.statistics.series import Series

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cuprof.core.wording import count
+from cuprof.core.text import count
 from cuprof.statistics.contrast import ONE_SIGMA, Contrast, Contrasts
 from cuprof.statistics.noise import Noise, NoiseModel
 

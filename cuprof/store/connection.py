@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL, Engine, make_url
 
 from cuprof.core.errors import MissingDependencyError, StoreError, UnreachableStoreError
 from cuprof.core.interrupts import stop_if_deferred
-from cuprof.core.passwords import HIDDEN, hide_passwords
+from cuprof.core.text import HIDDEN, hide_passwords
 from cuprof.store.columns import to_json
 from cuprof.store.drivers import BUSY_SECONDS, connect_file, prepare_server
 

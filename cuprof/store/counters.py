@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.errors import StoreError
-from cuprof.core.passwords import hide_in_data
 from cuprof.core.records import Artifact, Conditions, CounterValue, LaunchRecord, Profile, State, StoredProfile
+from cuprof.core.text import hide_in_data
 from cuprof.store.counter_models import Advice, Counter, Launch, Metric, TrialCounter
 from cuprof.store.counter_models import Artifact as ArtifactRow
 from cuprof.store.counter_models import Profile as ProfileRow

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.errors import StoreError, UsageError
-from cuprof.core.passwords import hide_in_command, hide_in_data
 from cuprof.core.records import Calibration, DeviceFacts, State, SweepFacts
+from cuprof.core.text import hide_in_command, hide_in_data
 from cuprof.store import stations
 from cuprof.store.columns import plain
 from cuprof.store.models import Calibration as CalibrationRow

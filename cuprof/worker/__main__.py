@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from cuprof.core.guardian import guard
+from cuprof.core.processes import guard
 from cuprof.sandbox.confinement import confine
 from cuprof.sandbox.settings import Sandbox
 

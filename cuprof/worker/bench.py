@@ -22,7 +22,7 @@ from cuprof.backends.contract import (
 )
 from cuprof.core.errors import BuildError, TamperedError
 from cuprof.core.records import Check, Measure, State
-from cuprof.core.wording import list_first
+from cuprof.core.text import list_first
 from cuprof.families import Arrays
 from cuprof.families.includes import relocate
 from cuprof.plan.memory import signature_bytes

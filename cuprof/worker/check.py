@@ -10,7 +10,7 @@ from itertools import chain
 
 import numpy as np
 
-from cuprof.core.cores import count_cores
+from cuprof.core.processes import count_cores
 from cuprof.core.records import Check
 from cuprof.families import Arrays, Tolerance, Tolerances
 

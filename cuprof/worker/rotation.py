@@ -9,7 +9,7 @@ from functools import partial
 
 from cuprof.core.errors import TamperedError
 from cuprof.core.records import DOUBT, Measure, State, Timing
-from cuprof.core.wording import list_first
+from cuprof.core.text import list_first
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.energy_meter import EnergyMeter

@@ -14,13 +14,13 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from time import process_time_ns
 
-from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import Backend, Runnable
 from cuprof.backends.registry import get_spec
-from cuprof.core.child import AHEAD
+from cuprof.builds import BuildPool
 from cuprof.core.errors import CuprofError, DeviceMemoryError, FamilyError
+from cuprof.core.processes import AHEAD
 from cuprof.core.records import DeviceFacts, Unavailable
-from cuprof.core.wording import list_first
+from cuprof.core.text import list_first
 from cuprof.families import Family
 from cuprof.families.extension import extend
 from cuprof.families.loader import load_family
@@ -65,7 +65,7 @@ class Worker:
 
     def __init__(self, pipe: Wire, page: StatusPage, settings: WorkerSettings) -> None:
         self.pipe, self.page = pipe, page
-        BuildCache.workers = settings.workers
+        BuildPool.workers = settings.workers
         self.devices = DeviceTable(settings)
         self._integrity: Integrity | None = None
         self._workload: tuple[tuple[object, ...], Workload] | None = None

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from cuprof.backends.build_cache import Patience
 from cuprof.backends.contract import Backend, Runnable, Session
 from cuprof.backends.device_state import StateMonitor
 from cuprof.backends.registry import is_host
+from cuprof.builds import Patience
 from cuprof.core.point import Point
 from cuprof.families import Family, Program, Variant
 from cuprof.plan.memory import arena_bytes

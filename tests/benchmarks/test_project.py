@@ -19,7 +19,7 @@ from benchmarks import (
 )  # fmt: skip
 from benchmarks.space import CONFIGURATIONS, PROJECT, N, copy_project
 from benchmarks.ten_kernels import BUFFERS, LAUNCHES, NAMES, SOURCE
-from cuprof.backends.cuda.nvrtc import NvrtcBuild
+from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.cli.hydra_app import compose
 from cuprof.core.project import find_project
 from cuprof.families import Point

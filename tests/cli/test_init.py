@@ -29,7 +29,7 @@ def test_a_new_project_runs(cli: Cli, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_the_example_kernel_compiles(tmp_path: Path) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
-    from cuprof.backends.cuda.nvrtc import NvrtcBuild
+    from cuprof.builds.nvrtc import NvrtcBuild
     from cuprof.cli.init import make_project
     from cuprof.core.errors import MissingDependencyError
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.engine import URL
 
 from cuprof.core.errors import StoreError
-from cuprof.core.passwords import hide_in_command, hide_in_data, hide_passwords
+from cuprof.core.text import hide_in_command, hide_in_data, hide_passwords
 from cuprof.store.connection import parse_url, show
 from tests.core.typed_passwords import FORMS, SECRETS, leaks, type_url
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cuprof.core import scratch
-from cuprof.core.guardian import MARK
+from cuprof.core.processes import MARK
 from cuprof.core.scratch import PREFIX, ScratchFolder, remove_dead_folders
 
 OWNER = """

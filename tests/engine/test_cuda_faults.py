@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cuprof.backends.cuda.nvrtc import NvrtcBuild, load_nvrtc
+from cuprof.builds.nvrtc import NvrtcBuild, load_nvrtc
 from cuprof.core.errors import BuildError, MissingDependencyError
 from cuprof.core.records import DeviceFacts, State
 from cuprof.engine.sweep import SweepResult

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.backends.build_cache import Built
-from cuprof.backends.cuda.nvrtc import NvrtcBuild, load_nvrtc
+from cuprof.builds import Built
+from cuprof.builds.nvrtc import NvrtcBuild, load_nvrtc
 from cuprof.core.errors import MissingDependencyError
 from cuprof.core.point import Coordinate
 from cuprof.families import Family, Point

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.signal import correlate2d
 
-from cuprof.backends.build_cache import Built
+from cuprof.builds import Built
 from cuprof.core.project import bundled
 from cuprof.families import Array, Family, Launch, Point
 from cuprof.families.loader import load_family

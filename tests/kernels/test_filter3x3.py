@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import correlate
 
-from cuprof.backends.build_cache import Built
+from cuprof.builds import Built
 from cuprof.core.project import bundled
 from cuprof.families import Family, Launch, Point
 from cuprof.families.loader import load_family

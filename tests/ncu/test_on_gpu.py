@@ -14,8 +14,8 @@ import pytest
 
 from cuprof.cli import ncu_collect
 from cuprof.cli.hydra_app import compose
-from cuprof.core.child import child_environment
 from cuprof.core.errors import ProfilerError
+from cuprof.core.processes import child_environment
 from cuprof.core.project import Project
 from cuprof.ncu.executable import NcuExecutable, get_executable
 from cuprof.results.queries import query

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cuprof.core.guardian import MARK
+from cuprof.core.processes import MARK
 from cuprof.ncu.process import INTERRUPTED_GRACE_S, NcuProcess
 
 RESTLESS = """#!/bin/sh

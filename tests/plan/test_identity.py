@@ -57,7 +57,7 @@ def scale(make_scale):
 
 
 def identify_with(identifier, problem, tunables, program) -> str:
-    return identifier.identify(problem, flat_json(vars(tunables)), "null" if program is None else program_json(program))
+    return identifier.identify(problem, flat_json(dict(tunables)), "null" if program is None else program_json(program))
 
 
 def identity(family, variant, problem, tunables, program, device) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.core.child import child_environment
+from cuprof.core.processes import child_environment
 from cuprof.sandbox import probe, seccomp
 from cuprof.sandbox.settings import Sandbox, inner_environment
 

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import tricks
 from benchmarks.trick_records import BASELINES, FAMILY, HONEST, OK, PROBES, STALE, TRICKS, Shown, Trick
 from benchmarks.trick_sweeps import Judgement, list_unsound
-from cuprof.backends.cuda.nvrtc import NvrtcBuild
+from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.core.records import State
 from cuprof.families import Point
 from cuprof.families.loader import load_family

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cuprof.core.child import child_environment
+from cuprof.core.processes import child_environment
 
 CODE = """
 import ctypes, io, os, pathlib, sys

@@ -20,7 +20,7 @@ from cuprof.backends.cpu.processor import cache_bytes, cpu_name
 from cuprof.backends.cpu.session import CpuRunnable, CpuSession
 from cuprof.backends.cpu.spec import SPEC
 from cuprof.backends.host_memory import available_bytes
-from cuprof.core.cores import count_cores
+from cuprof.core.processes import count_cores
 from cuprof.core.records import Calibration, DeviceFacts
 from cuprof.families import Arrays, Signature
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from cuprof.backends.cpu.processor import cache_bytes
-from cuprof.core.cores import count_cores
+from cuprof.core.processes import count_cores
 
 MOST_THREADS = 16
 

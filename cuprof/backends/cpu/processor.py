@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cuprof.backends.spec import ListedDevice
-from cuprof.core.cores import count_cores
+from cuprof.core.processes import count_cores
 
 DEFAULT_CACHE_BYTES = 32 << 20
 """Assumed size of the last-level cache where the operating system does not tell."""

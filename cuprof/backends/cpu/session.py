@@ -11,7 +11,6 @@ from time import monotonic_ns, perf_counter_ns
 
 import numpy as np
 
-from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.call import prepare_call
 from cuprof.backends.contract import (
     POISON_BYTE,
@@ -28,7 +27,8 @@ from cuprof.backends.cpu.caches import Caches
 from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.guarded import GuardedArray
 from cuprof.backends.invoke import bind, load_library
-from cuprof.backends.native import NativeBuild
+from cuprof.builds import BuildPool
+from cuprof.builds.native import NativeBuild
 from cuprof.core.errors import BuildError
 from cuprof.core.point import Point
 from cuprof.core.records import BuildFacts, Measure
@@ -69,7 +69,7 @@ class CpuSession(Session[CpuRunnable]):
         options: ReadingOptions,
     ) -> None:
         self.caches, self.compilations, self.threads, self.options = caches, compilations, threads, options
-        self.cache = BuildCache()
+        self.cache = BuildPool()
         self._guarded: dict[str, GuardedArray] = {}
         self.inputs = {
             name: self._allocate(f"input {name}", array.shape, array.dtype)

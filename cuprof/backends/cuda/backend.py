@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.build_cache import Build, BuildCache
 from cuprof.backends.contract import Backend, ReadingOptions
 from cuprof.backends.cuda.binding import CudaRunnable
-from cuprof.backends.cuda.builds import list_builds
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.facts import read_facts
 from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.cuda.session import CudaSession
 from cuprof.backends.cuda.spec import SPEC
 from cuprof.backends.device_state import find_other_processes
+from cuprof.builds import Build, BuildPool
+from cuprof.builds.languages import list_builds
 from cuprof.core.errors import BuildError
 from cuprof.core.records import Calibration, DeviceFacts, Measure
 from cuprof.families import Arrays, Program, Signature, Variant
@@ -38,7 +38,7 @@ class CudaBackend(Backend[CudaRunnable]):
 
     spec = SPEC
 
-    def __init__(self, index: int | None = None, cache: BuildCache | None = None) -> None:
+    def __init__(self, index: int | None = None, cache: BuildPool | None = None) -> None:
         require_device(index or 0)
         self.device = CudaDevice(index or 0, cache)
         self.cache = self.device.cache

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.cuda.driver import CONTEXT_LOST, call, error_for, load_driver, read_attribute
 from cuprof.backends.cuda.kernels import DeviceKernels
 from cuprof.backends.cuda.limits import SAID, Limits
-from cuprof.backends.cuda.nvrtc import NvrtcBuild, pick_arch
 from cuprof.backends.cuda.runtimes import SharedRuntimes
 from cuprof.backends.cuda.timing import CudaTimer
+from cuprof.builds import BuildPool
+from cuprof.builds.nvrtc import NvrtcBuild, pick_arch
 from cuprof.core.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
 from cuprof.families.program import is_extended
 
@@ -29,7 +29,7 @@ LIMITS = (
 class CudaDevice:
     """One device, chosen by ordinal. Opening it makes its primary context current in this thread."""
 
-    def __init__(self, index: int = 0, cache: BuildCache | None = None) -> None:
+    def __init__(self, index: int = 0, cache: BuildPool | None = None) -> None:
         try:
             import cupy
         except ImportError:
@@ -41,7 +41,7 @@ class CudaDevice:
         cupy.cuda.runtime.free(0)
         self.stream = cupy.cuda.Stream.null
         self.claim()
-        self.cache = cache or BuildCache()
+        self.cache = cache or BuildPool()
         self.arch = pick_arch(self.attribute("COMPUTE_CAPABILITY_MAJOR"), self.attribute("COMPUTE_CAPABILITY_MINOR"))
         self.multiprocessors = self.attribute("MULTIPROCESSOR_COUNT")
         self._comparison_modules: dict[tuple[str, ...], Any] = {}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import platform
 
 from cuprof.backends.cuda.driver import call, load_driver, read_attribute
-from cuprof.backends.cuda.nvrtc import nvrtc_version
 from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.cuda.spec import SPEC
 from cuprof.backends.device_state import ask, find_nvml
+from cuprof.builds.nvrtc import nvrtc_version
 from cuprof.core.records import DeviceFacts
 from cuprof.families.requirements import get_version
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from cuprof.core.errors import ImpossibleError
-from cuprof.core.excess import compare
+from cuprof.core.text import compare
 from cuprof.families import Launch
 
 TOO_MANY = frozenset({701, 720, 912})

@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cuprof.backends.build_cache import Built
-from cuprof.backends.cuda.builds import list_builds
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import call, load_driver
 from cuprof.backends.invoke import load_library
-from cuprof.backends.ptxas import KernelFacts, read_resources
+from cuprof.builds import Built
+from cuprof.builds.languages import list_builds
+from cuprof.builds.ptxas import KernelFacts, read_resources
 from cuprof.core.errors import BuildError, LaunchError
 from cuprof.families import Program, Signature, Variant
 from cuprof.families.headers import REMEDY, find_headers

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from cuprof.backends.build_cache import BuildCache
-from cuprof.backends.cuda.builds import list_builds
 from cuprof.backends.cuda.loading import demangle, plain_name
-from cuprof.backends.cuda.nvrtc import list_archs
+from cuprof.builds import BuildPool
+from cuprof.builds.languages import list_builds
+from cuprof.builds.nvrtc import list_archs
 from cuprof.core.errors import BuildError, UsageError
 from cuprof.families import Program, Signature, Variant
 
-CACHE = BuildCache()
+CACHE = BuildPool()
 
 
 def build(variant: Variant, program: Program, text: str, signature: Signature, arch: str) -> None:

@@ -16,7 +16,7 @@ from cuprof.backends.cuda.driver import PackedLaunch, call
 from cuprof.backends.cuda.limits import Needs, check_launch
 from cuprof.backends.cuda.loading import Loaded
 from cuprof.backends.invoke import bind
-from cuprof.backends.ptxas import most_of
+from cuprof.builds.ptxas import most_of
 from cuprof.core.records import BuildFacts
 from cuprof.families import Array, Copy, Fill, Invoke, Launch, Repeat, TensorMap, Texture
 from cuprof.families.program import Argument, Step, as_scalar

@@ -22,11 +22,11 @@ from cuprof.backends.contract import (
 )
 from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.backends.opencl.guards import GuardedBuffer
-from cuprof.backends.ptxas import most_of, read_resources
+from cuprof.builds.ptxas import most_of, read_resources
 from cuprof.core.errors import ImpossibleError, LaunchError
-from cuprof.core.excess import compare
 from cuprof.core.point import Point
 from cuprof.core.records import BuildFacts, Measure
+from cuprof.core.text import compare
 from cuprof.families import Array, Arrays, Copy, Fill, Launch, Program, Reduced, Signature, Variant
 from cuprof.families.program import Step, as_scalar
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from cuprof.backends.build_cache import Build, BuildCache
 from cuprof.backends.contract import Backend, ReadingOptions
-from cuprof.backends.native import NativeBuild
 from cuprof.backends.program.kernel_clock import KernelClock
 from cuprof.backends.program.session import ProgramRunnable, ProgramSession
 from cuprof.backends.program.spec import SPEC
 from cuprof.backends.registry import find_facts, open_backend
 from cuprof.backends.registry import list_devices as list_devices_of
 from cuprof.backends.spec import ListedDevice
+from cuprof.builds import Build, BuildPool
+from cuprof.builds.native import NativeBuild
 from cuprof.core.errors import CuprofError
 from cuprof.core.records import Calibration, DeviceFacts
 from cuprof.families import Arrays, Program, Signature, Variant
@@ -28,8 +28,8 @@ class ProgramBackend(Backend[ProgramRunnable]):
 
     spec = SPEC
 
-    def __init__(self, index: int | None = None, cache: BuildCache | None = None) -> None:
-        self.index, self.cache = index, cache or BuildCache()
+    def __init__(self, index: int | None = None, cache: BuildPool | None = None) -> None:
+        self.index, self.cache = index, cache or BuildPool()
         facts = _device_facts(index)
         self.has_gpu = facts.backend == "cuda"
         self._driven_by = (facts.backend, index if self.has_gpu else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cuprof.backends.native import NativeBuild
+from cuprof.builds.native import NativeBuild
 from cuprof.families.headers import find_headers
 
 TOOLKIT = Path("/usr/local/cuda/include")

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.program.build import TOOLKIT, own_build
+from cuprof.builds import BuildPool
 from cuprof.core.errors import MissingDependencyError
 from cuprof.families.headers import find_headers
 
@@ -32,7 +32,7 @@ class KernelRecord:
 class KernelClock:
     """Give programs a library that records their kernels."""
 
-    def __init__(self, cache: BuildCache) -> None:
+    def __init__(self, cache: BuildPool) -> None:
         self.cache = cache
 
     def install(self, folder: Path) -> dict[str, str]:

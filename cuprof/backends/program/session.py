@@ -17,13 +17,13 @@ from typing import IO
 
 import numpy as np
 
-from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import POISON_BYTE, Draw, Draws, InputSet, Reading, Session, first_draw
-from cuprof.backends.native import NativeBuild
 from cuprof.backends.program.build import own_build
 from cuprof.backends.program.kernel_clock import KernelClock, busy_ns
-from cuprof.backends.ptxas import most_of
 from cuprof.backends.spec import MARK_VARIABLE
+from cuprof.builds import BuildPool
+from cuprof.builds.native import NativeBuild
+from cuprof.builds.ptxas import most_of
 from cuprof.core.errors import LaunchError
 from cuprof.core.point import Point
 from cuprof.core.records import BuildFacts, Measure
@@ -71,7 +71,7 @@ class ProgramSession(Session[ProgramRunnable]):
 
     def __init__(
         self,
-        cache: BuildCache,
+        cache: BuildPool,
         clock: KernelClock | None,
         arch: str,
         index: int | None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from cuprof.core.passwords import hide_in_command, hide_in_data
+from cuprof.core.text import hide_in_command, hide_in_data
 
 revision = "0004"
 down_revision = "0003"

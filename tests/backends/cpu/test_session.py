@@ -18,7 +18,7 @@ from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.cpu.caches import Caches
 from cuprof.backends.cpu.processor import DEFAULT_CACHE_BYTES, cache_bytes
 from cuprof.backends.cpu.session import CpuSession
-from cuprof.core.cores import count_cores
+from cuprof.core.processes import count_cores
 from cuprof.core.records import Measure
 from cuprof.families import Array, Point, Signature, Variant
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cuprof.backends.cuda.nvrtc import load_nvrtc
+from cuprof.builds.nvrtc import load_nvrtc
 from cuprof.core.errors import MissingDependencyError
 
 

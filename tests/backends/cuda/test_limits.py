@@ -3,7 +3,7 @@
 import pytest
 
 from cuprof.backends.cuda.limits import Limits, Needs, check_launch
-from cuprof.backends.cuda.nvrtc import NvrtcBuild
+from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.core.errors import ImpossibleError
 from cuprof.families import Launch
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import NOT_COLD, Draw, InputSet, ReadingOptions, Tally
 from cuprof.backends.cuda.captured import read_resources
 from cuprof.backends.cuda.driver import call, load_driver
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
 from cuprof.backends.guarded import GUARD_BYTES
 from cuprof.backends.sealed import Sealed
+from cuprof.builds import BuildPool
 from cuprof.core.errors import BuildError, DeviceMemoryError, LaunchError
 from cuprof.core.records import Measure
 from cuprof.families import Array, Fill, Launch, Point, Program, Signature, Tolerance, Variant
@@ -56,7 +56,7 @@ extern "C" __global__ void read(const float4* x, float* y, int n) {
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Any:
     from cuprof.backends.cuda.backend import CudaBackend
 
-    return CudaBackend(0, BuildCache(tmp_path_factory.mktemp("cubin")))
+    return CudaBackend(0, BuildPool(tmp_path_factory.mktemp("cubin")))
 
 
 @pytest.fixture

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.backends.build_cache import Built
-from cuprof.backends.cuda.builds import list_builds
-from cuprof.backends.cuda.images import check_image
 from cuprof.backends.cuda.loading import Loaded, demangle, plain_name
-from cuprof.backends.cuda.nvrtc import NvrtcBuild
-from cuprof.backends.native import NativeBuild
+from cuprof.builds import Built
+from cuprof.builds.images import check_image
+from cuprof.builds.languages import list_builds
+from cuprof.builds.native import NativeBuild
+from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.core.errors import BuildError
 from cuprof.core.point import Point
 from cuprof.families import Family, Invoke, Launch, Program, Variant
 from cuprof.families.fingerprint import source_text
 from cuprof.families.loader import load_family
 
-FORMS = Path(__file__).parents[2] / "data" / "families" / "forms"
+FORMS = Path(__file__).parents[1] / "data" / "families" / "forms"
 PROBLEM = Point(n=4096)
 
 

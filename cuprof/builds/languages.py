@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cuprof.backends.build_cache import Build
-from cuprof.backends.cuda.images import check_image
-from cuprof.backends.cuda.nvrtc import NvrtcBuild
-from cuprof.backends.cuda.triton import TritonBuild
-from cuprof.backends.native import NativeBuild
+from cuprof.builds.images import check_image
+from cuprof.builds.native import NativeBuild
+from cuprof.builds.nvrtc import NvrtcBuild
+from cuprof.builds.result import Build
+from cuprof.builds.triton import TritonBuild
 from cuprof.core.errors import BuildError
 from cuprof.families import Invoke, Launch, Program, Signature, Variant
 from cuprof.families.sources import IMAGES, TRITON, to_bytes

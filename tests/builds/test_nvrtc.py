@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.backends.build_cache import Built
-from cuprof.backends.cuda import nvrtc as nvrtc_module
-from cuprof.backends.cuda.nvrtc import (
+from cuprof.backends.cuda import device
+from cuprof.builds import Built
+from cuprof.builds import nvrtc as nvrtc_module
+from cuprof.builds.nvrtc import (
     NvrtcBuild,
     _first_error,
     nvrtc_version,
     pick_arch,
     read_resources,
 )
-from cuprof.backends.ptxas import KernelFacts
+from cuprof.builds.ptxas import KernelFacts
 from cuprof.core.errors import BuildError, ImpossibleError
 
 pytestmark = pytest.mark.usefixtures("nvrtc")
@@ -150,7 +151,7 @@ def test_a_device_that_the_compiler_does_not_know(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 def test_the_frameworks_own_kernels_compile_and_say_whose_they_are(arch: str) -> None:
-    source = (Path(nvrtc_module.__file__).parent / "device_kernels.cu").read_text()
+    source = (Path(device.__file__).with_name("device_kernels.cu")).read_text()
     cubin = NvrtcBuild(source, name="device_kernels.cu", arch=arch).run()
     assert {"cuprof_hold", "cuprof_spin", "cuprof_empty", "cuprof_read_through"} <= set(cubin.kernels)
     assert all(kernel.startswith("cuprof_") for kernel in cubin.kernels)

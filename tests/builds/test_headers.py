@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from cuprof.backends.build_cache import BuildCache
-from cuprof.backends.cuda.nvrtc import NvrtcBuild
+from cuprof.builds import BuildPool
+from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.core.errors import BuildError
 from cuprof.families.headers import STANDARD, Headers, find_headers
 
@@ -58,16 +59,22 @@ K k(std::uint32_t* a, int64_t b, std::size_t c) {
 }"""
 
 
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile where other headers can be named."""
+    monkeypatch.setattr("cuprof.builds.pool.COMPILERS", SimpleNamespace(run=lambda build: build.run()))
+
+
 @pytest.fixture
-def cache(tmp_path: Path) -> BuildCache:
-    return BuildCache(tmp_path)
+def cache(tmp_path: Path) -> BuildPool:
+    return BuildPool(tmp_path)
 
 
 @pytest.mark.parametrize(
     "arch", [*(pytest.param(arch, marks=pytest.mark.slow) for arch in ("sm_75", "sm_90")), "sm_100"]
 )
 @pytest.mark.parametrize("text", [HALF, GROUPS, CUB, TENSOR, STANDARD_C], ids=["half", "groups", "cub", "tensor", "c"])
-def test_sources_may_include_cudas_own_headers(cache: BuildCache, text: str, arch: str) -> None:
+def test_sources_may_include_cudas_own_headers(cache: BuildPool, text: str, arch: str) -> None:
     if len(find_headers().folders) < 3 and text is not STANDARD_C:
         pytest.skip("CUDA's headers are not installed")
     cubin, _ = cache.compile(NvrtcBuild(text, "k.cu", arch, DEFINES))
@@ -75,47 +82,51 @@ def test_sources_may_include_cudas_own_headers(cache: BuildCache, text: str, arc
 
 
 def test_without_cudas_headers_the_c_ones_are_there_and_the_remedy_is_named(
-    cache: BuildCache, monkeypatch: pytest.MonkeyPatch
+    cache: BuildPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cuprof.backends.cuda.nvrtc.find_headers", lambda: Headers((STANDARD,)))
+    monkeypatch.setattr("cuprof.builds.nvrtc.find_headers", lambda: Headers((STANDARD,)))
     assert cache.compile(NvrtcBuild(STANDARD_C, "k.cu", "sm_90", DEFINES))[0].kernels
     with pytest.raises(BuildError, match=r"CUDA's own headers were not found: pip install 'cuprof\[cuda13\]'"):
         cache.compile(NvrtcBuild(HALF, "k.cu", "sm_90", DEFINES))
 
 
-def test_a_header_of_the_host_is_answered_with_the_devices(cache: BuildCache) -> None:
+def test_a_header_of_the_host_is_answered_with_the_devices(cache: BuildPool) -> None:
     with pytest.raises(BuildError, match="; in device code it is <cuda/std/limits>"):
         cache.compile(NvrtcBuild("#include <limits>", "k.cu", "sm_90", {}))
 
 
-def test_other_headers_make_another_entry(cache: BuildCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_headers_make_another_entry(cache: BuildPool, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [cache.compile(NvrtcBuild(HALF, "k.cu", "sm_90", DEFINES))[1] for _ in range(2)] == [False, True]
     found = find_headers()
-    monkeypatch.setattr("cuprof.backends.cuda.nvrtc.find_headers", lambda: Headers(found.folders, "other"))
+    monkeypatch.setattr("cuprof.builds.nvrtc.find_headers", lambda: Headers(found.folders, "other"))
     assert cache.compile(NvrtcBuild(HALF, "k.cu", "sm_90", DEFINES))[1] is False
 
 
-@pytest.mark.parametrize("header", ["", "#include <cub/block/block_reduce.cuh>\n"], ids=["compiler's", "CUDA's"])
-def test_a_macro_that_breaks_a_header_is_named(cache: BuildCache, header: str) -> None:
-    if len(find_headers().folders) < 3 and header:
-        pytest.skip("CUDA's headers are not installed")
+def test_a_macro_that_breaks_a_header_is_named(cache: BuildPool) -> None:
     defines: dict[str, str | int] = {"T": "float", "WIDTH": 3}
     with pytest.raises(BuildError, match=r"the macro T=float replaces names in it: rename the macro"):
-        cache.compile(NvrtcBuild(f'{header}extern "C" __global__ void k() {{}}', "k.cu", "sm_90", defines))
+        cache.compile(NvrtcBuild('extern "C" __global__ void k() {}', "k.cu", "sm_90", defines))
+
+
+def test_a_macro_that_would_break_a_header_follows_it(cache: BuildPool) -> None:
+    if len(find_headers().folders) < 3:
+        pytest.skip("CUDA's headers are not installed")
+    text = '#include <cub/block/block_reduce.cuh>\nextern "C" __global__ void k(T* x) { x[0] = 1; }'
+    assert cache.compile(NvrtcBuild(text, "k.cu", "sm_90", {"T": "float", "WIDTH": 3}))[0].kernels.keys() == {"k"}
 
 
 def test_a_header_that_nvrtc_refuses_is_blamed_on_no_macro(
-    cache: BuildCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cache: BuildPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "host.cuh").write_text("#ifdef __CUDACC_RTC__\n#error not for NVRTC\n#endif\n")
-    monkeypatch.setattr("cuprof.backends.cuda.nvrtc.find_headers", lambda: Headers((STANDARD, tmp_path)))
+    monkeypatch.setattr("cuprof.builds.nvrtc.find_headers", lambda: Headers((STANDARD, tmp_path)))
     text = '#include <host.cuh>\nextern "C" __global__ void k() {}'
     with pytest.raises(BuildError, match='device code alone, or have compiler="nvcc"') as caught:
         cache.compile(NvrtcBuild(text, "k.cu", "sm_90", DEFINES))
     assert "rename the macro" not in str(caught.value)
 
 
-def test_a_header_that_is_missing_names_its_package(cache: BuildCache) -> None:
+def test_a_header_that_is_missing_names_its_package(cache: BuildPool) -> None:
     with pytest.raises(BuildError, match=r"it comes with CUDA's curand: pip install 'cuda-toolkit\[curand\]==\d+\.\*'"):
         cache.compile(NvrtcBuild("#include <curand_nowhere.h>", "k.cu", "sm_90", {}))
     with pytest.raises(BuildError, match="it comes with nvidia-cutlass: pip install nvidia-cutlass"):

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cuprof.core.errors import BuildError, ImpossibleError
-from cuprof.core.excess import compare
 from cuprof.core.records import BuildFacts
+from cuprof.core.text import compare
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,15 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cuprof.backends.build_cache import BuildCache, Built, Patience, default_folder
-from cuprof.backends.cuda import nvrtc
-from cuprof.backends.cuda.nvrtc import NvrtcBuild
-from cuprof.backends.ptxas import KernelFacts
+from cuprof.builds import BuildPool, Built, Patience, nvrtc
+from cuprof.builds.nvrtc import NvrtcBuild
+from cuprof.builds.ptxas import KernelFacts
+from cuprof.builds.result import default_folder
 from cuprof.core.errors import BuildError
 
 TEXT = 'extern "C" __global__ void k() {}'
@@ -32,6 +33,12 @@ class Compiler:
         return Built(f"{text}{given['arch']}".encode(), "a lög", {"k": KernelFacts(8, 16, 0, 0)})
 
 
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile where a stand-in for the compiler can be put."""
+    monkeypatch.setattr("cuprof.builds.pool.COMPILERS", SimpleNamespace(run=lambda build: build.run()))
+
+
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch) -> Compiler:
     compiler = Compiler()
@@ -41,17 +48,17 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> Compiler:
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> BuildCache:
-    return BuildCache(tmp_path / "made on demand" / "cubin")
+def cache(tmp_path: Path) -> BuildPool:
+    return BuildPool(tmp_path / "made on demand" / "cubin")
 
 
-def build(cache: BuildCache, text: str = TEXT, **changes: Any) -> tuple[Built, bool]:
+def build(cache: BuildPool, text: str = TEXT, **changes: Any) -> tuple[Built, bool]:
     return cache.compile(NvrtcBuild(text, **{"name": "k.cu", "arch": "sm_90", "defines": {"A": 1}, **changes}))
 
 
-def test_the_second_time_comes_from_the_folder_and_is_equal(cache: BuildCache, compiler: Compiler) -> None:
+def test_the_second_time_comes_from_the_folder_and_is_equal(cache: BuildPool, compiler: Compiler) -> None:
     first, cached_first = build(cache)
-    second, cached_second = build(BuildCache(cache.folder))
+    second, cached_second = build(BuildPool(cache.kept.folder))
     assert (cached_first, cached_second) == (False, True)
     assert second == first
     assert len(compiler.calls) == 1
@@ -62,18 +69,18 @@ def test_the_second_time_comes_from_the_folder_and_is_equal(cache: BuildCache, c
     [{"text": TEXT + " "}, {"arch": "sm_80"}, {"defines": {"A": 2}}, {"defines": {}}, {"options": ("-G",)}],
     ids=str,
 )
-def test_other_content_is_compiled_anew(cache: BuildCache, compiler: Compiler, change: dict[str, Any]) -> None:
+def test_other_content_is_compiled_anew(cache: BuildPool, compiler: Compiler, change: dict[str, Any]) -> None:
     build(cache)
     assert build(cache, **change)[1] is False
     assert len(compiler.calls) == 2
 
 
-def test_the_order_and_type_of_defines_and_the_name_do_not_matter(cache: BuildCache, compiler: Compiler) -> None:
+def test_the_order_and_type_of_defines_and_the_name_do_not_matter(cache: BuildPool, compiler: Compiler) -> None:
     build(cache, defines={"A": 1, "B": "2"})
     assert build(cache, defines={"B": 2, "A": "1"}, name="other.cu")[1] is True
 
 
-def test_another_compiler_compiles_anew(cache: BuildCache, compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_compiler_compiles_anew(cache: BuildPool, compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     build(cache)
     monkeypatch.setattr(nvrtc, "nvrtc_version", lambda: "13.1")
     assert build(cache)[1] is False
@@ -83,9 +90,9 @@ def test_another_compiler_compiles_anew(cache: BuildCache, compiler: Compiler, m
     "damage",
     [b"", b"{", b"null", b"[]", b"{}", b'{"sha256": 5, "log": "", "kernels": {}}', b"\xff\xfe", "image", "no image"],
 )
-def test_a_damaged_entry_is_made_again(cache: BuildCache, compiler: Compiler, damage: bytes | str) -> None:
+def test_a_damaged_entry_is_made_again(cache: BuildPool, compiler: Compiler, damage: bytes | str) -> None:
     right, _ = build(cache)
-    (facts,), (image,) = cache.folder.glob("*.json"), cache.folder.glob("*.cubin")
+    (facts,), (image,) = cache.kept.folder.glob("*.json"), cache.kept.folder.glob("*.cubin")
     if damage == "image":
         image.write_bytes(image.read_bytes()[:-1])
     elif damage == "no image":
@@ -98,30 +105,30 @@ def test_a_damaged_entry_is_made_again(cache: BuildCache, compiler: Compiler, da
 
 
 @pytest.mark.parametrize("kernels", [5, {"k": 5}, {"k": {"registers": 1, "unknown": 2}}])
-def test_facts_of_another_form_are_made_again(cache: BuildCache, compiler: Compiler, kernels: object) -> None:
+def test_facts_of_another_form_are_made_again(cache: BuildPool, compiler: Compiler, kernels: object) -> None:
     build(cache)
-    (path,) = cache.folder.glob("*.json")
+    (path,) = cache.kept.folder.glob("*.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), "kernels": kernels}))
     assert build(cache)[1] is False
 
 
 def test_a_folder_that_cannot_be_made_costs_the_reuse_alone(tmp_path: Path, compiler: Compiler) -> None:
     (tmp_path / "file").touch()
-    cache = BuildCache(tmp_path / "file" / "cubin")
+    cache = BuildPool(tmp_path / "file" / "cubin")
     assert build(cache)[1] is False
     assert build(cache)[1] is False
 
 
-def test_a_full_disk_leaves_no_remains(cache: BuildCache, compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_remains(cache: BuildPool, compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: Path, target: Path) -> Path:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", refuse)
     assert build(cache)[1] is False
-    assert list(cache.folder.iterdir()) == []
+    assert list(cache.kept.folder.iterdir()) == []
 
 
-def test_what_does_not_compile_is_not_kept(cache: BuildCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_compile_is_not_kept(cache: BuildPool, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(build: nvrtc.NvrtcBuild) -> Built:
         raise BuildError("no")
 
@@ -129,7 +136,7 @@ def test_what_does_not_compile_is_not_kept(cache: BuildCache, monkeypatch: pytes
     monkeypatch.setattr(nvrtc, "nvrtc_version", lambda: "13.0")
     with pytest.raises(BuildError):
         build(cache)
-    assert not cache.folder.exists()
+    assert not cache.kept.folder.exists()
 
 
 @pytest.mark.parametrize(
@@ -151,7 +158,7 @@ def test_the_default_folder(monkeypatch: pytest.MonkeyPatch, environment: dict[s
 
 @pytest.mark.parametrize(("cores", "workers", "threads"), [(16, 1, 15), (16, 2, 7), (2, 2, 1), (128, 2, 16)])
 def test_builds_that_are_begun_leave_cores_to_those_who_wait(
-    monkeypatch: pytest.MonkeyPatch, cache: BuildCache, cores: int, workers: int, threads: int
+    monkeypatch: pytest.MonkeyPatch, cache: BuildPool, cores: int, workers: int, threads: int
 ) -> None:
     begun: list[str] = []
     free = threading.Event()
@@ -164,7 +171,7 @@ def test_builds_that_are_begun_leave_cores_to_those_who_wait(
     monkeypatch.setattr(nvrtc.NvrtcBuild, "run", wait)
     monkeypatch.setattr(nvrtc, "nvrtc_version", lambda: "13.0")
     monkeypatch.setattr("os.sched_getaffinity", lambda _: range(cores))
-    monkeypatch.setattr(BuildCache, "workers", workers)
+    monkeypatch.setattr(BuildPool, "workers", workers)
     builds = [NvrtcBuild(str(number), "k.cu", "sm_90") for number in range(40)]
     for each in builds:
         cache.start(each)
@@ -178,7 +185,7 @@ def test_builds_that_are_begun_leave_cores_to_those_who_wait(
     assert len(begun) == 40
 
 
-def test_so_many_are_awaited_and_the_others_for_a_while(monkeypatch: pytest.MonkeyPatch, cache: BuildCache) -> None:
+def test_so_many_are_awaited_and_the_others_for_a_while(monkeypatch: pytest.MonkeyPatch, cache: BuildPool) -> None:
     gates = {text: threading.Event() for text in ("one", "two", "three")}
 
     def wait(each: NvrtcBuild) -> Built:
@@ -210,13 +217,15 @@ def test_so_many_are_awaited_and_the_others_for_a_while(monkeypatch: pytest.Monk
 RACER = """
 import sys
 from pathlib import Path
-from cuprof.backends.build_cache import BuildCache, Built
-from cuprof.backends.cuda import nvrtc
+from types import SimpleNamespace
+from cuprof.builds import BuildPool, Built
+from cuprof.builds import nvrtc, pool
+pool.COMPILERS = SimpleNamespace(run=lambda build: build.run())
 nvrtc.nvrtc_version = lambda: "13.0"
 nvrtc.NvrtcBuild.run = lambda build: Built(build.text.encode() * 5000, "log", {})
 for number in range(150):
     text = str(number)
-    built, _ = BuildCache(Path(sys.argv[1])).compile(nvrtc.NvrtcBuild(text, "k", "sm_90"))
+    built, _ = BuildPool(Path(sys.argv[1])).compile(nvrtc.NvrtcBuild(text, "k", "sm_90"))
     assert built.image == text.encode() * 5000
 """
 

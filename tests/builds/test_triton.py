@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from cuprof.backends.cuda.triton import TritonBuild, _Compiler, _Compilers
-from cuprof.backends.cuda.triton_compiler import Compiler, explain
+from cuprof.builds import Built
+from cuprof.builds.compilers import Compilers
+from cuprof.builds.triton import TritonBuild
+from cuprof.builds.triton_compiler import explain
 from cuprof.core.errors import BuildError, FamilyError
 from cuprof.core.point import Point
 from cuprof.families import Array, Launch, Texture
@@ -29,7 +28,7 @@ from cuprof.families.configurations import (
 from cuprof.families.requirements import is_installed
 from cuprof.families.sources import read_variant_source
 
-FILE = Path(__file__).parents[2] / "data" / "families" / "forms" / "scale_triton.py"
+FILE = Path(__file__).parents[1] / "data" / "families" / "forms" / "scale_triton.py"
 BUFFERS = {"x": Array((1000,), "float32"), "y": Array((1000,), "float32"), "h": Array((8,), "float16")}
 CONSTANTS = {"BLOCK": 256, "num_warps": 4}
 LISTED = [
@@ -145,9 +144,17 @@ def test_a_kernel_that_is_not_there_is_told(
         read_configurations(FILE, kernel)
 
 
+@pytest.fixture
+def run() -> Iterator[Callable[[TritonBuild], Built]]:
+    """Return a function that compiles as a sweep does, in processes of their own."""
+    compilers = Compilers()
+    yield compilers.run
+    compilers.end()
+
+
 @needs_triton
-def test_builds_are_answered_and_a_failing_one_costs_itself_alone() -> None:
-    built = build().run()
+def test_builds_are_answered_and_a_failing_one_costs_itself_alone(run: Callable[[TritonBuild], Built]) -> None:
+    built = run(build())
     assert built.image.startswith(b"\x7fELF")
     assert built.launch["threads"] == 128
     assert built.launch["kept"] == 0b111
@@ -156,138 +163,46 @@ def test_builds_are_answered_and_a_failing_one_costs_itself_alone() -> None:
         (build(num_wraps=4), "num_wraps"),
         (build("x"), "none for y"),
     ):
-        with pytest.raises(BuildError, match=said):
-            wrong.run()
-    assert build("x", "y", 1).run().launch["kept"] == 0b011
-    assert build().run() == built
+        with pytest.raises(BuildError, match=f"Triton refused scale: .*{said}"):
+            run(wrong)
+    assert run(build("x", "y", 1)).launch["kept"] == 0b011
+    assert run(build()) == built
 
 
 @needs_triton
-def test_a_compiler_that_ends_is_replaced() -> None:
+def test_a_file_that_ends_its_process_costs_itself_alone(run: Callable[[TritonBuild], Built]) -> None:
     text = FILE.read_text().replace("import triton\n", "import os\nimport triton\nos._exit(3)\n", 1)
-    with pytest.raises(BuildError, match=r"ended \(exit code 3\) while it compiled scale"):
-        replace(build(), text=text).run()
-    assert build().run().symbols == {"scale": "scale"}
-
-
-@pytest.fixture
-def compilers() -> Iterator[_Compilers]:
-    made = _Compilers()
-    yield made
-    made.end()
+    with pytest.raises(BuildError, match=r"the compiler of scale ended early \(exit code 3\)"):
+        run(replace(build(), text=text))
+    assert run(build()).symbols == {"scale": "scale"}
 
 
 @needs_triton
-def test_compilers_are_forked_by_one_process_and_by_a_new_one_where_it_has_ended(compilers: _Compilers) -> None:
-    first, second = compilers.take(TELLS), compilers.take(TELLS)
-    assert tell(first) == tell(second) == str(pid_of(compilers))
-    compilers.give_back(first)
-    assert compilers.take(TELLS) is first
-    os.kill(pid_of(compilers), signal.SIGKILL)
-    os.waitid(os.P_PID, pid_of(compilers), os.WEXITED | os.WNOWAIT)
-    third = compilers.take(TELLS)
-    assert tell(third) == str(pid_of(compilers))
-    assert [each.end() for each in (first, second, third)] == [""] * 3
-
-
-@needs_triton
-def test_a_compiler_compiles_one_text_alone(compilers: _Compilers, tmp_path: Path) -> None:
-    def read(name: str) -> str:
+def test_files_of_one_name_do_not_meet(run: Callable[[TritonBuild], Built], tmp_path: Path) -> None:
+    for name in ("one", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "beside.py").write_text(f"NAME = {name!r}\n")
         (tmp_path / name / "kernels.py").write_text("from .beside import NAME\nraise RuntimeError(NAME)\n")
-        return read_variant_source(tmp_path / name / "kernels.py", tmp_path / name)
-
-    for name in ("one", "other", "third"):
-        compiler = compilers.take(read(name))
-        assert tell(compiler) == name
-        compilers.give_back(compiler)
-    assert len(compilers._idle) == 3
+        text = read_variant_source(tmp_path / name / "kernels.py", tmp_path / name)
+        with pytest.raises(BuildError, match=f"RuntimeError: {name}"):
+            run(replace(build(), text=text))
 
 
 @needs_triton
-def test_one_that_ended_or_speaks_unasked_is_asked_no_more(compilers: _Compilers) -> None:
-    text = "import os\nraise RuntimeError(os.getpid())\n"
-    compiler = compilers.take(text)
-    first = tell(compiler)
-    compilers.give_back(compiler)
-    os.kill(int(first), signal.SIGKILL)
-    while compiler.is_ready:
-        pass
-    other = compilers.take(text)
-    assert tell(other) != first
-    other.end()
-
-
-@needs_triton
-def test_a_copy_that_a_file_makes_of_its_process_answers_nothing(compilers: _Compilers) -> None:
-    compiler = compilers.take("import os\nchild = os.fork()\nif child: os.waitpid(child, 0)\nraise OSError('once')\n")
-    assert [tell(compiler) for _ in range(3)] == ["once"] * 3
-    assert compiler.is_ready
-    compiler.end()
-
-
-@needs_triton
-@pytest.mark.parametrize(
-    ("ends", "how"),
-    [("os._exit(3)", "exit code 3"), ("os.kill(os.getpid(), 11)", "Segmentation fault"), ("os.abort()", "Aborted")],
-)
-def test_how_a_process_ended_is_told_at_once_and_what_it_started_ends(
-    compilers: _Compilers, tmp_path: Path, ends: str, how: str
+def test_what_imports_torch_costs_no_other_build(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run: Callable[[TritonBuild], Built]
 ) -> None:
-    text = f"import os, time\nif not os.fork():\n    time.sleep(600)\nprint('last', flush=True)\n{ends}\n"
-    compiler = compilers.take(text)
-    assert compiler.ask([text, "", [], [], [], ""]) == {"ended": f"ended ({how})"}
-    assert compiler.end() == "last"
-
-
-@needs_triton
-@pytest.mark.parametrize("by_signal", [False, True])
-def test_nothing_is_left_of_processes_that_end(compilers: _Compilers, tmp_path: Path, by_signal: bool) -> None:
-    text = f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(f'{{os.getpid()}} ')\ntime.sleep(600)\n"
-    compiler = compilers.take(text)
-    asked = Thread(target=compiler.ask, args=([text, "", [], [], [], ""],))
-    asked.start()
-    while not (tmp_path / "pid").exists() or not (told := (tmp_path / "pid").read_text()).endswith(" "):
-        pass
-    assert compilers._folder is not None
-    folder = compilers._folder.path
-    if by_signal:
-        os.kill(pid_of(compilers), signal.SIGTERM)
-        asked.join()
-    compilers.end()
-    asked.join()
-    compiler.end()
-    assert not folder.exists()
-    with suppress(OSError):
-        while Path(f"/proc/{told.strip()}/cmdline").read_bytes():  # there is nothing of one that has ended
-            pass
-
-
-@needs_triton
-def test_what_imports_torch_costs_nobody_else_anything(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("import os\nos._exit(7)\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    compilers = _Compilers()
-    with_torch, without = compilers.take("import torch\n"), compilers.take(TELLS)
-    assert "import triton, torch" in with_torch.ask(["", "", [], [], [], ""])["ended"]
-    assert tell(without)
-    with_torch.end()
-    without.end()
-    compilers.end()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(BuildError):
+        run(replace(build(), text=f"import torch\n{FILE.read_text()}"))
+    assert run(build()).image
 
 
 @needs_triton
-def test_a_triton_that_is_too_old_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_triton_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triton.compiler.ASTSource", lambda fn, signature, constants: None)
-    with pytest.raises(ValueError, match=r"too old to compile ahead; pip install 'triton>=3\.3'"):
-        Compiler(tmp_path).answer("", "", [], [], [], "sm_90")
-
-
-def test_no_process_is_started_where_there_can_be_no_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
-    monkeypatch.setattr("cuprof.backends.cuda.triton._COMPILERS", _Compilers())
-    with pytest.raises(BuildError, match=r"cannot be started: .*No such file"):
+    with pytest.raises(BuildError, match=r"too old to compile ahead; pip install 'triton>=3\.3'"):
         build().run()
 
 
@@ -321,28 +236,15 @@ def scale(x, y, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
 
 
 @needs_triton
-def test_heuristics_give_constants_and_options_and_are_told_when_they_raise() -> None:
+def test_heuristics_give_constants_and_options_and_say_when_they_raise(run: Callable[[TritonBuild], Built]) -> None:
     heuristic = replace(build(), text=HEURISTIC, constants=(("BLOCK", 256),))
-    assert heuristic.run().launch["threads"] == 8 * 32
+    assert run(heuristic).launch["threads"] == 8 * 32
     wrong = replace(heuristic, text=HEURISTIC.replace('its["BLOCK"]', 'its["x"].shape'))
     with pytest.raises(BuildError, match=r"heuristics of EVEN raised AttributeError.* nothing of a buffer"):
-        wrong.run()
+        run(wrong)
 
 
 @needs_triton
-def test_what_a_file_prints_is_no_answer() -> None:
+def test_what_a_file_prints_is_no_answer(run: Callable[[TritonBuild], Built]) -> None:
     text = FILE.read_text().replace("import triton\n", "print('{}', flush=True)\nimport triton\n", 1)
-    assert replace(build(), text=text).run().symbols == {"scale": "scale"}
-
-
-TELLS = "import os\nraise RuntimeError(os.getppid())\n"
-
-
-def tell(compiler: _Compiler) -> str:
-    """Return what the file of a compiler raises."""
-    answer = compiler.ask([compiler.text, "", [], [], [], ""])
-    return str(answer["error"]).partition(": ")[2]
-
-
-def pid_of(compilers: _Compilers) -> int:
-    return compilers._origins[""]._process.pid
+    assert run(replace(build(), text=text)).symbols == {"scale": "scale"}

@@ -1,9 +1,9 @@
-"""A small process between the engine and its worker: what a variant starts ends with the worker, or with the engine.
+"""Processes that cuprof starts: their environment and command, and the guardian that ends what they leave running.
 
-Children of the worker that left its process group or its session, and those whose parent has gone, become the
-guardian's (Linux's child subreaper), so it finds and ends them all. It is forked before the worker imports anything,
-costs a millisecond, and ends as the worker ended. Another program gets one too: python -m cuprof.core.guardian
-ENGINE_PID FOLDER PROGRAM [ARGUMENT ...]
+A guardian is a small process between the engine and its worker. Children of the worker that left its process group or
+its session, and those whose parent has gone, become the guardian's (Linux's child subreaper), so it finds and ends
+them all. It is forked before the worker imports anything, costs a millisecond, and ends as the worker ended. Give
+another program one with `python -m cuprof.core.processes ENGINE_PID FOLDER PROGRAM [ARGUMENT ...]`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,50 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from subprocess import Popen
 
+AHEAD = "CUPROF_AHEAD"
+"""Environment variable of a worker that starts idle: modules to import meanwhile, separated by commas."""
+MARK = "CUPROF_WORKER_FOLDER"
+"""Environment variable of a worker and all that it starts."""
+BLAS_THREADS, BLAS_THREADS_BEFORE = "OPENBLAS_NUM_THREADS", "CUPROF_OPENBLAS_NUM_THREADS"
+
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 END_LIMIT_S = 10.0
-"""How long killed processes are waited for; one that hangs in a driver cannot be ended."""
-POLL_S = 0.002
-MARK = "CUPROF_WORKER_FOLDER"
-"""Environment variable of a worker and all that it starts."""
+"""How long to wait for killed processes; one that hangs in a driver cannot be ended."""
 STOP_LIMIT_S = END_LIMIT_S + 2.0
-"""How long the guardian itself is waited for."""
+"""How long to wait for the guardian itself."""
+POLL_S = 0.002
 _AWAITED = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}
+
+
+def count_cores() -> int:
+    """Return how many cores this process may use, at least one."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def spare_cores() -> None:
+    """Keep NumPy and SciPy from starting threads in this process, but not in its children.
+
+    Threads that wait for work keep all cores busy for a while, and slow down the worker that is starting on one.
+    """
+    os.environ.setdefault(BLAS_THREADS_BEFORE, os.environ.get(BLAS_THREADS, ""))
+    os.environ[BLAS_THREADS] = "1"
+
+
+def child_environment() -> dict[str, str]:
+    """Return our environment, with the package that runs here importable in the child."""
+    here = str(Path(__file__).resolve().parents[2])
+    paths = [here, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+    if (before := environment.pop(BLAS_THREADS_BEFORE, None)) is not None:
+        environment.pop(BLAS_THREADS, None)
+        environment |= {BLAS_THREADS: before} if before else {}
+    return environment
+
+
+def child_command(module: str, *arguments: str) -> tuple[str, ...]:
+    """Return the command that runs one of our modules; `-P` keeps it from importing files of the current folder."""
+    return sys.executable, "-P", "-m", module, *arguments
 
 
 def guard(
@@ -39,12 +73,12 @@ def guard(
 ) -> None:
     """Go on in a child of this process; this one stays as its guardian and never returns.
 
-    SIGTERM asks a guardian to end everything; SIGINT is handed on to the child.
+    SIGTERM makes the guardian end everything; it passes SIGINT on to the child.
 
     Args:
         engine: process id of the engine, which must be our parent.
-        folder: removed where the engine is gone and can no longer do it.
-        close: file descriptors that are the worker's alone.
+        folder: removed if the engine has gone and can no longer remove it.
+        close: file descriptors that only the worker keeps.
         on_interrupt: what SIGINT does in the child; the engine decides what an interrupt means to a worker.
     """
     if sys.platform != "linux":
@@ -71,7 +105,7 @@ def guard(
 
 
 def end_guarded(guardian: Popen[bytes], folder: Path) -> None:
-    """End a guardian with all that it guards, and what still runs with this folder as its `MARK`."""
+    """End a guardian with everything that it guards, and whatever still runs with this folder as its `MARK`."""
     from subprocess import TimeoutExpired  # the guardian itself does not need it
 
     guardian.terminate()
@@ -91,6 +125,22 @@ def end_marked(folder: Path) -> None:
         with contextlib.suppress(OSError):
             if mark in (process / "environ").read_bytes():
                 os.kill(int(process.name), signal.SIGKILL)
+
+
+def end_like(status: int) -> NoReturn:
+    """End this process as another one ended, with its exit code or by its signal.
+
+    Args:
+        status: the other process's wait status.
+    """
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+        os.kill(os.getpid(), number)
+    os._exit(os.WEXITSTATUS(status))
 
 
 def _watch(worker: int, engine: int, folder: Path) -> NoReturn:
@@ -133,30 +183,16 @@ def _descendants(root: int) -> list[int]:
             except (OSError, ValueError, IndexError):
                 continue
             children.setdefault(parent, []).append(int(name))
-    found, left = [], [root]
-    while left:
-        below = children.get(left.pop(), [])
-        found += below
-        left += below
-    return found
+    found = [root]
+    for each in found:
+        found += children.get(each, [])
+    return found[1:]
 
 
 def _remove(folder: Path) -> None:
     import shutil  # rarely needed
 
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def end_like(status: int) -> NoReturn:
-    """End with the exit code or by the signal that this wait status tells of."""
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        with contextlib.suppress(OSError):
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
-        os.kill(os.getpid(), number)
-    os._exit(os.WEXITSTATUS(status))
 
 
 def _main(words: list[str]) -> NoReturn:

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.invoke import bind, load_library
-from cuprof.backends.native import NativeBuild
+from cuprof.builds import BuildPool
+from cuprof.builds.native import NativeBuild
 from cuprof.core.errors import BuildError, LaunchError
 from cuprof.families import Invoke
 from cuprof.families.compilers import get_compiler
@@ -35,7 +35,7 @@ def build(text: str = SOURCE, added: int = 0, **details: object) -> NativeBuild:
 
 @needs_gcc
 def test_functions_of_several_builds_are_told_apart_and_take_structs_by_value(tmp_path: Path) -> None:
-    cache = BuildCache(tmp_path)
+    cache = BuildPool(tmp_path)
     x, results = np.arange(4, dtype=np.float32), []
     for added in (0, 100):
         built, cached = cache.compile(build(added=added))
@@ -50,7 +50,7 @@ def test_functions_of_several_builds_are_told_apart_and_take_structs_by_value(tm
 
 @needs_gcc
 def test_another_status_than_0_and_an_absent_function_are_launch_errors(tmp_path: Path) -> None:
-    built, _ = BuildCache(tmp_path).compile(build())
+    built, _ = BuildPool(tmp_path).compile(build())
     library = load_library(built.image, "k")
     with pytest.raises(LaunchError, match="straight returned 22"):
         bind(library, Invoke("straight", ()), [0, 0, np.array((1.0, -1, 0.0), LINE)[()]])()

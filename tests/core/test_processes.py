@@ -8,18 +8,18 @@ import sys
 
 import pytest
 
-from cuprof.core.child import child_environment
+from cuprof.core.processes import child_environment
 
 CODE = """
 import subprocess, sys
-from cuprof.core.child import child_environment, spare_cores
+from cuprof.core.processes import child_environment, spare_cores
 spare_cores()
 spare_cores()
 import scipy.linalg
 from threadpoolctl import threadpool_info
 print([each["num_threads"] for each in threadpool_info() if each["internal_api"] == "openblas"])
 told = "import os; print([os.environ.get(each) for each in ('OPENBLAS_NUM_THREADS', 'CUPROF_OPENBLAS_NUM_THREADS')])"
-inner = "import subprocess, sys; from cuprof.core.child import child_environment; " + (
+inner = "import subprocess, sys; from cuprof.core.processes import child_environment; " + (
     f"subprocess.run([sys.executable, '-c', {told!r}], env=child_environment())"
 )
 sys.stdout.flush()

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from cuprof.backends.build_cache import Built
-from cuprof.backends.ptxas import read_resources, refusal
+from cuprof.builds.ptxas import read_resources, refusal
+from cuprof.builds.result import Built
 from cuprof.families import Program, Variant
 from cuprof.families.compilers import get_compiler
 
@@ -23,6 +23,14 @@ SHAPES: dict[tuple[bool, Product], tuple[str, ...]] = {
     (False, "program"): (),
 }
 """(is it nvcc, what is made) → options."""
+
+
+@dataclass(frozen=True)
+class LoadNothing:
+    """Compilers of the host are programs of their own."""
+
+    def load(self, folder: Path) -> None:
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,15 @@ class NativeBuild:
         name += "" if Path(name).suffix else {"gcc": ".c", "g++": ".cpp"}.get(variant.compiler, ".cu")
         return cls(text, name, variant.compiler, product, arch, program.defines, program.options)
 
+    @property
+    def preload(self) -> LoadNothing:
+        """Return what the compiling process needs."""
+        return LoadNothing()
+
+    @property
+    def headers(self) -> None:
+        """Return None: each call reads its headers itself."""
+
     def content(self) -> list[object]:
         """Return what decides the result."""
         defines = sorted((name, str(value)) for name, value in self.defines.items())
@@ -57,7 +74,7 @@ class NativeBuild:
         return [self.text, Path(self.name).suffix, self.product, self.arch, defines, list(self.options), version]
 
     def run(self) -> Built:
-        """Compile in a temporary folder."""
+        """Call the compiler in a temporary folder."""
         is_nvcc = self.compiler == "nvcc"
         command = get_compiler(self.compiler).command()
         with tempfile.TemporaryDirectory(prefix="cuprof-build-") as folder:

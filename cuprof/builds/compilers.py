@@ -1,0 +1,211 @@
+"""The compiling processes, from the side of their owner.
+
+    owner ── order: a connection, a folder ──▶ origin: has loaded a compiler ── fork ──▶ a process for one build
+      └──────────────────────── the build, and its answer ────────────────────────────────────┘
+
+A fork costs a millisecond or two, where loading Triton takes seconds and NVRTC a tenth of one. A process for each
+build means that a source, or a Triton file, that crashes its compiler or changes its process costs itself alone, and
+that NVRTC, which compiles in one thread at a time, uses every core. Origins end with their owner, and what they have
+forked ends with them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import pickle
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from base64 import b64decode
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from cuprof.builds.result import Build, Built, Preload
+from cuprof.core.errors import BuildError, ImpossibleError, MissingDependencyError
+from cuprof.core.processes import child_command, child_environment
+from cuprof.core.scratch import ScratchFolder
+
+READY = b"ready"
+PRINTED = "printed"
+"""The file in a process's folder that takes what it prints."""
+PRINTED_BYTES, SHOWN = 8192, 200
+"""How much of the end of that is read, and how many characters of its last line a message shows."""
+END_S = 2.0
+"""How long an origin may take to end; one that still imports is killed then."""
+MOST_BYTES = 1 << 28
+"""Longest answer that is read; an image is a few megabytes at most."""
+SHARED_FROM = 2
+"""Precompile headers from this many builds on; for a single one it takes longer than it saves."""
+
+
+class Origin:
+    """A process that has loaded a compiler and forks one process for each build.
+
+    Args:
+        preload: what it loads first; orders wait until it has.
+        folder: where it and its processes keep files.
+    """
+
+    def __init__(self, preload: Preload, folder: Path) -> None:
+        self._folder = Path(tempfile.mkdtemp(dir=folder))
+        self._printed = self._folder / PRINTED
+        self._loaded = False
+        (self._folder / "preload").write_bytes(pickle.dumps(preload))
+        self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs, self._printed.open("wb") as printed:
+            self._process = subprocess.Popen(
+                child_command("cuprof.builds.origin", str(theirs.fileno()), str(self._folder)),
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=printed,
+                pass_fds=[theirs.fileno()],
+                env=child_environment(),
+            )
+
+    @property
+    def is_loaded(self) -> bool:
+        """Return whether the compiler has been loaded; false for ever where that failed."""
+        if not self._loaded:
+            with suppress(OSError):
+                self._loaded = self._orders.recv(len(READY), socket.MSG_DONTWAIT) == READY
+        return self._loaded
+
+    def run(self, build: Build, limit_s: float | None = None) -> Built:
+        """Compile in a new process.
+
+        Raises:
+            ConnectionError: the origin has ended, so nothing was compiled.
+            BuildError: the compiler refused, ended early, or took longer than `limit_s`.
+            ImpossibleError, MissingDependencyError: as `Build.run`.
+        """
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                socket.send_fds(self._orders, [os.fsencode(folder)], [theirs.fileno()])
+            ours.settimeout(limit_s)
+            answer = _ask(ours, build)
+            if "ended" in answer:
+                printed = _read_end(folder / PRINTED) or _read_end(self._printed)
+                last = f"; it printed: {printed.splitlines()[-1][:SHOWN]}" if printed else ""
+                raise BuildError(f"the compiler of {build.name} {answer['ended']}{last}", printed)
+            return _read(answer)
+        finally:
+            ours.close()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def end(self) -> None:
+        """End the process, which ends what it has forked."""
+        self._orders.close()
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class Compilers:
+    """The origins of this process, one for each preload, started when they are first needed."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._folder: ScratchFolder | None = None
+        self._origins: dict[Preload, Origin] = {}
+        self._asked: dict[Preload, int] = {}
+
+    def run(self, build: Build, limit_s: float | None = None) -> Built:
+        """Compile in a process; raises as `Origin.run`."""
+        try:
+            with self._lock:
+                origin = self._find_with_headers(build) or self._get(build.preload)
+            return origin.run(build, limit_s)
+        except ConnectionError:  # that origin has ended
+            with self._lock:
+                self._forget(origin)
+                origin = self._get(build.preload)
+        except OSError as error:
+            raise BuildError(f"no compiler process can be started: {error}") from error
+        try:
+            return origin.run(build, limit_s)
+        except OSError as error:
+            raise BuildError(f"no compiler process can be started: {error}") from error
+
+    def end(self) -> None:
+        """End all processes and remove their files."""
+        with self._lock:
+            while self._origins:
+                self._origins.popitem()[1].end()
+            if self._folder is not None:
+                self._folder.cleanup()
+                self._folder = None
+
+    def _get(self, preload: Preload) -> Origin:
+        if preload not in self._origins:
+            self._folder = self._folder or ScratchFolder()
+            self._origins[preload] = Origin(preload, self._folder.path)
+        return self._origins[preload]
+
+    def _find_with_headers(self, build: Build) -> Origin | None:
+        """Return the origin that has compiled this build's headers, or None; start one where builds share them."""
+        headers = build.headers
+        if headers is None or resource.getrlimit(resource.RLIMIT_DATA)[0] != resource.RLIM_INFINITY:
+            return None  # a confined process has no room for them
+        self._asked[headers] = self._asked.get(headers, 0) + 1
+        if self._asked[headers] < SHARED_FROM:
+            return None
+        origin = self._get(headers)
+        return origin if origin.is_loaded else None
+
+    def _forget(self, origin: Origin) -> None:
+        for preload in [each for each, known in self._origins.items() if known is origin]:
+            self._origins.pop(preload).end()
+
+
+COMPILERS = Compilers()
+atexit.register(COMPILERS.end)
+
+
+def _ask(connection: socket.socket, build: Build) -> dict[str, Any]:
+    """Return a build's answer, or how its process ended instead."""
+    with connection.makefile("rwb") as stream:
+        process = 0
+        try:
+            with suppress(OSError):  # it has ended; how, can be read nevertheless
+                stream.write(pickle.dumps(build))
+                stream.flush()
+            answer: dict[str, Any] = json.loads(stream.readline(MOST_BYTES))
+            if process := answer.get("process", 0):
+                answer = json.loads(stream.readline(MOST_BYTES))
+            return answer
+        except TimeoutError:
+            with suppress(OSError):
+                os.killpg(process, signal.SIGKILL)
+            return {"ended": f"took longer than {connection.gettimeout():g} s and was stopped"}
+        except (OSError, ValueError):
+            return {"ended": "ended early"}
+
+
+def _read(answer: dict[str, Any]) -> Built:
+    if refused := answer.get("refused"):
+        raise BuildError(refused["message"], refused["log"])
+    if impossible := answer.get("impossible"):
+        raise ImpossibleError(impossible)
+    if missing := answer.get("missing"):
+        raise MissingDependencyError(*missing)
+    return Built.from_facts(b64decode(answer["image"]), answer)
+
+
+def _read_end(file: Path) -> str:
+    """Return the end of a file as text; nothing of a file that is not there."""
+    try:
+        return file.read_bytes()[-PRINTED_BYTES:].decode(errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,294 @@
+"""Compile CUDA C++ to a cubin with NVRTC: no GPU, no driver and no nvcc needed.
+
+A source's macros follow its includes, in place of `-D` options, wherever its first lines allow that. The headers are
+then the same for every choice of macros, so a process compiles them once and those that it forks start from there
+(NVRTC 13.0 User Guide, "Precompiled Headers").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from cuprof.builds.ptxas import read_resources, refusal
+from cuprof.builds.result import Built
+from cuprof.core.errors import BuildError, MissingDependencyError
+from cuprof.families.headers import INSTALL, REMEDY, explain_absence, find_headers, uses_headers
+
+STANDARD_OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v", "-lineinfo")
+"""Given to every compilation: resource figures in the log, and line numbers for profilers."""
+HEADER_BYTES = 640 << 20
+"""Address space for precompiled headers; CUB's block primitives fill half of it."""
+LEADING = re.compile(
+    r"(?:\s+|//[^\n]*\n|/\*.*?\*/|[ \t]*#[ \t]*(?:include|define|undef|pragma)\b(?:\\\n|[^\n])*\n)*", re.DOTALL
+)
+"""Comments, includes and plain directives before the first line of code or the first condition."""
+INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<[^>\n]+>.*\n", re.MULTILINE)
+CONFIGURING = ("_", "CUB_", "THRUST_", "CCCL_", "LIBCUDACXX_", "CUDA_", "NV_", "NVTX_", "CUTLASS_", "CUTE_", "NDEBUG")
+"""How macros begin that headers look at; these stay options."""
+ADDS_HEADERS = ("-I", "--include", "-include", "--pre-include", "-pch", "-D", "-U", "--define", "--undefine")
+"""How options begin with which the headers may be the user's own, or depend on macros."""
+
+
+@dataclass(frozen=True)
+class LoadNvrtc:
+    """Have NVRTC's library in memory."""
+
+    def load(self, folder: Path) -> None:
+        """Load it and compile once, so that forks find its tables made; a missing one is reported by the build."""
+        try:
+            _compiles("__global__ void k() {}", STANDARD_OPTIONS)
+        except MissingDependencyError:
+            return
+
+
+@dataclass(frozen=True)
+class PrecompiledHeaders:
+    """Have the first lines of a source compiled, too.
+
+    Args:
+        text: these lines, includes and all.
+        arguments: of the compiler, the macros that headers look at among them.
+    """
+
+    text: str
+    arguments: tuple[str, ...]
+
+    def load(self, folder: Path) -> None:
+        """Compile them; `NvrtcBuild.run` uses the result in this process and in those that it forks.
+
+        Raises:
+            BuildError: NVRTC made none.
+        """
+        nvrtc = load_nvrtc()
+        _answer(nvrtc.nvrtcSetPCHHeapSize(HEADER_BYTES))
+        file = folder / "headers.pch"
+        with _program(self.text, "headers.cu") as program:
+            _answer(_compile(program, [*self.arguments, f"-create-pch={file}"]))
+            _answer(nvrtc.nvrtcGetPCHCreateStatus(program))
+        _PRECOMPILED[self] = file
+
+
+_PRECOMPILED: dict[PrecompiledHeaders, Path] = {}
+
+
+@dataclass(frozen=True)
+class NvrtcBuild:
+    """Compile CUDA C++ to machine code for one architecture.
+
+    Args:
+        name: of the file, for the compiler's messages.
+        arch: "sm_90" and the like.
+        defines: preprocessor macros.
+        options: further ones of NVRTC, after the standard ones.
+        expressions: C++ names of kernels, such as `scale<float, 256>`, to be instantiated.
+    """
+
+    text: str
+    name: str
+    arch: str
+    defines: Mapping[str, str | int] = field(default_factory=dict)
+    options: Sequence[str] = ()
+    expressions: Sequence[str] = ()
+
+    @property
+    def preload(self) -> LoadNvrtc:
+        """Return what the compiling process needs."""
+        return LoadNvrtc()
+
+    @property
+    def headers(self) -> PrecompiledHeaders | None:
+        """Return the first lines that builds with other macros can share; None where there is no include in them."""
+        first, _ = self._split()
+        return PrecompiledHeaders(first, self._arguments()) if first else None
+
+    def content(self) -> list[object]:
+        """Return what decides the result; the name of the file does not."""
+        defines = sorted((macro, str(value)) for macro, value in self.defines.items())
+        parts = [self.text, self.arch, defines, list(self.options), list(self.expressions), list(STANDARD_OPTIONS)]
+        headers = [find_headers().version] if uses_headers(self.text) else []
+        return [*parts, nvrtc_version(), *headers]
+
+    def run(self) -> Built:
+        """Compile, with CUDA's own headers where the source includes any.
+
+        Raises:
+            BuildError: the compiler refused; the message is its first error line, `log` its whole output.
+            MissingDependencyError: cuda-bindings or the NVRTC library is not installed.
+        """
+        nvrtc = load_nvrtc()
+        arguments = list(self._arguments())
+        if precompiled := _PRECOMPILED.get(self.headers) if self.headers else None:
+            arguments.append(f"-use-pch={precompiled}")
+        with _program(self._arranged_text(), self.name) as program:
+            for expression in self.expressions:
+                _answer(nvrtc.nvrtcAddNameExpression(program, expression.encode()))
+            status = _compile(program, arguments)[0]
+            log = _read(program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
+            log = "\n".join(line for line in log.splitlines() if "using precompiled header file" not in line).strip()
+            if int(status):
+                first = _first_error(log) or status.name
+                raise refusal(f"NVRTC refused {self.name} for {self.arch}: {first}{self._hint(first)}", log)
+            image = _read(program, "CUBIN")
+            symbols = {
+                expression: str(_answer(nvrtc.nvrtcGetLoweredName(program, expression.encode())).decode())
+                for expression in self.expressions
+            }
+        return Built(image, log, read_resources(log), symbols)
+
+    def _split(self) -> tuple[str, str]:
+        """Return the lines up to the last leading include, and the rest; all is rest where macros stay options."""
+        if any(option.startswith(ADDS_HEADERS) for option in self.options):
+            return "", self.text
+        leading = LEADING.match(self.text)
+        includes = list(INCLUDE.finditer(leading[0])) if leading else []
+        end = includes[-1].end() if includes else 0
+        return self.text[:end], self.text[end:]
+
+    def _arranged_text(self) -> str:
+        """Return the text with the macros after its includes; line numbers stay what they are in the file."""
+        first, rest = self._split()
+        if not first:
+            return self.text
+        macros = "".join(f"#define {name} {value}\n" for name, value in self.defines.items() if not _stays(name, value))
+        return f"{first}{macros}#line {first.count(chr(10)) + 1}\n{rest}"
+
+    def _arguments(self) -> tuple[str, ...]:
+        moves = bool(self._split()[0])
+        macros = (f"-D{name}={value}" for name, value in self.defines.items() if not moves or _stays(name, value))
+        folders = find_headers().folders if uses_headers(self.text) else ()
+        return f"-arch={self.arch}", *STANDARD_OPTIONS, *macros, *(f"-I{each}" for each in folders), *self.options
+
+    def _hint(self, error: str) -> str:
+        """Return what helps against an error in a header that is not the source's own; else the empty text."""
+        folders = find_headers().folders if uses_headers(self.text) else ()
+        place = re.match(r"(?P<file>[^()]+)\(\d+\): ", error)
+        if lacking := re.search(r'not open source file "([^"]+)"', error):
+            return _explain_lacking(lacking[1], folders)
+        if place is None or not (
+            place["file"] == BUILTIN or any(Path(place["file"]).is_relative_to(each) for each in folders)
+        ):
+            return ""
+        included = "\n".join(re.findall(r"^[ \t]*#[ \t]*include[ \t]*<[^>\n]+>", self.text, re.MULTILINE))
+        common = [each for each in self._arguments() if not each.startswith("-D")]
+        if not _compiles(included, common):
+            return '; NVRTC does not compile that header: include one for device code alone, or have compiler="nvcc"'
+        macros = [f"{name}={value}" for name, value in self.defines.items()]
+        broken = " and ".join(each for each in macros if not _compiles(included, [*common, f"-D{each}"]))
+        if not broken:
+            return ""
+        return f"; that header is not the source's own, and the macro {broken} replaces names in it: rename the macro"
+
+
+def _stays(name: str, value: str | int) -> bool:
+    """Return whether a macro stays an option: headers look at it, or its value is no single line."""
+    return name.startswith(CONFIGURING) or "\n" in str(value) or str(value).endswith("\\")
+
+
+def _explain_lacking(header: str, folders: Sequence[Path]) -> str:
+    if any((folder / "cuda" / "std" / header).is_file() for folder in folders):
+        return f"; in device code it is <cuda/std/{header}>"
+    absence = explain_absence(header, nvrtc_version().partition(".")[0])
+    if not absence and not any((folder / "cuda_fp16.h").is_file() for folder in folders):
+        return f"; CUDA's own headers were not found: {REMEDY}"
+    return f"; {absence}" if absence else ""
+
+
+@cache
+def load_nvrtc() -> ModuleType:
+    """Return `cuda.bindings.nvrtc` with its library loaded, or raise `MissingDependencyError`."""
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError:
+        raise MissingDependencyError("cuda-bindings, through which NVRTC is called,", INSTALL) from None
+    try:
+        answer = nvrtc.nvrtcVersion()
+    except Exception as error:  # cuda-bindings raises several unrelated types where the shared library is absent
+        raise MissingDependencyError(f"the NVRTC library ({type(error).__name__})", INSTALL) from error
+    _answer(answer)
+    return nvrtc  # type: ignore[no-any-return]
+
+
+@cache
+def nvrtc_version() -> str:
+    """Return the compiler's version, "13.0"."""
+    _, major, minor = load_nvrtc().nvrtcVersion()
+    return f"{major}.{minor}"
+
+
+def list_archs() -> list[str]:
+    """Return the architectures that the compiler knows, "sm_75" and the like."""
+    nvrtc = load_nvrtc()
+    _, count = nvrtc.nvrtcGetNumSupportedArchs()
+    _, known = nvrtc.nvrtcGetSupportedArchs()
+    return [f"sm_{arch}" for arch in list(known)[:count]]
+
+
+def pick_arch(major: int, minor: int) -> str:
+    """Return the newest target that both the compiler and a device of this compute capability know.
+
+    Machine code runs on devices of the same major and the same or a later minor compute capability (CUDA C++
+    Programming Guide, "Binary Compatibility").
+
+    Raises:
+        BuildError: the compiler knows no target of this major compute capability.
+    """
+    known = [int(arch.removeprefix("sm_")) for arch in list_archs()]
+    wanted = 10 * major + minor
+    fitting = [arch for arch in known if arch // 10 == major and arch <= wanted]
+    if not fitting:
+        raise BuildError(
+            f"NVRTC {nvrtc_version()} has no target for compute capability {major}.{minor} "
+            f"(it knows {', '.join(map(str, known))}); install the CUDA release that fits the device"
+        )
+    return f"sm_{max(fitting)}"
+
+
+BUILTIN = "__nv_nvrtc_builtin_header.h"
+"""What NVRTC puts before every source."""
+_ERROR = re.compile(r"\berror\b[^:'\"]*:")
+"""NVRTC's "error:", "error #20:" and "catastrophic error:", ptxas's "error   :"; no name that a warning quotes."""
+
+
+def _compiles(text: str, arguments: Sequence[str]) -> bool:
+    with _program(text, "headers.cu") as program:
+        return not int(_compile(program, arguments)[0])
+
+
+@contextmanager
+def _program(text: str, name: str) -> Iterator[object]:
+    program = _answer(load_nvrtc().nvrtcCreateProgram(text.encode(), name.encode(), 0, [], []))
+    try:
+        yield program
+    finally:
+        load_nvrtc().nvrtcDestroyProgram(program)
+
+
+def _compile(program: object, arguments: Sequence[str]) -> Any:
+    """Return the compiler's answer, which has an `nvrtcResult` alone."""
+    return load_nvrtc().nvrtcCompileProgram(program, len(arguments), [argument.encode() for argument in arguments])
+
+
+def _first_error(log: str) -> str:
+    lines = [line.strip(" \t\0") for line in log.splitlines() if "error" in line.lower()]
+    return next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "")
+
+
+def _read(program: object, what: str) -> bytes:
+    nvrtc = load_nvrtc()
+    content = bytearray(_answer(getattr(nvrtc, f"nvrtcGet{what}Size")(program)))
+    _answer(getattr(nvrtc, f"nvrtcGet{what}")(program, content))
+    return bytes(content)
+
+
+def _answer(answer: tuple[Any, ...]) -> Any:
+    """Return what a call of NVRTC gave beside its status; nothing where it gives no more, or raise."""
+    if int(answer[0]):
+        raise BuildError(f"NVRTC failed: {getattr(answer[0], 'name', answer[0])}")
+    return answer[1] if len(answer) > 1 else None

@@ -1,0 +1,136 @@
+"""What a compilation is, what it makes, and the folder that keeps what was made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from cuprof.builds.ptxas import KernelFacts
+from cuprof.core.project import user_cache
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a compiler made of a source.
+
+    Args:
+        image: a cubin, a shared library or an executable.
+        log: what the compiler printed.
+        kernels: each kernel's resources, where the log has them.
+        symbols: the name expression of a kernel → its symbol in the image.
+        launch: what a launch needs that the program does not state, by name (Triton's threads and shared memory).
+    """
+
+    image: bytes
+    log: str
+    kernels: Mapping[str, KernelFacts] = field(default_factory=dict)
+    symbols: Mapping[str, str] = field(default_factory=dict)
+    launch: Mapping[str, int] = field(default_factory=dict)
+
+    def facts(self) -> dict[str, Any]:
+        """Return all but the image, as data for JSON."""
+        return {name: value for name, value in asdict(self).items() if name != "image"}
+
+    @classmethod
+    def from_facts(cls, image: bytes, facts: Mapping[str, Any]) -> Built:
+        """Return what an image and the answer of `facts` describe.
+
+        Raises:
+            LookupError, TypeError, AttributeError: the data have another form.
+        """
+        kernels = {kernel: KernelFacts(**value) for kernel, value in facts["kernels"].items()}
+        return cls(image, facts["log"], kernels, dict(facts["symbols"]), dict(facts["launch"]))
+
+
+class Preload(Protocol):
+    """What a process loads once, before it forks a copy of itself for each build; equal ones share a process."""
+
+    def load(self, folder: Path) -> None:
+        """Load a compiler; `folder` is the process's own."""
+
+
+class Build(Protocol):
+    """One compilation; equal `content` gives equal results, so it is compiled once."""
+
+    @property
+    def name(self) -> str:
+        """Return the source's or kernel's name, for messages."""
+
+    @property
+    def preload(self) -> Preload:
+        """Return what the compiling process needs."""
+
+    @property
+    def headers(self) -> Preload | None:
+        """Return what compiles the source's headers ahead, where other builds can share them."""
+
+    def content(self) -> list[object]:
+        """Return source, target, options and the compiler's version as data for JSON."""
+
+    def run(self) -> Built:
+        """Compile in this process; temporary files go where `tempfile` says.
+
+        Raises:
+            BuildError: the compiler refused the source.
+            ImpossibleError: the kernel needs more than the device has.
+            MissingDependencyError: the compiler is not installed.
+        """
+
+
+def default_folder() -> Path:
+    """Return `$CUPROF_CACHE`, or a folder in the user's cache."""
+    chosen = os.environ.get("CUPROF_CACHE")
+    return Path(chosen) if chosen else user_cache() / "cubin"
+
+
+def key_of(build: Build) -> str:
+    """Return the name under which a build's result is kept."""
+    return hashlib.sha256(json.dumps([type(build).__name__, *build.content()]).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class KeptBuilds:
+    """A folder of earlier results, safe for any number of threads and processes.
+
+    An entry appears by an atomic rename and never changes. A folder that cannot be written costs the reuse alone.
+    """
+
+    folder: Path
+
+    def find(self, key: str) -> Built | None:
+        """Return what is kept under a key; None where nothing is, or where it is damaged."""
+        try:
+            facts = json.loads((self.folder / f"{key}.json").read_text())
+            image = (self.folder / f"{key}.cubin").read_bytes()
+            if hashlib.sha256(image).hexdigest() != facts["sha256"]:
+                return None
+            return Built.from_facts(image, facts)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return None
+
+    def keep(self, key: str, built: Built) -> None:
+        """Keep a result, or nothing where the folder takes none."""
+        facts = built.facts() | {"sha256": hashlib.sha256(built.image).hexdigest()}
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _replace(self.folder / f"{key}.cubin", built.image)
+            _replace(self.folder / f"{key}.json", json.dumps(facts).encode())
+        except OSError:
+            return
+
+
+def _replace(path: Path, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        Path(temporary).replace(path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,196 @@
+"""The processes that compile: what becomes of builds that crash, hang, print or fork, and what is left at the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cuprof.builds.compilers import Compilers, Origin
+from cuprof.core.errors import BuildError, ImpossibleError, MissingDependencyError
+from tests.builds.fakes import Fake, Load
+
+PARENT = "import os; image = os.getppid()"
+OWN = "import os; image = os.getpid()"
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def compilers() -> Iterator[Compilers]:
+    made = Compilers()
+    yield made
+    made.end()
+
+
+def ask(compilers: Compilers, code: str, **given: object) -> str:
+    return compilers.run(Fake(code, **given)).image.decode()  # type: ignore[arg-type]
+
+
+def test_each_build_has_a_process_of_its_own_and_all_have_one_origin(compilers: Compilers) -> None:
+    assert ask(compilers, PARENT) == ask(compilers, PARENT)
+    assert ask(compilers, OWN) != ask(compilers, OWN)
+    ask(compilers, "import sys; sys.modules['planted'] = sys")
+    assert ask(compilers, "import sys; image = 'planted' in sys.modules") == "False"
+
+
+def test_what_is_loaded_first_is_there_in_every_build(compilers: Compilers) -> None:
+    load = Load("import sys; sys.planted = 'by the origin'")
+    assert ask(compilers, "import sys; image = sys.planted", preload=load) == "by the origin"
+    assert ask(compilers, "import sys; image = hasattr(sys, 'planted')") == "False"
+
+
+def test_builds_run_side_by_side(compilers: Compilers) -> None:
+    ask(compilers, "")
+    with ThreadPoolExecutor(4) as threads:
+        began = time.monotonic()
+        list(threads.map(lambda _: ask(compilers, "import time; time.sleep(0.5)"), range(4)))
+    assert time.monotonic() - began < 1.9
+
+
+@pytest.mark.parametrize(
+    ("raises", "kind", "message"),
+    [
+        ("raise BuildError('k.cu: no', 'the log')", BuildError, "k.cu: no"),
+        ("raise ImpossibleError('too many registers')", ImpossibleError, "too many registers"),
+        ("raise MissingDependencyError('nvcc', 'apt install it')", MissingDependencyError, "nvcc is not available"),
+        ("1 / 0", BuildError, "ZeroDivisionError: division by zero"),
+        ("raise SystemExit(3)", BuildError, "SystemExit: 3"),
+    ],
+)
+def test_what_a_build_raises_is_raised_here(
+    compilers: Compilers, raises: str, kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        ask(compilers, f"from cuprof.core.errors import *\n{raises}")
+    assert ask(compilers, "image = b'next'") == "next"
+
+
+@pytest.mark.parametrize(
+    ("ends", "how"),
+    [("os._exit(3)", "exit code 3"), ("os.kill(os.getpid(), 11)", "Segmentation fault"), ("os.abort()", "Aborted")],
+)
+def test_a_build_that_ends_its_process_costs_itself_and_what_it_started(
+    compilers: Compilers, tmp_path: Path, ends: str, how: str
+) -> None:
+    stray = tmp_path / "stray"
+    code = f"""
+import os, time
+if not (child := os.fork()):
+    time.sleep(600)
+open({str(stray)!r}, "w").write(str(child))
+print("the last line", flush=True)
+{ends}
+"""
+    with pytest.raises(BuildError, match=rf"compiler of fake ended early \({how}\); it printed: the last line"):
+        ask(compilers, code)
+    wait_for_end(int(stray.read_text()))
+    assert ask(compilers, "image = b'next'") == "next"
+
+
+def test_a_build_that_takes_too_long_is_stopped(compilers: Compilers, tmp_path: Path) -> None:
+    code = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    with pytest.raises(BuildError, match=r"took longer than 1 s and was stopped"):
+        compilers.run(Fake(code), limit_s=1.0)
+    wait_for_end(int((tmp_path / "pid").read_text()))
+
+
+def test_what_a_build_prints_is_no_answer(compilers: Compilers) -> None:
+    assert ask(compilers, "import os; print('{}'); os.write(1, b'{}\\n'); image = b'right'") == "right"
+
+
+def test_a_copy_that_a_build_makes_of_its_process_answers_nothing(compilers: Compilers) -> None:
+    code = "import os\nif child := os.fork(): os.waitpid(child, 0)\nimage = b'once'"
+    assert ask(compilers, code) == "once"
+
+
+def test_an_origin_that_has_ended_is_replaced(compilers: Compilers) -> None:
+    first = int(ask(compilers, PARENT))
+    os.kill(first, signal.SIGKILL)
+    wait_for_end(first)
+    assert int(ask(compilers, PARENT)) != first
+
+
+def test_a_compiler_that_cannot_be_loaded_says_why(compilers: Compilers) -> None:
+    with pytest.raises(BuildError, match=r"ended early|no compiler process"):
+        ask(compilers, "", preload=Load("raise RuntimeError('there is no compiler')"))
+    assert ask(compilers, "image = b'next'") == "next"
+
+
+def test_headers_are_compiled_ahead_once_two_builds_share_them(compilers: Compilers) -> None:
+    headers = Load("import sys; sys.headers = True")
+    build = Fake("import sys; image = hasattr(sys, 'headers')", headers=headers)
+    assert compilers.run(build).image == b"False"
+    give_up = time.monotonic() + 20
+    while compilers.run(build).image != b"True":
+        assert time.monotonic() < give_up
+
+
+def test_headers_that_cannot_be_compiled_ahead_cost_nothing_else(compilers: Compilers) -> None:
+    build = Fake("image = b'right'", headers=Load("raise RuntimeError"))
+    assert [compilers.run(build).image for _ in range(4)] == [b"right"] * 4
+
+
+def test_nothing_is_left_at_the_end(compilers: Compilers) -> None:
+    folder = Path(ask(compilers, "import tempfile; image = tempfile.mkdtemp()"))
+    assert not folder.exists()
+    origin = int(ask(compilers, PARENT))
+    compilers.end()
+    wait_for_end(origin)
+    assert not folder.parent.parent.exists()
+
+
+OWNER = '''
+import sys, threading, time
+from cuprof.builds.compilers import Compilers
+from tests.builds.fakes import Fake
+code = f"told = {sys.argv[1]!r}\\n" + """
+import os, time
+open(told, 'w').write(f'{os.getpid()} {os.getppid()} ')
+time.sleep(600)
+"""
+Compilers().run(Fake(code))
+'''
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
+def test_processes_end_with_their_owner(tmp_path: Path, ending: signal.Signals) -> None:
+    told = tmp_path / "told"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(told)], env=environment)
+    give_up = time.monotonic() + 20
+    while not told.exists() or not told.read_text().endswith(" "):
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    owner.send_signal(ending)
+    owner.wait()
+    for process in map(int, told.read_text().split()):
+        wait_for_end(process)
+
+
+def test_no_process_is_started_where_there_can_be_no_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    with pytest.raises(BuildError, match=r"no compiler process can be started: .*No such file"):
+        Compilers().run(Fake(""))
+
+
+def test_an_order_reaches_an_origin_that_still_loads(tmp_path: Path) -> None:
+    origin = Origin(Load("import time; time.sleep(0.5)"), tmp_path)
+    assert not origin.is_loaded
+    assert origin.run(Fake("image = b'late'")).image == b"late"
+    assert origin.is_loaded
+    origin.end()
+
+
+def wait_for_end(process: int) -> None:
+    give_up = time.monotonic() + 20
+    while psutil.pid_exists(process) and psutil.Process(process).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < give_up, f"process {process} is still there"
+        time.sleep(0.01)
