@@ -105,7 +105,7 @@ def test_it_is_said_in_words_and_as_json(cli: Cli, asked: list[Any]) -> None:
         (("vector", "mine.py", "--memory-limit=much"), "is no size"),
         (("vector", "mine.py", "--time-limit=0"), "is no time limit"),
         (("vector", "mine.py", "--rounds=0"), "is no number of rounds"),
-        (("vector", "mine.py", "--sandbox=maybe"), "invalid choice"),
+        (("vector", "mine.py", "--sandbox=maybe"), "'maybe' is not known: there are auto, off, required"),
     ],
 )
 def test_bad_input_is_one_line_and_2(cli: Cli, asked: list[Any], words: tuple[str, ...], message: str) -> None:

@@ -60,7 +60,7 @@ def test_names_are_listed(cli: Cli, project: Project) -> None:
         (["bst"], "best"),
         (["SELECT * FROM nowhere"], "nowhere"),
         (["DELETE FROM trial"], "refused"),
-        (["best", "--format", "xml"], "invalid choice: 'xml'"),
+        (["best", "--format", "xml"], "'xml' is not known: there are csv, json, parquet, table"),
         (["best", "--format", "parquet"], "--output FILE.parquet"),
         (["best", "--store", "nonsense"], "nonsense"),
         (["best", "--store", "sqlite:////nowhere/x.sqlite"], "/nowhere/x.sqlite"),
