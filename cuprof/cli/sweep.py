@@ -32,7 +32,7 @@ NAME is a family's name, or an experiment's. Alone, `cuprof sweep` says what cou
 Exit code: 0 fine, 1 some trial failed, 2 bad input.
 
 settings:
-  experiment=NAME        the study to run (in cuprof's checkout: reduction); see cuprof list experiments; all_studies runs all five
+  experiment=NAME        the study to run; see cuprof list experiments; all_studies runs all five
   family=NAME            a family without a study: all of its variants at the axes' defaults; see cuprof list families
   variants=A,B           names or patterns (cuda_*, !cpu_*); all by default; see cuprof list variants
   baseline=NAME          the variant that others are compared with; the study's or the family's by default

@@ -48,9 +48,14 @@ class Table(NamedTuple):
     rows: Sequence[Row]
 
     @property
+    def widths(self) -> list[int]:
+        """Return how many columns of a terminal each takes where nothing is wrapped."""
+        return _widths(_visible(self))
+
+    @property
     def width(self) -> int:
-        """Return how many columns of a terminal it takes where nothing is wrapped."""
-        return sum(_widths(_visible(self))) + len(GAP) * (len(self.columns) - 1)
+        """Return how many columns of a terminal the table takes where nothing is wrapped."""
+        return sum(self.widths) + len(GAP) * (len(self.columns) - 1)
 
 
 Part = Line | Table
