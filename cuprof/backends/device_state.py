@@ -108,6 +108,11 @@ class StateMonitor:
         value = ask(self._nvml.nvmlDeviceGetTotalEnergyConsumption, self._handle)
         return None if value is None else int(value)
 
+    def power_limit_w(self) -> float | None:
+        """Return the power that the device keeps to, or None where NVML does not tell it."""
+        milliwatts = ask(self._nvml.nvmlDeviceGetPowerManagementLimit, self._handle)
+        return None if milliwatts is None else milliwatts / 1000
+
     def other_processes(self, own: set[int]) -> list[int]:
         """Return the process ids of others that compute on the device; none where it is a part, which has its own."""
         if self._is_part:

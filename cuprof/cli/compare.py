@@ -212,7 +212,7 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
 
 
 def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
-    from cuprof.report.quantities import choose_scale
+    from cuprof.report.units import choose_scale
     from cuprof.statistics.verdict import Verdict
 
     order = {verdict: place for place, verdict in enumerate(MARKS)}

@@ -19,6 +19,7 @@ examples:
   cuprof list families
   cuprof list variants reduction
   cuprof list experiments --json
+  cuprof list devices --full        every fact: clocks, bus width, theoretical bandwidth, a multiprocessor's resources
   cuprof list metrics"""
 
 
@@ -27,8 +28,13 @@ def main(argv: Sequence[str]) -> int:
     arguments = make_parser().parse_args(argv)
     if arguments.names and arguments.what not in ("variants", "metrics"):
         raise UnknownNameError("argument", arguments.names[0], [], f"of cuprof list {arguments.what}")
+    if arguments.full and arguments.what != "devices":
+        raise UnknownNameError("option", "--full", [], f"of cuprof list {arguments.what or ''}".rstrip())
     project = find_project()
-    records = list(LISTS[arguments.what][0](project, arguments.names) if arguments.what else list_lists(project))
+    if arguments.full:
+        records = list(list_device_facts())
+    else:
+        records = list(LISTS[arguments.what][0](project, arguments.names) if arguments.what else list_lists(project))
     if not records and not arguments.json:
         print_message("there are none")
     else:
@@ -110,6 +116,32 @@ def list_devices(project: Project, names: Sequence[str] = ()) -> Iterator[dict[s
             yield {"backend": backend, **asdict(device)}
 
 
+def list_device_facts() -> Iterator[dict[str, Any]]:
+    """Yield one record a fact of every device; a device that cannot be opened is passed over with a warning."""
+    from cuprof.backends.registry import find_facts, get_spec, list_backends, open_backend
+    from cuprof.backends.registry import list_devices as find_devices
+    from cuprof.core.errors import CuprofError
+
+    for backend in list_backends():
+        for device in find_devices(backend):
+            number = None if get_spec(backend).is_host else device.index
+            try:
+                facts = find_facts(backend, number) or open_backend(backend, number).facts()
+            except CuprofError as error:
+                print_message(f"warning: {backend} {device.index}: {error}")
+                continue
+            known = {**facts.identity, **facts.details, "memory_bytes": facts.memory_bytes}
+            for fact, value in known.items():
+                if fact != "name" and value not in (None, ""):
+                    yield {
+                        "backend": backend,
+                        "index": device.index,
+                        "device": facts.name,
+                        "fact": fact,
+                        "value": value,
+                    }
+
+
 def list_metrics(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield one record a hardware counter that cuprof explains; names choose those that contain one of them."""
     from cuprof.ncu.knowledge import list_metrics as list_described
@@ -160,5 +192,6 @@ def make_parser() -> CommandParser:
     )
     parser.add_argument("what", choices=tuple(LISTS), nargs="?", help="which list (default: an overview)")
     parser.add_argument("names", metavar="NAME", nargs="*", help="families whose variants, or parts of metric names")
+    parser.add_argument("--full", action="store_true", help="devices: every fact of each, one a line")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser

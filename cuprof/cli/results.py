@@ -17,9 +17,9 @@ from cuprof.core.records import Measure, State
 from cuprof.core.text import count, summarize
 
 if TYPE_CHECKING:
-    from cuprof.report.quantities import Scale
     from cuprof.report.study import Study
     from cuprof.report.trials import StudyTrial
+    from cuprof.report.units import Scale
 
 MOST_ROWS = 40
 """A problem with more trials than this shows the fastest tunables of each variant."""
@@ -149,8 +149,8 @@ def best_line(study: Study, trials: Sequence[StudyTrial]) -> str:
 
 def verdict_parts(study: Study, problems: Sequence[Sequence[StudyTrial]]) -> Iterator[Part]:
     """Yield for each variant at how many problems it is faster or slower than the baseline, the same or undecided."""
-    from cuprof.report.labels import list_names
     from cuprof.report.trials import best_of_tunables, grouped
+    from cuprof.report.units import list_names
 
     found: dict[str, Counter[str]] = {}
     for trials in problems:
@@ -171,7 +171,7 @@ def _has_time(trial: StudyTrial) -> bool:
 
 
 def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
-    from cuprof.report.quantities import choose_scale
+    from cuprof.report.units import choose_scale
 
     right = [trial for trial in trials if _has_time(trial)]
     study.foresee_speedups(right)
@@ -250,7 +250,7 @@ def _stopped_by(trial: StudyTrial) -> str:
 
 
 def _heading(study: Study, trials: Sequence[StudyTrial]) -> str:
-    from cuprof.report.quantities import format_value
+    from cuprof.report.units import format_value
 
     measures = dict.fromkeys(trial.measure for trial in trials if trial.measure)
     parts = [f"{study.sweep.family} · {trials[0].problem.label}", *(f"{measure} kernel time" for measure in measures)]
@@ -263,8 +263,8 @@ def _heading(study: Study, trials: Sequence[StudyTrial]) -> str:
 
 def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
     """Yield one line a reason with the trials that share it; of an exception also where it was raised."""
-    from cuprof.report.labels import list_names
     from cuprof.report.trials import grouped
+    from cuprof.report.units import list_names
 
     impossible = [trial for trial in trials if trial.state is State.IMPOSSIBLE]
     for device, group in grouped(impossible, lambda trial: trial.device).items():

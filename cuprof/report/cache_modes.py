@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from cuprof.core.text import count, list_first
 from cuprof.report import library_profiles
-from cuprof.report.labels import shorten
 from cuprof.report.study import Study
 from cuprof.report.trials import StudyTrial, grouped
+from cuprof.report.units import shorten
 
 HOT_ONLY = "profiled hot only"
 

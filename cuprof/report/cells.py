@@ -1,20 +1,18 @@
-"""Values of trials by facts: what a pivot table and a figure of a study have in common."""
+"""Values of trials by facts ("variant", "problem.n", "tune.block"): what tables and own figures have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cuprof.core.point import Point
 from cuprof.ncu.knowledge import heading_of
 from cuprof.report.cache_modes import why_uncounted
-from cuprof.report.facts import Facts, fact_of, keep
-from cuprof.report.labels import point_label
 from cuprof.report.published import PublishedValue, whole
-from cuprof.report.quantities import QUANTITIES, Dimension
 from cuprof.report.study import Study
 from cuprof.report.trials import StudyTrial, by_sure_time, grouped
+from cuprof.report.units import QUANTITIES, Dimension, point_label
 
 Key = tuple[Any, ...]
 
@@ -35,18 +33,54 @@ class Candidate:
     choice: str = ""
 
 
-def candidates(study: Study, where: Facts, value: str, against: str = "") -> list[Candidate]:
+def fact_of(trial: StudyTrial, fact: str) -> Any:
+    """Return what a trial says of one fact, None where it says nothing."""
+    head, _, tail = fact.partition(".")
+    if tail:
+        return (trial.problem if head == "problem" else trial.tunables).get(tail)
+    return {"variant": trial.contender, "device": trial.device, "problem": trial.problem_name}[fact]
+
+
+def fact_label(fact: str) -> str:
+    """Return the heading of a fact: "problem.n" reads "n"."""
+    return fact.partition(".")[2] or fact
+
+
+def keep(trials: Iterable[StudyTrial], where: Mapping[str, Any]) -> list[StudyTrial]:
+    """Return the trials that agree with every fact; a trial without a tunable is not excluded by it."""
+    return [trial for trial in trials if all(_agrees(trial, *each) for each in where.items())]
+
+
+def _agrees(trial: StudyTrial, fact: str, wanted: Any) -> bool:
+    values = wanted if isinstance(wanted, list) else [wanted]
+    actual = fact_of(trial, fact)
+    if actual in values or (actual is None and fact.startswith("tune.")):
+        return True
+    # a variant that ran on several devices is several contenders; its plain name means all of them
+    return fact == "variant" and trial.variant in values
+
+
+def candidates(study: Study, where: Mapping[str, Any], value: str, against: str = "") -> list[Candidate]:
     """Return the trials that agree with `where`, each with its value, in the order in which `where` lists variants.
 
     Args:
-        value: the name of a quantity (`cuprof.report.quantities`) or of a counter.
+        value: the name of a quantity (`cuprof.report.units`) or of a counter.
         against: the variant that speedups are against; empty for the baseline.
     """
-    trials = _as_listed(keep(study.trials, where), where)
+    trials, listed = keep(study.trials, where), where.get("variant")
+    if isinstance(listed, list):
+        trials.sort(key=lambda trial: listed.index(trial.contender if trial.contender in listed else trial.variant))
+    return [_candidate(study, trial, value, against) for trial in trials]
+
+
+def _candidate(study: Study, trial: StudyTrial, value: str, against: str) -> Candidate:
+    if not trial.is_right:
+        return Candidate(trial, None)
+    if value == "speedup":
+        return Candidate(trial, study.speedup(trial, against))
     if value in QUANTITIES:
-        of = QUANTITIES[value].of or (lambda trial: study.speedup(trial, against))
-        return [Candidate(trial, of(trial) if trial.is_right else None) for trial in trials]
-    return [_counted(study, trial, value) for trial in trials]
+        return Candidate(trial, getattr(trial, QUANTITIES[value].attribute))
+    return Candidate(trial, study.counters.value_of(trial, value), why_uncounted(study, trial, value))
 
 
 def describe(study: Study, value: str) -> tuple[str, str, Dimension]:
@@ -65,9 +99,8 @@ def choose(every: Iterable[Candidate], facts: Sequence[str]) -> dict[Key, Candid
     chosen = {}
     for key, group in grouped(every, lambda each: tuple(fact_of(each.trial, fact) for fact in facts)).items():
         valued = [each for each in group if each.value is not None]
-        best = min(
-            valued or group, key=lambda each: by_sure_time(each.trial) if each.value is not None else not each.reason
-        )
+        best = min(valued, key=lambda each: by_sure_time(each.trial)) if valued else None
+        best = best or min(group, key=lambda each: not each.reason)
         differing = {
             name: value
             for name, value in best.trial.tunables.items()
@@ -91,13 +124,7 @@ def ordered(keys: Iterable[Key]) -> list[Key]:
 
 
 def list_published(
-    study: Study,
-    table: str,
-    measure: str,
-    trial: StudyTrial,
-    facts: Iterable[str],
-    *,
-    reference: str = "",
+    study: Study, table: str, measure: str, trial: StudyTrial, facts: Iterable[str], *, reference: str = ""
 ) -> tuple[PublishedValue, ...]:
     """Return what is published for this trial, comparing only the tunables that are among `facts`.
 
@@ -119,10 +146,9 @@ def list_published(
             continue
         if any(tunables[name] is not None and name not in value.tunables for name in names):
             continue
-        stated = {name: each for name, each in value.tunables.items() if trial.tunables.get(name) is not None}
-        if value.fits(trial.variant, trial.problem, {**trial.tunables, **tunables}) and (
-            set(stated) == set(value.tunables)
-        ):
+        stated = {name for name in value.tunables if trial.tunables.get(name) is not None}
+        fits = value.fits(trial.variant, trial.problem, {**trial.tunables, **tunables})
+        if fits and stated == set(value.tunables):
             found.setdefault(value.kernel, value)
     return tuple(found.values())
 
@@ -136,19 +162,3 @@ def _published_speedup(
     if after is None or before is None or not after.value or before.value is None or trial.variant == reference:
         return None
     return replace(after, measure="speedup", unit="x", dimension="ratio", value=before.value / after.value, text="")
-
-
-def _counted(study: Study, trial: StudyTrial, metric: str) -> Candidate:
-    if not trial.is_right:
-        return Candidate(trial, None)
-    return Candidate(trial, study.counters.value_of(trial, metric), why_uncounted(study, trial, metric))
-
-
-def _as_listed(trials: list[StudyTrial], where: Facts) -> list[StudyTrial]:
-    """Return the trials in the order in which `where` lists their variants; as they are where it lists none."""
-    listed = where.get("variant")
-    if not isinstance(listed, list):
-        return trials
-    return sorted(
-        trials, key=lambda trial: listed.index(trial.contender if trial.contender in listed else trial.variant)
-    )

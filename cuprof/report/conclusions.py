@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from cuprof.core.records import FAILED, State
 from cuprof.core.text import count, level_text
 from cuprof.report.failures import failure_groups, surprising_passes
-from cuprof.report.labels import list_names, shorten
 from cuprof.report.orders import published_order, winners
-from cuprof.report.quantities import choose_scale, format_ratio, format_value
 from cuprof.report.sampling_notes import sampling_notes
 from cuprof.report.search import describe_standing
 from cuprof.report.study import Study
 from cuprof.report.trials import StudyTrial, by_sure_time, by_time, grouped
+from cuprof.report.units import choose_scale, format_ratio, format_value, list_names, shorten
 from cuprof.statistics import Verdict
 
 TELLING_SHARE = 0.1

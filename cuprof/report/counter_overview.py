@@ -8,11 +8,11 @@ from cuprof.ncu.knowledge import find_metric, heading_of, list_telling, list_top
 from cuprof.report.cache_modes import why_uncounted
 from cuprof.report.counter_sentences import describe_change, format_counter
 from cuprof.report.library_profiles import WHY
-from cuprof.report.quantities import Scale, choose_scale
 from cuprof.report.study import Study
 from cuprof.report.tables import Cell, Column, Row, Table
 from cuprof.report.trials import StudyTrial
 from cuprof.report.undefined_ratios import explain
+from cuprof.report.units import Scale, choose_scale
 
 BYTES = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from cuprof.ncu.knowledge import find_kind
 from cuprof.ncu.metric import Kind, Sentence
-from cuprof.report.quantities import format_ratio
+from cuprof.report.units import format_ratio
 
 FAR, NEAR = 30.0, 80.0
 """Percent of a unit's peak: below the first in both trials it was not the limit in either, from the second on it is

@@ -5,8 +5,8 @@ from __future__ import annotations
 from cuprof.core.text import count
 from cuprof.report.distribution import distribution
 from cuprof.report.figure import Figure, Styles, labels
-from cuprof.report.labels import shorten
 from cuprof.report.study import Study
+from cuprof.report.units import shorten
 from cuprof.report.variant_figures import rows_layout
 
 

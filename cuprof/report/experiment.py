@@ -2,62 +2,118 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal
 
+import msgspec
 import yaml
 
 from cuprof.core.errors import ConfigError, UsageError, suggest
 from cuprof.core.expression import evaluate
-from cuprof.report.facts import FACTS_HELP, Facts, is_fact
 
 STANDARD = "standard"
+FACTS_HELP = "allowed are variant, device, problem, problem.AXIS, tune.NAME"
 _ARITHMETIC = re.compile(r"[\d(][\d\s()+\-*/.]*")
 
 
-@dataclass(frozen=True)
-class PublishedSpec:
+class Coordinates(dict[str, Any]):
+    """Name → value, arithmetic evaluated ("2**24")."""
+
+
+class Facts(Coordinates):
+    """Fact → value or list of values, by which a study speaks of trials."""
+
+
+class Axes(tuple[str, ...]):
+    """Names of facts; study.yaml may write a single one without a list."""
+
+
+class Names(tuple[str, ...]):
+    """Names of any kind; study.yaml may write a single one without a list."""
+
+
+class Words(str):
+    """Text on one line."""
+
+
+def is_fact(name: str) -> bool:
+    """Return whether a name is one that a study can speak of trials with."""
+    head, dot, tail = name.partition(".")
+    return name in ("variant", "device", "problem") or (head in ("problem", "tune") and bool(dot) and bool(tail))
+
+
+def _check_kind(kind: str, known: tuple[str, ...]) -> None:
+    if kind not in known:
+        raise ValueError(
+            f"kind {kind!r} is unknown; it is {', '.join(known[:-1])} or {known[-1]}".replace("is  or", "is")
+        )
+
+
+def _read_axes(axes: Iterable[str]) -> Axes:
+    for axis in axes:
+        if not is_fact(axis):
+            raise ValueError(f"axis {axis!r} is unknown; {FACTS_HELP}")
+    return Axes(axes)
+
+
+def _check_facts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    for fact in facts:
+        if not is_fact(fact) and fact not in ("measure", "unit", "kernel"):
+            raise ValueError(f"fact {fact!r} is unknown; {FACTS_HELP}, measure, unit or kernel")
+    return facts
+
+
+class _Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A part of study.yaml; a ValueError of `__post_init__` is reported with the part's place in the file."""
+
+
+class PublishedSpec(_Spec, frozen=True):
     """Say how the cells of one CSV are to be read; see experiments/README.md."""
 
     name: str
     file: str
-    rows: Mapping[str, Any] = field(default_factory=dict)
-    columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    names: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rows: Facts = Facts()
+    columns: dict[str, Facts] = {}
+    names: dict[str, dict[str, Any]] = {}
     title: str = ""
 
+    def __post_init__(self) -> None:
+        _check_facts(self.names)
 
-@dataclass(frozen=True)
-class SumSpec:
+
+class SumSpec(_Spec, frozen=True):
     """Ask for a last row that adds the others up, each as often as `repeats` says."""
 
     label: str
-    repeats: Mapping[str, int] = field(default_factory=dict)
+    repeats: dict[str, int] = {}
 
 
-@dataclass(frozen=True)
-class TableSpec:
+class TableSpec(_Spec, frozen=True):
     """Describe one table of a study."""
 
     title: str = ""
     kind: str = "steps"
-    rows: tuple[str, ...] = ("variant",)
-    columns: tuple[str, ...] = ("problem",)
+    rows: Axes = Axes(("variant",))
+    columns: Axes = Axes(("problem",))
     value: str = "time"
-    values: Mapping[str, str] = field(default_factory=dict)
+    values: dict[str, str] = {}
     against: str = ""
-    where: Facts = field(default_factory=dict)
+    where: Facts = Facts()
     published: str = ""
     note: str = ""
     sum: SumSpec | None = None
     folded: bool = False
 
+    def __post_init__(self) -> None:
+        _check_kind(self.kind, ("steps", "pivot", "values"))
+        if self.kind == "values" and not self.values:
+            raise ValueError("a table of kind values needs values: a name and a quantity or counter each")
 
-@dataclass(frozen=True)
-class FigureSpec:
+
+class FigureSpec(_Spec, frozen=True):
     """Describe one figure of a study."""
 
     title: str = ""
@@ -66,31 +122,50 @@ class FigureSpec:
     y: str = "time"
     value: str = "time"
     series: str = "variant"
-    where: Facts = field(default_factory=dict)
-    log: tuple[str, ...] | None = None
+    where: Facts = Facts()
+    log: Names | None = None
     roof: bool = False
     published: str = ""
     note: str = ""
 
+    def __post_init__(self) -> None:
+        _check_kind(self.kind, ("lines", "bars", "map"))
+        _read_axes([self.x, self.series, *([self.y] if self.kind == "map" else [])])
 
-@dataclass(frozen=True)
-class Experiment:
-    """Hold one study's own description; the default one asks nothing and gets the standard page."""
 
-    name: str
-    title: str = ""
-    question: str = ""
-    family: str = ""
-    reference_problem: Mapping[str, Any] = field(default_factory=dict)
-    steps: tuple[str, ...] = ()
-    baseline: str = ""
-    libraries: tuple[str, ...] = ()
-    problems: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+class Experiment(_Spec, frozen=True):
+    """Hold one study's own description; the default one asks nothing and gets the standard page.
+
+    Attributes:
+        findings_about: "gpu" where findings.md speaks of GPUs: a page of a sweep without one leaves it out.
+        name, findings, folder: the folder's; study.yaml does not set them.
+    """
+
+    name: str = ""
+    title: Words = Words()
+    question: Words = Words()
+    family: Words = Words()
+    reference_problem: Coordinates = Coordinates()
+    steps: Names = Names()
+    baseline: Words = Words()
+    libraries: Names = Names()
+    problems: dict[str, Coordinates] = {}
     published: tuple[PublishedSpec, ...] = ()
     tables: tuple[TableSpec, ...] = (TableSpec(),)
     figures: tuple[FigureSpec | str, ...] = (STANDARD,)
+    findings_about: Literal["", "gpu"] = ""
     findings: str = ""
     folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        names = [each.name for each in self.published]
+        for key, specs in (("tables", self.tables), ("figures", self.figures)):
+            for place, each in enumerate(specs):
+                if isinstance(each, str):
+                    _check_kind(each, (STANDARD,))
+                elif each.published and each.published not in names:
+                    hint = suggest(each.published, names)
+                    raise ValueError(f"{key}[{place}] names published table {each.published!r}: {hint}")
 
     def problem_name(self, problem: Mapping[str, Any]) -> str:
         """Return the name that `problems:` gives this problem, or the empty text."""
@@ -128,130 +203,69 @@ def load_experiment(folder: Path) -> Experiment:
         text = findings.read_text(encoding="utf-8") if findings.is_file() else ""
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
-    return _Reader(path).experiment(folder, raw or {}, text)
+    try:
+        study = _convert(raw or {})
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {_explain(str(error))}; experiments/README.md describes the file") from error
+    return msgspec.structs.replace(study, name=folder.name, findings=text, folder=folder)
 
 
-Spec = TypeVar("Spec", PublishedSpec, TableSpec, FigureSpec, SumSpec)
+def _convert(raw: Any) -> Experiment:
+    """Return parsed YAML as an experiment; a key without a value is as good as left out."""
+    if isinstance(raw, dict):
+        raw = {key: [] if value is None and key in _LISTS else value for key, value in raw.items()}
+        raw |= {key: raw[key] if isinstance(raw[key], list) else [raw[key]] for key in _LISTS if key in raw}
+        if own := {"name", "findings", "folder"} & raw.keys():
+            raise msgspec.ValidationError(f"no key {min(own)!r}")
+    return msgspec.convert(_tidy(raw), Experiment, dec_hook=_read)
 
 
-class _Reader:
-    """Turn parsed YAML into dataclasses; every complaint names the file and the place."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def experiment(self, folder: Path, raw: Any, findings: str) -> Experiment:
-        known = {each.name for each in fields(Experiment)} - {"name", "findings", "folder"}
-        given = dict(self._mapping(raw, "the file", known))
-        for key in ("steps", "libraries"):
-            given[key] = tuple(map(str, self._list(given.get(key))))
-        given["reference_problem"] = self._numbers(given.get("reference_problem"), "reference_problem")
-        problems = self._mapping(given.get("problems"), "problems")
-        given["problems"] = {str(name): self._numbers(each, f"problems.{name}") for name, each in problems.items()}
-        readers = {"published": self._published, "tables": self._table, "figures": self._figure}
-        for key, read in readers.items():
-            if key in given:
-                given[key] = tuple(read(each, f"{key}[{i}]") for i, each in enumerate(self._list(given[key])))
-        names = [each.name for each in given.get("published", ())]
-        for place, each in [(key, spec) for key in ("tables", "figures") for spec in given.get(key, ())]:
-            if not isinstance(each, str) and each.published and each.published not in names:
-                self._fail(f"{place} names published table {each.published!r}: {suggest(each.published, names)}")
-        texts = {
-            key: " ".join(str(given.get(key) or "").split()) for key in ("title", "question", "family", "baseline")
-        }
-        return Experiment(**{**given, **texts, "name": folder.name, "findings": findings, "folder": folder})
-
-    def _published(self, raw: Any, place: str) -> PublishedSpec:
-        spec = self._spec(PublishedSpec, raw, place)
-        for facts in (spec.rows, spec.names, *spec.columns.values()):
-            self._check_facts(facts, place)
-        columns = {str(column): self._facts(facts, place) for column, facts in spec.columns.items()}
-        names = {fact: {str(old): new for old, new in renames.items()} for fact, renames in spec.names.items()}
-        return PublishedSpec(spec.name, spec.file, self._facts(spec.rows, place), columns, names, spec.title)
-
-    def _table(self, raw: Any, place: str) -> TableSpec:
-        given = dict(self._mapping(raw, place))
-        if given.get("kind", "steps") not in ("steps", "pivot", "values"):
-            self._fail(f"{place} has kind {given['kind']!r}; a table is of kind steps, pivot or values")
-        if given.get("kind") == "values":
-            given["values"] = {
-                name: str(value) for name, value in self._mapping(given.get("values"), f"{place}.values").items()
-            }
-            if not given["values"]:
-                self._fail(f"{place} is of kind values and needs values: a name and a quantity or counter each")
-        for key in ("rows", "columns"):
-            if key in given:
-                given[key] = tuple(self._axis(each, place) for each in self._list(given[key]))
-        if given.get("sum") is not None:
-            given["sum"] = self._spec(SumSpec, given["sum"], f"{place}.sum")
-        return self._spec(TableSpec, {**given, "where": self._facts(given.get("where"), place)}, place)
-
-    def _figure(self, raw: Any, place: str) -> FigureSpec | str:
-        if raw == STANDARD:
-            return STANDARD
-        given = dict(self._mapping(raw, place))
-        if given.get("kind", "lines") not in ("lines", "bars", "map"):
-            self._fail(
-                f"{place} has kind {given['kind']!r}; a figure is of kind lines, bars or map, or the word standard"
-            )
-        for key in ("x", "series") + (("y",) if given.get("kind") == "map" else ()):
-            if key in given:
-                given[key] = self._axis(given[key], place)
-        if "log" in given:
-            given["log"] = tuple(map(str, self._list(given["log"])))
-        return self._spec(FigureSpec, {**given, "where": self._facts(given.get("where"), place)}, place)
-
-    def _spec(self, kind: type[Spec], raw: Any, place: str) -> Spec:
-        given = self._mapping(raw, place, {each.name for each in fields(kind)})
-        for each in fields(kind):
-            if each.default is MISSING and each.default_factory is MISSING and not given.get(each.name):
-                self._fail(f"{place} needs a {each.name}")
-        return kind(**given)
-
-    def _mapping(self, raw: Any, place: str, known: Iterable[str] | None = None) -> Mapping[str, Any]:
-        if raw is None:
-            return {}
-        if not isinstance(raw, Mapping):
-            self._fail(f"{place} must be a mapping, not {type(raw).__name__}")
-        for key in raw:
-            if known is not None and key not in known:
-                self._fail(f"{place} has no key {key!r}: {suggest(str(key), known)}")
-        return {str(key): value for key, value in raw.items()}
-
-    @staticmethod
-    def _list(raw: Any) -> Sequence[Any]:
-        return raw if isinstance(raw, list) else [] if raw is None else [raw]
-
-    def _axis(self, raw: Any, place: str) -> str:
-        if not is_fact(str(raw)):
-            self._fail(f"{place} has axis {raw!r}; {FACTS_HELP}")
+def _tidy(raw: Any, key: str = "") -> Any:
+    """Return parsed YAML with text as keys, and without empty keys but where they mean something."""
+    if isinstance(raw, dict):
+        kept = {str(name): value for name, value in raw.items() if value is not None or key == "names"}
+        inside = {"names": "names", "values": "value"}.get(key)
+        return {name: _tidy(value, inside or name) for name, value in kept.items()}
+    if key in _TEXTS and isinstance(raw, (int, float)):
         return str(raw)
+    return [_tidy(value) for value in raw] if isinstance(raw, list) else raw
 
-    def _facts(self, raw: Any, place: str) -> dict[str, Any]:
-        facts = self._mapping(raw, place)
-        self._check_facts(facts, place)
-        return {
-            fact: [self._number(each) for each in value] if isinstance(value, list) else self._number(value)
-            for fact, value in facts.items()
-        }
 
-    def _check_facts(self, facts: Mapping[str, Any], place: str) -> None:
-        for fact in facts:
-            if not is_fact(str(fact)) and fact not in ("measure", "unit", "kernel"):
-                self._fail(f"{place} has fact {fact!r}; {FACTS_HELP}, measure, unit or kernel")
+def _read(kind: type, raw: Any) -> Any:
+    """Return a value of one of the types above from what YAML gives for it."""
+    if kind is Words:
+        return Words(" ".join(str(raw).split()))
+    if kind in (Names, Axes):
+        names = [str(each) for each in (raw if isinstance(raw, list) else [raw])]
+        return Names(names) if kind is Names else _read_axes(names)
+    if not isinstance(raw, dict):
+        raise ValueError(f"it must be a mapping, not {type(raw).__name__}")
+    return kind(_check_facts(_evaluate(raw)) if kind is Facts else _evaluate(raw))
 
-    def _numbers(self, raw: Any, place: str) -> dict[str, Any]:
-        return {name: self._number(value) for name, value in self._mapping(raw, place).items()}
 
-    @staticmethod
-    def _number(value: Any) -> Any:
-        """Return arithmetic as its number ("2**24"); any other text stays text."""
-        if not isinstance(value, str) or not _ARITHMETIC.fullmatch(value):
-            return value
-        try:
-            return evaluate(value)
-        except UsageError:
-            return value
+def _evaluate(raw: Any) -> Any:
+    """Return arithmetic as its number, at any depth; any other text stays text."""
+    if isinstance(raw, dict):
+        return {key: _evaluate(value) for key, value in raw.items()}
+    if isinstance(raw, list):
+        return [_evaluate(value) for value in raw]
+    with contextlib.suppress(UsageError):
+        return evaluate(raw) if isinstance(raw, str) and _ARITHMETIC.fullmatch(raw) else raw
+    return raw
 
-    def _fail(self, message: str) -> NoReturn:
-        raise ConfigError(f"{self.path}: {message}; experiments/README.md describes the file")
+
+def _explain(error: str) -> str:
+    """Return a message of msgspec's with the place first and the nearest known key."""
+    text, _, place = error.partition(" - at `$")
+    place = place.strip("`.")
+    if unknown := re.search(r"unknown field `(.*)`", text):
+        spec = _SPECS.get(re.sub(r"\[.*?\]$", "", place).rpartition(".")[2], Experiment)
+        text = f"no key {unknown[1]!r}: {suggest(unknown[1], spec.__struct_fields__)}"
+    text = re.sub(r"^Object missing required field `(.*)`$", r"it needs a \1", text)
+    text = re.sub(r"^Expected `object`, got `(.*)`$", r"it must be a mapping, not \1", text)
+    return f"{place or 'the file'}: {text}"
+
+
+_LISTS = ("steps", "libraries", "published", "tables", "figures")
+_TEXTS = ("title", "name", "note", "label", "value", "against")
+_SPECS = {"published": PublishedSpec, "tables": TableSpec, "figures": FigureSpec, "sum": SumSpec}

@@ -55,6 +55,13 @@ class FailureGroup:
     log: str = ""
 
 
+def words_of(trial: StudyTrial) -> str:
+    """Return what became of a trial that is not ranked, as a cell says it."""
+    if trial.is_expected_wrong and trial.state is State.OK:
+        return SURPRISING_PASS
+    return WRONG_AS_EXPECTED if trial.is_expected else WORDS.get(trial.state, "not timed")
+
+
 def failure_groups(study: Study) -> tuple[FailureGroup, ...]:
     """Return the groups, failures first, then skipped, then not run."""
     groups = grouped((trial for trial in study.trials if trial.state is not State.OK), _kind)

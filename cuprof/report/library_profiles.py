@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cuprof.core.text import count
-from cuprof.report.labels import shorten
-from cuprof.report.quantities import format_value
 from cuprof.report.trials import StudyTrial, grouped
+from cuprof.report.units import format_value, shorten
 from cuprof.results.counters import ProfileDuration
 
 FACTOR = 1.5

@@ -18,11 +18,11 @@ from cuprof.core.errors import SelectionError
 from cuprof.core.point import Point
 from cuprof.core.records import State
 from cuprof.report.experiment import Experiment, find_experiment
-from cuprof.report.labels import point_label
 from cuprof.report.load_counters import read_counters
 from cuprof.report.published import read_published
 from cuprof.report.study import Device, Study
 from cuprof.report.trials import StudyTrial
+from cuprof.report.units import point_label
 from cuprof.results.devices import DeviceRow, find_calibration, list_devices
 from cuprof.results.sweeps import count_looked_again, find_finished_before, get_sweep, is_search, read_configurations
 from cuprof.results.trials import TrialRow, list_trials

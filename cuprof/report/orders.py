@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from cuprof.core.text import count
-from cuprof.report.labels import shorten
-from cuprof.report.quantities import format_ratio
 from cuprof.report.study import Study
 from cuprof.report.trials import StudyTrial, best_of_tunables, by_sure_time, grouped
+from cuprof.report.units import format_ratio, shorten
 from cuprof.statistics import Verdict
 
 MOST_NAMED = 4

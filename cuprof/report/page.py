@@ -23,18 +23,16 @@ from cuprof.report.conclusions import conclude
 from cuprof.report.counters import counter_section
 from cuprof.report.experiment import STANDARD
 from cuprof.report.failures import failure_groups
-from cuprof.report.fastest_table import fastest_table
 from cuprof.report.figure import Figure, styles_of
+from cuprof.report.grid import grid_table
 from cuprof.report.markdown import to_html
-from cuprof.report.pivot_table import pivot_table
 from cuprof.report.provenance import moment, provenance
-from cuprof.report.quantities import format_ratio
 from cuprof.report.standard_figures import standard_figures
-from cuprof.report.steps_table import steps_table
 from cuprof.report.study import Study
 from cuprof.report.study_figures import study_figure
 from cuprof.report.tables import Table
-from cuprof.report.values_table import values_table
+from cuprof.report.units import format_ratio
+from cuprof.report.variants_table import fastest_table, steps_table
 
 TEMPLATES = "templates"
 PART = ".part"
@@ -88,8 +86,6 @@ def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
     Args:
         folders: folders that hold `templates/page.html`; an earlier one wins, the bundled one comes last.
     """
-    from plotly.offline import get_plotlyjs
-
     places = [str(folder / TEMPLATES) for folder in (*folders, bundled("reports"))]
     environment = Environment(
         loader=FileSystemLoader(places),
@@ -111,18 +107,22 @@ def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
         figures=figures,
         specs={figure.id: {"data": figure.data, "layout": figure.layout} for figure in figures},
         comparisons=comparison_data(study),
-        counters=counter_section(study),
+        counters=counter_section(study) if study.counters.values or study.has_gpu else None,
         failures=failure_groups(study),
-        findings=Markup(to_html(study.experiment.findings)),  # the text's own HTML is switched off
+        findings=Markup(to_html(study.findings)),  # the text's own HTML is switched off
         provenance=provenance(study),
-        plotly=Markup(get_plotlyjs() if figures else ""),  # the library's own script
+        plotly=Markup(read_plotly() if figures else ""),  # the library's own script
     )
+
+
+def read_plotly() -> str:
+    """Return the script that draws the figures (reports/vendor/README.md)."""
+    return (bundled("reports") / "vendor" / "plotly-cartesian.min.js").read_text(encoding="utf-8")
 
 
 def study_tables(study: Study) -> list[Table]:
     """Return the tables that the study asks for, and the fastest configurations where many were tried."""
-    make: dict[str, Any] = {"steps": steps_table, "pivot": pivot_table, "values": values_table}
-    asked = [make[spec.kind](study, spec) for spec in study.experiment.tables]
+    asked = [(steps_table if spec.kind == "steps" else grid_table)(study, spec) for spec in study.experiment.tables]
     return [*asked, *filter(None, [fastest_table(study)])]
 
 

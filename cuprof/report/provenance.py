@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from cuprof.report.quantities import format_value
 from cuprof.report.study import Device, Study
+from cuprof.report.units import format_value
 from cuprof.store.columns import plain
 
 GIT_FACTS = ("commit", "branch", "dirty")

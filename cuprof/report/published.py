@@ -10,7 +10,7 @@ from typing import Any
 
 from cuprof.core.errors import ConfigError
 from cuprof.report.experiment import Experiment, PublishedSpec
-from cuprof.report.quantities import PUBLISHED_UNITS, QUANTITIES, Dimension
+from cuprof.report.units import PUBLISHED_UNITS, QUANTITIES, Dimension
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from cuprof.report.figure import NEUTRAL, label, numbers
-from cuprof.report.quantities import Scale
 from cuprof.report.series import Roof
+from cuprof.report.units import Scale
 
 DASHES = ("longdash", "dot", "longdashdot", "dashdot")
 """All roofs are grey, so that no one takes them for a variant; the first that is drawn is long-dashed."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from cuprof.core.records import State
 from cuprof.core.text import count
-from cuprof.report.labels import list_names
 from cuprof.report.trials import RANKING, StudyTrial, interval_of
+from cuprof.report.units import list_names
 from cuprof.results.trials import TimingRow
 
 MANY = 0.2

@@ -6,12 +6,11 @@ import math
 from typing import Any
 
 from cuprof.report.figure import Figure, Styles, axis_title, decades, integer_ticks, label, numbers, plain
-from cuprof.report.labels import shorten, value_label
-from cuprof.report.quantities import choose_scale, format_value
 from cuprof.report.roofs import roof_trace, roofs_sentence
 from cuprof.report.series import scaling
 from cuprof.report.study import Study
 from cuprof.report.trials import by_time
+from cuprof.report.units import choose_scale, format_value, shorten, value_label
 
 
 def scaling_figure(study: Study, styles: Styles) -> Figure | None:

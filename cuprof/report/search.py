@@ -9,9 +9,9 @@ from itertools import combinations
 import numpy as np
 
 from cuprof.core.point import Coordinate
-from cuprof.report.labels import point_label
 from cuprof.report.study import Study
 from cuprof.report.trials import StudyTrial, by_sure_time, by_time
+from cuprof.report.units import point_label
 from cuprof.search.duel import LOOKS, describe_failed, find_differing, look, noise_of
 from cuprof.search.space import Space
 from cuprof.statistics.verdict import Rule

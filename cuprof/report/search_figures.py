@@ -6,10 +6,10 @@ from typing import Any
 
 from cuprof.core.text import count
 from cuprof.report.figure import NEUTRAL, PALETTE, Figure, axis_title, numbers, plain
-from cuprof.report.quantities import choose_scale, format_value
 from cuprof.report.search import Found, find_search
 from cuprof.report.study import Study
 from cuprof.report.trials import by_time
+from cuprof.report.units import choose_scale, format_value
 
 
 def search_figures(study: Study) -> list[Figure]:

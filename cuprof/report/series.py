@@ -11,9 +11,9 @@ from cuprof.core.text import count
 from cuprof.report.cells import Candidate, candidates, choose, list_published
 from cuprof.report.experiment import FigureSpec
 from cuprof.report.published import whole
-from cuprof.report.quantities import QUANTITIES
 from cuprof.report.study import Device, Study
 from cuprof.report.trials import StudyTrial, best_of_tunables, by_kind, by_sure_time, by_time, grouped
+from cuprof.report.units import QUANTITIES
 
 MOST_BARS = 40
 MOST_LINES = 14
@@ -107,8 +107,8 @@ def fastest_variants(study: Study, quantity: str = "time") -> tuple[list[StudyTr
 
     Kernels come before libraries before CPU variants.
     """
-    of = QUANTITIES[quantity].of
-    every = [trial for trial in by_kind(study.best) if of is None or of(trial) is not None]
+    name = QUANTITIES[quantity].attribute
+    every = [trial for trial in by_kind(study.best) if getattr(trial, name) is not None]
     if len(every) <= MOST_BARS:
         return every, ()
     kept = set(sorted(every, key=by_time)[:MOST_BARS])

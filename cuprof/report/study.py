@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from cuprof.backends.registry import is_host
 from cuprof.comparison.compare import ComparedTrial, Options
 from cuprof.comparison.pairs import VariantComparisons
 from cuprof.config.model import MeasureConfig
@@ -90,6 +91,16 @@ class Study:
     def title(self) -> str:
         """Return the page's heading."""
         return self.experiment.title or self.sweep.experiment or self.sweep.name or self.sweep.family
+
+    @property
+    def has_gpu(self) -> bool:
+        """Return whether the sweep ran, or was to run, on anything but the host's processor."""
+        return any(not is_host(device.facts) for device in self.devices)
+
+    @property
+    def findings(self) -> str:
+        """Return the author's findings, as Markdown; nothing where they are about devices that the sweep lacks."""
+        return self.experiment.findings if self.has_gpu or self.experiment.findings_about != "gpu" else ""
 
     @cached_property
     def right(self) -> list[StudyTrial]:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from cuprof.report.cache_modes import left_out_notes, mode_note
-from cuprof.report.cells import describe, ordered
+from cuprof.report.cells import describe, fact_label, keep, ordered
 from cuprof.report.experiment import FigureSpec
-from cuprof.report.facts import fact_label, keep
 from cuprof.report.figure import (
     Figure,
     Style,
@@ -24,12 +23,11 @@ from cuprof.report.figure import (
     plain,
     styles_of,
 )
-from cuprof.report.labels import shorten, value_label
-from cuprof.report.quantities import QUANTITIES, Scale, choose_scale
 from cuprof.report.roofs import roof_trace
 from cuprof.report.series import FigurePoint, FigurePoints, figure_points
 from cuprof.report.study import Study
 from cuprof.report.trials import grouped
+from cuprof.report.units import QUANTITIES, Scale, choose_scale, shorten, value_label
 
 LOW_IS_BEST = ("time", "energy", "power")
 

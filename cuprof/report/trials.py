@@ -11,7 +11,7 @@ from cuprof.comparison.entries import Entry
 from cuprof.core.point import Point
 from cuprof.core.records import ENERGY_UNAVAILABLE, Energy, Measure, State, Summary
 from cuprof.core.text import count
-from cuprof.report.labels import point_label
+from cuprof.report.units import point_label
 from cuprof.results.trials import TimingRow, TrialRow
 from cuprof.statistics import is_mere_range, sure_time
 
@@ -142,6 +142,31 @@ class StudyTrial(TrialRow):
     def is_expected(self) -> bool:
         """Return whether it came out wrong as it should."""
         return self.state is State.WRONG_RESULT and self.is_expected_wrong
+
+    @property
+    def cold_ns(self) -> float | None:
+        """Return the median of the cold times."""
+        return self.median_of(Measure.COLD)
+
+    @property
+    def hot_ns(self) -> float | None:
+        """Return the median of the hot times."""
+        return self.median_of(Measure.HOT)
+
+    @property
+    def total_ns(self) -> float | None:
+        """Return the median of the times with transfers."""
+        return self.median_of(Measure.TOTAL)
+
+    @property
+    def energy_j(self) -> float | None:
+        """Return the energy of one execution."""
+        return self.energy.energy_j if self.energy else None
+
+    @property
+    def mean_w(self) -> float | None:
+        """Return the mean power."""
+        return self.energy.mean_w if self.energy else None
 
     def median_of(self, measure: Measure) -> float | None:
         """Return the median of one measure in ns, None where it was not taken."""

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from cuprof.report.figure import Figure, Styles, axis_title, heat_map, numbers, plain
-from cuprof.report.labels import shorten
-from cuprof.report.quantities import choose_scale, format_value
 from cuprof.report.study import Study
 from cuprof.report.tunable_maps import TunableMap, tunable_maps
+from cuprof.report.units import choose_scale, format_value, shorten
 
 MOST_MAPS = 6
 

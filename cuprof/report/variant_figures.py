@@ -9,11 +9,10 @@ from typing import Any
 from cuprof.core.text import count, level_text
 from cuprof.report.conclusions import TELLING_SHARE
 from cuprof.report.figure import NEUTRAL, Figure, Styles, axis_title, error_bars, label, labels, numbers, plain
-from cuprof.report.labels import shorten
-from cuprof.report.quantities import Scale, choose_scale, format_value
 from cuprof.report.series import fastest_variants
 from cuprof.report.study import Study
 from cuprof.report.trials import StudyTrial, by_time
+from cuprof.report.units import Scale, choose_scale, format_value, shorten
 
 WIDE = 30.0
 """Times that differ by more than this are drawn as points on a logarithmic axis, not as bars: bars need a zero."""

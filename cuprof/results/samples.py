@@ -1,19 +1,23 @@
-"""The counted samples of timings, as arrays."""
+"""The samples of stored timings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from cuprof.statistics.samples import Samples
+from cuprof.store import models
 from cuprof.store.connection import checking
-from cuprof.store.models import Samples
-from cuprof.store.rows import among, chunks, plain_rows
+from cuprof.store.rows import among, chunks
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TOGETHER = 1000
 """Timings whose lists are read at once."""
@@ -31,40 +35,63 @@ class SampleArrays(NamedTuple):
     durations_ns: np.ndarray
 
 
+def read_samples(connection: Connection, rows: pd.DataFrame) -> Samples:
+    """Return the samples of some rows of the results frame, one series a row and in their order.
+
+    A sample counts when it is not excluded and above 0: another one has no logarithm.
+
+    Args:
+        rows: timed rows of `read_results`; of their columns `timing_id`, `tick_ns` and `rotation` are read.
+
+    Raises:
+        StoreError: a timing has no sample that counts, or its lists are damaged.
+    """
+    wanted, places = np.unique(rows["timing_id"].to_numpy(np.int64), return_inverse=True)
+    with checking(connection.engine.url):
+        found = dict(iter_samples(connection, wanted.tolist()))
+        series = [found[timing_id] for timing_id in wanted.tolist()]
+    read = Samples.of([durations for _, durations in series], [rounds for rounds, _ in series])
+    samples = read if np.array_equal(places, np.arange(len(read))) else read.take(places)
+    facts = rows["tick_ns"].to_numpy(np.float64), np.zeros(len(rows)), rows["rotation"].to_numpy(object)
+    return Samples(samples.values, samples.rounds, samples.ends, *facts)
+
+
 def iter_samples(connection: Connection, timing_ids: Iterable[int]) -> Iterator[tuple[int, SampleArrays]]:
-    """Yield (timing, its samples) by rising number of the timing; those without a counted sample are left out."""
+    """Yield (timing, its samples) by rising number of the timing; those without a sample that counts are left out."""
     for chunk in chunks(sorted(set(timing_ids)), TOGETHER):
-        rows = plain_rows(connection, _LISTS.where(among(connection, Samples.timing_id, chunk)))
+        rows = connection.execute(_LISTS.where(among(connection, models.Samples.timing_id, chunk))).all()
         with checking(connection.engine.url):
-            yield from _arrays([row for row in rows if row[1] != "[]"])
+            yield from _split([row for row in rows if row[1] != "[]"])
 
 
-# as text, which is read faster here than by the driver
+# As text, which is decoded faster here than by the driver.
 _LISTS = sa.select(
-    Samples.timing_id,
-    *(sa.cast(column, sa.Text) for column in (Samples.durations_ns, Samples.rounds, Samples.exclusions)),
-).order_by(Samples.timing_id)
+    models.Samples.timing_id,
+    *(
+        sa.cast(column, sa.Text)
+        for column in (models.Samples.durations_ns, models.Samples.rounds, models.Samples.exclusions)
+    ),
+).order_by(models.Samples.timing_id)
 _durations = msgspec.json.Decoder(list[float | None])
 _exclusions = msgspec.json.Decoder(list[str])
 
 
-def _arrays(rows: Sequence[Any]) -> Iterator[tuple[int, SampleArrays]]:
-    """Yield the samples of timings that have some; a list of all durations is read in less time than many lists."""
+def _split(rows: Sequence[Any]) -> Iterator[tuple[int, SampleArrays]]:
+    """Yield the samples of timings that have some. One list of all durations is decoded faster than many lists."""
     joined = ",".join([durations[1:-1] for _, durations, *_ in rows])
-    every = np.array(_durations.decode(f"[{joined}]"), dtype=np.float64)  # of no value: NaN
-    is_whole = not np.isnan(every).any()
+    every = np.array(_durations.decode(f"[{joined}]"), dtype=np.float64)  # one without a value is NaN
     ends = np.cumsum([durations.count(",") + 1 for _, durations, *_ in rows], dtype=np.int64).tolist()
-    for (timing_id, _, rounds, exclusions), start, end in zip(rows, [0, *ends], ends, strict=False):
-        arrays = SampleArrays(_rounds(rounds), every[start:end])
-        if arrays.rounds.size != arrays.durations_ns.size:
-            raise ValueError(f"timing {timing_id} has {end - start} durations and {arrays.rounds.size} rounds")
-        if exclusions or not is_whole:
-            counted = ~np.isnan(arrays.durations_ns)
-            if exclusions:
-                counted &= np.array(_exclusions.decode(exclusions)) == ""
-            arrays = SampleArrays(arrays.rounds[counted], arrays.durations_ns[counted])
-        if arrays.rounds.size:
-            yield timing_id, arrays
+    for (timing_id, _, text, exclusions), start, end in zip(rows, [0, *ends], ends, strict=False):
+        rounds, durations = _rounds(text), every[start:end]
+        if rounds.size != durations.size:
+            raise ValueError(f"timing {timing_id} has {end - start} durations and {rounds.size} rounds")
+        counted = durations > 0
+        if exclusions:
+            counted &= np.array(_exclusions.decode(exclusions)) == ""
+        if not counted.all():
+            rounds, durations = rounds[counted], durations[counted]
+        if rounds.size:
+            yield timing_id, SampleArrays(rounds, durations)
 
 
 @lru_cache(maxsize=4096)

@@ -213,6 +213,53 @@ def local_memory(problem: Point, tune: Point) -> Program:
     )
 
 
+def fits_a_window(problem: Point, tune: Point) -> str | None:
+    """Refuse layers of which a window and its weights exceed a group's local memory."""
+    staged = 2 * 4 * 9 * problem.D1
+    if staged > LOCAL_BYTES:
+        return f"a window and its weights take {staged} bytes of local memory, more than {LOCAL_BYTES}"
+    return None
+
+
+def plan_window(problem: Point, block: tuple[int, int]) -> Program:
+    """Return the published use of local memory in groups of this shape: pixels × output channels."""
+    arguments = ("input", "filters", "bias", "output", problem.N, problem.D2)
+    return Program(
+        steps=(Launch("local_memory_window", cover((problem.N**2, problem.D2), block), block, arguments),),
+        defines={"CHANNELS": problem.D1},
+    )
+
+
+@family.opencl(
+    "local_memory_window",
+    source="local_memory_window.cl",
+    constraint=fits_a_window,
+    origin="local memory, as published",
+)
+def local_memory_window(problem: Point, tune: Point) -> Program:
+    """A work-item stages its own window and weights in local memory; groups of one work-item."""
+    return plan_window(problem, (1, 1))
+
+
+def shows_overwritten_windows(problem: Point, tune: Point) -> str | None:
+    """Refuse what `fits_a_window` refuses, and planes so small that ReLU may hide wrong outputs."""
+    if problem.N**2 * problem.D2 < HIDING_OUTPUTS:
+        return f"with fewer than {HIDING_OUTPUTS} outputs (N²·D2) the ReLU may hide the overwritten windows"
+    return fits_a_window(problem, tune)
+
+
+@family.opencl(
+    "local_memory_window_shared",
+    source="local_memory_window.cl",
+    tunables=(GROUP,),
+    constraint=shows_overwritten_windows,
+    expected="wrong",
+)
+def local_memory_window_shared(problem: Point, tune: Point) -> Program:
+    """As local_memory_window in larger groups, whose work-items overwrite each other's windows: wrong."""
+    return plan_window(problem, shape_group(tune.group, problem.N**2))
+
+
 def fits_at_once(problem: Point, tune: Point) -> str | None:
     """Refuse layers of which a group cannot hold everything."""
     staged = 4 * problem.D1 * (problem.N**2 + 9)
@@ -249,6 +296,21 @@ def unrolled(problem: Point, tune: Point) -> Program:
         ),
         scratch={"padded": Array((channels, side + 2, side + 2), "float32")},
     )
+
+
+@family.opencl(
+    "unrolled_interior",
+    source="unrolled_interior.cl",
+    tunables=(GROUP,),
+    expected="wrong",
+    origin="unrolled, as published",
+)
+def unrolled_interior(problem: Point, tune: Point) -> Program:
+    """Nine taps written out for the interior alone, the border never written: wrong."""
+    pixels = problem.N**2
+    block = shape_group(tune.group, pixels)
+    arguments = ("input", "filters", "bias", "output", problem.N, problem.D1, problem.D2)
+    return Program(steps=(Launch("unrolled_interior", cover((pixels, problem.D2), block), block, arguments),))
 
 
 @family.cpu("sequential", requires=("numba",))

@@ -1,6 +1,5 @@
-// The published use of local memory: a group stages everything it needs at once, all channels of the whole image and
-// all weights of its one output channel. It pays for staging the same image in every group, and the local memory it
-// takes leaves room for few groups.
+// A group stages everything it needs at once, all channels of the whole image and all weights of its one output channel.
+// It pays for staging the same image in every group, and the local memory it takes leaves room for few groups.
 //
 // SIDE, CHANNELS  the problem, since local arrays need constant sizes
 // GROUP           work-items a group

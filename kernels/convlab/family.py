@@ -167,14 +167,17 @@ def _sliding_window(kernel: str, problem: Point, tune: Point, filter_memory: str
     )
 
 
-def _columns(problem: Point, tune: Point, filter_memory: str) -> Program:
+def _columns(problem: Point, tune: Point, filter_memory: str, *, launches: int = 1) -> Program:
     rows, count = CHANNELS * problem.K**2, count_outputs(problem) ** 2
     blocks = -(-count // tune.block)
-    return Program(
-        steps=(
+    steps: tuple[Launch, ...] = (Launch("im2col", (blocks,), (tune.block,), ("image", "columns", "output", problem.N)),)
+    if launches == 2:
+        steps = (
             Launch("im2col", (blocks, rows), (tune.block,), ("image", "columns", problem.N)),
             Launch("multiply", (blocks,), (tune.block,), ("columns", "output", count)),
-        ),
+        )
+    return Program(
+        steps=steps,
         defines={**_define_filter(problem, filter_memory), "BLOCK": tune.block},
         scratch={"columns": Array((rows, count), "float32")},
         constants={"taps": "filters"},
@@ -213,14 +216,26 @@ def direct_ldg(problem: Point, tune: Point) -> Program:
 
 @family.cuda("im2col_global", source="im2col.cu", tunables=(BLOCK,))
 def im2col_global(problem: Point, tune: Point) -> Program:
-    """Every window as a matrix column, then the filter row times the matrix, the filter in global memory."""
+    """Each thread lays out its window as a matrix column and multiplies it, the filter in global memory."""
     return _columns(problem, tune, "global")
 
 
 @family.cuda("im2col_constant", source="im2col.cu", tunables=(BLOCK,))
 def im2col_constant(problem: Point, tune: Point) -> Program:
-    """Every window as a matrix column, then the filter row times the matrix, the filter in constant memory."""
+    """Each thread lays out its window as a matrix column and multiplies it, the filter in constant memory."""
     return _columns(problem, tune, "constant")
+
+
+@family.cuda("im2col_two_global", source="im2col_two_launches.cu", tunables=(BLOCK,))
+def im2col_two_global(problem: Point, tune: Point) -> Program:
+    """One kernel lays out all columns, a second one multiplies them, the filter in global memory."""
+    return _columns(problem, tune, "global", launches=2)
+
+
+@family.cuda("im2col_two_constant", source="im2col_two_launches.cu", tunables=(BLOCK,))
+def im2col_two_constant(problem: Point, tune: Point) -> Program:
+    """One kernel lays out all columns, a second one multiplies them, the filter in constant memory."""
+    return _columns(problem, tune, "constant", launches=2)
 
 
 @family.library("cudnn", requires=("torch",))

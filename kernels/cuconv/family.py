@@ -6,6 +6,7 @@ After the cuConv paper (arXiv 2103.16234): a version split over two kernels, and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -182,6 +183,34 @@ def fused(problem: Point, tune: Point) -> Program:
     return Program(steps=(launch,), defines={"BLOCK": tune.block})
 
 
+SHARED_BYTES = 48 * 1024  # dynamic shared memory that a block can count on
+SHARED_BLOCKS = 4096  # blocks of that size that reach every multiprocessor of any device
+
+
+def leaves_weights_out(problem: Point, tune: Point) -> str | None:
+    """Refuse problems at which the threads inside the image stage all weights, and so hide the fault."""
+    inside = problem.H**2 % tune.block or tune.block  # threads of the last block that stay
+    if inside >= min(problem.C, tune.block):
+        return (
+            f"the last block's {inside} threads inside the image stage all of C={problem.C} weights: nothing is wrong"
+        )
+    return None
+
+
+@family.cuda(
+    "fused_as_printed",
+    source="fused_as_printed.cu",
+    tunables=(BLOCK,),
+    constraint=leaves_weights_out,
+    expected="wrong",
+)
+def fused_as_printed(problem: Point, tune: Point) -> Program:
+    """The fused kernel as printed: threads outside the image leave before their weights are staged: wrong."""
+    spoil = Launch("occupy_shared", (SHARED_BLOCKS,), (tune.block,), (SHARED_BYTES // 4,), shared_bytes=SHARED_BYTES)
+    program = fused(problem, tune)
+    return replace(program, steps=(replace(program.launches[0], kernel="fused_as_printed"),), setup=(spoil,))
+
+
 @family.library("cudnn_fp32", requires=("torch",), tolerance=cudnn_tolerance)
 def cudnn_fp32(problem: Point, tune: Point, inputs: Buffers, outputs: Buffers) -> Callable[[], object]:
     """cuDNN in float32, the fastest of its algorithms for the problem (through PyTorch)."""
@@ -200,20 +229,18 @@ def cudnn_tf32(problem: Point, tune: Point, inputs: Buffers, outputs: Buffers) -
 
 @family.cpu("cpu_serial", requires=("numba",))
 def cpu_serial(problem: Point, tune: Point, inputs: Buffers, outputs: Buffers) -> Callable[[], object]:
-    """The two stages of the split version as plain loops on one core (Numba)."""
+    """The two stages of the split version as plain loops in the published order, on one core (Numba)."""
     from . import cpu
 
-    partial = np.empty((problem.M, problem.R, problem.R, problem.H, problem.H), np.float32)
-    products = (inputs["input"], inputs["filters"], partial)
-    sums = (partial, outputs["output"])
-    cpu.compile_for(cpu.scalar_prods, *products)
-    cpu.compile_for(cpu.sum_taps, *sums)
+    return cpu.prepare(cpu.scalar_prods, problem.R, inputs, outputs)
 
-    def run() -> None:
-        cpu.scalar_prods(*products)
-        cpu.sum_taps(*sums)
 
-    return run
+@family.cpu("cpu_reordered", requires=("numba",))
+def cpu_reordered(problem: Point, tune: Point, inputs: Buffers, outputs: Buffers) -> Callable[[], object]:
+    """The same with the channels outside and the pixels of a row innermost, on one core (Numba)."""
+    from . import cpu
+
+    return cpu.prepare(cpu.scalar_prods_by_rows, problem.R, inputs, outputs)
 
 
 @family.cpu("cpu_parallel", requires=("numba",))

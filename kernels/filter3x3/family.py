@@ -7,6 +7,7 @@ not part of the result: kernels may write it, libraries may leave it, and it is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,7 @@ family = Family(
     flops=lambda problem: 18 * (problem.size - 2) ** 2,  # nine products, eight sums, one quotient: integer operations
     presets={"published": {"size": 3072}, "large": {"size": 8192}},
     baseline="gm",
+    constants=("weights",),
 )
 
 CF = Tunable("cf", (2, 4, 8, 12, 16), default=8, description="adjacent pixels a thread computes: coarsening factor")
@@ -80,17 +82,20 @@ BLOCK = Tunable("block", BLOCK_VALUES, default=16, description="threads a block:
 SHARED_BLOCK = Tunable("block", BLOCK_VALUES, default=32, description="threads a block: block × block; the tile's side")
 
 
-def plan_filter(kernel: str, problem: Point, tune: Point, *, cf: int = 1, vector: bool = False) -> Program:
+def plan_filter(
+    kernel: str, problem: Point, tune: Point, *, cf: int = 1, vector: bool = False, weights: str = "weights"
+) -> Program:
     """Return one launch of a kernel, a thread for each run of `cf` pixels of a row.
 
     Args:
-        kernel: "filter_gm", "filter_cm" or "filter_sm".
-        vector: whether results leave in vector stores.
+        kernel: "filter_gm", "filter_cm", "filter_sm" or "filter_gm_float".
+        vector: whether runs are stored as vectors.
+        weights: the buffer of the weights.
     """
     size, block = problem.size, tune.block
     runs = -(-size // cf)
     constant = kernel == "filter_cm"
-    arguments = ("image", "output", size) if constant else ("image", "weights", "output", size)
+    arguments = ("image", "output", size) if constant else ("image", weights, "output", size)
     return Program(
         steps=(Launch(kernel, (-(-runs // block), -(-size // block)), (block, block), arguments),),
         defines={
@@ -162,8 +167,18 @@ def cm_vec(problem: Point, tune: Point) -> Program:
 
 @family.cuda("sm_vec", source="sm.cu", tunables=(CF, SHARED_BLOCK), constraint=needs_aligned_rows, origin="SM CF Vec")
 def sm_vec(problem: Point, tune: Point) -> Program:
-    """As sm_cf, the results leaving in vector stores."""
+    """As sm_cf, pixels entering shared memory and results leaving in vector stores."""
     return plan_filter("filter_sm", problem, tune, cf=tune.cf, vector=True)
+
+
+@family.cuda("gm_float", source="gm_float.cu", tunables=(BLOCK,), origin="GM, float weights")
+def gm_float(problem: Point, tune: Point) -> Program:
+    """As gm, the weights in float32 as published; they are converted beforehand, untimed."""
+    return replace(
+        plan_filter("filter_gm_float", problem, tune, weights="scaled"),
+        scratch={"scaled": Array((9,), "float32")},
+        setup=(Launch("scale_weights", (1,), (9,), ("weights", "scaled")),),
+    )
 
 
 BORDER = Tunable(
@@ -200,6 +215,18 @@ def cupy_convolve(problem: Point, tune: Point, inputs: Buffers, outputs: Buffers
 def opencv_cuda(problem: Point, tune: Point, inputs: Buffers, outputs: Buffers) -> Callable[[], object]:
     """OpenCV's Gaussian filter on the GPU, where OpenCV was built with CUDA."""
     return libraries.opencv_cuda(inputs["image"], outputs["output"])
+
+
+@family.library("cucim", requires=("cupy", "cucim"), origin="cuCIM")
+def cucim(problem: Point, tune: Point, inputs: Buffers, outputs: Buffers) -> Callable[[], object]:
+    """cuCIM's Gaussian filter (scikit-image on the GPU), which works on floats."""
+    return libraries.cucim_gaussian(inputs["image"], outputs["output"])
+
+
+@family.library("cvcuda", requires=("cupy", "cvcuda"), origin="CV-CUDA")
+def cvcuda(problem: Point, tune: Point, inputs: Buffers, outputs: Buffers) -> Callable[[], object]:
+    """CV-CUDA's Gaussian filter."""
+    return libraries.cvcuda_gaussian(inputs["image"], outputs["output"])
 
 
 @family.library("arrayfire", requires=("cupy", "arrayfire"), origin="ArrayFire")

@@ -6,6 +6,7 @@ Every one works on CuPy's current stream and raises `MissingDependencyError` whe
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 from cuprof.errors import LaunchError, MissingDependencyError
 
 BORDER_REPLICATE = 2  # NPP_BORDER_REPLICATE, nppdefs.h
+BINOMIAL_SIGMA = (2 * math.log(2)) ** -0.5
+"""Standard deviation at which a Gaussian's three weights are 1/4, 1/2, 1/4: exp(-1/(2σ²)) = 1/2."""
 
 
 class NppiSize(ctypes.Structure):
@@ -86,6 +89,36 @@ def opencv_cuda(image: Any, output: Any) -> Callable[[], object]:
     )
     stream = cv2.cuda.wrapStream(cupy.cuda.get_current_stream().ptr)
     return lambda: gauss.apply(source, target, stream)
+
+
+def cucim_gaussian(image: Any, output: Any) -> Callable[[], object]:
+    """Prepare cuCIM's Gaussian filter; it gives floats, which are rounded and copied to the output."""
+    import cupy
+    from cucim.skimage.filters import gaussian
+
+    def run() -> None:
+        # A radius of truncate · sigma, rounded, is 1: three weights in each direction.
+        blurred = gaussian(image, sigma=BINOMIAL_SIGMA, mode="nearest", preserve_range=True, truncate=1.0)
+        output[...] = cupy.rint(blurred, out=blurred)
+
+    run()  # compiles its kernels
+    return run
+
+
+def cvcuda_gaussian(image: Any, output: Any) -> Callable[[], object]:
+    """Prepare CV-CUDA's 3×3 Gaussian filter, which writes into the output."""
+    import cupy
+    import cvcuda
+
+    source, target = (cvcuda.as_tensor(array[:, :, None], "HWC") for array in (image, output))
+    stream = cvcuda.as_stream(cupy.cuda.get_current_stream())
+    sigmas = (BINOMIAL_SIGMA, BINOMIAL_SIGMA)
+
+    def run() -> None:
+        cvcuda.gaussian_into(target, source, (3, 3), sigmas, cvcuda.Border.REPLICATE, stream=stream)
+
+    run()  # makes its table of weights
+    return run
 
 
 def arrayfire_convolve(image: Any, weights: Any, divisor: int, output: Any) -> Callable[[], object]:

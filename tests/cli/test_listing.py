@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from cuprof.cli.listing import LISTS
+from cuprof.core.errors import CuprofError
 from cuprof.core.project import Project
 from tests.conftest import Result
 
@@ -128,3 +129,27 @@ def test_bad_input(cli: Cli, own: Project, argv: list[str], message: str) -> Non
     assert result.exit_code == 2
     assert message in result.err
     assert result.err.count("\n") == 1
+
+
+def test_every_fact_of_a_device_is_a_record(cli: Cli, own: Project) -> None:
+    facts = [record for record in records(cli("list", "devices", "--full", "--json")) if record["backend"] == "cpu"]
+    named = {str(record["fact"]): record["value"] for record in facts}
+    assert {"threads", "memory_bytes", "host"} <= set(named)
+    assert isinstance(named["memory_bytes"], int)
+    assert {record["index"] for record in facts} == {0}
+
+
+def test_a_device_that_cannot_be_opened_is_passed_over(cli: Cli, own: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(backend: str, number: int | None = None) -> None:
+        raise CuprofError(f"{backend} is out of order")
+
+    monkeypatch.setattr("cuprof.backends.registry.find_facts", refuse)
+    result = cli("list", "devices", "--full")
+    assert result.exit_code == 0
+    assert "warning: cpu 0: cpu is out of order" in result.err
+
+
+def test_only_devices_have_a_full_list(cli: Cli, own: Project) -> None:
+    result = cli("list", "families", "--full")
+    assert result.exit_code == 2
+    assert "--full" in result.err

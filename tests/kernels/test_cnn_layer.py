@@ -15,8 +15,9 @@ from tests.kernels.conftest import CompileVariant
 from tests.kernels.often import seldom
 from tests.kernels.one_check import check_variant
 
-RIGHT = ("parallel_d2", "local_memory", "local_memory_at_once", "unrolled")
+RIGHT = ("parallel_d2", "local_memory", "local_memory_window", "local_memory_at_once", "unrolled")
 RACY = ("racy", "racy_cuda")
+WRONG = (*RACY, "local_memory_window_shared", "unrolled_interior")
 LAYERS = ("conv1_1", "conv1_2", "conv2_1", "conv2_2", "conv3_1", "conv3_2", "conv4_1", "conv4_2", "conv5")
 ODD = ({"N": 1, "D1": 1, "D2": 1}, {"N": 5, "D1": 3, "D2": 7}, {"N": 17, "D1": 2, "D2": 3}, {"N": 9, "D1": 21, "D2": 5})
 
@@ -47,8 +48,8 @@ def refusal(family: Family, variant: str, problem: object, **values: object) -> 
 
 
 def test_the_study_has_its_variants_and_layers(family: Family) -> None:
-    assert set(family.variants) == {*RACY, *RIGHT, "sequential", "cpu_parallel", "cudnn", "torch_cpu"}
-    assert [name for name, variant in family.variants.items() if variant.expected == "wrong"] == [*RACY]
+    assert set(family.variants) == {*WRONG, *RIGHT, "sequential", "cpu_parallel", "cudnn", "torch_cpu"}
+    assert [name for name, variant in family.variants.items() if variant.expected == "wrong"] == [*WRONG]
     assert tuple(family.presets) == LAYERS
     repeats = {"conv3_2": 2, "conv4_2": 2, "conv5": 3}
     products = sum(repeats.get(name, 1) * p["D1"] * p["D2"] * 9 * p["N"] ** 2 for name, p in family.presets.items())
@@ -86,6 +87,23 @@ def test_local_memory_is_refused_beyond_what_a_group_has(family: Family) -> None
     assert "4096 work-items" in refusal(family, "local_memory", layer, tile=16, features=16)
     assert "264448 bytes" in refusal(family, "local_memory_at_once", layer)
     assert refusal(family, "local_memory_at_once", family.presets["conv1_1"]) is None
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_the_published_window_fits_every_layer_in_groups_of_one(family: Family, layer: str) -> None:
+    problem = Point(family.presets[layer])
+    program = family.variant("local_memory_window").make(problem, Point())
+    (launch,) = program.launches
+    assert (launch.block, launch.grid) == ((1, 1), (problem.N**2, problem.D2))
+    assert program.defines == {"CHANNELS": problem.D1}
+    assert 2 * 4 * 9 * problem.D1 <= 36 * 1024
+    assert refusal(family, "local_memory_window", problem) is None
+
+
+def test_a_window_beyond_local_memory_is_refused(family: Family) -> None:
+    assert "49176 bytes" in refusal(family, "local_memory_window", {"N": 8, "D1": 683, "D2": 4})
+    assert refusal(family, "local_memory_window", {"N": 8, "D1": 682, "D2": 4}) is None
+    assert "overwritten windows" in refusal(family, "local_memory_window_shared", {"N": 2, "D1": 3, "D2": 15})
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -163,6 +181,21 @@ def test_the_check_catches_the_race_every_time(family: Family, layer: str) -> No
         check = check_variant(family, "racy", family.presets[layer])
         assert not check.passed
         assert check.error > 10
+
+
+@pytest.mark.usefixtures("opencl")
+@pytest.mark.parametrize("layer", seldom(LAYERS, ("conv1_1", "conv5")))
+@pytest.mark.parametrize("group", [32, 256])
+def test_the_check_catches_windows_that_a_group_shares(family: Family, group: int, layer: str) -> None:
+    check = check_variant(family, "local_memory_window_shared", family.presets[layer], {"group": group})
+    assert not check.passed
+    assert check.error > 10
+
+
+@pytest.mark.usefixtures("opencl")
+@pytest.mark.parametrize("layer", seldom(LAYERS, ("conv1_1", "conv5")))
+def test_the_check_catches_the_border_that_the_published_unrolling_leaves(family: Family, layer: str) -> None:
+    assert not check_variant(family, "unrolled_interior", family.presets[layer]).passed
 
 
 @pytest.mark.usefixtures("opencl")

@@ -21,7 +21,9 @@ CompileVariant = Callable[..., Built]
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100")
 WINDOWS = ("direct_global", "direct_constant", "direct_shared", "direct_ldg")
-COLUMNS = ("im2col_global", "im2col_constant")
+ONE_KERNEL = ("im2col_global", "im2col_constant")
+TWO_LAUNCHES = ("im2col_two_global", "im2col_two_constant")
+COLUMNS = (*ONE_KERNEL, *TWO_LAUNCHES)
 GPU_TUNABLES = ({}, {"partition": "row", "block": 64}, {"partition": "column", "block": 128})
 SMALL = ((1, 1), (3, 3), (7, 7), (9, 1), (13, 3), (20, 5), (33, 7))
 
@@ -51,7 +53,7 @@ def list_tunables(family: Family, variant: str, problem: Point) -> list[Point]:
 
 def test_the_study_has_its_variants(family: Family) -> None:
     assert list(family.variants) == [
-        *("direct_global", "direct_constant", "direct_shared", "direct_ldg", "im2col_global", "im2col_constant"),
+        *("direct_global", "direct_constant", "direct_shared", "direct_ldg", *COLUMNS),
         *("cudnn", "cudnn_implicit_gemm", "cpu", "cpu_parallel"),
     ]
     assert family.get_baseline() == "direct_global"
@@ -78,9 +80,18 @@ def test_partition_decides_the_shape_of_a_block(
     assert program.constants == {"taps": "filters"}
 
 
-@pytest.mark.parametrize("variant", COLUMNS)
+@pytest.mark.parametrize("variant", ONE_KERNEL)
 @pytest.mark.parametrize("k", [1, 3, 5, 7])
-def test_im2col_lays_out_every_window_and_multiplies(family: Family, variant: str, k: int) -> None:
+def test_im2col_is_one_launch_a_thread_an_output(family: Family, variant: str, k: int) -> None:
+    program = program_of(family, variant, 100, k, block=128)
+    count = (101 - k) ** 2
+    assert program.steps == (Launch("im2col", (-(-count // 128),), (128,), ("image", "columns", "output", 100)),)
+    assert program.scratch == {"columns": Array((3 * k * k, count), "float32")}
+
+
+@pytest.mark.parametrize("variant", TWO_LAUNCHES)
+@pytest.mark.parametrize("k", [1, 3, 5, 7])
+def test_im2col_in_two_launches_lays_out_every_window_and_multiplies(family: Family, variant: str, k: int) -> None:
     program = program_of(family, variant, 100, k, block=128)
     rows, count = 3 * k * k, (101 - k) ** 2
     blocks = -(-count // 128)
@@ -98,6 +109,8 @@ def test_im2col_lays_out_every_window_and_multiplies(family: Family, variant: st
         ("direct_constant", {}, "__constant__"),
         ("im2col_global", {}, "__device__"),
         ("im2col_constant", {}, "__constant__"),
+        ("im2col_two_global", {}, "__device__"),
+        ("im2col_two_constant", {}, "__constant__"),
         ("direct_shared", {"filter_memory": "global"}, "__device__"),
         ("direct_shared", {"filter_memory": "constant"}, "__constant__"),
         ("direct_ldg", {"filter_memory": "global"}, "__device__"),

@@ -63,7 +63,11 @@ def test_the_published_problems_are_presets(family: Family) -> None:
 
 
 def test_every_version_of_the_study_is_a_variant_and_split_is_the_baseline(family: Family) -> None:
-    assert list(family.variants) == ["split", "fused", "cudnn_fp32", "cudnn_tf32", "cpu_serial", "cpu_parallel"]
+    assert list(family.variants) == [
+        *("split", "fused", "fused_as_printed", "cudnn_fp32", "cudnn_tf32"),
+        *("cpu_serial", "cpu_reordered", "cpu_parallel"),
+    ]
+    assert [name for name, variant in family.variants.items() if variant.expected == "wrong"] == ["fused_as_printed"]
     assert family.get_baseline() == "split"
 
 
@@ -111,6 +115,32 @@ def test_fused_is_one_launch_with_the_weights_of_a_tap_in_shared_memory(family: 
     assert program.steps == (Launch("fused", grid, (256,), arguments, shared_bytes=4 * channels),)
 
 
+def count_unstaged(name: str, block: int) -> int:
+    """Return the weights of a tap that the last block of the kernel as printed never loads."""
+    side, _, _, channels = PRESETS[name]
+    inside = side**2 % block or block
+    return sum(channel % block >= inside for channel in range(channels))
+
+
+def test_the_kernel_as_printed_is_wrong_on_four_published_problems(family: Family) -> None:
+    check = family.variant("fused_as_printed").constraint
+    wrong = {name: count_unstaged(name, 256) for name in PRESETS if count_unstaged(name, 256)}
+    assert wrong == {"T3-1x1-A": 636, "T3-1x1-B": 60, "T4-3x3-A": 176, "T4-3x3-B": 87}
+    for block in (32, 64, 256):
+        for name in PRESETS:
+            refusal = check(Point(family.presets[name]), Point({"block": block}))
+            assert (refusal is None) is (count_unstaged(name, block) > 0), (name, block)
+
+
+def test_the_kernel_as_printed_finds_no_weights_that_another_kernel_left(family: Family) -> None:
+    program = program_of(family, "fused_as_printed", family.presets["T4-3x3-A"])
+    (spoil,) = program.setup
+    assert (spoil.kernel, spoil.shared_bytes) == ("occupy_shared", 48 * 1024)
+    assert [launch.kernel for launch in program.steps] == ["fused_as_printed"]
+    right = program_of(family, "fused", family.presets["T4-3x3-A"]).launches[0]
+    assert (program.steps[0].grid, program.steps[0].args) == (right.grid, right.args)
+
+
 def test_no_problem_on_the_axes_leaves_the_limits_of_a_launch(family: Family) -> None:
     largest = {axis.name: axis.high for axis in family.axes}
     for variant in ("split", "fused"):
@@ -123,7 +153,7 @@ def test_no_problem_on_the_axes_leaves_the_limits_of_a_launch(family: Family) ->
 
 @pytest.mark.parametrize("arch", seldom(ARCHITECTURES, ("sm_75", "sm_90")))
 @pytest.mark.parametrize("block", [32, 256, 1024])
-@pytest.mark.parametrize("variant", ["split", "fused"])
+@pytest.mark.parametrize("variant", ["split", "fused", "fused_as_printed"])
 def test_kernels_compile_without_spills_and_fit_a_block(
     family: Family, compile_variant: CompileVariant, variant: str, block: int, arch: str
 ) -> None:
@@ -160,7 +190,7 @@ def test_inputs_are_fresh_and_spread_over_minus_one_to_one(family: Family) -> No
 
 
 @pytest.mark.parametrize("problem", ODD_PROBLEMS, ids=lambda problem: "-".join(map(str, problem.values())))
-@pytest.mark.parametrize("variant", ["cpu_serial", "cpu_parallel"])
+@pytest.mark.parametrize("variant", ["cpu_serial", "cpu_reordered", "cpu_parallel"])
 def test_cpu_variants_are_right_and_repeatable(family: Family, variant: str, problem: dict[str, int]) -> None:
     point = Point(problem)
     inputs, expected = drawn(family, point)
@@ -263,6 +293,16 @@ def test_kernels_are_right_on_the_gpu(family: Family, variant: str, block: int, 
 
     check = check_variant(family, family.variant(variant), Point(problem), Point({"block": block}))
     assert check.passed, check.message
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["T3-1x1-A", "T3-1x1-B", "T4-3x3-A", "T4-3x3-B"])
+def test_the_check_catches_the_kernel_as_printed_after_the_right_one(family: Family, name: str) -> None:
+    from tests.kernels.one_check import check_variant
+
+    for _ in range(3):
+        assert check_variant(family, "fused", family.presets[name]).passed
+        assert not check_variant(family, "fused_as_printed", family.presets[name]).passed
 
 
 @pytest.mark.gpu

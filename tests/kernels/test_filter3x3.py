@@ -32,7 +32,7 @@ FACTORS = (2, 4, 8, 12, 16)
 PLAIN = ("gm", "cm", "sm")
 COARSE = ("gm_cf", "cm_cf", "sm_cf")
 VECTOR = ("gm_vec", "cm_vec", "sm_vec")
-LIBRARIES = ("npp_filter", "cupy_convolve", "opencv_cuda", "arrayfire", "opencv_cpu")
+LIBRARIES = ("npp_filter", "cupy_convolve", "opencv_cuda", "cucim", "cvcuda", "arrayfire", "opencv_cpu")
 HOST = ("opencv_cpu", "cpu_serial", "cpu_parallel")
 SIZE = Point({"size": 3072})
 WARPS = 3072 * 3072 // 32
@@ -49,7 +49,7 @@ def tune(family: Family, variant: str, **values: object) -> Point:
 
 
 def test_the_study_has_its_variants(family: Family) -> None:
-    assert tuple(family.variants) == (*PLAIN, *COARSE, *VECTOR, *LIBRARIES, "cpu_serial", "cpu_parallel")
+    assert tuple(family.variants) == (*PLAIN, *COARSE, *VECTOR, "gm_float", *LIBRARIES, "cpu_serial", "cpu_parallel")
     assert family.get_baseline() == "gm"
 
 
@@ -103,15 +103,16 @@ def test_no_size_leaves_the_limits_of_a_launch_or_of_32_bit_indices(family: Fami
 
 
 @pytest.mark.parametrize("arch", seldom(ARCHITECTURES, ("sm_75", "sm_90")))
-@pytest.mark.parametrize("variant", [*PLAIN, *COARSE, *VECTOR])
+@pytest.mark.parametrize("variant", [*PLAIN, *COARSE, *VECTOR, "gm_float"])
 def test_kernels_compile_without_spills(
     family: Family, compile_variant: CompileVariant, variant: str, arch: str
 ) -> None:
     cubin = compile_variant(family, variant, SIZE, {}, arch)
-    (facts,) = cubin.kernels.values()
+    facts = next(facts for name, facts in cubin.kernels.items() if name.startswith("filter_"))
     assert (facts.spill_bytes, facts.stack_bytes) == (0, 0)
-    cf = 1 if variant in PLAIN else 8
-    assert facts.shared_bytes == (34 * (32 * cf + 2) if variant.startswith("sm") else 0)
+    cf = 8 if variant in (*COARSE, *VECTOR) else 1
+    frame = 4 if variant in VECTOR else 1  # a run that is stored as vectors begins at a multiple of their width
+    assert facts.shared_bytes == (34 * (32 * cf + 2 * frame) if variant.startswith("sm") else 0)
 
 
 @pytest.mark.parametrize("variant", ["gm_cf", "cm_cf", "sm_cf", "gm_vec", "sm_vec"])
@@ -234,6 +235,32 @@ def test_one_pixel_a_thread_predicates_the_frame(
     assert code.always["LDG"] == 9 + 1 + 4
 
 
+@pytest.mark.parametrize("cf", seldom(FACTORS, ENDS))
+def test_sm_with_vectors_stores_runs_into_shared_memory_as_vectors(
+    family: Family, compile_variant: CompileVariant, tmp_path: Path, cf: int
+) -> None:
+    code = disassemble(compile_variant(family, "sm_vec", SIZE, {"cf": cf, "block": 16}), tmp_path)
+    stores = code.always["STS"] + code.branched["STS"]
+    vectors = -(-cf // 4)
+    assert stores <= 3 * vectors + 4  # the runs of three rows; a byte at each end of two rows of the frame and of one
+    plain = disassemble(compile_variant(family, "sm_cf", SIZE, {"cf": cf, "block": 16}), tmp_path)
+    assert (code.always["LDG"], code.branched["LDG"]) == (plain.always["LDG"], plain.branched["LDG"])
+
+
+def count_instructions(cubin: Built, folder: Path) -> int:
+    """Return what a warp executes, without the jump and the padding behind the end."""
+    code = disassemble(cubin, folder)
+    return sum((code.always + code.branched).values()) - code.always["NOP"] - code.branched["NOP"] - 1
+
+
+@pytest.mark.parametrize(("variant", "instructions"), [("gm", 80), ("cm", 70)])
+def test_instructions_of_a_warp_on_the_published_architecture(
+    family: Family, compile_variant: CompileVariant, tmp_path: Path, variant: str, instructions: int
+) -> None:
+    cubin = compile_variant(family, variant, SIZE, {"block": 16}, "sm_75")
+    assert count_instructions(cubin, tmp_path) == instructions
+
+
 @pytest.mark.parametrize("size", [3, 4, 17, 300])
 def test_reference_equals_scipys_correlation_inside(family: Family, size: int) -> None:
     problem = Point({"size": size})
@@ -285,11 +312,11 @@ def test_our_own_host_variants_truncate(family: Family, variant: str) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("size", [3, 16, 37, 100, 516, 3072])
-@pytest.mark.parametrize("variant", [*PLAIN, *COARSE, *VECTOR])
+@pytest.mark.parametrize("variant", [*PLAIN, "gm_float", *COARSE, *VECTOR])
 def test_kernels_are_right(family: Family, variant: str, size: int) -> None:
     for block in (8, 16, 32):
-        for cf in FACTORS if variant not in PLAIN else (1,):
-            chosen = {"block": block} | ({} if variant in PLAIN else {"cf": cf})
+        for cf in FACTORS if variant in (*COARSE, *VECTOR) else (1,):
+            chosen = {"block": block} | ({"cf": cf} if variant in (*COARSE, *VECTOR) else {})
             constraint = family.variant(variant).constraint
             if constraint is None or constraint(Point({"size": size}), Point(chosen)) is None:
                 check = check_variant(family, variant, {"size": size}, chosen)
@@ -300,6 +327,15 @@ def test_kernels_are_right(family: Family, variant: str, size: int) -> None:
 @pytest.mark.parametrize("size", [33, 3072])
 def test_cupys_convolution_is_right(family: Family, size: int) -> None:
     check = check_variant(family, "cupy_convolve", {"size": size})
+    assert check.passed, check.message
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("size", [33, 3072])
+@pytest.mark.parametrize("variant", ["cucim", "cvcuda"])
+def test_nvidias_image_libraries_are_right(family: Family, variant: str, size: int) -> None:
+    pytest.importorskip(variant)
+    check = check_variant(family, variant, {"size": size})
     assert check.passed, check.message
 
 

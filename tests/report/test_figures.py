@@ -14,9 +14,9 @@ from cuprof.report.experiment import STANDARD
 from cuprof.report.figure import integer_ticks, label, labels, styles_of
 from cuprof.report.load import load_study
 from cuprof.report.page import study_figures, study_tables
-from cuprof.report.quantities import Scale
 from cuprof.report.roofs import roof_trace
 from cuprof.report.series import Roof
+from cuprof.report.units import Scale
 from cuprof.results.trials import list_trials
 
 

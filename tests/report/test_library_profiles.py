@@ -8,9 +8,9 @@ from study_data import Made, add_counters, made_timing, made_trial
 from cuprof.core.records import Measure
 from cuprof.report.counters import counter_section
 from cuprof.report.experiment import TableSpec
+from cuprof.report.grid import grid_table
 from cuprof.report.library_profiles import OtherAlgorithm, find_other_algorithms
 from cuprof.report.load import load_study
-from cuprof.report.pivot_table import pivot_table
 from cuprof.report.study import Study
 from cuprof.results.counters import ProfileDuration
 
@@ -91,7 +91,7 @@ def test_locked_clocks_make_no_other_algorithm(store, make_study) -> None:
 
 
 def test_tables_of_a_counter_say_it_in_the_cell(store, make_study) -> None:
-    table = pivot_table(profiled(store, make_study, library_ns=22.4e3), TableSpec(kind="pivot", value=GRID))
+    table = grid_table(profiled(store, make_study, library_ns=22.4e3), TableSpec(kind="pivot", value=GRID))
     assert {row.heading: row.cells[0].text for row in table.rows} == {
         "base": "9",
         "own": "3",

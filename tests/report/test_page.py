@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from cuprof.core.records import State
 from cuprof.report import page_name, render, write
 from cuprof.report.load import load_study
 from cuprof.report.markdown import to_html
+from cuprof.report.page import read_plotly
 
 NASTY = "<script>alert('x')</script>\"'&{{ 7*7 }}%{y}</textarea>日本\u202e"
 
@@ -50,10 +52,18 @@ class Page(HTMLParser):
         return " ".join("".join(self.text).split())
 
 
-def without_plotly(html: str) -> str:
-    from plotly.offline import get_plotlyjs
+def many() -> list[Made]:
+    """Return 20 variants at 60 problems, some with tunables."""
+    return [
+        Made(f"variant_{number}", 5.0 + number + size, {"n": 1024 * size, "dtype": "float32"}, tune)
+        for size in range(1, 61)
+        for number in range(20)
+        for tune in ([{"block": block} for block in (64, 128, 256)] if number < 3 else [{}])
+    ]
 
-    return html.replace(get_plotlyjs(), "")
+
+def without_plotly(html: str) -> str:
+    return html.replace(read_plotly(), "")
 
 
 def test_two_renders_are_the_same_bytes(make_study) -> None:
@@ -77,12 +87,44 @@ def test_the_page_says_what_was_measured_published_and_skipped(tmp_path: Path) -
         "Sum reduction, step by step",
         "Published: Tesla T4, CPU (another machine)",
         "no CUDA device was found; install the NVIDIA driver, then: pip install 'cuprof[cuda13]'",
-        "python -m cuprof ncu-collect experiment=reduction",
         "1 861",
         "Test CPU 5",
         "0123abc",
     ):
         assert text in words, text
+
+
+def test_a_page_without_a_gpu_has_no_counters_and_no_findings_about_gpus(tmp_path: Path) -> None:
+    pages = {}
+    for gpu in (True, False):
+        (tmp_path / str(gpu)).mkdir()
+        with open_store(tmp_path / str(gpu)) as store:
+            fill(store, reduction(gpu=gpu), experiment="reduction", baseline="interleaved_divergent")
+            study = load_study(store, "reduction", folders=[bundled("experiments")])
+        pages[gpu] = Page(without_plotly(render(study)))
+    for identity in ("counters", "findings"):
+        assert identity in pages[True].ids
+        assert identity not in pages[False].ids
+    assert "ncu-collect" in pages[True].words
+    assert "ncu-collect" not in pages[False].words
+
+
+def test_findings_of_ones_own_are_shown_wherever_they_were_made(make_study) -> None:
+    cpu = [Made("a", device=CPU, kind="cpu"), Made("b", device=CPU, kind="cpu")]
+    study = make_study(cpu, "title: Mine", {"findings.md": "Rows are faster than columns."})
+    assert "Rows are faster than columns." in Page(without_plotly(render(study))).words
+
+
+@pytest.mark.parametrize("trials", [reduction(), many()], ids=["reduction", "many"])
+def test_a_page_is_at_most_two_megabytes(make_study, trials) -> None:
+    assert len(render(make_study(trials)).encode()) <= 2_000_000
+
+
+def test_the_script_of_the_figures_is_the_one_that_its_readme_names() -> None:
+    folder = bundled("reports") / "vendor"
+    script, readme = folder / "plotly-cartesian.min.js", (folder / "README.md").read_text(encoding="utf-8")
+    assert hashlib.sha256(script.read_bytes()).hexdigest() in readme
+    assert f"version {re.findall(r'v([0-9.]+)', read_plotly()[:100])[0]}," in readme
 
 
 def test_a_command_is_given_only_where_it_would_help(make_study) -> None:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from cuprof.report.quantities import Scale, choose_scale, format_ratio, format_value
+from cuprof.report.units import Scale, choose_scale, format_ratio, format_value
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from study_data import CPU, NO_CUDA, STEPS, Made, add_counters
 
 from cuprof.core.records import State
 from cuprof.report.experiment import SumSpec, TableSpec
+from cuprof.report.grid import grid_table
 from cuprof.report.load import load_study
-from cuprof.report.pivot_table import pivot_table
-from cuprof.report.steps_table import steps_table
-from cuprof.report.values_table import values_table
+from cuprof.report.variants_table import steps_table
 
 YAML = """
 steps: [one, two]
@@ -95,11 +93,11 @@ def test_a_pivot_reduces_to_the_best_and_names_its_tunables(make_study) -> None:
     ]
     trials += [Made("b", 7.5, {"n": 1024}), Made("b", problem={"n": 2048}, state=State.TIMED_OUT)]
     study = make_study(trials)
-    table = pivot_table(study, TableSpec(kind="pivot", rows=("variant",), columns=("problem.n",)))
+    table = grid_table(study, TableSpec(kind="pivot", rows=("variant",), columns=("problem.n",)))
     assert texts(table) == {"a": ["3.00", "5.00"], "b": ["7.50", "timed out"]}
     assert [cell.note for cell in table.rows[0].cells] == ["block=128", "block=64"]
     assert [(column.heading, column.unit) for column in table.columns] == [("1024", "µs"), ("2048", "µs")]
-    tuned = pivot_table(
+    tuned = grid_table(
         study, TableSpec(kind="pivot", rows=("tune.block",), columns=("problem.n",), where={"variant": "a"})
     )
     assert texts(tuned) == {"64": ["4.00", "5.00"], "128": ["3.00", "6.00"]}
@@ -108,7 +106,7 @@ def test_a_pivot_reduces_to_the_best_and_names_its_tunables(make_study) -> None:
 
 def test_only_tunables_that_differ_are_named_in_a_cell(make_study) -> None:
     trials = [Made("a", 10 / block, tune={"block": block, "tile": 16}) for block in (1, 2)]
-    table = pivot_table(make_study(trials), TableSpec(kind="pivot"))
+    table = grid_table(make_study(trials), TableSpec(kind="pivot"))
     assert table.rows[0].cells[0].note == "block=2"
 
 
@@ -117,14 +115,14 @@ def test_speedups_may_be_against_another_variant_with_the_published_ratio_beside
     trials = [Made("one", 40.0), Made("two", 10.0), Made("host", 400.0, kind="cpu", device=CPU)]
     study = make_study(trials, YAML, {"old.csv": csv})
     spec = TableSpec(kind="pivot", value="speedup", against="host", published="old")
-    table = pivot_table(study, spec)
+    table = grid_table(study, spec)
     assert texts(table) == {"one": ["10.00"], "two": ["39.97"], "host": ["1.00"]}
     assert [row.cells[0].published for row in table.rows] == ["Old card: 20.00", "Old card: 80.00", ""]
-    assert texts(pivot_table(study, TableSpec(kind="pivot", value="speedup")))["two"] == ["4.00"]
+    assert texts(grid_table(study, TableSpec(kind="pivot", value="speedup")))["two"] == ["4.00"]
 
 
 def test_what_is_wrong_on_purpose_is_no_failure_in_a_cell(make_study) -> None:
-    table = pivot_table(
+    table = grid_table(
         make_study([Made("a"), Made("racy", state=State.WRONG_RESULT, expected="wrong")]), TableSpec(kind="pivot")
     )
     assert (table.rows[1].cells[0].text, table.rows[1].cells[0].kind) == ("wrong, as expected", "missing")
@@ -139,7 +137,7 @@ def test_a_table_of_several_values_has_a_unit_a_row_and_the_launches(store, make
     spec = TableSpec(
         title="C", kind="values", columns=("variant",), values={"Time": "time", "Depth": "grid", "Use": "use"}
     )
-    table = values_table(load_study(store, sweep_id=sweep), spec)
+    table = grid_table(load_study(store, sweep_id=sweep), spec)
     assert texts(table) == {"Time": ["8.00", "2.00"], "Depth": ["9", "1"], "Use": ["25.90", "31.30"]}
     assert [row.note for row in table.rows] == ["µs", "grid", "byte, use"]
     assert table.rows[1].cells[0].note == "prods 9, sum 1"
@@ -147,7 +145,7 @@ def test_a_table_of_several_values_has_a_unit_a_row_and_the_launches(store, make
 
 
 def test_a_table_of_values_without_any_says_how_to_get_them(make_study) -> None:
-    table = values_table(make_study([Made("a")]), TableSpec(kind="values", columns=("variant",), values={"D": "grid"}))
+    table = grid_table(make_study([Made("a")]), TableSpec(kind="values", columns=("variant",), values={"D": "grid"}))
     assert table.rows == ()
     assert "ncu-collect experiment=invented" in table.notes[-1]
 
@@ -156,7 +154,7 @@ def test_published_figures_alone_are_folded(make_study) -> None:
     columns = YAML.index("    columns:")
     yaml = YAML[:columns] + "    columns: {ms: {measure: grid, unit: inst}}\n"
     study = make_study([Made("one")], yaml, {"old.csv": CSV})
-    table = pivot_table(study, TableSpec(kind="pivot", value="grid", published="old"))
+    table = grid_table(study, TableSpec(kind="pivot", value="grid", published="old"))
     assert table.folded
     assert table.rows[0].cells[0].published == "Old card: 2"
     assert table.notes[0].startswith("No value of grid is stored")
@@ -168,7 +166,7 @@ def test_a_sum_row_counts_repeats_and_refuses_gaps(make_study) -> None:
     spec = TableSpec(
         kind="pivot", rows=("problem",), columns=("variant",), sum=SumSpec("network", {"conv1": 1, "conv2": 3})
     )
-    table = pivot_table(make_study(trials, yaml), spec)
+    table = grid_table(make_study(trials, yaml), spec)
     assert texts(table) == {"conv1": ["1.00", "2.00"], "conv2": ["10.00", "–"], "network": ["31.00", "not complete"]}
     assert table.notes[-1:] == ("network: conv1 + 3 × conv2.",)
 
@@ -177,19 +175,19 @@ def test_a_sum_is_of_the_rows_that_it_names_alone(make_study) -> None:
     yaml = "problems: {conv1: {n: 1024}, conv2: {n: 2048}}"
     spec = TableSpec(kind="pivot", rows=("problem",), columns=("variant",), sum=SumSpec("network", {"conv1": 2}))
     more = make_study([Made("a", 1.0, {"n": 1024}), Made("a", 10.0, {"n": 2048}), Made("a", 7.0, {"n": 4096})], yaml)
-    assert texts(pivot_table(more, spec))["network"] == ["2.00"]
+    assert texts(grid_table(more, spec))["network"] == ["2.00"]
     lacking = make_study([Made("a", 10.0, {"n": 2048})], yaml, name="lacking")
-    assert texts(pivot_table(lacking, spec))["network"] == ["not complete"]
+    assert texts(grid_table(lacking, spec))["network"] == ["not complete"]
     all_of_them = replace(spec, sum=SumSpec("network"))
-    assert texts(pivot_table(more, all_of_them))["network"] == ["18.00"]
+    assert texts(grid_table(more, all_of_them))["network"] == ["18.00"]
 
 
 def test_energy_that_could_not_be_measured_says_why(make_study) -> None:
     study = make_study([Made("a")])
-    table = pivot_table(study, TableSpec(kind="pivot", value="energy"))
+    table = grid_table(study, TableSpec(kind="pivot", value="energy"))
     assert "measure.energy=true asks for it" in table.notes[0]
     why = make_study([Made("a", energy_unavailable="NVML does not know the device")], name="why")
-    table = pivot_table(why, TableSpec(kind="pivot", value="power"))
+    table = grid_table(why, TableSpec(kind="pivot", value="power"))
     assert table.notes[0] == "Mean power was asked for and could not be measured: NVML does not know the device."
 
 
@@ -204,13 +202,13 @@ published:
     trials = [Made("a", 5.0 * cf, tune={"cf": cf}) for cf in (2, 4, 8)] + [Made("plain", 3.0)]
     study = make_study(trials, yaml, {"cf.csv": "v,CF2,CF4\na,100,200\nplain,7,7\n"})
     spec = TableSpec(kind="pivot", rows=("variant",), columns=("tune.cf",), published="cf")
-    rows = {row.heading: [cell.published for cell in row.cells] for row in pivot_table(study, spec).rows}
+    rows = {row.heading: [cell.published for cell in row.cells] for row in grid_table(study, spec).rows}
     # "plain" has no such tunable, so figures stated for it are not its own
     assert rows == {"a": ["", "Old card: 100.0", "Old card: 200.0", ""], "plain": ["", "", "", ""]}
 
 
 def test_a_table_of_counters_that_were_not_collected_says_how(make_study) -> None:
-    table = pivot_table(make_study([Made("a")]), TableSpec(title="Occ", kind="pivot", value="sm__warps_active.pct"))
+    table = grid_table(make_study([Made("a")]), TableSpec(title="Occ", kind="pivot", value="sm__warps_active.pct"))
     assert table.rows == ()
     assert table.notes[-1].startswith("No value of sm__warps_active.pct is stored")
 
@@ -218,9 +216,7 @@ def test_a_table_of_counters_that_were_not_collected_says_how(make_study) -> Non
 def test_a_table_of_counters(store, make_study) -> None:
     sweep = make_study([Made("a"), Made("b", 5.0)]).sweep.id
     add_counters(store, sweep, "b", {"k": {"inst": (1234.0, "inst")}})
-    table = pivot_table(
-        load_study(store, sweep_id=sweep), TableSpec(kind="pivot", value="inst", columns=("problem.n",))
-    )
+    table = grid_table(load_study(store, sweep_id=sweep), TableSpec(kind="pivot", value="inst", columns=("problem.n",)))
     assert texts(table) == {"a": ["–"], "b": ["1\u202f234"]}
     assert table.columns[0].unit == "inst"
 
@@ -228,7 +224,7 @@ def test_a_table_of_counters(store, make_study) -> None:
 @pytest.mark.parametrize("value", ["share", "speedup", "energy", "error", "bandwidth", "rate"])
 def test_every_quantity_can_be_tabled(make_study, value: str) -> None:
     study = make_study([Made(name, energy_j=0.5) for name in STEPS])
-    table = pivot_table(study, TableSpec(kind="pivot", value=value))
+    table = grid_table(study, TableSpec(kind="pivot", value=value))
     assert len(table.rows) == 5
 
 
@@ -238,14 +234,14 @@ def test_tables_of_counters_have_one_cache_mode_and_say_which(store, make_study)
     add_counters(store, sweep, "b", {"k": {"inst": (20.0, "inst"), "only": (1.0, "inst")}}, "hot")
     study = load_study(store, sweep_id=sweep)
     cold = "Counters are cold: the caches were emptied before every pass."
-    table = pivot_table(study, TableSpec(kind="pivot", value="inst"))
+    table = grid_table(study, TableSpec(kind="pivot", value="inst"))
     assert texts(table) == {"a": ["10"], "b": ["profiled hot only"], "c": ["–"]}
     assert [row.cells[0].kind for row in table.rows] == ["number", "missing", "missing"]
     assert table.notes[-1] == cold
-    values = values_table(study, TableSpec(kind="values", columns=("variant",), values={"I": "inst"}))
+    values = grid_table(study, TableSpec(kind="values", columns=("variant",), values={"I": "inst"}))
     assert texts(values) == {"I": ["10", "profiled hot only", "–"]}
     assert values.notes[-1] == cold
-    nothing = pivot_table(study, TableSpec(kind="pivot", value="only"))
+    nothing = grid_table(study, TableSpec(kind="pivot", value="only"))
     assert nothing.rows == ()
     assert nothing.notes[-1].startswith("Profiled hot only, so not compared with cold counters: b (1 trial);")
 
@@ -254,7 +250,7 @@ def test_a_pivot_of_a_counter_has_its_short_heading_and_names_the_counter_below(
     name = "sm__warps_active.avg.pct_of_peak_sustained_active"
     sweep = make_study([Made("a")]).sweep.id
     add_counters(store, sweep, "a", {"k": {name: (80.0, "%")}})
-    table = pivot_table(load_study(store, sweep_id=sweep), TableSpec(kind="pivot", value=name))
+    table = grid_table(load_study(store, sweep_id=sweep), TableSpec(kind="pivot", value=name))
     assert table.columns[0].group == "Occupancy reached, by problem"
     assert f"Occupancy reached: {name}." in table.notes
 
@@ -275,7 +271,7 @@ published:
     add_counters(store, study.sweep.id, "split", {"prods": {"grid": (9.0, "")}, "sum": {"grid": (1.0, "")}})
     study = load_study(store, sweep_id=study.sweep.id, folders=[study.experiment.folder.parent])
     spec = TableSpec(kind="values", columns=("variant",), values={"Depth": "grid", "Use": "use"}, published="old")
-    cells = [row.cells for row in values_table(study, spec).rows]
+    cells = [row.cells for row in grid_table(study, spec).rows]
     assert cells[0][0].note == "prods 9, sum 1"
     assert [[cell.published for cell in row] for row in cells] == [
         ["Old card: prods 9, sum 1", "Old card: 1"],
@@ -292,6 +288,6 @@ def test_a_step_that_is_wrong_on_purpose_is_no_failure(make_study) -> None:
 def test_a_pivot_shows_variants_as_its_where_lists_them(make_study) -> None:
     study = make_study([Made(name) for name in "abc"])
     spec = TableSpec(kind="pivot", rows=("problem",), columns=("variant",), where={"variant": ["c", "b", "a"]})
-    assert [column.heading for column in pivot_table(study, spec).columns] == ["c", "b", "a"]
-    as_made = pivot_table(study, replace(spec, where={"variant": "b"})), pivot_table(study, replace(spec, where={}))
+    assert [column.heading for column in grid_table(study, spec).columns] == ["c", "b", "a"]
+    as_made = grid_table(study, replace(spec, where={"variant": "b"})), grid_table(study, replace(spec, where={}))
     assert [[column.heading for column in table.columns] for table in as_made] == [["b"], ["a", "b", "c"]]

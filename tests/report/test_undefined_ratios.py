@@ -6,8 +6,8 @@ from study_data import Made, add_counters
 
 from cuprof.report.counters import counter_section
 from cuprof.report.experiment import TableSpec
+from cuprof.report.grid import grid_table
 from cuprof.report.load import load_study
-from cuprof.report.pivot_table import pivot_table
 from cuprof.report.undefined_ratios import explain
 
 NO_LOADS = "no global loads counted"
@@ -64,5 +64,5 @@ def test_one_launch_without_loads_among_others_is_named(store, make_study) -> No
 
 def test_a_table_of_the_ratio_says_it_in_the_cell(store, make_study) -> None:
     study = profiled(store, make_study, {"k": LOADS}, {"k": NOTHING})
-    table = pivot_table(study, TableSpec(kind="pivot", value=USED))
+    table = grid_table(study, TableSpec(kind="pivot", value=USED))
     assert [row.cells[0].text for row in table.rows] == ["26", NO_LOADS]

@@ -7,7 +7,7 @@ import platform
 from cuprof.backends.cuda.driver import call, load_driver, read_attribute
 from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.cuda.spec import SPEC
-from cuprof.backends.device_state import ask, find_nvml
+from cuprof.backends.device_state import StateMonitor, ask, find_nvml
 from cuprof.builds.nvrtc import nvrtc_version
 from cuprof.core.records import DeviceFacts
 from cuprof.families.requirements import get_version
@@ -34,11 +34,12 @@ def read_facts(index: int) -> DeviceFacts:
     multiprocessors = read_attribute(index, "MULTIPROCESSOR_COUNT")
     api = str(call(driver.cuDriverGetVersion(), "read the driver's version"))
     version, nvrtc = _driver_version() or f"CUDA {api}", nvrtc_version()
+    uuid = call(driver.cuDeviceGetUuid(index), "read the device's uuid").bytes.hex()
     return DeviceFacts(
         backend=SPEC.name,
         index=index,
         name=name,
-        uuid=call(driver.cuDeviceGetUuid(index), "read the device's uuid").bytes.hex(),
+        uuid=uuid,
         memory_bytes=int(call(driver.cuDeviceTotalMem(index), "read the device's memory")),
         identity={
             "name": name,
@@ -54,6 +55,7 @@ def read_facts(index: int) -> DeviceFacts:
             "shared_bytes_per_block_optin": read_attribute(index, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
             "max_sm_clock_mhz": read_attribute(index, "CLOCK_RATE") / 1000,
             "max_memory_clock_mhz": read_attribute(index, "MEMORY_CLOCK_RATE") / 1000,
+            **read_limits(index, uuid),
             "driver": version,
             "cuda_driver_api": api,
             "nvrtc": nvrtc,
@@ -62,6 +64,23 @@ def read_facts(index: int) -> DeviceFacts:
             "host": platform.node(),
         },
     )
+
+
+def read_limits(index: int, uuid: str) -> dict[str, float | None]:
+    """Return a data sheet's figures: memory width and bandwidth, resources of a multiprocessor, the power limit."""
+    clock_khz, bus_bits = read_attribute(index, "MEMORY_CLOCK_RATE"), read_attribute(index, "GLOBAL_MEMORY_BUS_WIDTH")
+    warp = read_attribute(index, "WARP_SIZE")
+    monitor = StateMonitor.find(uuid)
+    return {
+        "memory_bus_bits": bus_bits,
+        "theoretical_bandwidth_gbs": 2 * clock_khz * bus_bits / 8 / 1e6,  # two transfers a clock
+        "registers_per_multiprocessor": read_attribute(index, "MAX_REGISTERS_PER_MULTIPROCESSOR"),
+        "warps_per_multiprocessor": read_attribute(index, "MAX_THREADS_PER_MULTIPROCESSOR") // warp,
+        "blocks_per_multiprocessor": read_attribute(index, "MAX_BLOCKS_PER_MULTIPROCESSOR"),
+        "shared_bytes_per_multiprocessor": read_attribute(index, "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+        "constant_bytes": read_attribute(index, "TOTAL_CONSTANT_MEMORY"),
+        "power_limit_w": monitor.power_limit_w() if monitor else None,
+    }
 
 
 def _driver_version() -> str:

@@ -1,4 +1,4 @@
-"""What a value is a value of, and how a column of values becomes text in one unit.
+"""Quantities and their units; values, coordinates and names as text for people.
 
 Inside, times are nanoseconds, bandwidths bytes a second, shares and ratios plain fractions, energies joules.
 """
@@ -6,13 +6,13 @@ Inside, times are nanoseconds, bandwidths bytes a second, shares and ratios plai
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
-from cuprof.core.records import Measure
-from cuprof.report.trials import StudyTrial
+from cuprof.core.point import format_coordinate
+from cuprof.core.text import list_first
 
 Dimension = Literal["time", "bandwidth", "rate", "share", "ratio", "energy", "power", "count", "plain"]
 
@@ -40,33 +40,32 @@ PUBLISHED_UNITS: dict[str, tuple[Dimension, float]] = {
 """Unit as others write it → its dimension, and its size in the base unit."""
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """Name a value: its heading, dimension, and what it is of a right trial (None for a ratio, which a study knows)."""
+class Quantity(NamedTuple):
+    """Name a value: its heading, its dimension, and the trial's attribute that holds it (none for a ratio of two)."""
 
-    name: str
     heading: str
     dimension: Dimension
-    of: Callable[[StudyTrial], float | None] | None = None
+    attribute: str
 
 
 QUANTITIES: dict[str, Quantity] = {
-    quantity.name: quantity
-    for quantity in (
-        Quantity("time", "Time", "time", lambda trial: trial.median_ns),
-        Quantity("cold", "Time, cold", "time", lambda trial: trial.median_of(Measure.COLD)),
-        Quantity("hot", "Time, hot", "time", lambda trial: trial.median_of(Measure.HOT)),
-        Quantity("total", "Total time", "time", lambda trial: trial.median_of(Measure.TOTAL)),
-        Quantity("bandwidth", "Bandwidth", "bandwidth", lambda trial: trial.bandwidth),
-        Quantity("rate", "Arithmetic rate", "rate", lambda trial: trial.rate),
-        Quantity("share", "Share of the measured peak", "share", lambda trial: trial.share),
-        Quantity("speedup", "Speedup", "ratio"),
-        Quantity("energy", "Energy", "energy", lambda trial: trial.energy.energy_j if trial.energy else None),
-        Quantity("power", "Mean power", "power", lambda trial: trial.energy.mean_w if trial.energy else None),
-        Quantity("registers", "Registers a thread", "count", lambda trial: trial.registers),
-        Quantity("error", "Error / allowed", "plain", lambda trial: trial.check_error),
-    )
+    "time": Quantity("Time", "time", "median_ns"),
+    "cold": Quantity("Time, cold", "time", "cold_ns"),
+    "hot": Quantity("Time, hot", "time", "hot_ns"),
+    "total": Quantity("Total time", "time", "total_ns"),
+    "bandwidth": Quantity("Bandwidth", "bandwidth", "bandwidth"),
+    "rate": Quantity("Arithmetic rate", "rate", "rate"),
+    "share": Quantity("Share of the measured peak", "share", "share"),
+    "speedup": Quantity("Speedup", "ratio", ""),
+    "energy": Quantity("Energy", "energy", "energy_j"),
+    "power": Quantity("Mean power", "power", "mean_w"),
+    "registers": Quantity("Registers a thread", "count", "registers"),
+    "error": Quantity("Error / allowed", "plain", "check_error"),
 }
+
+
+PLAIN_BELOW = 2**14
+"""Powers of two from here on are written as such; smaller ones are numbers that people know."""
 
 
 @dataclass(frozen=True)
@@ -124,3 +123,27 @@ def format_ratio(ratio: float) -> str:
     """Return a ratio for a sentence: "3.41 times"; more digits near 1, fewer when large."""
     decimals = 3 if 0.95 < ratio < 1.05 else 2 if ratio < 10 else 1 if ratio < 100 else 0
     return f"{ratio:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def point_label(point: Mapping[str, Any]) -> str:
+    """Return coordinates as text for people: "n=2^24, dtype=float32"."""
+    return ", ".join(f"{name}={value_label(value)}" for name, value in point.items())
+
+
+def value_label(value: Any) -> str:
+    """Return a fact's value as text for people, 16777216 as 2^24."""
+    if isinstance(value, int) and value < PLAIN_BELOW:
+        return str(value)
+    return "–" if value is None else format_coordinate(value)
+
+
+def shorten(text: object, most: int = 60) -> str:
+    """Return a name for a sentence or a label, without its middle when it is longer than `most` characters."""
+    name = str(text)
+    tail = (most - 1) // 3
+    return name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[-tail:]}"
+
+
+def list_names(names: Iterable[object], most: int = 6) -> str:
+    """Return names for a sentence, shortened: "a, b" or "a, b and 3 more"."""
+    return list_first([shorten(name) for name in names], most)

@@ -1,0 +1,242 @@
+"""The database as one data frame: what became of every trial of some sweeps, and each of its times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cuprof.core.point import Point
+from cuprof.core.records import Measure, State
+from cuprof.results.intact import intact
+from cuprof.store.models import Device, Problem, Run, SweepTrial, Timing, Trial, Variant
+from cuprof.store.rows import CHUNK
+
+FIRST_VERSION = "1.1"
+"""Version of the method of timings that do not name theirs: it has been stored from the second version on."""
+
+
+@intact
+def read_results(
+    connection: Connection, sweep_ids: Sequence[int], variants: Collection[str] = (), *, whole: bool = False
+) -> pd.DataFrame:
+    """Return one row for each sweep, trial and measure; a trial that was not timed has one row.
+
+    Rows come sweep by sweep in the order given, in each sweep by `ordinal`, of each trial by `timing_id`. Of two
+    timings of one measure in one run (two methods) the later one stands. Column by column:
+
+    - `sweep_id`, `ordinal` (place in the sweep), `trial_id`, `identity`
+    - `family`, `variant`, `variant_order` (its place in the family), `kind`, `backend`, `expected` ("right", "wrong")
+    - `problem`, `tunables`: a `Point`; equal text gives one and the same object
+    - `useful_bytes`, `flops`
+    - `device_id` (of the run, else of the sweep's plan, else of the trial; 0 without one), `device` (its name),
+      `device_key` (equal where timings are comparable)
+    - `state` (a word of `State`), `message` (of the run, else why it is unavailable)
+    - the run that the sweep goes by: `run_id` (0 before there is one), `run_sweep_id` (the sweep that made it),
+      `reused` (1 or 0), `started_at` (seconds since the epoch), `duration_ns`, `job` (equal for what was measured in
+      one job, empty where that is not known)
+    - the timing: `timing_id` (0 without one), `measure` (a word of `Measure`), `method` (its hash), `version` (of the
+      method), `samples`, `excluded` (counts), `median_ns`, `low_ns`, `high_ns`, `confidence`, `min_ns`, `max_ns`,
+      `rotation`, `batch` (executions that a sample is the mean of), `tick_ns` (of the timer, 0 where it is not known)
+
+    With `whole`, what only pages show stands beside it:
+
+    - `label`, `description`, `origin` (of the variant), `unavailable_reason`, `unavailable_remedy`
+    - of the run: `phase`, `log`, `check_passed` (1, 0, NaN without a check), `check_error`, `check_error_absolute`,
+      `check_error_relative`, `check_message`, `check_seed` (an `int` of any size), `registers`, `shared_bytes`,
+      `spill_bytes`, `build_cached` (1, 0, NaN without a build), `build_ns`, `build_log`
+    - of the timing: `stopped_by`, `mean_ns`, `stdev_ns`, `q1_ns`, `q3_ns`, `energy_j`, `mean_w`, `idle_w`, `details`
+      (JSON text)
+
+    Words are `str` in columns of dtype object, empty where the database has no value. Keys, counts and `duration_ns`
+    are int64, 0 without a value. All other numbers are float64, NaN without a value.
+
+    Args:
+        variants: only those of these names, all when empty.
+        whole: read the second list of columns as well; without it, 100,000 trials take half of the time and memory.
+
+    Raises:
+        StoreError: the database holds what cuprof never writes.
+    """
+    columns = {**_COLUMNS, **(_MORE_COLUMNS if whole else {})}
+    query = _join([expression.label(name) for name, (_, expression) in columns.items()])
+    if variants:
+        query = query.where(Variant.name.in_(variants))
+    frames = [_read(connection, query, sweep_id, columns) for sweep_id in dict.fromkeys(sweep_ids or [0])]
+    return pd.concat(frames, ignore_index=True) if len(frames) != 1 else frames[0]
+
+
+def _read(connection: Connection, query: sa.Select[Any], sweep_id: int, columns: Any) -> pd.DataFrame:
+    """Return the rows of one sweep."""
+    kinds = [_Column(kind) for kind, _ in columns.values()]
+    with connection.execute(query.where(SweepTrial.sweep_id == sweep_id)) as result:
+        for rows in result.partitions(CHUNK):
+            for column, values in zip(kinds, zip(*rows, strict=True), strict=True):
+                column.add(values)
+    found = dict(zip(columns, [column.array() for column in kinds], strict=True))
+    versions, batches, ticks = found.pop("timing_facts")
+    found |= {"version": versions, "batch": batches, "tick_ns": ticks}
+    order = np.lexsort((found["timing_id"], found["ordinal"]))
+    frame = pd.DataFrame({name: pd.Series(values[order], dtype=values.dtype) for name, values in found.items()})
+    is_last = ~frame.duplicated(["trial_id", "measure"], keep="last")
+    return frame if is_last.all() else frame[is_last].reset_index(drop=True)
+
+
+class _Facts(msgspec.Struct):
+    """What is read of a timing's details."""
+
+    version: Any = None
+    batch: Any = None
+    tick_ns: Any = None
+
+
+class _Column:
+    """One column while it is read. Equal words are one object, so that a column of them takes 8 bytes a row."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._parts: list[Any] = []
+        self._known: dict[Any, Any] = {}
+
+    def add(self, values: Sequence[Any]) -> None:
+        """Take the values of some more rows."""
+        self._parts.append(_READERS[self.kind](values, self._known))
+
+    def array(self) -> Any:
+        """Return all values as an array; of `timing_facts` three."""
+        if self.kind == "facts":
+            columns = zip(*self._parts, strict=True) if self._parts else [[], [], []]
+            dtypes = (object, np.int64, np.float64)
+            return [_joined(parts, dtype) for parts, dtype in zip(columns, dtypes, strict=True)]
+        return _joined(self._parts, _DTYPES.get(self.kind, object))
+
+
+def _joined(parts: Sequence[np.ndarray], dtype: Any) -> np.ndarray:
+    return np.concatenate([np.empty(0, dtype), *parts])
+
+
+def _words(values: Sequence[str | None], known: dict[Any, Any], make: Callable[[str], Any] = str) -> np.ndarray:
+    for value in set(values) - known.keys():
+        known[value] = make(value or "")
+    found = np.empty(len(values), dtype=object)
+    found[:] = [known[value] for value in values]
+    return found
+
+
+def _states(values: Sequence[str], known: dict[Any, Any]) -> np.ndarray:
+    return _words(values, known, lambda word: State(word).value)
+
+
+def _measures(values: Sequence[str | None], known: dict[Any, Any]) -> np.ndarray:
+    return _words(values, known, lambda word: word and Measure(word).value)
+
+
+def _points(values: Sequence[str], known: dict[Any, Any]) -> np.ndarray:
+    return _words(values, known, lambda text: Point(msgspec.json.decode(text, type=dict[str, Any])))
+
+
+def _seeds(values: Sequence[str | None], known: dict[Any, Any]) -> np.ndarray:
+    return _words(values, known, lambda text: int(text or 0))
+
+
+def _whole(values: Sequence[int | None], known: dict[Any, Any]) -> np.ndarray:
+    return np.array([value or 0 for value in values], dtype=np.int64)
+
+
+def _numbers(values: Sequence[Any], known: dict[Any, Any]) -> np.ndarray:
+    return np.array(values, dtype=np.float64)  # None becomes NaN
+
+
+def _facts(values: Sequence[str | None], known: dict[Any, Any]) -> list[np.ndarray]:
+    """Return version, batch and tick of timings; of few the text is equal, so that none is kept."""
+    read = [_decoder.decode(text or "{}") for text in values]
+    versions = [
+        "" if text is None else str(each.version or FIRST_VERSION) for each, text in zip(read, values, strict=True)
+    ]
+    batches = np.array([int(each.batch or 1) for each in read], dtype=np.int64)
+    return [_words(versions, known), batches, np.array([float(each.tick_ns or 0.0) for each in read])]
+
+
+_decoder = msgspec.json.Decoder(_Facts)
+_READERS: dict[str, Callable[[Sequence[Any], dict[Any, Any]], Any]] = {
+    "word": _words, "state": _states, "measure": _measures, "point": _points, "seed": _seeds, "whole": _whole,
+    "number": _numbers, "facts": _facts,
+}  # fmt: skip
+_DTYPES = {"whole": np.int64, "number": np.float64}
+
+
+def _join(columns: Sequence[sa.ColumnElement[Any]]) -> sa.Select[Any]:
+    """Return the one join: a member of a sweep, the run that the sweep goes by, and the timings of that run."""
+    device_id = sa.func.coalesce(Run.device_id, SweepTrial.device_id, Trial.device_id)
+    return (
+        sa.select(*columns)
+        .select_from(SweepTrial.__table__)
+        .join(Trial.__table__, Trial.id == SweepTrial.trial_id)
+        .join(Variant.__table__, Variant.id == Trial.variant_id)
+        .join(Problem.__table__, Problem.id == Trial.problem_id)
+        .outerjoin(Run.__table__, Run.id == SweepTrial.run_id)
+        .outerjoin(Timing.__table__, Timing.run_id == Run.id)
+        .outerjoin(Device.__table__, Device.id == device_id)
+    )
+
+
+def _named(kind: str, table: Any, *names: str) -> dict[str, tuple[str, Any]]:
+    """Return columns that have their table's names."""
+    return {name: (kind, getattr(table, name)) for name in names}
+
+
+_UNAVAILABLE = SweepTrial.unavailable_reason
+_STATE = sa.func.coalesce(Run.state, sa.case((_UNAVAILABLE.is_(None), State.PLANNED.value), else_=State.SKIPPED.value))
+_REMEDY = sa.case((SweepTrial.unavailable_remedy != "", "; " + SweepTrial.unavailable_remedy), else_="")
+_COLUMNS: dict[str, tuple[str, Any]] = {
+    **_named("whole", SweepTrial, "sweep_id", "ordinal"),
+    "trial_id": ("whole", Trial.id),
+    "identity": ("word", Trial.identity),
+    "family": ("word", Variant.family),
+    "variant": ("word", Variant.name),
+    "variant_order": ("whole", Variant.ordinal),
+    **_named("word", Variant, "kind", "backend", "expected"),
+    "problem": ("point", sa.cast(Problem.coordinates, sa.Text)),
+    "tunables": ("point", sa.cast(Trial.tunables, sa.Text)),
+    **_named("number", Trial, "useful_bytes", "flops"),
+    "device_id": ("whole", Device.id),
+    "device": ("word", Device.name),
+    "device_key": ("word", Device.comparable),
+    "state": ("state", _STATE),
+    "message": ("word", sa.func.coalesce(Run.message, _UNAVAILABLE + _REMEDY)),
+    "run_id": ("whole", Run.id),
+    "run_sweep_id": ("whole", Run.sweep_id),
+    "reused": ("whole", SweepTrial.reused),
+    "started_at": ("number", Run.started_at),
+    "duration_ns": ("whole", Run.duration_ns),
+    "job": ("word", Run.job),
+    "timing_id": ("whole", Timing.id),
+    "measure": ("measure", Timing.measure),
+    "method": ("word", Timing.method),
+    "samples": ("whole", Timing.sample_count),
+    "excluded": ("whole", Timing.excluded_count),
+    **_named("number", Timing, "median_ns", "low_ns", "high_ns", "confidence", "min_ns", "max_ns"),
+    "rotation": ("word", Timing.rotation),
+    "timing_facts": ("facts", sa.cast(Timing.details, sa.Text)),
+}
+_MORE_COLUMNS: dict[str, tuple[str, Any]] = {
+    "label": ("word", Trial.label),
+    **_named("word", Variant, "description", "origin"),
+    **_named("word", SweepTrial, "unavailable_reason", "unavailable_remedy"),
+    **_named("word", Run, "phase", "log", "check_message"),
+    "check_seed": ("seed", Run.check_seed),
+    **_named("number", Run, "check_passed", "check_error", "check_error_absolute", "check_error_relative"),
+    "registers": ("number", Run.build_registers),
+    "shared_bytes": ("number", Run.build_shared_bytes),
+    "spill_bytes": ("number", Run.build_spill_bytes),
+    **_named("number", Run, "build_cached", "build_ns"),
+    "build_log": ("word", Run.build_log),
+    "stopped_by": ("word", Timing.stopped_by),
+    **_named("number", Timing, "mean_ns", "stdev_ns", "q1_ns", "q3_ns", "energy_j", "mean_w", "idle_w"),
+    "details": ("word", sa.cast(Timing.details, sa.Text)),
+}

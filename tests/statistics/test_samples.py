@@ -1,0 +1,70 @@
+"""Samples of many series in ragged arrays give the figures that each series gives by itself."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from cuprof.core.records import Sample
+from cuprof.statistics.median import summarise
+from cuprof.statistics.samples import Samples
+
+TICK = 32.0
+
+
+def ticking(rng: np.random.Generator, count: int, tick: float = TICK) -> np.ndarray:
+    """Return durations that stand on few ticks."""
+    return np.asarray(tick * np.round((3000.0 + 40.0 * rng.standard_normal(count)) / tick))
+
+
+@pytest.fixture
+def series() -> list[np.ndarray]:
+    rng = np.random.default_rng(3)
+    return [ticking(rng, 21), 1e4 + rng.random(6), np.array([5.0]), np.array([7.0, 7.0]), ticking(rng, 100)]
+
+
+def test_series_are_taken_in_the_order_asked_for(series: list[np.ndarray]) -> None:
+    samples = Samples.of(
+        series, [np.arange(each.size) for each in series], tick_ns=[1.0, 2.0, 3.0, 4.0, 5.0], rotation=list("abcde")
+    )
+    taken = samples.take([4, 0, 0])
+    assert [taken.series(place).tolist() for place in range(3)] == [series[place].tolist() for place in (4, 0, 0)]
+    assert taken.rounds.tolist() == [*range(100), *range(21), *range(21)]
+    assert (taken.tick_ns.tolist(), taken.rotation.tolist()) == ([5.0, 1.0, 1.0], ["e", "a", "a"])
+    assert (taken.counts.tolist(), taken.ends.tolist()) == ([100, 21, 21], [100, 121, 142])
+    assert len(samples.take([])) == len(Samples.of([])) == 0
+
+
+def test_quartiles_are_those_stored_with_a_timing(series: list[np.ndarray]) -> None:
+    samples = Samples.of(series, tick_ns=[TICK, 0.0, 0.0, TICK, TICK])
+    for each, tick, quartiles, median in zip(
+        series, samples.tick_ns, samples.quartiles().tolist(), samples.medians().tolist(), strict=True
+    ):
+        told = summarise([Sample(0, float(value)) for value in each], tick_ns=float(tick))
+        assert quartiles == [told.q1_ns, told.median_ns, told.q3_ns]
+        assert median == told.median_ns
+
+
+def test_ties_are_spread_evenly_over_their_tick() -> None:
+    samples = Samples.of([np.array([32.0, 64.0, 32.0, 64.0, 64.0, 96.0])], tick_ns=TICK)
+    logarithms, tick = samples.logarithms()
+    assert tick.tolist() == [TICK]
+    expected = [32 - 8, 32 + 8, 64 - 32 / 3, 64, 64 + 32 / 3, 96]
+    assert sorted(np.exp(logarithms)) == pytest.approx(expected)
+    assert np.exp(logarithms[5]) == pytest.approx(96)
+
+
+def test_a_tick_that_is_not_known_is_the_least_step_of_tied_samples() -> None:
+    tied, untied = np.array([8.0, 4.0, 4.0]), np.array([8.0, 4.0, 5.0])
+    assert Samples.of([tied, untied, np.array([4.0, 4.0])]).logarithms()[1].tolist() == [4.0, 0.0, 0.0]
+
+
+def test_each_series_is_spread_as_by_itself_and_two_seeds_order_ties_in_two_ways(series: list[np.ndarray]) -> None:
+    samples = Samples.of(series)
+    together, _ = samples.logarithms(7)
+    alone = np.concatenate([Samples.of([each]).logarithms(7)[0] for each in series])
+    assert np.array_equal(together, alone)
+    assert not np.array_equal(together, samples.logarithms(8)[0])
+    assert np.allclose(together, np.log(samples.values), atol=math.log1p(TICK / 2900))
