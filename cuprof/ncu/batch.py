@@ -111,7 +111,7 @@ def _device(trials: Sequence[Trial]) -> tuple[str, int]:
 def _task(trials: Sequence[Trial], setting: Setting, progress: Path) -> ProfilingTask:
     backend, device_index = _device(trials)
     return ProfilingTask(
-        family_folder=setting.family_folder(trials[0].family),
+        origin=setting.find_origin(trials[0].family),
         trials=tuple(TaskTrial(each.identity, each.variant, each.problem, each.tunables) for each in trials),
         backend=backend,
         device_index=device_index,

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from cuprof.config.model import NcuConfig
 from cuprof.core.errors import ConfigError
 from cuprof.core.project import Project
 from cuprof.core.records import Conditions
-from cuprof.families.extension import Extension
-from cuprof.families.loader import find_family, is_path
+from cuprof.families.candidate import Extension
+from cuprof.families.origin import is_path
+from cuprof.interop.origins import AnyOrigin, find_origin
 from cuprof.ncu.console import missing_metric_reason
 from cuprof.ncu.executable import NcuExecutable, get_executable
 from cuprof.ncu.metrics import companions
@@ -37,12 +39,12 @@ class Source:
     """Where trials come from that belong to no project, and where their reports go.
 
     Args:
-        folder: of their family.
+        origin: of their family.
         extension: what is added to it.
         artifacts: folder that keeps the reports.
     """
 
-    folder: Path
+    origin: AnyOrigin
     extension: Extension | None
     artifacts: Path
 
@@ -53,7 +55,7 @@ class Setting:
 
     Args:
         collection: what ncu collects, settled: the requested metrics and their companions.
-        family_folder: family name → the folder of its family.py.
+        find_origin: family name → where it comes from.
         artifacts: folder that keeps the reports.
         missing: requested metrics that the chip does not have → why.
         extension: what is added to the trials' families.
@@ -62,7 +64,7 @@ class Setting:
     executable: NcuExecutable
     request: Request
     collection: NcuConfig
-    family_folder: Callable[[str], Path]
+    find_origin: Callable[[str], AnyOrigin]
     artifacts: Path
     missing: Mapping[str, str] = field(default_factory=dict)
     extension: Extension | None = None
@@ -70,7 +72,7 @@ class Setting:
     def of(self, source: Source) -> Setting:
         """Return the setting for trials from elsewhere."""
         return replace(
-            self, family_folder=lambda _: source.folder, extension=source.extension, artifacts=source.artifacts
+            self, find_origin=lambda _: source.origin, extension=source.extension, artifacts=source.artifacts
         )
 
     def without(self, metrics: Sequence[str], known: Iterable[str]) -> Setting:
@@ -101,7 +103,7 @@ def make_setting(config: NcuConfig, project: Project, family: str = "") -> Setti
         executable=get_executable(config.path),
         request=make_request(config),
         collection=replace(settled, metrics=(*settled.metrics, *companions(settled.metrics))),
-        family_folder=lambda name: find_family(family if is_path(family) else name, project.kernel_folders),
+        find_origin=lambda name: find_origin(family if is_path(family) else name, project.kernel_folders),
         artifacts=project.artifacts,
     )
 
@@ -118,7 +120,7 @@ def settle(config: NcuConfig) -> NcuConfig:
     metrics = tuple(dict.fromkeys([*config.metrics, *config.extra_metrics]))
     if not (metrics or config.set or config.sections):
         raise ConfigError("ncu collects nothing; choose a metric set (ncu=study) or add +ncu.metrics=[NAME]")
-    chosen = "kernel" if config.cache_control == "all" else "application"
+    chosen: Literal["kernel", "application"] = "kernel" if config.cache_control == "all" else "application"
     replay = chosen if config.replay == "auto" else config.replay
     return replace(config, metrics=metrics, extra_metrics=(), replay=replay)
 

@@ -21,7 +21,8 @@ import msgspec
 
 from cuprof.core.errors import ProfilerError
 from cuprof.core.point import Point
-from cuprof.families.extension import Extension
+from cuprof.families.candidate import Extension
+from cuprof.interop.origins import AnyOrigin
 
 WAIT_S = 0.02
 
@@ -41,7 +42,7 @@ class ProfilingTask:
     """What one profiled process does.
 
     Args:
-        family_folder: of the family of all the trials, as `load_family` takes it.
+        origin: of the family of all the trials.
         trials: in the order they are executed.
         backend: the back end of all the trials.
         device_index: ordinal among the back end's devices.
@@ -51,7 +52,7 @@ class ProfilingTask:
         extension: what is added to the family.
     """
 
-    family_folder: Path
+    origin: AnyOrigin
     trials: tuple[TaskTrial, ...]
     backend: str
     device_index: int

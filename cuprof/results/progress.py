@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from cuprof.core.records import FAILED, State
 from cuprof.results.intact import intact
-from cuprof.results.sweeps import count_looked_again, is_search
+from cuprof.results.sweeps import count_looked_again, is_outdated, is_search
 from cuprof.store import tables as t
 from cuprof.store.processes import Process, this_host
 from cuprof.store.stations import BEAT_S, LEASE_S, clock
@@ -50,6 +50,7 @@ class Progress:
         seconds_left: at the pace of the stations that work now, and no sooner than a silent one's lease ends; None
             where that is not known.
         failures: label and message, the newest first, at most `MOST_FAILURES`; those expected to be wrong are left out.
+        is_outdated: its trials have identities of an earlier version, so no sweep reuses them.
     """
 
     sweep_id: int
@@ -65,6 +66,7 @@ class Progress:
     seconds_left: float | None
     stations: tuple[StationRow, ...]
     failures: tuple[tuple[str, str], ...]
+    is_outdated: bool = False
 
 
 @intact
@@ -165,6 +167,7 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
         seconds_left=seconds_left,
         stations=stations,
         failures=tuple((row.label, f"{row.state}: {row.message}") for row in told),
+        is_outdated=is_outdated(sweep.software),
     )
 
 

@@ -11,10 +11,13 @@ from sqlalchemy.engine import Connection
 
 from cuprof.core.errors import SelectionError, UnknownNameError
 from cuprof.core.records import FAILED
+from cuprof.plan.identity import IDENTITY_VERSION
 from cuprof.results.intact import intact
 from cuprof.store import tables as t
 
 FINISHED = "finished"
+IDENTITIES = "identities"
+"""Under what name a sweep's software has the version of its trials' identities; without it, that is 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,11 @@ def read_configurations(connection: Connection, sweep_ids: Collection[int]) -> d
 def is_search(configuration: Mapping[str, Any]) -> bool:
     """Return whether a sweep of this configuration chose among its trials."""
     return bool((configuration.get("search") or {}).get("name"))
+
+
+def is_outdated(software: Mapping[str, str] | None) -> bool:
+    """Return whether a sweep that recorded this software gave its trials identities of an earlier version."""
+    return (software or {}).get(IDENTITIES, "1") != str(IDENTITY_VERSION)
 
 
 def count_looked_again(connection: Connection, sweep_id: int) -> int:

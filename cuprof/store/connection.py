@@ -63,7 +63,10 @@ def parse_url(url: str) -> URL:
         )
     if parsed.password is not None and _is_ambiguous(url):
         raise StoreError(f"{_hide_all(url)!r} can be read in two ways; {_QUOTING}")
-    return parsed.set(drivername=f"{backend}+{DRIVERS[backend]}")
+    parsed = parsed.set(drivername=f"{backend}+{DRIVERS[backend]}")
+    if not all(re.fullmatch(r"\d*(,\d*)*", port) for port in sa.util.to_list(parsed.query.get("port", ""))):
+        raise StoreError(f"{_hide_all(url)!r}: the port is no number; {_QUOTING}")
+    return parsed
 
 
 def database_file(url: URL) -> Path | None:

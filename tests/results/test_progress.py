@@ -15,7 +15,10 @@ from cuprof.cli.status import status_parts
 from cuprof.cli.table import to_text
 from cuprof.core.errors import UnreachableStoreError
 from cuprof.core.records import State
+from cuprof.plan.identity import IDENTITY_VERSION
+from cuprof.results.earlier import count_outdated
 from cuprof.results.progress import Progress, list_progress
+from cuprof.results.sweeps import IDENTITIES
 from cuprof.store import Store
 from cuprof.store import tables as t
 from cuprof.store.outcomes import Origin
@@ -148,3 +151,26 @@ def test_who_watches_waits_for_a_server_that_is_restarted(
 def test_how_often_is_a_number_of_seconds(cli: Callable[..., Result], text: str) -> None:
     told = cli("status", "--every", text)
     assert (told.exit_code, f"'{text}' is no number of seconds from 0 to 86400" in told.err) == (2, True)
+
+
+def test_results_of_an_earlier_identity_are_named_until_there_are_newer_ones(store: Store) -> None:
+    def sweep(software: dict[str, str], name: str) -> None:
+        sweep_id, (station,) = store.join_sweep(replace(FACTS, software=software, plan_hash=name), ["cuda:0"])
+        store.enlist(sweep_id, TRIALS)
+        store.claim(sweep_id, station, {TRIALS[0].identity: 0})
+        store.record(sweep_id, make_outcome(TRIALS[0], make_timing(5)))
+
+    def count() -> int:
+        with store.snapshot() as connection:
+            return count_outdated(connection, FACTS.family)
+
+    assert count() == 0
+    sweep({}, "one")
+    assert count() == 1
+    assert "identities of an earlier version" in text(read(store))
+    sweep({IDENTITIES: str(IDENTITY_VERSION)}, "two")
+    assert count() == 0
+    with store.snapshot() as connection:
+        newest, oldest = (text(each) for each in list_progress(connection))
+    assert "earlier version" not in newest
+    assert "earlier version" in oldest
