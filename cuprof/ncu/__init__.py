@@ -1,8 +1,12 @@
 """Nsight Compute: collect hardware counters with ncu, and read its report files.
 
-A collection goes through `setting` (what is asked for), `collector` (batches of trials), `process` (one ncu process),
-`cuprof.worker.profile` (the profiled process, which reads its `task`), `report_file` (launches and their counters),
-`attribution` (what became of each trial) and `rollup` (one value a metric and trial).
+A collection goes through these modules:
+
+- `setting`: what is collected, and how
+- `collector`, `batch`, `process`: trials in batches, each in one ncu process
+- `task`: what the profiled process, `cuprof.worker.profile`, reads and writes
+- `report_file`: launches and their counters
+- `attribution`, `rollup`: what became of each trial, and one value for each of its metrics
 """
 
 TITLE = "Nsight Compute"

@@ -1,7 +1,7 @@
 """Read Nsight Compute's report files: launches with their ranges, counters and advice.
 
 Reading needs neither ncu nor a GPU: NVIDIA's `ncu_report` package decodes the values. It returns an empty report for a
-file that is no report, and some of the launches of a file that was cut short, so the file's frame is checked first.
+file that is no report, and some of the launches of a truncated file, so the file's frame is checked first.
 Damaged bytes make it return or raise anything: None for a name, a wrong type, an exception of any kind.
 """
 
