@@ -117,9 +117,9 @@ def task(config: SweepConfig, project: Project) -> int:
     from cuprof.engine.sweep import run_sweep
 
     if config.ncu.enabled:
-        from cuprof.ncu.registry import get_profiler
+        from cuprof.ncu.collector import check_collection
 
-        get_profiler("ncu").check(config, project)  # what cannot work is found before anything is timed
+        check_collection(config, project)  # what cannot work is found before anything is timed
     with make_observer() as observer:
         result = run_sweep(config, project, observer, partial(_import_ahead, config.report.enabled))
     code = result.exit_code
