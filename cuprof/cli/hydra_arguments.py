@@ -79,18 +79,10 @@ def _family_setting(word: str) -> str:
     """Return a setting; a Python file by itself, or a definition, stands for the family that it is."""
     if "=" in word:
         return word
-    if word.endswith(".json") or (Path(word).is_dir() and not word.endswith(".py")):
-        from cuprof.interop.entry import write_family
-
-        return f"family={quoted(str(write_family(word)))}"
-    return f"family={quoted(as_family(word))}" if word.endswith(".py") else word
-
-
-def as_family(word: str) -> str:
-    """Return a family's name or file; for a script of Kernel Tuner's the file that stands for it."""
-    from cuprof.interop.tuner_script import is_tuner_script, write_family
-
-    return str(write_family(Path(word))) if word.endswith(".py") and is_tuner_script(Path(word)) else word
+    if word.endswith(".py"):
+        return f"family={quoted(word)}"
+    is_definition = word.endswith(".json") or Path(word).is_dir()
+    return f"family={quoted(str(Path(word).absolute()))}" if is_definition else word
 
 
 def quoted(text: str) -> str:

@@ -33,7 +33,7 @@ def plan(family: Family, selection: Selection, devices: Mapping[str, DeviceFacts
     """Return the trials of a selection, in an order that depends on nothing but family and selection.
 
     Args:
-        family: loaded by `cuprof.families.loader`.
+        family: loaded by `cuprof.families.origin`.
         selection: what to take of it.
         devices: back end → its device, or why there is none. A trial without a device, or one that needs more than
             all of its memory, is planned with `unavailable` set; without a device it has an identity of its own.

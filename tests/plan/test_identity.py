@@ -30,7 +30,7 @@ from cuprof.families import (
 from cuprof.families.compilers import Compiler
 from cuprof.families.fingerprint import contract_text, hash_text, source_text
 from cuprof.families.headers import Headers
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 from cuprof.plan import Selection, plan, plan_hash
 from cuprof.plan.identity import Identifier, canonical_json, headers_of, method_hash, program_json
 
@@ -82,14 +82,14 @@ def test_identity_is_the_hash_of_the_documented_text():
     whole = Identifier(family, family.variant("cpu_whole"), device, "0" * 64, "1" * 64)
     shared = (
         f'{{"backend":"cpu","contract":"{"1" * 64}","device":{{"cores":"2","name":"CPU"}},"family":"vector",'
-        f'"libraries":{{}},"source":"{"0" * 64}","variant":"cpu_whole","version":1}}\n'
+        f'"libraries":{{}},"source":"{"0" * 64}","variant":"cpu_whole","version":2}}\n'
     )
     trial = '{"problem":{"dtype":"int32","n":8},"program":null,"tunables":{}}'
     assert identify_with(whole, Point(n=8, dtype="int32"), Point(), None) == sha256(shared + trial)
     chunks = Identifier(family, family.variant("cpu_chunks"), None, "0" * 64, "1" * 64)
     shared = (
         f'{{"backend":"cpu","contract":"{"1" * 64}","device":null,"family":"vector",'
-        f'"libraries":{{}},"source":"{"0" * 64}","variant":"cpu_chunks","version":1}}\n'
+        f'"libraries":{{}},"source":"{"0" * 64}","variant":"cpu_chunks","version":2}}\n'
     )
     trial = (
         '{"problem":{"n":8},"program":{"constants":{"c":"x"},"defines":{"A":"1","B":"float"},'

@@ -18,7 +18,7 @@ import pytest
 
 from cuprof.config.model import MeasureConfig
 from cuprof.core.records import DeviceFacts
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 from cuprof.plan import Selection, plan
 from cuprof.worker.method import methods
 
