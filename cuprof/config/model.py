@@ -20,7 +20,7 @@ from cuprof.core.errors import ConfigError
 from cuprof.core.point import Coordinate
 from cuprof.core.project import Project
 from cuprof.core.records import Measure
-from cuprof.search.registry import DEFAULT, list_strategies
+from cuprof.search.registry import DEFAULT, STRATEGIES, list_strategies
 
 MOST_DEVICES = 1024
 DEFAULT_FRACTION = 0.1
@@ -259,7 +259,8 @@ class SearchConfig(_Section):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("search.name", [self.name], ["", *list_strategies()])
+        if self.name not in ("", *STRATEGIES):  # installed ones take milliseconds to list
+            check_choice("search.name", [self.name], ["", *list_strategies()])
         given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
         if given and not self.name:
             raise ConfigError(f"search.{given[0]} is about a search and none is chosen; add search={DEFAULT}")

@@ -40,7 +40,7 @@ class Excess(str):
 
 
 def compare(what: str, asked: float, most: float, unit: str = "") -> Excess | None:
-    """Return what is asked for beyond the most there is, or None; write bytes as KiB."""
+    """Return an excess where more is asked for than there is, else None; write bytes as KiB."""
     if asked <= most:
         return None
     if unit == "bytes":

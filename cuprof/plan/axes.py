@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from cuprof.core.errors import SelectionError
 from cuprof.core.expression import ExpressionError, evaluate, shorten
@@ -50,25 +51,17 @@ def tunable_values(
     Raises:
         SelectionError: none of the variants allows a value; the message says what each of them allows.
     """
-    taken: dict[str, list[Coordinate]] = {variant.name: [] for variant in variants}
-    refused: dict[str, list[Coordinate]] = {variant.name: [] for variant in variants}
-    for value in given:
-        met = False
-        for variant in variants:
-            allowed = _allowed(name, variant)
-            if value == ALL and ALL not in allowed:
-                taken[variant.name] += allowed
-                met = True
-            elif (found := match(value, allowed)) is not None:
-                taken[variant.name].append(found)
-                met = True
-            else:
-                refused[variant.name].append(value)
-        if not met:
+    values = list(given)
+    found = {variant.name: [_take(value, _allowed(name, variant)) for value in values] for variant in variants}
+    for value, *taken in zip(values, *found.values(), strict=True):
+        if not any(taken):
             raise SelectionError(f"tune.{name}={_show(value)} is not allowed: {_allowances(name, variants)}")
     return {
-        variant: (tuple(dict.fromkeys(values)), tuple(dict.fromkeys(refused[variant])))
-        for variant, values in taken.items()
+        variant: (
+            tuple(dict.fromkeys(chain.from_iterable(taken))),
+            tuple(dict.fromkeys(value for value, each in zip(values, taken, strict=True) if not each)),
+        )
+        for variant, taken in found.items()
     }
 
 
@@ -97,6 +90,14 @@ def match(value: Coordinate, allowed: Sequence[Coordinate]) -> Coordinate | None
         elif meant is not None and one == meant:
             return one
     return None
+
+
+def _take(value: Coordinate, allowed: Sequence[Coordinate]) -> Sequence[Coordinate]:
+    """Return what a value stands for among those that a tunable allows; nothing if it allows none."""
+    if value == ALL and ALL not in allowed:
+        return allowed
+    found = match(value, allowed)
+    return () if found is None else (found,)
 
 
 def _read(text: str) -> Coordinate | None:
