@@ -112,7 +112,7 @@ def hide_passwords(text: str) -> str:
 
 def hide_folded_passwords(text: str) -> str:
     """Return YAML without passwords; join its folded lines if a password goes over the end of one."""
-    joined = re.sub(r"\n +(?![^\s:]+:\s|- )", " ", text)
+    joined = re.sub(r"\n +(?! |[^\s:]+:\s|- )", " ", text)
     hidden = hide_passwords(joined)
     return hide_passwords(text) if hidden == joined else hidden
 
