@@ -236,7 +236,7 @@ def test_a_database_in_a_folder_without_write_permission_is_read_as_it_is(
 def test_a_foreign_database_is_read_and_nothing_in_it_or_beside_it_is_run(tmp_path: Path, statement: str) -> None:
     url = f"sqlite:///{tmp_path / 'theirs.sqlite'}"
     Store.open(url).close()
-    with open_source(url) as source, pytest.raises(exc.DatabaseError, match="not authorized|within a transaction"):
+    with open_source(url) as source, pytest.raises(exc.DatabaseError, match=r"not authorized|within a transaction"):
         source.connection.exec_driver_sql(statement.format(tmp_path / "new.sqlite"))
     assert not (tmp_path / "new.sqlite").exists()
 
