@@ -1,15 +1,17 @@
-"""The text of a Python function together with everything it uses from the files of its family.
+"""The text of a Python function, with everything that it uses from its family's files.
 
-A function is followed as it lives: its globals, closure, defaults and decorators, and what those hold, so that a table
-of functions or an attached method counts. Functions and classes of the family enter by their text, data and arrays by
-their value, installed packages by name: their versions are part of a trial's identity on their own.
+A function is followed as it lives: its globals, closure, defaults and decorators, and what those hold. So a function in
+a table counts, and so does a method that was attached to a class. Functions and classes of the family enter by their
+text, data and arrays by their value, and installed packages by name: a trial's identity has their versions.
 
-Files of the family that a function imports when it runs, loaded or not, are read: the statements enter that bind the
-names it takes, and what those use. All Python files of the family enter where it cannot be told what is used: an object
-whose value says nothing (a compiled kernel, a lock), `globals()`, an import by a computed name, or a file to be read
-where importing files does more than bind names, and so may change what they stand for.
+A module that a function imports when it runs may not be loaded yet, so its file is read instead: the statements that
+bind the names that the function takes, and what those use.
 
-A file that a function reads when it runs does not count; read it into a module-level constant, and it does.
+All Python files of the family enter where neither tells what is used: the function uses an object whose value says
+nothing (a compiled kernel, a lock), `globals()`, or an import by a computed name; or a file is read and importing the
+family does more than bind names.
+
+A file that a function opens when it runs does not count. Read it into a constant at module level, and it does.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from cuprof.families.modules import (
     SourceFile,
     bound_names,
     dotted_names,
+    find_module,
     import_lines,
     imported_files,
     imported_modules,
@@ -49,19 +52,9 @@ from cuprof.families.modules import (
 LONGEST_VALUE = 4000
 """Characters of a constant that enter as they are; a longer one enters by its SHA-256."""
 CONTAINERS = (tuple, list, set, frozenset, dict, OrderedDict, defaultdict, deque, MappingProxyType)
-REACHING = (
-    globals,
-    locals,
-    vars,
-    eval,
-    exec,
-    __import__,
-    importlib.import_module,
-    importlib.reload,
-    builtins,
-    sys.modules,
-)
-"""What leads to names that no code has, under whatever name it is used."""
+LOOKUPS = (globals, locals, vars, eval, exec, __import__, importlib.import_module, importlib.reload)
+REACHING = (*LOOKUPS, builtins, sys.modules)
+"""Objects that give access to names that the code does not mention."""
 Chains = AbstractSet[tuple[str, ...]]
 
 
@@ -119,21 +112,30 @@ class _Closure:
         except (FamilyError, RecursionError, MemoryError):  # broken, or too deep
             return False
 
-    def describe(self, value: Any) -> str:
-        """Return one text for equal values, the same in every process, and add the code that is in it."""
+    def describe(self, value: Any, imported: str = "") -> str:
+        """Return one text for equal values, the same in every process, and add the code that is in it.
+
+        Args:
+            imported: the full name that a file imports it by.
+        """
         plain = plain_text(value)
         if plain is not None:
             return plain
         if id(value) not in self._described:
             self._described[id(value)] = value, type(value).__name__  # for what leads back to it
-            self._described[id(value)] = value, self._describe(value)
+            self._described[id(value)] = value, self._describe(value, imported)
         return self._described[id(value)][1]
 
-    def _describe(self, value: Any) -> str:
+    def _describe(self, value: Any, imported: str) -> str:
         function, kind = _unwrap(value), type(value)
+        is_function = isinstance(function, FunctionType) and self.owns(function.__code__.co_filename)
+        is_class = isinstance(value, type) and self.owns_module(value.__module__)
+        is_instance = not is_class and self.owns_module(kind.__module__)
         if any(value is one for one in REACHING) or (kind is dict and "__builtins__" in value):
             self.whole = True
             return kind.__name__
+        if imported and not (is_function or is_class or is_instance):
+            return self.describe_foreign(value, imported)
         if kind in CONTAINERS:
             return self.describe_parts(kind.__name__, value)
         if isinstance(value, functools.partial):
@@ -144,15 +146,14 @@ class _Closure:
             return self.describe_parts("property", (value.fget, value.fset, value.fdel))
         if isinstance(value, PurePath):
             return str(value.relative_to(self.folder) if value.is_relative_to(self.folder) else value)
-        if isinstance(value, type) and self.owns_module(value.__module__):
+        if is_class:
             return self.add_class(value)
-        if isinstance(function, FunctionType) and self.owns(function.__code__.co_filename):
+        if is_function:
             return self.add_function(function) if value is function else self.describe_wrapped(value, function)
-        if self.owns_module(kind.__module__):
-            return self.describe_parts(
-                "object", (kind, _attributes(value), value if isinstance(value, CONTAINERS) else ())
-            )
-        return self.describe_foreign(value)
+        if is_instance:
+            held = value if isinstance(value, CONTAINERS) else ()
+            return self.describe_parts("object", (kind, _attributes(value), held))
+        return self.describe_foreign(value, imported)
 
     def describe_parts(self, name: str, value: Any) -> str:
         """Return the text of what holds other values."""
@@ -160,7 +161,9 @@ class _Closure:
         if isinstance(value, Mapping):
             parts = [part for pair in value.items() for part in pair]
         elif isinstance(value, AbstractSet):
-            parts = sorted(value, key=lambda one: getattr(one, "__qualname__", None) or str(one))
+            parts = sorted(
+                value, key=lambda one: str(plain_text(one) or getattr(one, "__qualname__", type(one).__name__))
+            )
         return f"{name}({', '.join([self.describe(part) for part in parts])})"
 
     def describe_wrapped(self, value: Any, function: FunctionType) -> str:
@@ -170,22 +173,16 @@ class _Closure:
         held = {key: one for key, one in held.items() if not key.startswith("__")}
         return self.describe_parts(self.describe(function), held) if held else self.describe(function)
 
-    def describe_foreign(self, value: Any) -> str:
-        """Return the full name of what an installed package or Python has under one; all files count otherwise."""
-        module, name = getattr(value, "__module__", None) or type(value).__module__, ""
-        if isinstance(value, ModuleType):
-            module = value.__name__
-        else:
-            name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or "?"
-            found: Any = sys.modules.get(module)
-            for part in name.split("."):
-                found = getattr(found, part, None)
-            if found is not value or self.owns_module(module):
-                self.whole = True
-                module, name = type(value).__module__, type(value).__qualname__
-        root = module.partition(".")[0]
-        self.packages.add(root)
-        return f"{root if root == 'cuprof' else module}.{name}".strip(".")
+    def describe_foreign(self, value: Any, imported: str) -> str:
+        """Return the full name of an object of Python or of an installed package; without one, all files count."""
+        kind = type(value)
+        name = imported or _full_name(value)
+        if not name or self.owns_module(str(getattr(value, "__module__", ""))):
+            self.whole = True
+            name = f"{kind.__module__}.{kind.__qualname__}"
+        root = name.partition(".")[0]
+        self.packages |= {root, kind.__module__.partition(".")[0]}
+        return f"cuprof.{name.rpartition('.')[2]}" if root == "cuprof" else name
 
     def add_function(self, function: FunctionType) -> str:
         """Add a function's text and all that it uses; return the name that it goes by."""
@@ -240,7 +237,7 @@ class _Closure:
         lines: list[str] = []
         for name in sorted(used_names(text) - bound.keys()):
             if name in values:
-                lines += self.bind(name, values[name], chains.get(name, {()}))
+                lines += self.bind(name, values[name], chains.get(name, {()}), source)
             else:
                 self.whole |= getattr(builtins, name, eval) in REACHING
         for name, value in sorted(bound.items()):
@@ -248,22 +245,28 @@ class _Closure:
         self.texts[place] += "".join(f"\n# {line}" for line in lines)
         self.look_into(source.path, tree, chains)
 
-    def bind(self, name: str, value: Any, chains: Chains) -> Iterator[str]:
+    def bind(self, name: str, value: Any, chains: Chains, source: SourceFile | None = None) -> Iterator[str]:
         """Add what a name stands for; yield the lines that say so where the name alone does not.
 
         Args:
             chains: the attributes that are taken from it.
+            source: the file that binds the name at module level.
         """
+        last = name.rpartition(".")[2]
         if isinstance(value, Family):
             self.whole = True  # other variants are within its reach
         elif isinstance(value, ModuleType) and self.owns(getattr(value, "__file__", None)):
             for chain in sorted(chains):
                 if chain and chain[0] in vars(value):
-                    yield from self.bind(f"{name}.{chain[0]}", vars(value)[chain[0]], {chain[1:]})
+                    there = parse_file(Path(str(value.__file__)))
+                    yield from self.bind(f"{name}.{chain[0]}", vars(value)[chain[0]], {chain[1:]}, there)
                 else:
                     self.whole = True  # it is handed on, or it makes what is asked of it
-        elif (text := self.describe(value)) != name.rpartition(".")[2]:
-            yield f"{name} = {text}"
+        else:
+            imported = source.imports.get(last, "") if source is not None else ""
+            text = self.describe(value, imported if self.alone is None or not self.imports_own(imported) else "")
+            if text != last:
+                yield f"{name} = {text}"
 
     def look_into(self, file: Path, tree: ast.AST, chains: Mapping[str, Chains]) -> None:
         """Add what code takes from imports when it runs, and everything where it looks names up."""
@@ -327,8 +330,30 @@ class _Closure:
             return path.resolve() in self.alone
         return path.is_relative_to(self.folder) or path.resolve().is_relative_to(self.folder)  # where links lead out
 
+    def imports_own(self, name: str) -> bool:
+        """Return whether a full name begins with a module that lies beside a script."""
+        found = find_module(self.folder / (name.partition(".")[0] or "."))
+        return found is not None and self.owns(str(found))
+
     def owns_module(self, name: str) -> bool:
         return self.owns(getattr(sys.modules.get(name), "__file__", None))
+
+
+def _full_name(value: Any) -> str:
+    """Return the name by which an object is found in its module, or an empty text."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    named = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
+    places = [(getattr(value, "__module__", None) or type(value).__module__, named)]
+    if not hasattr(value, "__dict__"):  # torch.float32 has no name but this
+        places.append(repr(value).rpartition(".")[::2])
+    for module, name in places:
+        found = sys.modules.get(str(module))
+        for part in str(name).split("."):
+            found = getattr(found, part, None)
+        if found is value:
+            return f"{module}.{name}"
+    return ""
 
 
 def plain_text(value: Any) -> str | None:

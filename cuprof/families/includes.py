@@ -79,7 +79,7 @@ def list_origins(file: Path, folder: Path) -> list[tuple[Path, int]]:
     origin: tuple[Path, int] | None = None
     for text, place, first in _Expansion(Path(folder)).enter(Path(file), within=()):
         *ended, rest = text.split("\n")
-        for line, part in enumerate(ended, first):
+        for line in range(first, first + len(ended)):
             origins.append(origin or (place, line))
             origin = None
         if rest and origin is None:

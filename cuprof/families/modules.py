@@ -45,6 +45,17 @@ class SourceFile:
         return dotted_names(self.tree)
 
     @cached_property
+    def imports(self) -> dict[str, str]:
+        """Return the full name of what each import outside functions binds; relative ones are left out."""
+        found = {}
+        for node in (each for statement in self.tree.body for each in _list_imports(statement)):
+            for alias in node.names if not getattr(node, "level", 0) else ():
+                module = [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+                name = alias.name if module or alias.asname else alias.name.partition(".")[0]
+                found[_bound(alias)] = ".".join([*module, name])
+        return found
+
+    @cached_property
     def is_inert(self) -> bool:
         """Return whether importing the file does nothing but bind names, or register variants."""
         imports = [node for node in self.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
@@ -197,6 +208,11 @@ def import_lines(node: ast.Import | ast.ImportFrom, names: set[str]) -> list[str
         return [ast.unparse(ast.Import(aliases))]
     module = "cuprof" if (node.module or "").startswith("cuprof.") else node.module
     return [] if node.level else [ast.unparse(ast.ImportFrom(module, aliases, 0))]
+
+
+def _list_imports(statement: ast.stmt) -> list[ast.Import | ast.ImportFrom]:
+    inside = [] if isinstance(statement, Definition) else ast.walk(statement)
+    return [node for node in inside if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def _is_inert(statement: ast.stmt, own: set[str]) -> bool:
