@@ -34,12 +34,12 @@ def main(argv: Sequence[str]) -> int:
     """Compile and print; return the exit code."""
     arguments = _parse(argv)
     from cuprof.cli import hydra_app
-    from cuprof.cli.hydra_arguments import as_family, quoted
+    from cuprof.cli.hydra_arguments import quoted
     from cuprof.core.project import find_project
     from cuprof.engine.building import prepare_building
 
     project = find_project()
-    settings = [f"family={quoted(as_family(arguments.family))}", *arguments.settings]
+    settings = [f"family={quoted(arguments.family)}", *arguments.settings]
     config = hydra_app.compose(settings, project)
     building = prepare_building(replace(config, tune={"all": ("all",), **config.tune}), project)
     refused: dict[str, list[Built]] = {}

@@ -22,6 +22,7 @@ import functools
 import hashlib
 import importlib
 import re
+import secrets
 import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
@@ -42,6 +43,7 @@ from cuprof.families.modules import (
     imported_files,
     imported_modules,
     imported_names,
+    is_cell,
     looks_up,
     parse_file,
     python_files,
@@ -55,6 +57,8 @@ CONTAINERS = (tuple, list, set, frozenset, dict, OrderedDict, defaultdict, deque
 LOOKUPS = (globals, locals, vars, eval, exec, __import__, importlib.import_module, importlib.reload)
 REACHING = (*LOOKUPS, builtins, sys.modules)
 """Objects that give access to names that the code does not mention."""
+_OPAQUE: dict[int, tuple[object, str]] = {}
+"""Objects of a notebook that nothing tells apart, each with a name of its own."""
 Chains = AbstractSet[tuple[str, ...]]
 
 
@@ -129,8 +133,8 @@ class _Closure:
     def _describe(self, value: Any, imported: str) -> str:
         function, kind = _unwrap(value), type(value)
         is_function = isinstance(function, FunctionType) and self.owns(function.__code__.co_filename)
-        is_class = isinstance(value, type) and self.owns_module(value.__module__)
-        is_instance = not is_class and self.owns_module(kind.__module__)
+        is_class = isinstance(value, type) and self.owns(_file_of(value))
+        is_instance = not is_class and self.owns(_file_of(kind))
         if any(value is one for one in REACHING) or (kind is dict and "__builtins__" in value):
             self.whole = True
             return kind.__name__
@@ -180,6 +184,8 @@ class _Closure:
         if not name or self.owns_module(str(getattr(value, "__module__", ""))):
             self.whole = True
             name = f"{kind.__module__}.{kind.__qualname__}"
+            if not any(python_files(self.place)):  # of a notebook: nothing says what it is, so it is a new one
+                name += f" {_OPAQUE.setdefault(id(value), (value, secrets.token_hex(8)))[1]}"
         root = name.partition(".")[0]
         self.packages |= {root, kind.__module__.partition(".")[0]}
         return f"cuprof.{name.rpartition('.')[2]}" if root == "cuprof" else name
@@ -197,7 +203,7 @@ class _Closure:
     def add_class(self, kind: type) -> str:
         """Add the text of a class, and what it holds that the text does not say; return the name that it goes by."""
         module = sys.modules[kind.__module__]
-        source = parse_file(Path(str(module.__file__)))
+        source = parse_file(Path(str(_file_of(kind))))
         label = self.make_label(kind, kind.__name__)
         nodes = [
             node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef) and node.name == kind.__name__
@@ -207,7 +213,7 @@ class _Closure:
             self.add_definition(source, node, vars(module), held)
         self.whole |= not nodes
         for part in (*kind.__mro__[1:], type(kind)):
-            if self.owns_module(part.__module__):
+            if self.owns(_file_of(part)):
                 self.describe(part)
         return label
 
@@ -324,7 +330,9 @@ class _Closure:
         return label
 
     def owns(self, file: str | None) -> bool:
-        """Return whether a file is the family's."""
+        """Return whether a file is the family's, as what was typed into a notebook always is."""
+        if is_cell(file or ""):
+            return True
         path = Path(file or "/")
         if self.alone is not None:
             return path.resolve() in self.alone
@@ -351,9 +359,15 @@ def _full_name(value: Any) -> str:
         found = sys.modules.get(str(module))
         for part in str(name).split("."):
             found = getattr(found, part, None)
-        if found is value:
+        if found is value and module != "__main__":
             return f"{module}.{name}"
     return ""
+
+
+def _file_of(kind: type) -> str | None:
+    """Return the file of a class; one that was typed into a notebook is found by its functions."""
+    codes = (one.__code__.co_filename for one in vars(kind).values() if isinstance(one, FunctionType))
+    return getattr(sys.modules.get(kind.__module__), "__file__", None) or next(codes, None)
 
 
 def plain_text(value: Any) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import __future__
 
 import ast
+import linecache
 import os
 import symtable
 from collections.abc import Iterator
@@ -115,8 +116,14 @@ def parse_text(path: Path, text: str) -> SourceFile:
 
 
 def parse_file(path: Path) -> SourceFile:
-    """Return a parsed Python file; parsed once as long as its text stays the same."""
-    return parse_text(path, read_source(path))
+    """Return a parsed Python file, or cell of a notebook; parsed once as long as its text stays the same."""
+    return parse_text(path, "".join(linecache.getlines(str(path))) if is_cell(str(path)) else read_source(path))
+
+
+def is_cell(name: str) -> bool:
+    """Return whether Python has the lines of what is no file: what was typed into a notebook."""
+    entry = linecache.cache.get(name, ())
+    return len(entry) > 1 and entry[1] is None
 
 
 def find_module(stem: Path) -> Path | None:
@@ -156,7 +163,12 @@ def imported_modules(node: ast.AST, file: Path, folder: Path) -> Iterator[tuple[
 
 
 def imported_files(file: Path) -> list[Path]:
-    """Return a Python file and those beside and below it that it imports, directly or through others."""
+    """Return a Python file and those beside and below it that it imports, directly or through others.
+
+    A file of another kind, such as a definition's JSON, imports nothing.
+    """
+    if file.suffix != ".py":
+        return []
     found: dict[Path, None] = {}
     waiting = [file]
     while waiting:

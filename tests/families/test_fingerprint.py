@@ -9,7 +9,7 @@ from family_texts import HEAD, VARIANT, changes, texts
 from cuprof.core.errors import FamilyError
 from cuprof.families.fingerprint import contract_text, hash_text, source_text
 from cuprof.families.functions import installed_modules
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 
 FAMILIES = Path(__file__).parent.parent / "data" / "families"
 
@@ -105,7 +105,7 @@ def test_sets_have_one_order_in_every_process(tmp_path):
     body = "NAMES = {'a', 'b', 'c', 'd', 'e', 'f'}\n" + VARIANT.format(body="NAMES")
     expected = texts(tmp_path, body)["a"]
     code = (
-        "import sys; from pathlib import Path; from cuprof.families.loader import load_family;"
+        "import sys; from pathlib import Path; from cuprof.families.origin import load_family;"
         "from cuprof.families.fingerprint import source_text; family = load_family(Path(sys.argv[1]));"
         "sys.stdout.write(source_text(family, family.variant('a')))"
     )

@@ -4,7 +4,7 @@ import pytest
 from family_texts import VARIANT, changes, texts
 
 from cuprof.families.fingerprint import source_text
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 
 HELPER = {"helper": "def gf(x):\n    return 2 * x\n"}
 GF = "\ndef gf(x):\n    return 2 * x\n"
