@@ -7,7 +7,7 @@ text, data and arrays by their value, and installed packages by name: a trial's 
 A module that a function imports when it runs may not be loaded yet, so its file is read instead: the statements that
 bind the names that the function takes, and what those use.
 
-All Python files of the family enter where neither tells what is used: the function uses an object whose value says
+All Python files of the family enter where the uses cannot be known: the function uses an object whose value says
 nothing (a compiled kernel, a lock), `globals()`, or an import by a computed name; or a file is read and importing the
 family does more than bind names.
 
@@ -171,7 +171,7 @@ class _Closure:
         return f"{name}({', '.join([self.describe(part) for part in parts])})"
 
     def describe_wrapped(self, value: Any, function: FunctionType) -> str:
-        """Return the text of a function with what is around it: options of Numba's, tables of overloads."""
+        """Return the text of a wrapped function, with Numba's options or the wrapper's tables."""
         held = getattr(value, "targetoptions", None) or _attributes(value)
         held = {key: one for key, one in held.items() if type(one) in CONTAINERS or plain_text(one) is not None}
         held = {key: one for key, one in held.items() if not key.startswith("__")}
@@ -348,7 +348,7 @@ class _Closure:
 
 
 def _full_name(value: Any) -> str:
-    """Return the name by which an object is found in its module, or an empty text."""
+    """Return the full name of an object in its module, or an empty text."""
     if isinstance(value, ModuleType):
         return value.__name__
     named = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")

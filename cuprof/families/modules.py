@@ -1,4 +1,4 @@
-"""Python files of a family, parsed but not imported: what they define, what they import, and what a definition uses."""
+"""Parse a family's Python files without importing them: definitions, imports, and the names that code uses."""
 
 from __future__ import annotations
 import __future__
@@ -20,14 +20,14 @@ REGISTERING = {
     "family": frozenset({"kernel", "cuda", "opencl", "triton", "program", "library", "cpu"}),
     "cuprof": frozenset({"kernel", "compare"}),
 }
-"""`@family.cpu(...)` only registers: what is written there is no part of what the function does."""
+"""Decorators such as `@family.cpu(...)` only register a function and do not change what it does."""
 
 REACHING = frozenset(
     {"__builtins__", "__dict__", "__globals__", "__import__", "__loader__", "__spec__", "__subclasses__", "builtins"}
     | {"_getframe", "currentframe", "f_globals", "f_locals", "get_objects", "getmodule", "modules", "reload"}
     | {"exec_module", "import_module", "load_module", "module_from_spec", "resolve_name", "run_module", "run_path"}
 )
-"""Names that lead to a namespace, a module or subclasses, as an attribute, an import or an argument of getattr."""
+"""Names that give access to a namespace, a module or subclasses, as an attribute, an import or getattr's argument."""
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -42,7 +42,7 @@ class SourceFile:
 
     @cached_property
     def chains(self) -> dict[str, set[tuple[str, ...]]]:
-        """Return what follows each name in the file; see `dotted_names`."""
+        """Return the attributes taken from each name in the file; see `dotted_names`."""
         return dotted_names(self.tree)
 
     @cached_property
@@ -58,7 +58,7 @@ class SourceFile:
 
     @cached_property
     def is_inert(self) -> bool:
-        """Return whether importing the file does nothing but bind names, or register variants."""
+        """Return whether importing the file only binds names and registers variants."""
         imports = [node for node in self.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
         own = {name for node in self.tree.body if node not in imports for name in bound_names(node)}
         own |= {name for node in imports if getattr(node, "level", 0) for name in bound_names(node)}
@@ -68,7 +68,7 @@ class SourceFile:
         """Return the definition that a code object was compiled from: a function, or the lambdas of its line.
 
         Raises:
-            FamilyError: the file does not hold it any more.
+            FamilyError: the file has changed, and no longer has it.
         """
         lambdas = []
         is_there = code in _list_codes(self.text, code.co_flags & __future__.annotations.compiler_flag)
@@ -88,7 +88,7 @@ class SourceFile:
         return here or lambdas
 
     def segment(self, node: ast.stmt | ast.Lambda) -> str:
-        """Return the text of a statement, without the decorators that only register, indented as at top level."""
+        """Return the text of a statement, indented as at top level, without the decorators that only register."""
         if isinstance(node, ast.Lambda):
             return ast.get_source_segment(self.text, node) or ast.unparse(node)
         parts = [(node.lineno, node.end_lineno or node.lineno)]
@@ -108,7 +108,7 @@ def _list_codes(text: str, flags: int) -> frozenset[CodeType]:
 
 @lru_cache(maxsize=128)
 def parse_text(path: Path, text: str) -> SourceFile:
-    """Return Python text, as of the file at a path, parsed; once as long as it stays the same."""
+    """Return the text of a Python file parsed; the same text is parsed once."""
     try:
         return SourceFile(path, text, ast.parse(text))
     except SyntaxError as error:
@@ -116,12 +116,12 @@ def parse_text(path: Path, text: str) -> SourceFile:
 
 
 def parse_file(path: Path) -> SourceFile:
-    """Return a parsed Python file, or cell of a notebook; parsed once as long as its text stays the same."""
+    """Return a Python file, or a cell of a notebook, parsed; the same text is parsed once."""
     return parse_text(path, "".join(linecache.getlines(str(path))) if is_cell(str(path)) else read_source(path))
 
 
 def is_cell(name: str) -> bool:
-    """Return whether Python has the lines of what is no file: what was typed into a notebook."""
+    """Return whether a file name is that of a notebook's cell, whose lines only Python has."""
     entry = linecache.cache.get(name, ())
     return len(entry) > 1 and entry[1] is None
 
@@ -135,18 +135,18 @@ def find_module(stem: Path) -> Path | None:
 
 
 def imported_names(node: ast.AST) -> list[str]:
-    """Return the modules that an import names, relative ones with their dots; nothing for any other node."""
+    """Return the modules that an import names, with the dots of relative ones; nothing for any other node."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     return ["." * node.level + (node.module or "")] if isinstance(node, ast.ImportFrom) else []
 
 
 def imported_modules(node: ast.AST, file: Path, folder: Path) -> Iterator[tuple[str, str, Path]]:
-    """Yield (name that is bound, name in the module or "", module) of what an import finds in files.
+    """Yield (bound name, name in the module or "", the module's file) for each name of an import that is in a file.
 
     Args:
-        file: where the import stands, which relative ones start from.
-        folder: where other ones look.
+        file: the file of the import, where relative imports start.
+        folder: where other imports are searched for.
     """
     if isinstance(node, ast.Import):
         found = [(alias, "", find_module(folder.joinpath(*alias.name.split(".")))) for alias in node.names]
@@ -181,7 +181,7 @@ def imported_files(file: Path) -> list[Path]:
 
 
 def python_files(place: Path) -> Iterator[Path]:
-    """Yield those in and below a folder; of a family that is one file, that one and what it imports from beside it."""
+    """Yield the Python files in and below a folder, or one file with the files beside it that it imports."""
     if place.is_file():
         yield from imported_files(place)
         return
@@ -195,7 +195,7 @@ def python_files(place: Path) -> Iterator[Path]:
 
 
 def bound_names(statement: ast.stmt) -> set[str]:
-    """Return the names that a top-level statement binds, "*" for a star import."""
+    """Return the names that a top-level statement binds; "*" for a star import."""
     if isinstance(statement, Definition):
         return {statement.name}
     names = set()
@@ -214,7 +214,7 @@ def _bound(alias: ast.alias) -> str:
 
 
 def import_lines(node: ast.Import | ast.ImportFrom, names: set[str]) -> list[str]:
-    """Return an import of those names alone as text; nothing for relative ones, and cuprof as one module."""
+    """Return an import's text with only these names, without cuprof's submodules; nothing for relative imports."""
     aliases = [alias for alias in node.names if _bound(alias) in names]
     if isinstance(node, ast.Import):
         return [ast.unparse(ast.Import(aliases))]
@@ -252,7 +252,7 @@ def _is_inert(statement: ast.stmt, own: set[str]) -> bool:
 
 
 def kept_decorators(node: Definition) -> list[ast.expr]:
-    """Return the decorators that change what the function does: all but `@family.cpu(...)` and its like."""
+    """Return the decorators that change what a function does: all but those that register it."""
     return [one for one in node.decorator_list if not _registers(one)]
 
 
@@ -266,7 +266,7 @@ def _registers(decorator: ast.expr) -> bool:
 
 
 def without_registration(node: ast.AST) -> str:
-    """Return Python text of a node for analysis: formatting lost, registering decorators gone."""
+    """Return the text of a node for analysis: unformatted, and without the decorators that only register."""
     if isinstance(node, Definition):
         kept = kept_decorators(node)
         if len(kept) != len(node.decorator_list):
@@ -276,13 +276,13 @@ def without_registration(node: ast.AST) -> str:
 
 
 def used_names(text: str) -> set[str]:
-    """Return the names that a statement takes from the module it stands in for more than annotations."""
+    """Return the names of the module that a statement uses, annotations left out."""
     found = global_names(f"from __future__ import annotations\n{text}")
     return {name for name in found if name != "annotations" and not name.startswith("__")}
 
 
 def global_names(text: str) -> set[str]:
-    """Return the names that a statement takes from the module it stands in, builtins among them."""
+    """Return the names of the module that a statement uses, with builtins and annotations."""
     try:
         table = symtable.symtable(text, "<family>", "exec")
     except SyntaxError:  # a function taken out of its scope may hold a `nonlocal` that nothing binds
@@ -297,7 +297,7 @@ def global_names(text: str) -> set[str]:
 
 
 def dotted_names(tree: ast.AST) -> dict[str, set[tuple[str, ...]]]:
-    """Return first name → what follows it, for every `a.b.c` in a tree: {"a": {("b", "c")}}."""
+    """Return name → the attributes taken from it, for every `a.b.c` in a tree: {"a": {("b", "c")}}."""
     found: dict[str, set[tuple[str, ...]]] = {}
     nodes = [tree]
     while nodes:
@@ -312,7 +312,7 @@ def dotted_names(tree: ast.AST) -> dict[str, set[tuple[str, ...]]]:
 
 
 def looks_up(tree: ast.AST) -> bool:
-    """Return whether code finds names, modules or subclasses when it runs, in ways that reading it does not tell."""
+    """Return whether code may find names, modules or subclasses that it does not mention."""
     nodes = list(ast.walk(tree))
     harmless = {id(node.func) for node in nodes if isinstance(node, ast.Call) and _imports_installed(node)}
     return any(_reaches(node) for node in nodes if id(node) not in harmless)
@@ -329,7 +329,7 @@ def _reaches(node: ast.AST) -> bool:
 
 
 def _imports_installed(call: ast.Call) -> bool:
-    """Return whether an import names a module in full: the name of a family's own package is not for writing."""
+    """Return whether a call imports a module by its full name, which no module of the family has."""
     if ast.unparse(call.func) not in ("importlib.import_module", "__import__") or len(call.args) != 1 or call.keywords:
         return False
     module = call.args[0].value if isinstance(call.args[0], ast.Constant) else None

@@ -1,4 +1,4 @@
-"""What a family's own code raised, and where, in one line."""
+"""Describe an exception of a family's own code in one line, with its place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def origin_line(file: str, line: int) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Return "ValueError: text" on one line, at most 200 characters, without what a terminal would obey."""
+    """Return "ValueError: text" on one line of at most 200 characters, without control characters."""
     text = (
         f"{error.msg} (line {error.lineno})" if isinstance(error, SyntaxError) else " ".join(str(error)[:4096].split())
     )
@@ -31,7 +31,7 @@ def blame(error: BaseException, folder: Path, what: str) -> str:
     """Return "what raised ValueError: text (file.py, line 12, in helper)".
 
     Args:
-        what: the function of the family that was called, and at which problem.
+        what: the function of the family, and the problem.
     """
     return f"{what} raised {describe(error)}{place_of(error, folder)}"
 
