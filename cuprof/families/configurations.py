@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -106,16 +107,14 @@ def _ask(file: Path, kernel: str) -> Configurations:
 
 def import_kernels(file: Path) -> Any:
     """Import a Python file of Triton kernels as a module of a package, so that it can import files beside it."""
-    package = importlib.util.spec_from_loader("_cuprof_triton", loader=None)
-    assert package is not None
-    sys.modules[package.name] = parent = importlib.util.module_from_spec(package)
-    parent.__path__ = [str(file.parent)]
-    name = f"{package.name}.{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    package = ModuleSpec("_cuprof_triton", None, is_package=True)
+    package.submodule_search_locations = [str(file.parent)]
+    sys.modules[package.name] = importlib.util.module_from_spec(package)
+    loader = SourceFileLoader(f"{package.name}.{file.stem}", str(file))
+    spec = ModuleSpec(loader.name, loader, origin=str(file))
+    spec.has_location = True
+    sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
     return module
 
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
-import hashlib
 import importlib
 import re
 import secrets
@@ -27,7 +26,6 @@ import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from pathlib import Path, PurePath
 from types import FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
@@ -36,23 +34,17 @@ from cuprof.core.errors import FamilyError
 from cuprof.families.model import Family
 from cuprof.families.modules import (
     SourceFile,
-    bound_names,
-    dotted_names,
     find_module,
-    import_lines,
     imported_files,
     imported_modules,
     imported_names,
     is_cell,
-    looks_up,
     parse_file,
     python_files,
-    used_names,
-    without_registration,
 )
+from cuprof.families.names import bound_names, dotted_names, import_lines, looks_up, used_names, without_registration
+from cuprof.families.values import attributes_of, closure_of, defaults_of, file_of, full_name, plain_text, unwrap
 
-LONGEST_VALUE = 4000
-"""Characters of a constant that enter as they are; a longer one enters by its SHA-256."""
 CONTAINERS = (tuple, list, set, frozenset, dict, OrderedDict, defaultdict, deque, MappingProxyType)
 LOOKUPS = (globals, locals, vars, eval, exec, __import__, importlib.import_module, importlib.reload)
 REACHING = (*LOOKUPS, builtins, sys.modules)
@@ -131,10 +123,10 @@ class _Closure:
         return self._described[id(value)][1]
 
     def _describe(self, value: Any, imported: str) -> str:
-        function, kind = _unwrap(value), type(value)
+        function, kind = unwrap(value), type(value)
         is_function = isinstance(function, FunctionType) and self.owns(function.__code__.co_filename)
-        is_class = isinstance(value, type) and self.owns(_file_of(value))
-        is_instance = not is_class and self.owns(_file_of(kind))
+        is_class = isinstance(value, type) and self.owns(file_of(value))
+        is_instance = not is_class and self.owns(file_of(kind))
         if any(value is one for one in REACHING) or (kind is dict and "__builtins__" in value):
             self.whole = True
             return kind.__name__
@@ -156,7 +148,7 @@ class _Closure:
             return self.add_function(function) if value is function else self.describe_wrapped(value, function)
         if is_instance:
             held = value if isinstance(value, CONTAINERS) else ()
-            return self.describe_parts("object", (kind, _attributes(value), held))
+            return self.describe_parts("object", (kind, attributes_of(value), held))
         return self.describe_foreign(value, imported)
 
     def describe_parts(self, name: str, value: Any) -> str:
@@ -172,7 +164,7 @@ class _Closure:
 
     def describe_wrapped(self, value: Any, function: FunctionType) -> str:
         """Return the text of a wrapped function, with Numba's options or the wrapper's tables."""
-        held = getattr(value, "targetoptions", None) or _attributes(value)
+        held = getattr(value, "targetoptions", None) or attributes_of(value)
         held = {key: one for key, one in held.items() if type(one) in CONTAINERS or plain_text(one) is not None}
         held = {key: one for key, one in held.items() if not key.startswith("__")}
         return self.describe_parts(self.describe(function), held) if held else self.describe(function)
@@ -180,7 +172,7 @@ class _Closure:
     def describe_foreign(self, value: Any, imported: str) -> str:
         """Return the full name of an object of Python or of an installed package; without one, all files count."""
         kind = type(value)
-        name = imported or _full_name(value)
+        name = imported or full_name(value)
         if not name or self.owns_module(str(getattr(value, "__module__", ""))):
             self.whole = True
             name = f"{kind.__module__}.{kind.__qualname__}"
@@ -194,16 +186,15 @@ class _Closure:
         """Add a function's text and all that it uses; return the name that it goes by."""
         source = parse_file(Path(function.__code__.co_filename))
         label = self.make_label(function, function.__code__.co_name)
-        bound = {**closure_of(function), **_defaults(function)}
-        found = source.definition(function.__code__)
-        for node in found if isinstance(found, list) else [found]:
+        bound = {**closure_of(function), **defaults_of(function)}
+        for node in source.definition(function.__code__):
             self.add_definition(source, node, function.__globals__, bound)
         return label
 
     def add_class(self, kind: type) -> str:
         """Add the text of a class, and what it holds that the text does not say; return the name that it goes by."""
         module = sys.modules[kind.__module__]
-        source = parse_file(Path(str(_file_of(kind))))
+        source = parse_file(Path(str(file_of(kind))))
         label = self.make_label(kind, kind.__name__)
         nodes = [
             node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef) and node.name == kind.__name__
@@ -213,7 +204,7 @@ class _Closure:
             self.add_definition(source, node, vars(module), held)
         self.whole |= not nodes
         for part in (*kind.__mro__[1:], type(kind)):
-            if self.owns(_file_of(part)):
+            if self.owns(file_of(part)):
                 self.describe(part)
         return label
 
@@ -345,87 +336,3 @@ class _Closure:
 
     def owns_module(self, name: str) -> bool:
         return self.owns(getattr(sys.modules.get(name), "__file__", None))
-
-
-def _full_name(value: Any) -> str:
-    """Return the full name of an object in its module, or an empty text."""
-    if isinstance(value, ModuleType):
-        return value.__name__
-    named = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
-    places = [(getattr(value, "__module__", None) or type(value).__module__, named)]
-    if not hasattr(value, "__dict__"):  # torch.float32 has no name but this
-        places.append(repr(value).rpartition(".")[::2])
-    for module, name in places:
-        found = sys.modules.get(str(module))
-        for part in str(name).split("."):
-            found = getattr(found, part, None)
-        if found is value and module != "__main__":
-            return f"{module}.{name}"
-    return ""
-
-
-def _file_of(kind: type) -> str | None:
-    """Return the file of a class; one that was typed into a notebook is found by its functions."""
-    codes = (one.__code__.co_filename for one in vars(kind).values() if isinstance(one, FunctionType))
-    return getattr(sys.modules.get(kind.__module__), "__file__", None) or next(codes, None)
-
-
-def plain_text(value: Any) -> str | None:
-    """Return a text of plain data that is the same in every process, or None where the value is anything else."""
-    text = _plain(value)
-    if text is not None and len(text) > LONGEST_VALUE:
-        return f"{type(value).__name__} of SHA-256 {hashlib.sha256(text.encode()).hexdigest()}"
-    return text
-
-
-def _plain(value: Any) -> str | None:
-    if value is None or value is ... or type(value) in (bool, int, float, complex, str, bytes, range, re.Pattern):
-        return repr(value)
-    if type(value) in (tuple, list, set, frozenset):
-        texts = [text for one in value if (text := _plain(one)) is not None]
-        if len(texts) < len(value):
-            return None
-        return f"{type(value).__name__}({', '.join(sorted(texts) if isinstance(value, set | frozenset) else texts)})"
-    if type(value) is dict:
-        keys, values = _plain(list(value)), _plain(list(value.values()))
-        return None if keys is None or values is None else f"dict({keys}, {values})"
-    numpy: Any = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.dtype):
-        return f"dtype({value.descr if value.names else (value.name, value.str)})"
-    if numpy is not None and (type(value) is numpy.ndarray or isinstance(value, numpy.generic)):
-        if value.dtype.hasobject:
-            return _plain(value.tolist())
-        return f"array({_plain(value.dtype)}, {value.shape}, {hashlib.sha256(value.tobytes()).hexdigest()})"
-    return None
-
-
-def _attributes(value: Any) -> dict[str, Any]:
-    slots = {name: getattr(value, name, None) for name in getattr(type(value), "__slots__", ())}
-    return {**slots, **getattr(value, "__dict__", {})}
-
-
-def _unwrap(value: Any) -> Any:
-    """Return the Python function inside a Numba dispatcher, a static method or a `functools.wraps` wrapper."""
-    for _ in range(32):
-        names = ("py_func", "__wrapped__", "__func__")
-        inner = next((getattr(value, name) for name in names if hasattr(value, name)), None)
-        if inner is None or isinstance(value, type):
-            break
-        value = inner
-    return value
-
-
-def closure_of(function: FunctionType) -> dict[str, Any]:
-    """Return what a function uses of the scopes around it, by name."""
-    values = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with suppress(ValueError):  # a name that its scope has not bound yet
-            values[name] = cell.cell_contents
-    return values
-
-
-def _defaults(function: FunctionType) -> dict[str, Any]:
-    code = function.__code__
-    defaults = function.__defaults__ or ()
-    positional = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
-    return {**dict(zip(positional, defaults, strict=True)), **(function.__kwdefaults__ or {})}
