@@ -22,9 +22,13 @@ def describe(error: BaseException) -> str:
     text = (
         f"{error.msg} (line {error.lineno})" if isinstance(error, SyntaxError) else " ".join(str(error)[:4096].split())
     )
-    text = "".join(letter if letter.isprintable() else "�" for letter in text)
-    text = text if len(text) <= 200 else text[:199] + "…"
+    text = _clean(text, 200)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _clean(text: str, most: int) -> str:
+    text = "".join(letter if letter.isprintable() else "�" for letter in text)
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def blame(error: BaseException, folder: Path, what: str) -> str:
@@ -58,7 +62,7 @@ def last_frames(error: BaseException) -> str:
         for frame in (*own[-1:], *frames[-2:])
         for file, line in [_find_origin(frame.filename, frame.lineno or 0)]
     ]
-    return f" ({'; '.join(shown)})" if shown else ""
+    return f" ({_clean('; '.join(shown), 300)})" if shown else ""
 
 
 def _is_cuprof(file: Path) -> bool:
