@@ -57,8 +57,8 @@ def list_lists(project: Project) -> Iterator[dict[str, Any]]:
 def list_families(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield one record a family; one whose family.py fails is listed with its error."""
     from cuprof.core.point import format_coordinate
-    from cuprof.families.loader import list_families as find_families
-    from cuprof.families.loader import load_family
+    from cuprof.families.origin import list_families as find_families
+    from cuprof.families.origin import load_family
 
     for name, folder in find_families(project.kernel_folders).items():
         try:
@@ -77,8 +77,8 @@ def list_variants(project: Project, names: Sequence[str] = ()) -> Iterator[dict[
         UnknownNameError: there is no such family.
         FamilyError: a named family cannot be loaded; without names such a family is passed over with a warning.
     """
-    from cuprof.families.loader import get_family
-    from cuprof.families.loader import list_families as find_families
+    from cuprof.families.origin import list_families as find_families
+    from cuprof.interop.origins import get_family
 
     for name in names or find_families(project.kernel_folders):
         try:

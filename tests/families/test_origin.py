@@ -8,7 +8,8 @@ import pytest
 
 from cuprof.core.errors import FamilyError, UnknownNameError
 from cuprof.families import Point
-from cuprof.families.loader import get_family, list_families, load_family
+from cuprof.families.origin import list_families, load_family
+from cuprof.interop.origins import get_family
 
 FAMILIES = Path(__file__).parent.parent / "data" / "families"
 

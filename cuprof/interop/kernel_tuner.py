@@ -1,8 +1,8 @@
-"""What a script hands to Kernel Tuner's `tune_kernel`, as what `cuprof.compare` takes.
+"""What a script hands to Kernel Tuner's `tune_kernel`, as a computation with one kernel.
 
-Sizes, divisors, restrictions and macros mean what Kernel Tuner's documentation says of them. Every array that the
-kernel may write to is worked on in place, as there, and counts once as moved; where the script has no answer,
-configurations are held to one another.
+Sizes, divisors, restrictions and macros mean what Kernel Tuner's documentation says. Every array that the kernel may
+write to is worked on in place, as there, and counts once as moved. Where the script has no answer, configurations are
+held to one another.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.api.frameworks import home_of, to_host
-from cuprof.api.kernels import BLOCK_NAMES, Kernel, read_values
-from cuprof.api.tolerances import by_type, longest_sum
 from cuprof.core.errors import FamilyError
 from cuprof.families import Array, Tolerance
 from cuprof.families import Signature as Buffers
+from cuprof.families.arrays import home_of, to_host
+from cuprof.families.computation import Computation
+from cuprof.families.kernel import BLOCK_NAMES, Kernel, read_values
 from cuprof.families.modules import imported_files
+from cuprof.families.origin import family_name
+from cuprof.families.tolerances import by_type, longest_sum
 from cuprof.interop.tuner_script import Unknown, find_call
 
 BACKENDS = {"CUDA": "cuda", "CUPY": "cuda", "NVCUDA": "cuda", "OPENCL": "opencl"}
@@ -37,15 +39,14 @@ RELATIVE = 1e-5
 """What Kernel Tuner adds to `atol`: NumPy's default of `allclose`."""
 
 
-def read_script(path: str) -> tuple[Kernel, dict[str, Any]]:
-    """Return the kernel of a script and what else `cuprof.compare` is given.
+def read_script(script: Path) -> Computation:
+    """Return what a script tunes; the script runs up to its call.
 
     Raises:
         FamilyError: the script raises, calls no `tune_kernel`, or asks for what is not taken in.
     """
-    script = Path(path)
     call = _Call(find_call(script), script)
-    return call.make_kernel(), call.make_rest()
+    return Computation(family_name(script.name), [call.make_kernel()], script, **call.make_rest())
 
 
 class _Call:

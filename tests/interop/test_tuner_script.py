@@ -12,8 +12,8 @@ import pytest
 from cuprof.core.errors import FamilyError
 from cuprof.core.project import Project
 from cuprof.families import Family, Point
-from cuprof.families.loader import load_family
-from cuprof.interop.tuner_script import TEXT, is_tuner_script
+from cuprof.interop.origins import find_origin
+from cuprof.interop.tuner_script import is_tuner_script
 from tests.conftest import Result
 
 SCRIPT = """
@@ -70,11 +70,10 @@ kernel_tuner.tune_kernel("fill", SOURCE, "1000 * 1", [y, np.int32(1000)], dict(b
 def load(project: Project) -> Callable[..., Family]:
     def made(old: str = "", new: str = "", text: str = SCRIPT) -> Family:
         assert old in text
-        script, family = project.root / "script.py", project.root / "made.py"
+        script = project.root / "script.py"
         script.write_text(text.replace(old, new))
         assert is_tuner_script(script)
-        family.write_text(TEXT.format(path=str(script)))
-        loaded = load_family(family)
+        loaded = find_origin(str(script), ()).load()
         assert loaded.sample
         loaded.learn({GIVEN: loaded.sample(GIVEN)})
         return loaded

@@ -1,15 +1,41 @@
-"""What a comparison came to, for a script or a notebook: rows, verdicts, the table, the page."""
+"""What came of a comparison, for a script or a notebook: rows, verdicts, the table, the page."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuprof.core.project import Project
+from cuprof.families import Family
 
 if TYPE_CHECKING:
     from cuprof.report.study import Study
+
+
+def run(family: Family, settings: Sequence[str], project: Project) -> Comparison:
+    """Sweep a family as `cuprof sweep` does, end as it does, and return what is stored of it.
+
+    A notebook shows the table by itself, so nothing is printed there.
+    """
+    from cuprof.cli import hydra_app
+    from cuprof.cli.hydra_arguments import quoted
+    from cuprof.cli.progress import make_observer
+    from cuprof.cli.sweep import show_results
+    from cuprof.engine.sweep import run_sweep
+    from cuprof.report.load import load_study
+    from cuprof.store import Store
+
+    config = hydra_app.compose([f"family={quoted(family.name)}", *settings], project)
+    with make_observer() as observer:
+        result = run_sweep(config, project, observer, family=family)
+    with Store.open(config.store.url or project.database_url, create=False, read_only=True) as store:
+        study = load_study(store, sweep_id=result.sweep_id, folders=project.experiment_folders)
+    if "ipykernel" not in sys.modules:
+        show_results(config, project, result)
+    return Comparison(study, project, config.report.folder(project))
 
 
 class Comparison:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.api.frameworks import is_floating, widen
 from cuprof.core.errors import UsageError
-from cuprof.families import Arrays, Signature, Tolerance, Tolerances
+from cuprof.families.arrays import is_floating, widen
+from cuprof.families.model import Arrays, Signature, Tolerance, Tolerances
 from cuprof.families.program import is_extended
 
 FACTOR = 8
@@ -69,11 +69,10 @@ def _of_type(kind: np.dtype, expected: np.ndarray, terms: int, *, is_exact: bool
         (kind, 0.0, "") if not is_extended(kind) else (np.dtype("f4"), _epsilon(kind), "eps, and ")
     )
     relative = (rounding + FACTOR * math.sqrt(terms) * float(np.finfo(summed_in).eps)) * (1 if is_exact else 2)
-    usual = float(np.mean(np.abs(widen(expected)))) if np.ma.count(expected) else 0.0
     both = "" if is_exact else ", twice since the reference is of that type too"
     said += f"{FACTOR}·√terms·eps" + (" of float32," if rounding else "")
     reason = f"{kind}: {said} of the value and of the mean one, results of {terms} terms{both}"
-    return Tolerance(absolute=relative * usual if math.isfinite(usual) else 0.0, relative=relative, reason=reason)
+    return Tolerance(absolute=relative * _mean(expected), relative=relative, reason=reason)
 
 
 def _epsilon(kind: np.dtype) -> float:
@@ -115,11 +114,18 @@ def _count_nan(array: np.ndarray) -> int:
 
 
 def as_given(given: Any, problem: Any, inputs: Arrays, expected: Arrays) -> Tolerances:
-    """Return the tolerance that a person gave: a function, a `Tolerance`, a relative bound, (relative, absolute), or
-    such a one for each output.
+    """Return the tolerance that a person gave: a function, a `Tolerance`, a bound, (relative, absolute), or such a one
+    for each output.
+
+    A bound by itself is relative to the value and, as the default is, to the mean one: near zero, a right result is
+    off by a part of what it is a sum of.
+
+    Raises:
+        UsageError: it is none of these.
     """
     if isinstance(given, Mapping):
-        return {name: Tolerance.of(as_given(one, problem, inputs, expected), name) for name, one in given.items()}
+        found = {name: as_given(one, problem, inputs, _only(expected, name)) for name, one in given.items()}
+        return {key: one for name, each in found.items() for key, one in _by_output(each, name).items()}
     if callable(given):
         return given(problem, inputs, expected)  # type: ignore[no-any-return]
     if isinstance(given, Tolerance):
@@ -127,7 +133,32 @@ def as_given(given: Any, problem: Any, inputs: Arrays, expected: Arrays) -> Tole
     parts = given if isinstance(given, tuple) else (given, 0.0)
     if len(parts) != 2 or not all(isinstance(part, int | float) for part in parts):
         raise UsageError(f"tolerance is {given!r}; give a relative bound, (relative, absolute), or a function")
-    return Tolerance(relative=float(parts[0]), absolute=float(parts[1]), reason="as given")
+    if isinstance(given, tuple):
+        return Tolerance(relative=float(parts[0]), absolute=float(parts[1]), reason="as given")
+    return {name: one for key, array in expected.items() for name, one in _of_mean(key, array, float(given)).items()}
+
+
+def _only(expected: Arrays, name: str) -> Arrays:
+    return {key: array for key, array in expected.items() if key == name}
+
+
+def _by_output(given: Tolerances, name: str) -> Mapping[str, Tolerance]:
+    return {name: given} if isinstance(given, Tolerance) else given
+
+
+def _of_mean(name: str, expected: np.ndarray, relative: float) -> dict[str, Tolerance]:
+    """Return a relative bound of an output, or of each field of one, with its share of the mean value."""
+    if expected.dtype.names:
+        fields = (_of_mean(f"{name}.{each}", expected[each], relative) for each in expected.dtype.names)
+        return {key: one for found in fields for key, one in found.items()}
+    reason = "as given, of the value and of the mean one"
+    return {name: Tolerance(absolute=relative * _mean(expected), relative=relative, reason=reason)}
+
+
+def _mean(expected: np.ndarray) -> float:
+    """Return the mean absolute value, zero where there is none."""
+    usual = float(np.mean(np.abs(widen(expected)))) if np.ma.count(expected) else 0.0
+    return usual if math.isfinite(usual) else 0.0
 
 
 def longest_sum(signature: Signature) -> int:
@@ -144,4 +175,5 @@ def plain(given: Any) -> Mapping[str, Any] | Any:
         return by_type
     if callable(given):
         return given
-    return repr(given)
+    each = given.values() if isinstance(given, Mapping) else [given]
+    return repr(given) + (", and of the mean" if any(isinstance(one, int | float) for one in each) else "")

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.api.frameworks import is_floating, to_host
-from cuprof.api.kernels import Kernel
-from cuprof.api.origins import list_parameters, unwrap
 from cuprof.core.errors import FamilyError, UsageError
-from cuprof.families import Axis, Point
+from cuprof.core.point import Point
+from cuprof.families.arrays import is_floating, to_host
+from cuprof.families.callables import list_parameters, unwrap
+from cuprof.families.kernel import Kernel
+from cuprof.families.model import Axis
 from cuprof.families.trace import blame
 
 GENERATOR = "rng"
@@ -82,7 +83,7 @@ class Inputs:
     def _argument_names(self, count: int) -> list[str]:
         """Return the parameters of the first function that has as many without a default, else x0, x1, …"""
         for one in self.kernels:
-            names = list_parameters(one.function or unwrap(one.jit))
+            names = list_parameters(unwrap(one.jit) if one.function is None else one.function)
             names = [name for name in names or () if name not in {**one.tunables, **one.derived}]
             if len(names) >= count:
                 return names[:count]

@@ -1,93 +1,87 @@
 """A family made of functions that exist already: what they are given, what is right, and each as a variant.
 
 What the arrays are called, their shapes and types, and on which back end functions run shows only when inputs are drawn
-and a first result is computed. That is done in a worker (`Family.sample`); this process never runs it.
+and a first result is computed. That is done in a worker (`Family.sample`); the process that plans never does it.
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cuprof.api import tolerances
-from cuprof.api.frameworks import HOMES, Home, home_of, is_floating, to_host, widen
-from cuprof.api.inputs import Inputs, blamed
-from cuprof.api.kernels import Kernel, call_by_name
-from cuprof.api.origins import find_import, goes_by_name, list_parameters, origin_of, unwrap
-from cuprof.api.triton_source import source_of
-from cuprof.api.values import as_scalar, describe, digest_of
 from cuprof.core.errors import FamilyError, UsageError
+from cuprof.core.point import Point
 from cuprof.core.text import list_first
-from cuprof.families import (
-    Array,
-    Arrays,
-    Call,
-    Family,
-    Point,
-    Program,
-    Sample,
-    Signature,
-    Tolerance,
-    Tolerances,
-    Variant,
-    Verdict,
+from cuprof.families import tolerances
+from cuprof.families.arrays import HOMES, as_scalar, describe, digest_of, home_of, is_floating, to_host, widen
+from cuprof.families.callables import (
+    choose_arguments,
+    find_import,
+    find_module,
+    list_parameters,
+    origin_of,
+    unwrap,
+    with_names,
 )
+from cuprof.families.function_family import Calling, FunctionFamily
+from cuprof.families.function_source import source_of
 from cuprof.families.functions import installed_modules
-from cuprof.families.loader import FAMILY_FILE
+from cuprof.families.inputs import Inputs, blamed
+from cuprof.families.kernel import Kernel, call_by_name
+from cuprof.families.model import Arrays, Family, Sample, Signature, Tolerance, Tolerances, Variant, Verdict
+from cuprof.families.origin import FAMILY_FILE
+from cuprof.families.program import Array, Program
 
 VERSION = 4
 """Raised when functions are given something else, or something else counts as right."""
 
 
-class Computation:
+@dataclass(eq=False)
+class Computation(FunctionFamily):
     """Draw inputs, compute what is right, and bind functions to a session's arrays.
 
     Args:
         name: the family's.
-        kernels: the implementations; the first is the baseline.
-        place: the family's folder, or the file that it is.
+        given: the implementations; the first is the baseline.
+        place: the family's folder, or the file that it is; a folder without Python files for a notebook.
         inputs, reference, outputs, in_place, any_order, at_most, verify, error_rate, tolerance, flops, useful_bytes,
             files: as `cuprof.compare` takes them; names in tuples, and `at_most` by name.
     """
 
-    def __init__(
-        self,
-        name: str,
-        kernels: Sequence[Kernel],
-        place: Path,
-        *,
-        inputs: Any,
-        reference: Callable[..., Any] | None = None,
-        outputs: tuple[str, ...] = (),
-        in_place: tuple[str, ...] = (),
-        any_order: tuple[str | tuple[str, ...], ...] = (),
-        at_most: Mapping[str, Any] | None = None,
-        verify: Callable[..., Verdict] | None = None,
-        error_rate: float = Family.error_rate,
-        tolerance: Any = None,
-        flops: Callable[..., int] | None = None,
-        useful_bytes: Callable[..., int] | None = None,
-        files: tuple[str, ...] = (),
-    ) -> None:
-        self.name, self.kernels, self.place = name, with_names(kernels), place
-        self.inputs = Inputs(inputs, self.kernels, place)
-        self.reference, self.tolerance, self.files = reference, tolerance, files
-        self.flops, self.useful_bytes = flops, useful_bytes
-        self.outputs, self.in_place = (*outputs, *(name for name in in_place if name not in outputs)), in_place
-        self.any_order, self.at_most, self.verify, self.error_rate = any_order, dict(at_most or {}), verify, error_rate
-        self.first = next((one for one in self.kernels if one.function is not None), None)
+    name: str
+    given: Sequence[Kernel]
+    place: Path
+    inputs: Any
+    reference: Callable[..., Any] | None = None
+    outputs: tuple[str, ...] = ()
+    in_place: tuple[str, ...] = ()
+    any_order: tuple[str | tuple[str, ...], ...] = ()
+    at_most: Mapping[str, Any] = field(default_factory=dict)
+    verify: Callable[..., Verdict] | None = None
+    error_rate: float = Family.error_rate
+    tolerance: Any = None
+    flops: Callable[..., int] | None = None
+    useful_bytes: Callable[..., int] | None = None
+    files: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.kernels = with_names(self.given)
+        self.drawing = Inputs(self.inputs, self.kernels, self.place)
+        self.outputs = (*self.outputs, *(name for name in self.in_place if name not in self.outputs))
+        self.functions = [one for one in self.kernels if one.function is not None]
+        self.first = self.functions[0] if self.functions else None
         self.known: dict[Point, Sample] = {}
         self._terms: dict[Point, int] = {}
         self._settled: set[Point] = set()
-        if self.first is None and reference is None and verify is None:
+        if self.first is None and self.reference is None and self.verify is None:
             raise UsageError("a kernel's source alone says not what is right; give reference=, or a function beside it")
         if self.first is None and not self.outputs:
             raise UsageError("name what the kernel writes: outputs='y', one of the names of the inputs")
@@ -97,12 +91,12 @@ class Computation:
         family = Family(
             name=self.name,
             title=self.name.replace("_", " "),
-            axes=self.inputs.list_axes(),
-            signature=lambda problem: self.sample(problem).signature,
+            axes=self.drawing.list_axes(),
+            signature=self.signature,
             generate=self.generate,
             reference=self.compute_reference,
             tolerance=self.tolerate,
-            useful_bytes=self._useful_bytes,
+            useful_bytes=self._count_useful_bytes,
             flops=None if self.flops is None else self._count_flops,
             contract=self._contract(),
             sample=self.sample,
@@ -110,8 +104,9 @@ class Computation:
             in_place=self.in_place,
             any_order=self.any_order,
             at_most=tuple(self.at_most),
-            verify=self.judge if self.verify else None,
+            verify=None if self.verify is None else self.judge,
             error_rate=self.error_rate,
+            usual={"tune": {each.name: ("all",) for one in self.kernels for each in one.list_tunables()}},
         )
         family.variants.update({one.name: self._variant(one) for one in self.kernels})
         return family
@@ -127,7 +122,7 @@ class Computation:
     def generate(self, problem: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Return arrays on the host, drawn anew; see `Inputs.draw_arrays`."""
         known = self.sample(problem).signature
-        arrays = self.inputs.draw_arrays((*known.inputs, *self.in_place), problem, rng)
+        arrays = self.drawing.draw_arrays((*known.inputs, *self.in_place), problem, rng)
         for name, array in arrays.items():
             wanted = {**known.outputs, **known.inputs}[name].shape
             if array.shape != wanted and name not in self.at_most:
@@ -173,23 +168,20 @@ class Computation:
         """Return the reference's results, of float64 or of the inputs' own types; outputs hold `fill` before."""
         sample = self.sample(problem)
         home = HOMES[sample.home]
-        change = widen if self.reference is not None and is_wide else np.asarray
+        is_wide = self.reference is not None and is_wide
         outputs = {name: np.zeros(spec.shape, spec.type) for name, spec in sample.signature.outputs.items()}
         for array in outputs.values():
             if is_floating(array):
                 array.fill(fill)
         outputs |= {name: np.array(inputs[name]) for name in self.in_place}
-        arrays = {
-            name: home.bring(change(array))
-            for name, array in {**inputs, **{name: outputs[name] for name in self.outputs}}.items()
-        }
-        function = self.reference or self.first
-        assert function is not None
-        returned = blamed(self.place, "reference", problem, lambda: self._call(problem, function, sample, arrays))
-        if returned is None and self.outputs:
-            returned = {name: arrays[name] for name in self.outputs}
-        found = self._by_name(returned, "reference()")
-        found = {rows: np.array([len(found[name])]) for name, rows in self._counted(found)} | found  # told first
+        given = {**inputs, **{name: outputs[name] for name in self.outputs}}
+        with home.wide():
+            arrays = {name: home.bring(widen(array) if is_wide else array) for name, array in given.items()}
+            returned = blamed(self.place, "reference", problem, lambda: self._call(problem, sample, arrays, is_wide))
+            if returned is None and self.outputs:
+                returned = {name: arrays[name] for name in self.outputs}
+            found = self.name_results(returned, "reference()")
+        found = {rows: np.array([len(found[name])]) for name, rows in self.count_rows(found).items()} | found
         if {*found} != {name for name in sample.signature.outputs if self.verify is None or name in found}:
             raise FamilyError(
                 f"reference() gave {list_first([*found], 4)}; the results are {list_first([*outputs], 4)}"
@@ -203,16 +195,16 @@ class Computation:
         """Return what the person's own function says of results."""
         before = {f"{name}_before": inputs[name] for name in self.in_place}
         scalars = {name: scalar.read() for name, scalar in self.sample(problem).scalars.items()}
-        assert self.verify is not None
-        results = {**outputs, **{name: outputs[name][: outputs[rows][0]] for name, rows in self._counted(outputs)}}
-        verdict: Verdict = call_by_name(self.verify, {**problem, **scalars, **inputs, **before, **results}, "verify")
-        return verdict
+        counted = self.count_rows(outputs).items()
+        results = {**outputs, **{name: outputs[name][: outputs[rows][0]] for name, rows in counted}}
+        known = {**problem, **scalars, **inputs, **before, **results}
+        return None if self.verify is None else call_by_name(self.verify, known, "verify")
 
     def tolerate(self, problem: Point, inputs: Arrays, expected: Arrays) -> Tolerances:
         """Return how far a result may lie from the reference."""
         if self.tolerance is not None:
             given = tolerances.as_given(self.tolerance, problem, inputs, expected)
-            counts = {rows: Tolerance() for _, rows in self._counted(expected)}
+            counts = {rows: Tolerance() for rows in self.count_rows(expected).values()}
             each = given if isinstance(given, Mapping) else dict.fromkeys(expected, given)
             return {**each, **counts} if counts else given
         signature, is_exact = self.sample(problem).signature, self.reference is not None
@@ -223,16 +215,16 @@ class Computation:
 
     def bind(self, one: Kernel, problem: Point, tunables: Point, inputs: Arrays, outputs: Arrays) -> Any:
         """Return what is timed of a function: it alone, on a session's arrays."""
+        if one.function is None:
+            raise ValueError(f"{one.name} is no function")
         sample = self.sample(problem)
-        home = HOMES[sample.home]
-        signature = sample.signature
-        types = {name: array.type for name, array in (*signature.inputs.items(), *signature.outputs.items())}
-        views = {name: home.view(array, types[name]) for name, array in (*inputs.items(), *outputs.items())}
-        run = self._bound(problem, one.function, sample, views, dict(tunables))
-        return run if self.outputs else Call(run, partial(self._deliver, home, outputs, signature))
+        numbers = {name: scalar.read() for name, scalar in sample.scalars.items()}
+        by_name = self.drawing.are_named(problem)
+        call = Calling(sample.arguments, numbers, by_name, returns=not self.outputs)
+        return self.bind_function(one.function, call, problem, dict(tunables), inputs, outputs)
 
     def _take_sample(self, problem: Point) -> Sample:
-        drawn = self.inputs.draw(problem, np.random.default_rng(0))
+        drawn = self.drawing.draw(problem, np.random.default_rng(0))
         absent = [name for name in self.outputs if name not in drawn]
         if absent:
             raise FamilyError(f"outputs names {', '.join(absent)}; the inputs are {', '.join(drawn)}")
@@ -245,15 +237,14 @@ class Computation:
         arrays = {name: describe(name, drawn[name]) for name in homes}
         inputs = {name: spec for name, spec in arrays.items() if name not in self.outputs}
         known = Sample(Signature(inputs, {}), scalars, tuple(drawn), home.name, home.backend)
+        if self.outputs and home.finish is not None:
+            raise FamilyError(f"arrays of {home.name} cannot be written to; let the functions return their results")
         if self.outputs:
             results = {name: arrays[name] for name in self.outputs}
         else:
-            first = self.first
-            assert first is not None
-            returned = blamed(self.place, first.name, problem, lambda: self._call_first(problem, known, drawn)())
-            found = self._by_name(returned, first.name)
+            found = self._find_results(problem, known, drawn)
             results = {name: describe(name, value, is_copied=True) for name, value in found.items()}
-            results |= {rows: Array((1,), "int64") for _, rows in self._counted(found)}
+            results |= {rows: Array((1,), "int64") for rows in self.count_rows(found).values()}
         sizes = {**problem, **{name: scalar.value for name, scalar in scalars.items()}}
         inputs, results = (
             {name: self._at_most(name, array, sizes) for name, array in arrays.items()} for arrays in (inputs, results)
@@ -269,9 +260,18 @@ class Computation:
             raise FamilyError(f"{name} has at most {most!r} rows; give a whole number, or one of {', '.join(sizes)}")
         return Array((rows, *array.shape[1:]), array.dtype)
 
-    def _counted(self, found: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """Return the results that are returned with as many rows as there are, each with what tells how many."""
-        return [] if self.outputs else [(name, f"{name}_rows") for name in self.at_most if name in found]
+    def _find_results(self, problem: Point, sample: Sample, drawn: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the first function returns; beside a reference, what the first one returns that can be called."""
+        faults = []
+        for one in self.functions:
+            try:
+                returned = blamed(self.place, one.name, problem, partial(self._run, problem, one, sample, drawn))
+                return self.name_results(returned, one.name)
+            except FamilyError as error:
+                faults.append(error)
+                if self.reference is None:
+                    break
+        raise faults[0]
 
     def _count_terms(self, problem: Point) -> int:
         signature = self.known[problem].signature
@@ -283,39 +283,31 @@ class Computation:
         except FamilyError:  # a reference that refuses a NaN; one that fails anyway is told when it counts
             return tolerances.longest_sum(signature)
 
-    def _arguments(self, sample: Sample, arrays: Mapping[str, Any]) -> list[Any]:
-        return [sample.scalars[name].read() if name in sample.scalars else arrays[name] for name in sample.arguments]
+    def _run(self, problem: Point, one: Kernel, sample: Sample, arrays: Mapping[str, Any]) -> Any:
+        """Call an implementation with its tunables' defaults."""
+        chosen = {tunable.name: tunable.default for tunable in one.list_tunables()}
+        known = self._arguments(sample, arrays)
+        placed, named = choose_arguments(one.function, known, chosen) if self.drawing.are_named(problem) else (None, {})
+        return one(*(known.values() if placed is None else placed), **named, **chosen)
 
-    def _bound(
-        self,
-        problem: Point,
-        function: Any,
-        sample: Sample,
-        arrays: Mapping[str, Any],
-        tunables: Mapping[str, Any],
-    ) -> partial[Any]:
-        """Return a function with its arguments: in their order, or by name where inputs and parameters have names."""
-        values = self._arguments(sample, arrays)
-        if self.inputs.are_named(problem) and goes_by_name(function, sample.arguments, tunables):
-            return partial(function, **dict(zip(sample.arguments, values, strict=True)), **tunables)
-        return partial(function, *values, **tunables)
+    def _arguments(self, sample: Sample, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        numbers = {name: scalar.read() for name, scalar in sample.scalars.items()}
+        return {name: numbers[name] if name in numbers else arrays[name] for name in sample.arguments}
 
-    def _call_first(self, problem: Point, sample: Sample, arrays: Mapping[str, Any]) -> partial[Any]:
-        assert self.first is not None
-        chosen = {tunable.name: tunable.default for tunable in self.first.list_tunables()}
-        return self._bound(problem, self.first.function, sample, arrays, chosen)
-
-    def _call(self, problem: Point, function: Callable[..., Any], sample: Sample, arrays: Mapping[str, Any]) -> Any:
-        """Call a reference: with what its parameters name, or with all inputs in their order."""
-        if function is self.first:
-            return self._call_first(problem, sample, arrays)()
-        known = dict(zip(sample.arguments, self._arguments(sample, arrays), strict=True))
+    def _call(self, problem: Point, sample: Sample, arrays: Mapping[str, Any], is_wide: bool) -> Any:
+        """Call the reference with what its parameters name, or with all inputs in their order; else the first."""
+        function = self.reference
+        if function is None:
+            return self._run(problem, self.functions[0], sample, arrays)
+        if is_wide and find_module(function) is function:  # its parameters are as wide as its inputs
+            function = copy.deepcopy(getattr(function, "_orig_mod", function)).double()
+        known = self._arguments(sample, arrays)
         names = list_parameters(function, by_name=True)
         if names and set(names) <= set(known):
             return function(**{name: known[name] for name in names})
         return function(*(value for name, value in known.items() if name not in self.outputs or name in self.in_place))
 
-    def _by_name(self, returned: Any, who: str) -> dict[str, Any]:
+    def name_results(self, returned: Any, who: str) -> dict[str, Any]:
         """Return what a function returned by the names of the outputs."""
         if returned is None:
             raise FamilyError(f"{who} returned nothing; where it writes into an argument, name that: outputs='y'")
@@ -326,76 +318,36 @@ class Computation:
             return dict(zip(self.outputs, values, strict=True))
         return {f"result{number or ''}": value for number, value in enumerate(values)}
 
-    def _deliver(self, home: Home, outputs: Arrays, signature: Signature, returned: Any) -> None:
-        """Copy what a function returned into a session's outputs."""
-        found = self._by_name(returned, "the function")
-        rows = dict(self._counted(found))
-        wanted = [name for name in outputs if name not in rows.values()]
-        if {*found} != {*wanted}:
-            raise ValueError(
-                f"it returned {list_first([*found], 4)}; the first variant returns {list_first(wanted, 4)}"
-            )
-        for name in wanted:
-            result, output, right = found[name], outputs[name], signature.outputs[name]
-            own = home_of(result)
-            if own is None and right.shape == () and isinstance(result, int | float | complex | np.generic):
-                is_plain = not isinstance(result, np.generic)
-                result = home.bring(np.asarray(result, right.type if is_plain else None))
-            elif own is not home:
-                kind = own.name if own else type(result).__name__
-                raise ValueError(
-                    f"it returned {name} as {'an array of ' if own else ''}{kind}; the inputs are {home.name}"
-                )
-            spec = describe(name, result, is_copied=True)
-            if name in rows and spec.shape[:1] <= right.shape[:1]:
-                outputs[rows[name]].fill(spec.shape[0])
-                output, right = output[: spec.shape[0]], replace(right, shape=(*spec.shape[:1], *right.shape[1:]))
-            if spec != right:
-                raise ValueError(
-                    f"it returned {name} as {spec.dtype} of shape {spec.shape}; "
-                    f"the first variant returns {right.dtype} of shape {right.shape}"
-                )
-            home.copy(result, output, right.type)
-
-    def _useful_bytes(self, problem: Point) -> int:
+    def _count_useful_bytes(self, problem: Point) -> int:
         if self.useful_bytes is not None:
             return int(self.useful_bytes(**dict(problem)))
-        signature = self.sample(problem).signature
-        again = [signature.outputs[name] for name in self.in_place]
-        return sum(array.nbytes for array in (*signature.inputs.values(), *signature.outputs.values(), *again))
+        outputs = self.signature(problem).outputs
+        return self.count_bytes(problem) + sum(outputs[name].nbytes for name in self.in_place)
 
     def _count_flops(self, problem: Point) -> int:
-        assert self.flops is not None
-        return int(self.flops(**dict(problem)))
+        return 0 if self.flops is None else int(self.flops(**dict(problem)))
 
     def _contract(self) -> dict[str, Any]:
-        given = self.inputs.function
+        given = self.drawing.function
         judged = [self.at_most] if self.at_most else []
-        decides = self.reference or self.verify or (self.first and self.first.function)
-        assert decides is not None
+        first = None if self.first is None else self.first.function
+        decides = next(one for one in (self.reference, self.verify, first) if one is not None)
         reference = self._content(decides)
         return {
-            **({"verify": self._content(self.verify)} if self.verify else {}),
-            "inputs": self._content(given) if given else digest_of(self.inputs.draw(Point(), np.random.default_rng())),
+            **({"verify": self._content(self.verify)} if self.verify is not None else {}),
+            "inputs": digest_of(self.drawing.draw(Point(), np.random.default_rng()))
+            if given is None
+            else self._content(given),
             "reference": partial(reference, VERSION, self.reference is None, self.outputs, *judged),
             "tolerance": tolerances.plain(self.tolerance),
         }
 
     def _content(self, function: Callable[..., Any]) -> partial[Any]:
-        """Return what a function's identity is made of.
-
-        The text of a function tells all of it, with the decorators above it; the name tells an installed one. Of what
-        a call has made (`torch.compile(f)`) neither does, so the text of the whole file counts.
-        """
-        origin = origin_of(function)
-        inner = unwrap(function)
-        if inner is function or (inner is not None and inner.__globals__.get(inner.__name__) is function):
-            return partial(function, origin)
-        if inner is None and find_import(function) is not None:
+        """Return what a function's identity is made of: its text and name, and a PyTorch module's layers."""
+        module, origin = find_module(function), origin_of(function)
+        if module is None and unwrap(function) is None and find_import(function) is not None:
             return partial(_of_a_package, origin)
-        file = self.place if self.place.is_file() else self.place / FAMILY_FILE
-        text = re.sub(r"^#line.*\n", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
-        return partial(inner or _of_a_package, origin, text)
+        return partial(function, origin, *([] if module is None else [str(module)]))
 
     def _variant(self, one: Kernel) -> Variant:
         shared: dict[str, Any] = {
@@ -411,11 +363,8 @@ class Computation:
                 name = self.place.name if self.place.is_file() else FAMILY_FILE
                 shared |= {"text": text, "source": name, "requires": ("triton",)}
                 shared["files"] = (*shared["files"], *files)
-
-            def make_program(problem: Point, tunables: Point) -> Program:
-                return one.make_program(problem, tunables, self.sample(problem))
-
-            return Variant(one.name, one.backend, "kernel", make_program, f"kernel {one.symbol}", **shared)
+            make = partial(self._make_program, one)
+            return Variant(one.name, one.backend, "kernel", make, f"kernel {one.symbol}", **shared)
         content = self._content(one.function)
         roots = {*installed_modules(content, self.place), origin_of(one.function).partition(".")[0]}
         requires = tuple(sorted(root for root in roots if root in sys.modules and root not in _OWN))
@@ -423,27 +372,12 @@ class Computation:
         make = partial(self.bind, one)
         return Variant(one.name, "cpu", "cpu", make, said, requires=requires, content=content, **shared)
 
+    def _make_program(self, one: Kernel, problem: Point, tunables: Point) -> Program:
+        return one.make_program(problem, tunables, self.sample(problem))
+
 
 _OWN = {"cuprof", "builtins", *sys.stdlib_module_names}
 
 
-def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
-    """Return the implementations, each with a name of its own: one that is taken gets its module's before it."""
-    named: dict[str, Kernel] = {}
-    for one in kernels:
-        origin = re.sub(r"\W+", "_", one.symbol).strip("_") or origin_of(one.function)
-        origin = re.sub(r"[^A-Za-z0-9_.<>]+", "_", origin).strip("_")
-        short = origin.rpartition(".")[2].replace("<lambda>", "function") or "function"
-        candidates = [one.name] if one.name else [short, origin, *(f"{short}_{number}" for number in range(2, 100))]
-        name = next((each for each in candidates if each not in named and "<" not in each), "")
-        if not name:
-            raise UsageError(f"two implementations are named {one.name!r}; give one another name")
-        named[name] = replace(one, name=name)
-    return tuple(named.values())
-
-
 def _of_a_package(*origin: str) -> None:
-    """Stand for a function of an installed package, which is known by its name and the package's version.
-
-    This one's own module and name are part of trials' identities: wherever it moves, what is stored is measured anew.
-    """
+    """Stand for a function of an installed package, which is known by its name and the package's version."""

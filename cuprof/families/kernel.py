@@ -1,6 +1,6 @@
-"""What stands beside a plain function in `cuprof.compare`: one with tunables, or a kernel's source with its launch.
+"""What may stand in place of a plain function in `cuprof.compare`: one with tunables, or a kernel with its launch.
 
-A `@triton.jit` function is a source: it is compiled ahead, by Triton, and launched as any other kernel is.
+A `@triton.jit` function is a kernel's source: Triton compiles it ahead, and it is launched as any other kernel is.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property, lru_cache, partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -17,7 +17,6 @@ import numpy as np
 
 from cuprof.core.errors import UsageError
 from cuprof.core.point import Coordinate, Point
-from cuprof.families import Array, Copy, Fill, Invoke, Launch, Program, Reduced, Sample, Tunable
 from cuprof.families.configurations import (
     Configurations,
     list_configurations,
@@ -26,7 +25,8 @@ from cuprof.families.configurations import (
     require_listed,
 )
 from cuprof.families.constraints import Constraint, GivenConstraint, read_constraint
-from cuprof.families.model import as_names
+from cuprof.families.model import Sample, Tunable, as_names
+from cuprof.families.program import Array, Copy, Fill, Invoke, Launch, Program, Reduced
 
 Size: TypeAlias = "int | str"
 Sizes: TypeAlias = "Size | tuple[Size, ...] | Callable[..., Any] | None"
@@ -92,6 +92,9 @@ class Kernel:
         if self.function is None:
             raise TypeError(f"{self.symbol} is a kernel's source, and is launched by cuprof alone")
         return self.function(*args, **{name: values[0] for name, values in self.tunables.items()} | tunables)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Kernel, tuple(getattr(self, one.name) for one in fields(self))  # without what was worked out of them
 
     @property
     def is_text(self) -> bool:

@@ -8,7 +8,7 @@ import hashlib
 import importlib
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,11 +17,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cuprof.core.errors import BuildError, FamilyError, UsageError
-from cuprof.families import Array, Arrays, Axis, Call, Family, Point, Signature, Tolerance, Variant
-from cuprof.families.constraints import compile_expression
-from cuprof.interop.files import Files
-from cuprof.interop.modules import content_of, list_modules, load_function, takes_outputs
+from cuprof.core.errors import BuildError, UsageError
+from cuprof.core.expression import Expression, ExpressionError
+from cuprof.core.point import Point
+from cuprof.families.arrays import HOMES
+from cuprof.families.function_family import Calling, FunctionFamily
+from cuprof.families.model import Arrays, Axis, Family, Sample, Signature, Tolerance, Tolerances, Variant, Verdict
+from cuprof.families.program import Array
+from cuprof.interop.files import Files, inside, open_regular
 from cuprof.interop.schema import (
     Bounds,
     Definition,
@@ -29,11 +32,13 @@ from cuprof.interop.schema import (
     Source,
     Spec,
     Workload,
+    parse_python,
     read_definition,
     read_solution,
     read_workloads,
 )
-from cuprof.interop.tensors import as_tensor, draw, read_tensor, to_device, to_host
+from cuprof.interop.solutions import content_of, list_modules, load_function, takes_outputs
+from cuprof.interop.tensors import as_declared, draw, read_tensor
 
 VERSION = 1
 """Raised when solutions are given something else, or something else counts as right."""
@@ -43,54 +48,67 @@ UNBOUNDED = 1e300
 """The bound of a single element where only a share of all has to be near."""
 
 
-class Task:
+class DefinitionFamily(FunctionFamily):
     """Draw inputs, compute what is right, and bind solutions to a session's arrays, as both benchmarks do.
 
     Raises:
         UsageError: a file cannot be read, or asks for what is not taken in.
     """
 
+    expectation = "the definition says"
+
     def __init__(self, files: Files) -> None:
         self.files = files
         self.definition = definition = read_definition(files.definition)
         self.workloads = [each for path in files.workloads for each in read_workloads(path, definition)]
         read = [read_solution(path) for path in files.solutions]
+        self.solutions = [each for each in read if each.definition == definition.name]
+        if not self.workloads or (read and not self.solutions):
+            what = "solution" if self.workloads else "workload"
+            raise UsageError(f"{files.definition}: no {what} names definition {definition.name}")
         reference = Spec("reference.py::run", destination_passing_style=False)
         source = Source("reference.py", definition.reference)
         self.reference = Solution(REFERENCE, definition.name, reference, [source])
-        self.solutions = [self.reference, *(each for each in read if each.definition == definition.name)]
-        if not self.workloads or (read and len(self.solutions) < 2):
-            what = "solution" if self.workloads else "workload"
-            raise UsageError(f"{files.definition}: no {what} names definition {definition.name}")
         modules = list_modules(self.reference)
         self.changed = list_changed(definition)
         # Both benchmarks give tensors on the device; a judge sees no solution but the candidate.
         self.on_device = "numpy" not in modules or not {"torch", "triton", "cupy"}.isdisjoint(modules)
-        self._numbers: dict[Point, dict[str, Any]] = {}
+        self._made: dict[Point, dict[str, Any]] = {}
 
     def make_family(self) -> Family:
         """Return the family; a loader sets where it lies."""
         family = Family(
-            name=re.sub(r"\W", "_", self.definition.name),
+            name=self.name,
             title=self.definition.description or self.definition.name.replace("_", " "),
             axes=self._axes,
             signature=self.signature,
             generate=self.generate,
             reference=self.compute_reference,
-            tolerance=lambda problem, inputs, expected: self.tolerate(problem),
-            useful_bytes=self._useful_bytes,
+            tolerance=self.tolerate,
+            useful_bytes=self.count_bytes,
             constraint=self.explain_absence,
             presets={each.uuid: dict(point) for point, each in self.problems.items()},
             baseline=REFERENCE,
             in_place=self.changed,
-            verify=self.verify if self._counts_shares else None,
+            verify=self.judge if self._counts_shares else None,
             contract={"definition": partial(_stand_for, VERSION, self._content)},
             usual={"problem": {"preset": tuple(each.uuid for each in self.problems.values())}},
         )
-        for solution in self.solutions:
+        for solution in (self.reference, *self.solutions):
             variant = self.make_variant(solution, family.variants)
             family.variants[variant.name] = variant
+        family.add_solution = partial(self._add_solution, family)
         return family
+
+    def list_files(self) -> Iterable[Path]:
+        """Return every file that was read, and the tensors that workloads name."""
+        yield from (self.files.definition, *self.files.workloads, *self.files.solutions)
+        yield from (inside(self.files.root, name) for name in self.tensors)
+
+    @property
+    def name(self) -> str:
+        """Return the family's name."""
+        return re.sub(r"\W", "_", self.definition.name)
 
     @property
     def tensors(self) -> list[str]:
@@ -105,12 +123,14 @@ class Task:
             return plain
         return {Point(each.axes, workload=each.uuid): each for each in self.workloads}
 
-    def signature(self, problem: Point) -> Signature:
-        """Return the arrays; numbers among the inputs are no part of it."""
+    def sample(self, problem: Point) -> Sample:
+        """Return the arrays; numbers among the inputs are found when a function is bound."""
         axes, definition = self.problems[problem].axes, self.definition
         inputs = definition.arrays(definition.inputs, axes)
         changed = {name: inputs.pop(name) for name in self.changed}
-        return Signature(inputs, {**definition.arrays(definition.outputs, axes), **changed})
+        signature = Signature(inputs, {**definition.arrays(definition.outputs, axes), **changed})
+        home = HOMES["torch" if self.on_device else "numpy"]
+        return Sample(signature, {}, tuple(definition.inputs), home.name, home.backend)
 
     def explain_absence(self, problem: Point) -> str | None:
         """Return why a problem is none, or None. Constraints on what inputs hold are not looked at."""
@@ -118,9 +138,8 @@ class Task:
             return "no workload has these axes"
         sizes = self.definition.size(self.problems[problem].axes)
         for text in self.definition.constraints or ():
-            with suppress(FamilyError):
-                names, function = compile_expression(text, tuple(sizes))
-                if not function(*(sizes[name] for name in names)):
+            with suppress(ExpressionError):
+                if not Expression(text, tuple(sizes))(sizes):
                     return f"not {text}"
         return None
 
@@ -130,27 +149,26 @@ class Task:
         specs = self.definition.arrays(self.definition.inputs, workload.axes)
         if self._is_custom(workload):
             made = self._make_custom(workload, rng)
-            self._numbers[problem] = {name: made[name] for name in self.definition.inputs if name not in specs}
-            return {name: to_host(made[name], spec) for name, spec in specs.items()}
+            self._made[problem] = {name: made[name] for name in self.definition.inputs if name not in specs}
+            return {name: as_declared(made[name], spec) for name, spec in specs.items()}
         return {name: self._draw(workload, name, spec, rng) for name, spec in specs.items()}
 
     def compute_reference(self, problem: Point, inputs: Arrays) -> dict[str, np.ndarray]:
         """Return what the definition's reference gives for these inputs, floating-point numbers as float64."""
-        specs = self.signature(problem)
-        types = {name: str(spec.dtype) for name, spec in (*specs.inputs.items(), *specs.outputs.items())}
-        arrays = {
-            name: to_device(array, types[name]) if self.on_device else array.copy() for name, array in inputs.items()
-        }
-        found = by_name(load_function(self.reference)(*self._arguments(problem, arrays)), self.definition.outputs)
+        sample = self.sample(problem)
+        bring = HOMES[sample.home].bring
+        known = {**self._numbers(problem), **{name: bring(np.array(array)) for name, array in inputs.items()}}
+        returned = load_function(self.reference)(*(known[name] for name in sample.arguments))
+        found = self.name_results(returned, "the reference")
         expected: dict[str, np.ndarray] = {name: np.ma.masked_array(inputs[name], True) for name in self.changed}
         for name in self.definition.outputs:
-            spec = specs.outputs[name]
+            spec = sample.signature.outputs[name]
             wide = "float64" if spec.type.kind not in "biu" else spec.dtype
-            expected[name] = to_host(found[name], Array(spec.shape, wide))
+            expected[name] = as_declared(found[name], Array(spec.shape, wide))
         return expected
 
-    def tolerate(self, problem: Point) -> Tolerance:
-        """Return the workload's bounds, or the benchmarks' default; a share of the elements `verify` counts."""
+    def tolerate(self, problem: Point, inputs: Arrays, expected: Arrays) -> Tolerances:
+        """Return the workload's bounds, or the benchmarks' default; a share of the elements `judge` counts."""
         bounds = self._bounds(self.problems[problem])
         if bounds.required_matched_ratio < 1:
             cap = bounds.max_error_cap or UNBOUNDED
@@ -159,7 +177,7 @@ class Task:
         reason = "as the workload states" if stated else "the benchmarks' default, where a workload states none"
         return Tolerance(bounds.max_atol, bounds.max_rtol, reason)
 
-    def verify(self, problem: Point, inputs: Arrays, outputs: Arrays, expected: Arrays) -> str | None:
+    def judge(self, problem: Point, inputs: Arrays, outputs: Arrays, expected: Arrays) -> Verdict:
         """Return why too few elements are near the reference, or None."""
         bounds = self._bounds(self.problems[problem])
         for name in self.definition.outputs if bounds.required_matched_ratio < 1 else ():
@@ -172,22 +190,32 @@ class Task:
 
     def bind(self, solution: Solution, problem: Point, tunables: Point, inputs: Arrays, outputs: Arrays) -> Any:
         """Return what is timed of a solution: its function alone, on a session's arrays."""
-        specs = self.signature(problem)
-        types = {name: spec.dtype for name, spec in (*specs.inputs.items(), *specs.outputs.items())}
+        function, arguments = load_function(solution), tuple(self.definition.inputs)
+        writes = takes_outputs(solution, function, len(arguments))
+        call = Calling(
+            arguments=(*arguments, *self.definition.outputs) if writes else arguments,
+            numbers=self._numbers(problem),
+            returns=not (writes and solution.spec.destination_passing_style),
+            may_write=writes,
+            of_any_type=solution is self.reference,
+        )
+        return self.bind_function(function, call, problem, {}, inputs, outputs)
 
-        def view(name: str, array: Any) -> Any:
-            return as_tensor(array, types[name]) if self.on_device else array
+    def name_results(self, returned: Any, who: str) -> dict[str, Any]:
+        """Return what a function returned by the outputs' names: a dict, one value, or as many as there are outputs."""
+        outputs = self.definition.outputs
+        if isinstance(returned, Mapping):
+            found = {name: returned[name] for name in outputs if name in returned}
+        else:
+            values = list(returned) if isinstance(returned, tuple | list) else [returned]
+            found = dict(zip(outputs, values, strict=False)) if len(values) == len(outputs) else {}
+        if len(found) != len(outputs):
+            raise ValueError(f"{who} returned a {type(returned).__name__}, and not the outputs {', '.join(outputs)}")
+        return found
 
-        given = {name: view(name, array) for name, array in inputs.items()}
-        results = {name: view(name, outputs[name]) for name in self.definition.outputs}
-        given |= {name: view(name, outputs[name]) for name in self.changed}
-        arguments, function = self._arguments(problem, given), load_function(solution)
-        if not takes_outputs(solution, function, len(self.definition.inputs)):
-            return Call(partial(function, *arguments), partial(_deliver, results, solution is self.reference))
-        run = partial(function, *arguments, *results.values())
-        if solution.spec.destination_passing_style:
-            return run
-        return Call(run, lambda returned: None if returned is None else _deliver(results, False, returned))
+    def is_changed_input(self, name: str) -> bool:
+        """Return whether the reference works on an input in place, so that nobody looks at what is left in it."""
+        return name in self.changed
 
     @property
     def _axes(self) -> tuple[Axis, ...]:
@@ -200,13 +228,13 @@ class Task:
     @cached_property
     def _content(self) -> str:
         """Return what decides what solutions are given and what is right, as text."""
-        digests = {path: _digest(self.files.root / path) for path in self.tensors}
+        digests = {path: _digest(inside(self.files.root, path)) for path in self.tensors}
         return msgspec.json.encode([self.definition, self.workloads, digests], order="deterministic").decode()
 
     def make_variant(self, solution: Solution, taken: Mapping[str, Variant]) -> Variant:
         """Return a solution as a variant, with a name that is not taken."""
-        plain = re.sub(r"[^A-Za-z0-9_.+-]", "_", solution.name).lstrip("_.+-") or "solution"
-        name = next(each for number in range(99) if (each := f"{plain}_{number}" if number else plain) not in taken)
+        plain = re.sub(r"[^A-Za-z0-9_.+-]", "_", solution.name).lstrip("_.+-")[:100] or "solution"
+        name = next(each for number in range(10_000) if (each := f"{plain}_{number}" if number else plain) not in taken)
         modules = ["torch"] if self.on_device else []
         with suppress(BuildError):  # a source that is no Python costs the solution's own trials, when it is imported
             modules += list_modules(solution)
@@ -221,6 +249,12 @@ class Task:
             content=partial(_stand_for, VERSION, content_of(solution)),
         )
 
+    def _add_solution(self, family: Family, file: Path) -> Variant:
+        solution = read_solution(file)
+        if solution.definition != self.definition.name:
+            raise UsageError(f"solution {solution.name} is of {solution.definition}, and not of {self.definition.name}")
+        return self.make_variant(solution, family.variants)
+
     @property
     def _counts_shares(self) -> bool:
         return any(self._bounds(each).required_matched_ratio < 1 for each in self.workloads)
@@ -228,17 +262,13 @@ class Task:
     def _bounds(self, workload: Workload) -> Bounds:
         return workload.correctness or workload.tolerance or Bounds()
 
-    def _useful_bytes(self, problem: Point) -> int:
-        signature = self.signature(problem)
-        return sum(array.nbytes for array in (*signature.inputs.values(), *signature.outputs.values()))
-
     def _is_custom(self, workload: Workload) -> bool:
         return any(one.type == "custom" for one in workload.inputs.values())
 
     def _draw(self, workload: Workload, name: str, spec: Array, rng: np.random.Generator) -> np.ndarray:
         given = workload.inputs[name]
         if given.type == "safetensors":
-            return read_tensor(self.files.root / given.path, given.tensor_key, spec)
+            return read_tensor(inside(self.files.root, given.path), given.tensor_key, spec)
         if given.type == "scalar":
             return np.full(spec.shape, given.value).astype(spec.type)
         return draw(spec, rng)
@@ -260,19 +290,18 @@ class Task:
             raise ValueError(f"{self.definition.custom_inputs_entrypoint}() must return a dict of {inputs}")
         return made
 
-    def _arguments(self, problem: Point, arrays: Mapping[str, Any]) -> list[Any]:
-        """Return a function's arguments in the definition's order: arrays, and numbers as they are."""
+    def _numbers(self, problem: Point) -> dict[str, Any]:
+        """Return the inputs that are numbers, by name."""
         workload = self.problems[problem]
-        if self._is_custom(workload) and problem not in self._numbers:
+        if self._is_custom(workload) and problem not in self._made:
             self.generate(problem, np.random.default_rng(0))
-        return [
-            arrays[name] if name in arrays else self._number(problem, name, workload) for name in self.definition.inputs
-        ]
+        numbers = (name for name, one in self.definition.inputs.items() if one.shape is None)
+        return {name: self._number(problem, name, workload) for name in numbers}
 
     def _number(self, problem: Point, name: str, workload: Workload) -> Any:
         given = workload.inputs[name]
         if given.type == "custom":
-            return self._numbers[problem][name]
+            return self._made[problem][name]
         if given.type == "scalar":
             return given.value
         spec = self.definition.arrays({name: msgspec.structs.replace(self.definition.inputs[name], shape=[])}, {})[name]
@@ -286,7 +315,7 @@ def list_changed(definition: Definition) -> tuple[str, ...]:
     in them.
     """
     found = set()
-    for node in ast.walk(ast.parse(definition.reference)):
+    for node in ast.walk(parse_python(definition.reference, "the reference")):
         targets: list[ast.expr] = []
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             targets = [node.func.value] if node.func.attr.endswith("_") and node.func.attr[-2:-1] != "_" else []
@@ -296,32 +325,6 @@ def list_changed(definition: Definition) -> tuple[str, ...]:
             targets = [node.target.value if isinstance(node.target, ast.Subscript) else node.target]
         found |= {one.id for one in targets if isinstance(one, ast.Name)}
     return tuple(name for name, one in definition.inputs.items() if name in found and one.shape is not None)
-
-
-def by_name(returned: Any, outputs: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a function returned by the outputs' names: a dict, one value, or as many as there are outputs."""
-    if isinstance(returned, Mapping):
-        found = {name: returned[name] for name in outputs if name in returned}
-    else:
-        values = list(returned) if isinstance(returned, tuple | list) else [returned]
-        found = dict(zip(outputs, values, strict=False)) if len(values) == len(outputs) else {}
-    if len(found) != len(outputs):
-        raise ValueError(f"it returned a {type(returned).__name__}, and not the outputs {', '.join(outputs)}")
-    return found
-
-
-def _deliver(results: Mapping[str, Any], of_any_type: bool, returned: Any) -> None:
-    """Copy what a function returned into a session's outputs; another shape is no result, nor, in general, type."""
-    for name, value in by_name(returned, results).items():
-        result = results[name]
-        if isinstance(value, bool | int | float):
-            result[...] = value
-            continue
-        is_other = value.dtype != result.dtype and not of_any_type
-        if tuple(value.shape) != tuple(result.shape) or is_other:
-            found, wanted = f"{value.dtype} of {tuple(value.shape)}", f"{result.dtype} of {tuple(result.shape)}"
-            raise ValueError(f"it returned {name} as {found}, and the definition says {wanted}")
-        result[...] = value
 
 
 def _stand_for(*content: object) -> None:
@@ -337,5 +340,5 @@ def _digest(path: Path) -> str:
 
 @functools.cache
 def _digest_of(path: Path, _: int) -> str:
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
