@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from cuprof.cli.arguments import add_store
+from cuprof.cli.choice import find_meant, name_setting
 from cuprof.config.build import list_settings
 from cuprof.core.errors import ConfigError, suggest
+from cuprof.core.project import find_project
 from cuprof.core.text import list_first
 
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
@@ -76,13 +78,14 @@ _FLAGS = (
 
 
 def _family_setting(word: str) -> str:
-    """Return a setting; a Python file by itself, or a definition, stands for the family that it is."""
+    """Return a setting; a word by itself stands for a Python file, a definition, a family or an experiment."""
     if "=" in word:
         return word
     if word.endswith(".py"):
         return f"family={quoted(word)}"
-    is_definition = word.endswith(".json") or Path(word).is_dir()
-    return f"family={quoted(str(Path(word).absolute()))}" if is_definition else word
+    if word.endswith(".json") or Path(word).is_dir():
+        return f"family={quoted(str(Path(word).absolute()))}"
+    return name_setting(word, find_project()) if word.replace("-", "_").isidentifier() else word
 
 
 def quoted(text: str) -> str:
@@ -108,6 +111,8 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if message.startswith("unrecognized arguments: "):
             option = message.removeprefix("unrecognized arguments: ").split()[0]
+            if meant := find_meant(option):
+                raise ConfigError(f"unknown option {option}: settings have no dashes; write {meant}")
             setting = option.lstrip("-").replace("-", "_")
             if setting.partition("=")[0] in list_settings():
                 example = setting if "=" in setting else f"{setting}=…"

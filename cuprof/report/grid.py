@@ -8,7 +8,18 @@ from functools import cached_property
 
 from cuprof.core.records import NOT_RUN, State
 from cuprof.report.cache_modes import collect_command, left_out_notes, mode_note
-from cuprof.report.cells import Candidate, Key, candidates, choose, describe, fact_label, keep, list_published, ordered
+from cuprof.report.cells import (
+    Candidate,
+    Key,
+    candidates,
+    choose,
+    describe,
+    fact_label,
+    keep,
+    list_published,
+    ordered,
+    ratio_notes,
+)
 from cuprof.report.experiment import TableSpec
 from cuprof.report.failures import words_of
 from cuprof.report.launches import launches_text
@@ -122,6 +133,10 @@ class _Grid:
         return any(each.value is not None for each in self.cells.values())
 
     @property
+    def is_speedup(self) -> bool:
+        return "speedup" in (self.spec.values.values() if self.is_values else [self.spec.value])
+
+    @property
     def heading(self) -> str:
         return describe(self.study, self.spec.value)[0]
 
@@ -152,7 +167,8 @@ class _Grid:
         scale = self.scales[row if self.is_values else column]
         published = _published_text(self.published.get(row + column, ()), scale)
         if candidate.value is not None:
-            note = self._launches(candidate, row) or candidate.choice
+            choice = self._launches(candidate, row) or candidate.choice
+            note = " · ".join(filter(None, [choice, candidate.doubt]))
             return Cell(scale.format(candidate.value), note=note, published=published)
         trial = candidate.trial
         if trial.state is State.OK and not trial.is_expected_wrong:
@@ -227,6 +243,7 @@ class _Grid:
             )
         if any(self.published.values()):
             notes.append("Small print after a device's name is a published figure, measured by others on that machine.")
+        notes += ratio_notes(each.doubt or each.reason for each in cells if each.value is None or self.is_speedup)
         if not self.is_values and len(cells) < len(self.row_keys) * len(self.column_keys):
             notes.append("A dash: the variant is not defined for that problem, or was not selected.")
         if any(each.trial.state is State.SKIPPED and not each.trial.is_expected_wrong for each in cells):

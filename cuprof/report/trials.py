@@ -17,6 +17,8 @@ from cuprof.statistics import is_mere_range, sure_time
 
 RANKING = (Measure.COLD, Measure.HOT)
 """The measures that trials are ranked by: the first that a trial has."""
+WIDEST = 0.2
+"""Times whose intervals reach further than this from the median are marked wherever a speed-up rests on them."""
 KINDS = ("kernel", "library", "cpu")
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
@@ -92,6 +94,22 @@ class StudyTrial(TrialRow):
     def few_samples(self) -> str:
         """Return how many samples that median is of where they are too few for an interval, else the empty text."""
         return count(self.timing.summary.count, "sample") if self.timing and not self.interval else ""
+
+    @property
+    def half_width(self) -> float | None:
+        """Return half the width of that interval as a share of the median, None where there is no interval."""
+        return (self.interval[1] - self.interval[0]) / 2 / self.median_ns if self.interval and self.median_ns else None
+
+    @property
+    def doubt(self) -> str:
+        """Return "±58 %" of a time whose interval is too wide for a speed-up without a mark, else the empty text."""
+        width = self.half_width or 0.0
+        return f"±{width * 100:.0f}\N{NO-BREAK SPACE}%" if width > WIDEST else ""
+
+    @property
+    def is_reused(self) -> bool:
+        """Return whether an earlier sweep measured it."""
+        return self.run is not None and self.run.sweep_id != self.sweep_id
 
     @property
     def energy(self) -> Energy | None:

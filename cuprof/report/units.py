@@ -127,6 +127,15 @@ def format_ratio(ratio: float) -> str:
     return f"{ratio:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
+def describe_age(seconds: float) -> str:
+    """Return a span of time in its largest unit: "18 min", "3 days"."""
+    for unit, size in (("day", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            number = int(seconds // size)
+            return f"{number} {unit}{'s' if unit == 'day' and number > 1 else ''}"
+    return "less than a minute"
+
+
 def point_label(point: Mapping[str, Any]) -> str:
     """Return coordinates as text for people: "n=2^24, dtype=float32"."""
     return ", ".join(f"{name}={value_label(value)}" for name, value in point.items())
