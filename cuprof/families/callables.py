@@ -14,9 +14,7 @@ from typing import Any
 from cuprof.core.errors import UsageError
 from cuprof.families.kernel import Kernel
 from cuprof.families.origin import PREFIX
-
-COMPILED = " (compiled)"
-"""What is added to the name of what `torch.compile` returned."""
+from cuprof.families.validation import COMPILED
 
 
 def find_import(value: Any) -> tuple[str, str] | None:

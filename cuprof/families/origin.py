@@ -29,7 +29,7 @@ from types import CodeType, ModuleType
 import msgspec
 
 from cuprof.core.errors import CuprofError, FamilyError, UnknownNameError
-from cuprof.families.model import Family
+from cuprof.families.model import Family, as_names
 from cuprof.families.modules import imported_files, parse_file
 from cuprof.families.trace import describe, place_of
 from cuprof.families.validation import check_family
@@ -203,6 +203,27 @@ def family_name(name: str) -> str:
     """Return the name of the family of that name or at that path: the file's, without what no name may have."""
     plain = re.sub(r"[^A-Za-z0-9_.+-]+", "_", Path(name).stem).lstrip("_.+-") or "comparison"
     return plain if is_path(name) else name
+
+
+def read_settings(script: Path) -> tuple[str, ...]:
+    """Return the settings that a script's call of `cuprof.compare` names, without running it.
+
+    Raises:
+        FamilyError: they are no list of texts that stands in the script.
+    """
+    source = parse_file(script)
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "compare":
+            given = next((one.value for one in node.keywords if one.arg == "settings"), None)
+            if isinstance(given, ast.Name):
+                made = [one for one in ast.walk(source.tree) if isinstance(one, ast.Assign)]
+                given = next((one.value for one in made if ast.unparse(one.targets[0]) == given.id), given)
+            with suppress(ValueError):
+                return as_names(ast.literal_eval(given)) if given is not None else ()
+            raise FamilyError(
+                f"{script}, line {node.lineno}: settings= must be a list of texts: the file is not run yet"
+            )
+    return ()
 
 
 def _find_defined(module: ModuleType, file: Path, place: Path) -> Family:
