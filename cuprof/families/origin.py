@@ -90,7 +90,7 @@ class Origin(msgspec.Struct, frozen=True, tag=True):
         """Return file → digest for every file that decides what is loaded; empty where they cannot be listed."""
         found = {}
         with suppress(CuprofError, OSError):
-            for file in self.list_files():
+            for file in filter(Path.is_file, self.list_files()):  # a FIFO or a device would never end
                 with file.open("rb") as stream:
                     found[str(file)] = hashlib.file_digest(stream, "sha256").hexdigest()
         return found
