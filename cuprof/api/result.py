@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,25 +87,10 @@ class Comparison:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from cuprof.cli.results import problem_tables, reasons
+        from cuprof.cli.results import result_parts
+        from cuprof.cli.table import to_html
 
-        parts = []
-        for heading, (columns, rows), note in problem_tables(self.study):
-            heads = "".join(f"<th>{escape(column.heading)}</th>" for column in columns)
-            body = "".join(
-                "<tr>"
-                + "".join(
-                    f'<td style="text-align: {column.align}">{escape(cell)}</td>'
-                    for column, cell in zip(columns, row.cells, strict=True)
-                )
-                + "</tr>"
-                for row in rows
-            )
-            parts.append(
-                f"<table><caption>{escape(heading)}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-                + (f"<p>{escape(note)}</p>" if note else "")
-            )
-        return "".join([*parts, *(f"<p>{escape(line.text)}</p>" for line in reasons(self.study.trials))])
+        return to_html(result_parts(self.study))
 
 
 class Defined:

@@ -31,7 +31,7 @@ SETTING    problems and how they are timed, as for cuprof sweep: problem.n=2**20
            those of cuprof ncu-collect too: ncu.cache_control=none, ncu.path=FILE, …
 
 Exit code, the worst of all candidates: 0 right, and faster or the same; 1 slower or undecided; 2 bad input, or it
-cannot be judged here; 3 wrong or not honest."""
+cannot be judged here; 3 wrong, failing or not honest."""
 
 EXAMPLES = """\
 examples:
@@ -42,13 +42,18 @@ examples:
 
 _SETTING = re.compile(r"[+~]*[A-Za-z_][\w./@-]*=.*|~[A-Za-z_][\w./]*", re.DOTALL)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-MARKS = {
-    "GOOD": ("GOOD", "bold green"),
-    "NOT_FASTER": ("NOT FASTER", "bold yellow"),
-    "UNUSABLE": ("NOT JUDGED", "bold"),
-    "WRONG": ("WRONG", "bold red"),
+MARKS = {"GOOD": "GOOD", "NOT_FASTER": "NOT FASTER", "UNUSABLE": "NOT JUDGED"}
+"""Ruling → its word, told apart without colour; of a wrong candidate it follows from what was found."""
+STYLES = {"GOOD": "bold green", "NOT_FASTER": "bold yellow", "UNUSABLE": "bold", "WRONG": "bold red"}
+FOUND = {
+    "impossible time": ("NOT HONEST", "its times cannot be true"),
+    "claims to be what it is not": ("NOT HONEST", "it is not what it says it is"),
+    "wrong result": ("WRONG", "its results are wrong"),
+    "does not compile": ("FAILED", "it does not compile"),
+    "ends its process": ("FAILED", "it ends its process"),
+    "does not come to an end": ("FAILED", "it does not come to an end"),
 }
-"""Ruling → its word, told apart without colour, and its style."""
+"""What was found → the word for it, the gravest first: an error of rounding is wrong, and no fraud."""
 MOST_LOG_LINES = 12
 MOST_COUNTERS = 20
 """Counters at one problem above which only those that cuprof explains are shown."""
@@ -211,11 +216,9 @@ def report_parts(report: Report) -> list[Part]:
 
 
 def _candidate_parts(each: Candidate) -> Iterator[Part]:
-    from cuprof.judge.report import RULINGS
-
     name = f"{each.file} ({each.variant})" if each.variant else each.file
-    mark, style = MARKS[each.ruling.name]
-    yield Line(f"{mark}  {name}: {RULINGS[each.ruling]}", style)
+    mark, words = _ruling(each)
+    yield Line(f"{mark}  {name}: {words}", STYLES[each.ruling.name])
     if each.message:
         yield Line(f"  {each.message}")
     if each.rows:
@@ -227,6 +230,16 @@ def _candidate_parts(each: Candidate) -> Iterator[Part]:
         first, *more = one.detail.splitlines() or [""]
         yield Line(f"  {one.what}: {first}", "" if one.counts else "dim")
         yield from (Line(f"    {text}", "dim") for text in more[-MOST_LOG_LINES:])
+
+
+def _ruling(each: Candidate) -> tuple[str, str]:
+    """Return the word for what came of a candidate, and what it means."""
+    from cuprof.judge.report import RULINGS, Ruling
+
+    if each.ruling is not Ruling.WRONG:
+        return MARKS[each.ruling.name], RULINGS[each.ruling]
+    claims = " ".join([each.message, *(one.what for one in each.evidence if one.counts)])
+    return next((words for claim, words in FOUND.items() if claim in claims), ("FAILED", "it fails"))
 
 
 def _times(each: Candidate) -> Table:

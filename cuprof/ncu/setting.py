@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from cuprof.config.model import NcuConfig
 from cuprof.core.errors import ConfigError
@@ -95,7 +96,7 @@ def settle(config: NcuConfig) -> NcuConfig:
     metrics = tuple(dict.fromkeys([*config.metrics, *config.extra_metrics]))
     if not (metrics or is_whole(config)):
         raise ConfigError("ncu collects nothing; choose a metric set (ncu=study) or add +ncu.metrics=[NAME]")
-    chosen = "kernel" if config.cache_control == "all" else "application"
+    chosen: Literal["kernel", "application"] = "kernel" if config.cache_control == "all" else "application"
     replay = chosen if config.replay == "auto" else config.replay
     return replace(config, metrics=metrics, extra_metrics=(), replay=replay)
 

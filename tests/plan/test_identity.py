@@ -32,7 +32,7 @@ from cuprof.families.fingerprint import contract_text, hash_text, source_text
 from cuprof.families.headers import Headers
 from cuprof.families.origin import load_family
 from cuprof.plan import Selection, plan, plan_hash
-from cuprof.plan.identity import Identifier, canonical_json, flat_json, headers_of, method_hash, program_json
+from cuprof.plan.identity import Identifier, canonical_json, headers_of, method_hash, program_json
 
 PROGRAM = Program(
     steps=(Fill("y", 1), Launch("k", (2, 3), (32,), ("x", "y", 5, 0.5, np.int64(7)), 16)),
@@ -57,7 +57,7 @@ def scale(make_scale):
 
 
 def identify_with(identifier, problem, tunables, program) -> str:
-    return identifier.identify(problem, flat_json(dict(tunables)), "null" if program is None else program_json(program))
+    return identifier.identify(problem, tunables, program)
 
 
 def identity(family, variant, problem, tunables, program, device) -> str:

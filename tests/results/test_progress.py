@@ -20,7 +20,7 @@ from cuprof.results.earlier import count_outdated
 from cuprof.results.progress import Progress, list_progress
 from cuprof.results.sweeps import IDENTITIES
 from cuprof.store import Store
-from cuprof.store.models import Station
+from cuprof.store import tables as t
 from cuprof.store.outcomes import Origin
 from cuprof.store.processes import Process
 from tests.conftest import Result
@@ -53,7 +53,7 @@ def test_what_runs_where_what_failed_and_how_long_still(
     with store.engine.begin() as connection:
         for station, name, ago in ((mine, "joined_at", 30), (theirs, "joined_at", 30), (dead, "seen_at", 90)):
             values = {name: time.time() - ago}
-            connection.execute(sa.update(Station).where(Station.id == station).values(**values))
+            connection.execute(sa.update(t.station).where(t.station.c.id == station).values(**values))
     found = read(store)
     assert (found.state, found.planned, found.done, found.failed) == ("running", 6, 3, 1)
     assert [station.state for station in found.stations] == ["working", "working", "silent"]
@@ -82,7 +82,7 @@ def test_what_a_silent_station_holds_is_left_until_its_lease_ends(
         store.claim(sweep_id, station, {trial.identity: TRIALS.index(trial)})
     store.record(sweep_id, make_outcome(TRIALS[0], make_timing(5)), Origin(mine))
     with store.engine.begin() as connection:
-        silent = sa.update(Station).where(Station.id == theirs).values(seen_at=time.time() - 20)
+        silent = sa.update(t.station).where(t.station.c.id == theirs).values(seen_at=time.time() - 20)
         connection.execute(silent)
     assert read(store).seconds_left == pytest.approx(40, abs=10)
 

@@ -1,42 +1,29 @@
-"""Column types with one meaning on every database: what a value becomes on its way in, and what comes back.
+"""Column types with one meaning on SQLite and PostgreSQL, and the plain data that they store.
 
-- Text: NUL characters and lone surrogates, which PostgreSQL or UTF-8 refuse, become visible escapes.
-- Real: a NaN becomes NULL (SQLite does so by itself); infinities are stored as IEEE infinities.
-- Json: strict JSON. Non-finite numbers become the strings "NaN", "Infinity", "-Infinity".
-- UtcTime: seconds since the epoch in Python, a UTC timestamp in the database, to the microsecond.
+- Text: NUL characters and lone surrogates, which PostgreSQL and UTF-8 refuse, become visible escapes.
+- Real: NaN becomes NULL, as SQLite does by itself; infinities stay IEEE infinities.
+- Json: strict JSON. Non-finite numbers become the strings "NaN", "Infinity" and "-Infinity".
+- UtcTime: seconds since the epoch in Python, a UTC timestamp to the microsecond in the database.
 
-SQLite keeps any value in any column; one of another kind than the column's raises ValueError when it is read.
+SQLite keeps any value in any column: `cuprof.store.source` checks a foreign database before it reads it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum
-from pathlib import PurePath
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-Processor = Callable[[Any], Any]
-
 BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-"""A 64-bit key; SQLite numbers rows by itself only where the column is declared INTEGER."""
-
-
-def clean_text(text: str) -> str:
-    """Return the text in a form that every database stores."""
-    if "\x00" in text:
-        text = text.replace("\x00", "\\x00")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        text = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    return text
+"""A 64-bit key. SQLite numbers rows by itself only where the column is declared INTEGER."""
 
 
 class Text(TypeDecorator[str]):
@@ -48,9 +35,6 @@ class Text(TypeDecorator[str]):
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         return None if value is None else clean_text(str(value))
 
-    def result_processor(self, dialect: Dialect, coltype: object) -> Processor:
-        return _text
-
 
 class Real(TypeDecorator[float]):
     """Store a double precision number, NaN as NULL."""
@@ -59,30 +43,14 @@ class Real(TypeDecorator[float]):
     cache_ok = True
 
     def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:
-        if value is None:
-            return None
-        value = float(value)
-        return None if value != value else value
-
-    def result_processor(self, dialect: Dialect, coltype: object) -> Processor:
-        return _real
-
-
-class Whole(TypeDecorator[int]):
-    """Store a whole number of 64 bits."""
-
-    impl = sa.BigInteger
-    cache_ok = True
-
-    def result_processor(self, dialect: Dialect, coltype: object) -> Processor:
-        return _whole
+        return None if value is None or math.isnan(value) else float(value)
 
 
 class Json(TypeDecorator[Any]):
     """Store plain data as strict JSON text, keys in the order given.
 
     Args:
-        kind: what the data is, dict or list.
+        kind: dict or list; reading anything else raises ValueError.
     """
 
     impl = sa.JSON(none_as_null=True)
@@ -96,7 +64,9 @@ class Json(TypeDecorator[Any]):
         return None if value is None else plain(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        return value if value is None else _of_kind(value, self.kind)
+        if value is None or isinstance(value, self.kind):
+            return value
+        raise ValueError(f"{value!r:.40} is not a JSON {self.kind.__name__}")
 
 
 class UtcTime(TypeDecorator[float]):
@@ -117,37 +87,50 @@ class UtcTime(TypeDecorator[float]):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
 
 
+def clean_text(text: str) -> str:
+    """Return the text in a form that every database stores."""
+    if "\x00" in text:
+        text = text.replace("\x00", "\\x00")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text
+
+
 def plain(value: Any) -> Any:
     """Return the value as dicts, lists, strings, finite numbers, booleans and None.
 
-    Unknown kinds of objects become their text, so that a record is never lost for a detail.
+    Other objects become their text, so that no record is lost for a detail.
     """
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Enum):
         return plain(value.value)
-    if isinstance(value, str):
-        return clean_text(value)
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
-        return float(value) if math.isfinite(value) else _name_of(value)
+        return float(value) if math.isfinite(value) else _name(value)
     if isinstance(value, Mapping):
         return {clean_text(str(key)): plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         if _NUMBERS.issuperset(map(type, value)) and all(map(math.isfinite, value)):
-            return list(value)  # samples, of which there are very many
+            return list(value)  # samples: long, and plain already
         return [plain(entry) for entry in value]
     if isinstance(value, (set, frozenset)):
         return sorted((plain(entry) for entry in value), key=str)
-    if isinstance(value, PurePath):
-        return clean_text(str(value))
     if hasattr(value, "tolist"):  # NumPy scalars and arrays
         return plain(value.tolist())
     return clean_text(str(value))
 
 
 _NUMBERS = frozenset({int, float})
+
+
+def _name(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
 
 
 def to_json(value: Any) -> str:
@@ -160,26 +143,6 @@ def canonical(value: Any) -> str:
     return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
-# One call a value, not SQLAlchemy's three: a sweep is read with a million of them.
-def _text(value: Any) -> Any:
-    return value if value is None or type(value) is str else _of_kind(value, str)
-
-
-def _real(value: Any) -> Any:
-    return value if value is None or type(value) is float else float(_of_kind(value, (float, int)))
-
-
-def _whole(value: Any) -> Any:
-    return value if value is None or type(value) is int else _of_kind(value, int)
-
-
-def _of_kind(value: Any, kind: type[Any] | tuple[type[Any], ...]) -> Any:
-    if isinstance(value, kind):
-        return value
-    raise ValueError(f"{value!r:.40} is in a column for another kind of value")
-
-
-def _name_of(value: float) -> str:
-    if value != value:
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
+def fingerprint(value: Any) -> str:
+    """Return the SHA-256 of plain data, 64 hexadecimal digits."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
