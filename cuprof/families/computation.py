@@ -26,7 +26,6 @@ from cuprof.families.callables import (
     choose_arguments,
     find_import,
     find_module,
-    list_parameters,
     origin_of,
     unwrap,
     with_names,
@@ -302,9 +301,9 @@ class Computation(FunctionFamily):
         if is_wide and find_module(function) is function:  # its parameters are as wide as its inputs
             function = copy.deepcopy(getattr(function, "_orig_mod", function)).double()
         known = self._arguments(sample, arrays)
-        names = list_parameters(function, by_name=True)
-        if names and set(names) <= set(known):
-            return function(**{name: known[name] for name in names})
+        _, named = choose_arguments(function, known)
+        if named:
+            return function(**named)
         return function(*(value for name, value in known.items() if name not in self.outputs or name in self.in_place))
 
     def name_results(self, returned: Any, who: str) -> dict[str, Any]:
