@@ -143,7 +143,7 @@ HOMES = {
 
 
 def home_of(value: Any) -> Home | None:
-    """Return whose array a value is; None for what is no array."""
+    """Return the library that an array belongs to; None for anything else."""
     if isinstance(value, np.ndarray):
         return HOMES["numpy"]
     library = type(value).__module__.partition(".")[0]

@@ -34,7 +34,7 @@ def source_of(function: Any) -> tuple[str, tuple[str, ...]]:
     """Return the text of a `@triton.jit` function with all that it uses, and further files that count.
 
     Raises:
-        UsageError: it uses what cannot be told in text.
+        UsageError: it uses something that has no text.
     """
     source = _Source()
     source.bind(getattr(unwrap(function), "__name__", ""), function)
@@ -55,7 +55,7 @@ class _Source:
         """Add the lines that give a value a name.
 
         Raises:
-            UsageError: it cannot be told in text, or another value has the name.
+            UsageError: it has no text, or another value has the name.
         """
         if name in self._names:
             if self._names[name] is not value and not _is_equal(self._names[name], value):
@@ -81,7 +81,7 @@ class _Source:
         function = unwrap(value)
         if function is None or (value is not function and function.__globals__.get(function.__name__) is not value):
             raise UsageError(
-                f"{name} is a {type(value).__name__} that a call has made, which cannot be told in text; use a "
+                f"{name} is a {type(value).__name__} that a call has made, which has no text of its own; use a "
                 "decorator, make it in the function that uses it, or put it into a file"
             )
         text, own = _without_tuning(definition_text(function)), function.__name__
@@ -105,7 +105,7 @@ class _Source:
 
 
 def _is_text(value: Any, module: ModuleType) -> bool:
-    """Return whether something that can be imported stands here as text: nobody imports a script to compile."""
+    """Return whether to write something as text, though it can be imported: compiling imports no script."""
     return unwrap(value) is not None and own_folder(module) is not None
 
 

@@ -1,9 +1,9 @@
 """Where a family comes from, and how a process loads it from there.
 
 An origin is data: the engine plans with the family that it loads, and names the same origin to the worker and to the
-profiled process. A folder NAME with a `family.py` is imported as a package of a private name, so that `from . import
-steps` reaches the Python files beside it, and two families may have files of the same name. A script is imported
-alone; what lies beside it is imported by its plain name, as when Python runs it.
+profiled process. A folder NAME with a `family.py` is imported as a package of a private name. So `from . import steps`
+reaches the Python files beside it, and two families may have files of the same name. A script finds the files beside it
+by their plain names, as when Python runs it.
 
 Importing changes `sys.modules`: load from one thread at a time. Another thread may import meanwhile, so names are
 listed first.
@@ -42,7 +42,7 @@ _SCRIPT_FOLDERS: set[str] = set()
 
 @dataclass
 class Loading:
-    """What is being loaded, and the families that `cuprof.compare` has defined meanwhile.
+    """A family that is being loaded, and those that `cuprof.compare` has defined meanwhile.
 
     Args:
         place: the family's folder, or the script.
@@ -87,7 +87,7 @@ class Origin(msgspec.Struct, frozen=True, tag=True):
         return family
 
     def digests(self) -> dict[str, str]:
-        """Return file → digest for every file that decides what is loaded; empty where they cannot be listed."""
+        """Return file → digest of every file that the family depends on; empty where they cannot be listed."""
         found = {}
         with suppress(CuprofError, OSError):
             for file in filter(Path.is_file, self.list_files()):  # a FIFO or a device would never end
@@ -96,7 +96,7 @@ class Origin(msgspec.Struct, frozen=True, tag=True):
         return found
 
     def list_files(self) -> Iterable[Path]:
-        """Return the files that decide what is loaded."""
+        """Return the files that the family depends on."""
         raise NotImplementedError
 
     def _make(self) -> Family:
@@ -156,7 +156,7 @@ class Snapshot(Origin, frozen=True, tag=True):
                 family = pickle.load(stream)
         except (Exception, SystemExit) as error:
             raise FamilyError(
-                f"what cuprof.compare was given cannot be loaded where it is measured: {describe(error)}"
+                f"the process that measures cannot load the arguments of cuprof.compare: {describe(error)}"
             ) from error
         assert isinstance(family, Family)
         return family

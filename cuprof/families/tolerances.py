@@ -1,4 +1,4 @@
-"""How far a result may lie from the reference where nobody has said it: by its type and by how long sums can be."""
+"""How far a result may lie from the reference: as given, or by its type and by the length of its sums."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _unpack(sources: Sequence[Source], content: str) -> Path:
 
 
 def _import(folder: Path, file: str, solution: Solution) -> Any:
-    """Import a Python source as if its folder were the working one; modules beside it are nobody else's afterwards."""
+    """Import a Python source as if its folder were the working one; nothing else sees its modules afterwards."""
     own = {Path(source.path).parts[0].removesuffix(".py") for source in solution.sources}
     name = f"_cuprof_solution_{folder.name}"
     if name in sys.modules:
