@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from cuprof.cli.arguments import add_store
+from cuprof.cli.choice import find_meant, name_setting
 from cuprof.config.build import list_settings
 from cuprof.core.errors import ConfigError, suggest
+from cuprof.core.project import find_project
 from cuprof.core.text import list_first
 
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 
 
-def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return (options as Hydra's parser takes them, settings).
+Options = Mapping[str, Any]
+"""Option's name ("config_dir", "multirun") → its value, True for a flag; options that were not given are absent."""
+
+
+def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str]]:
+    """Return (Hydra's options, settings).
 
     Raises:
-        ConfigError: an option that Hydra does not have, one with a value that it does not take, or two that do not go
-            together. (--experimental-rerun needs the pickled configuration of a job, and cuprof's jobs leave none.)
+        ConfigError: an option that Hydra does not have, a value that it does not take, or two options that exclude
+            each other. (--experimental-rerun needs the pickled configuration of a job, and cuprof's jobs leave none.)
     """
     parser = _Parser(prog=f"cuprof {command}", add_help=False, allow_abbrev=False)
     for flags in _VALUED:
@@ -36,7 +41,7 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[s
     words = values.pop("settings")
     if len(files := [word for word in words if "=" not in word and word.endswith((".py", ".json"))]) > 1:
         raise ConfigError(f"{list_first(files, 3)}: one is taken at a time; several functions are compared in one file")
-    settings = list(map(_family_setting, words))
+    settings = [*_settings_of(words), *map(_family_setting, words)]
     if url := values.pop("store"):
         settings.append(f"store.url={quoted(url)}")
     for name in ("resolve", "package"):
@@ -44,14 +49,17 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[s
             raise ConfigError(f"--{name} is about what --cfg shows; add --cfg job, or leave --{name} out")
     if len(asked := [f"--{name}" for name in ("run", "multirun", "cfg", "info") if values[name]]) > 1:
         raise ConfigError(f"{' and '.join(asked)} exclude each other; choose one")
-    options: list[str] = []
-    for name, value in values.items():
-        flag = "--" + name.replace("_", "-")
-        if value is True:
-            options.append(flag)
-        elif value:
-            options += [flag, value]
-    return options, settings
+    return {name: value for name, value in values.items() if value}, settings
+
+
+def list_words(options: Options) -> list[str]:
+    """Return options as Hydra's parser takes them."""
+    return [
+        word
+        for name, value in options.items()
+        if value
+        for word in (f"--{name.replace('_', '-')}", *([] if value is True else [value]))
+    ]
 
 
 _VALUED = (
@@ -69,46 +77,44 @@ _FLAGS = (
 )
 
 
+def _settings_of(words: Sequence[str]) -> list[str]:
+    """Return what a script's own call of `cuprof.compare` sets, but what is typed in its place."""
+    from cuprof.families.origin import read_settings
+
+    typed = [word.lstrip("+~").partition("=")[0] for word in words if "=" in word]
+    scripts = [Path(word) for word in words if "=" not in word and word.endswith(".py") and Path(word).is_file()]
+    own = [setting for script in scripts for setting in read_settings(script)]
+    keys = {setting: setting.lstrip("+~").partition("=")[0] for setting in own}
+    return [one for one in own if not any(keys[one] == key or keys[one].startswith(f"{key}.") for key in typed)]
+
+
 def _family_setting(word: str) -> str:
-    """Return a setting; a Python file by itself, or a definition, stands for the family that it is."""
+    """Return a setting; a word by itself stands for a Python file, a definition, a family or an experiment."""
     if "=" in word:
         return word
-    if word.endswith(".json") or (Path(word).is_dir() and not word.endswith(".py")):
-        from cuprof.interop.entry import write_family
-
-        return f"family={quoted(str(write_family(word)))}"
-    return f"family={quoted(as_family(word))}" if word.endswith(".py") else word
-
-
-def as_family(word: str) -> str:
-    """Return a family's name or file; for a script of Kernel Tuner's the file that stands for it."""
-    from cuprof.interop.tuner_script import is_tuner_script, write_family
-
-    return str(write_family(Path(word))) if word.endswith(".py") and is_tuner_script(Path(word)) else word
+    if word.endswith(".py"):
+        return f"family={quoted(word)}"
+    if word.endswith(".json") or Path(word).is_dir():
+        return f"family={quoted(str(Path(word).absolute()))}"
+    return name_setting(word, find_project()) if word.replace("-", "_").isidentifier() else word
 
 
 def quoted(text: str) -> str:
-    """Return a text as Hydra reads it back whole."""
+    """Return a text in quotes, as Hydra reads it back."""
     from hydra.core.override_parser.types import Quote, QuotedString
 
     return QuotedString(text, Quote.single).with_quotes()
 
 
-def added_folders(options: Sequence[str]) -> list[Path]:
-    """Return the folder of configuration that `--config-dir` adds, if any."""
-    return [Path(options[place + 1]) for place, option in enumerate(options) if option == "--config-dir"]
-
-
-def find_main(options: Sequence[str], folders: Sequence[Path]) -> Path | None:
+def find_main(options: Options, folders: Sequence[Path]) -> Path | None:
     """Return the file of the main configuration, or None where there is none.
 
     Args:
         options: as `read_arguments` returns them.
         folders: folders of configuration; an earlier one wins, and `--config-path` replaces them all.
     """
-    values = dict(pairwise(options))
-    name = values.get("--config-name", "config").removesuffix(".yaml")
-    searched = [Path(values["--config-path"])] if "--config-path" in values else folders
+    name = options.get("config_name", "config").removesuffix(".yaml")
+    searched = [Path(options["config_path"])] if "config_path" in options else folders
     return next((path for folder in searched if (path := folder / f"{name}.yaml").is_file()), None)
 
 
@@ -116,6 +122,8 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if message.startswith("unrecognized arguments: "):
             option = message.removeprefix("unrecognized arguments: ").split()[0]
+            if meant := find_meant(option):
+                raise ConfigError(f"unknown option {option}: settings have no dashes; write {meant}")
             setting = option.lstrip("-").replace("-", "_")
             if setting.partition("=")[0] in list_settings():
                 example = setting if "=" in setting else f"{setting}=…"

@@ -7,16 +7,17 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
+from cuprof.cli.choice import is_chosen, tell_choice
 from cuprof.cli.output import print_json, print_message, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
 from cuprof.cli.units import format_counter
-from cuprof.core.project import Project
+from cuprof.core.project import Project, find_project
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
     from cuprof.engine.checking import ProfilingResult
     from cuprof.engine.profiling import CollectResult
-    from cuprof.ncu.contract import Collector
+    from cuprof.ncu.collector import Collector
 
 HELP = """\
 usage: cuprof ncu-collect [SETTING=VALUE ...] [OPTION ...]
@@ -28,7 +29,7 @@ interrupted collection goes on where it stopped.
 Exit code: 0 fine, 1 some trial or metric failed, 2 bad input or Nsight Compute cannot work here.
 
 settings:
-  experiment=NAME         the study (default: reduction); see cuprof list experiments
+  experiment=NAME         the study; see cuprof list experiments
   variants=A,B            names or patterns; problem.AXIS=…, tune.NAME=… as for sweep
   ncu=study               the metric set: study, memory, compute, instructions, roofline, occupancy, full
   +ncu.metrics=[A,B]      metrics beside the set's; see cuprof list metrics
@@ -54,23 +55,24 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
+    if not is_chosen(argv, project := find_project()):
+        return tell_choice("ncu-collect", project)
     hydra_app.prestart_worker(argv)
     return hydra_app.run("ncu-collect", argv, task, HELP)
 
 
 def task(config: SweepConfig, project: Project) -> int:
     """Check, then profile the trials of one composed selection, and print their counters; return the exit code."""
-    from cuprof.ncu.registry import get_profiler
-
-    profiler = get_profiler("ncu")
     if config.dry_run:
         from cuprof.cli.preview import print_preview
         from cuprof.engine.preview import preview_profiling
 
-        print_preview(preview_profiling(config, project, profiler), config.output)
+        print_preview(preview_profiling(config, project), config.output)
         return 0
+    from cuprof.ncu.collector import open_collector
+
     # ncu starts before the store and the engine are imported, which takes as long as ncu's own start does.
-    with profiler.open(config, project) as collector:
+    with open_collector(config, project) as collector:
         from cuprof.cli.progress import make_observer
         from cuprof.engine.checking import profile_selection
 
@@ -83,6 +85,8 @@ def task(config: SweepConfig, project: Project) -> int:
 
 def _print_counters(result: ProfilingResult, collector: Collector, output: str) -> None:
     """Print the counters that are stored of these trials, those of earlier collections included."""
+    from cuprof.ncu.metrics import list_matches
+
     trials, request = result.trials, collector.request
     values: dict[str, dict[str, float | str | None]] = {trial.identity: {} for trial in trials}
     units: dict[str, str] = {}
@@ -90,7 +94,7 @@ def _print_counters(result: ProfilingResult, collector: Collector, output: str) 
         is_number = counter.value is not None and counter.value == counter.value
         values[counter.identity][counter.metric] = counter.value if is_number else counter.text or None
         units[counter.metric] = counter.unit
-    metrics = collector.profiler.list_matches(request.metrics, units)
+    metrics = list_matches(request.metrics, units)
     if output == "json":
         rows = []
         for trial in trials:
@@ -124,7 +128,7 @@ class CounterRow:
 
 def counter_parts(rows: Sequence[CounterRow], metrics: Sequence[str], units: Mapping[str, str]) -> list[Part]:
     """Return a table with a row a trial and a column a metric, and a legend of the metrics' names and units."""
-    from cuprof.ncu.knowledge import find_metric
+    from cuprof.ncu.metrics import find_metric
 
     marks = [f"[{place}]" for place in range(1, len(metrics) + 1)]
     notes = [Column("note", "left")] if any(row.note for row in rows) else []
@@ -146,7 +150,7 @@ def counter_parts(rows: Sequence[CounterRow], metrics: Sequence[str], units: Map
 
 def _headline(units: dict[str, str]) -> list[str]:
     """Return which metrics of a whole set are shown: those that cuprof explains and that share a table's width."""
-    from cuprof.ncu.knowledge import find_metric
+    from cuprof.ncu.metrics import find_metric
 
     return [name for name in sorted(units) if find_metric(name)][:8]
 

@@ -13,18 +13,18 @@ from pathlib import Path
 import pandas as pd
 from sqlalchemy.engine import Connection
 
-from cuprof.comparison.kernel_tuner import is_kernel_tuner, read_kernel_tuner
-from cuprof.comparison.nvbench import read_nvbench
 from cuprof.comparison.trials import Source, Stored, each, ending_of, make_trials, name_of, read_trials
 from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.point import Point
 from cuprof.core.project import find_project
-from cuprof.core.records import FAILED
+from cuprof.core.records import FAILED, State
 from cuprof.core.text import hide_passwords, list_first
 from cuprof.engine.provenance import run_git
+from cuprof.interop.importers import read_results
 from cuprof.results.standings import Standing, list_standings
 from cuprof.results.sweeps import SweepRow, list_tried_sweeps
 from cuprof.results.trials import list_variant_names
+from cuprof.statistics.samples import Samples
 from cuprof.store import Store
 from cuprof.store.connection import parse_url, show
 
@@ -50,7 +50,7 @@ class Side:
 
     Args:
         text: as typed.
-        kind: "sweep", "variant", "commit", "database", or of another tool's file "nvbench" or "kernel_tuner".
+        kind: "sweep", "variant", "commit", "database", or the tool whose file it is, as in "nvbench".
         description: for people: "sweep 12 (reduction, 2026-11-20 09:00)".
         trials: a row for each trial and measure; `cuprof.comparison.trials.COLUMNS` says what the columns hold.
         source: where the samples of the trials come from.
@@ -71,7 +71,7 @@ class Side:
     @property
     def is_foreign(self) -> bool:
         """Return whether another tool measured it."""
-        return self.kind in ("nvbench", "kernel_tuner")
+        return self.kind not in ("sweep", "variant", "commit", "database")
 
 
 def load_sides(base: str, new: str, url: str, experiment: str = "", sweep: int | None = None) -> tuple[Side, Side]:
@@ -124,7 +124,7 @@ class Finder:
         if text.endswith(FILE):
             if not Path(text).is_file():
                 raise UsageError(f"there is no file {text}; {FORMS}")
-            return read_foreign(Path(text), text)
+            return read_side(Path(text), text)
         if match := _DATABASE.fullmatch(text):
             return self._database(text, f"sqlite:///{match['file']}", match["sweep"], match["file"])
         if match := _URL.fullmatch(text):
@@ -310,15 +310,33 @@ class Finder:
             yield connection
 
 
-def read_foreign(path: Path, text: str = "") -> Side:
-    """Return what another tool's file holds as a side.
-
-    Raises:
-        UsageError: the file is of no tool that is known.
-    """
-    found = read_kernel_tuner(path) if is_kernel_tuner(path) else read_nvbench(path)
-    trials, source = make_trials(found.records)
-    return Side(text or str(path), found.kind, found.description, trials, source, notes=found.notes)
+def read_side(path: Path, text: str = "") -> Side:
+    """Return a file of another tool's as one side; devices that share their name are marked so."""
+    imported = read_results(path)
+    numbers: dict[str, set[int | None]] = defaultdict(set)
+    for trial in imported.trials:
+        numbers[trial.device].add(trial.device_id)
+    records = [
+        {
+            "family": trial.family,
+            "problem": trial.problem,
+            "tunables": trial.tunables,
+            "backend": "cuda",
+            "device": trial.device,
+            "device_key": trial.device,
+            "device_number": -1 if trial.device_id is None else trial.device_id,
+            "device_repeats": len(numbers[trial.device]) > 1,
+            "state": trial.state.value,
+            "message": trial.message,
+            "tool": imported.tool,
+            "series": {trial.measure: Samples.of([trial.durations_ns], standard_error=trial.relative_error)}
+            if trial.state is State.OK
+            else {},
+        }
+        for trial in imported.trials
+    ]
+    description = f"{imported.tool}'s {path.name}"
+    return Side(text or str(path), imported.kind, description, *make_trials(records), notes=imported.notes)
 
 
 def _newest_common(

@@ -1,7 +1,7 @@
-"""The configuration as frozen dataclasses: all that is known of it past the command line, without Hydra.
+"""The configuration as frozen dataclasses, without Hydra; other packages know no other form of it.
 
-A field's default is what `conf/` composes to without any choice (a test holds the two together). Durations in
-settings are seconds and say so in their names.
+A field's default is what `conf/` composes to without any choice (a test compares the two). Durations in settings are
+seconds and say so in their names.
 """
 
 from __future__ import annotations
@@ -10,28 +10,37 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from cuprof.backends.registry import get_spec, list_backends
-from cuprof.config.constraint import check_fields, one_of, within
+from cuprof.config.setting import check_choice, read_fields
 from cuprof.core.errors import ConfigError
 from cuprof.core.point import Coordinate
 from cuprof.core.project import Project
-from cuprof.search.registry import DEFAULT, STRATEGIES
+from cuprof.core.records import Measure
+from cuprof.search.registry import DEFAULT, STRATEGIES, list_strategies
 
 MOST_DEVICES = 1024
 DEFAULT_FRACTION = 0.1
-"""Of its configurations a search tries so many, where it is told nothing else."""
+"""Share of all configurations that a search tries by default."""
 
 Axes = Mapping[str, tuple[Coordinate, ...]]
 """Axis or tunable name → the values asked for; arithmetic such as "2**24" is still text here."""
 
 
+Seconds = Annotated[float, Meta(ge=0.1, le=86_400)]
+Samples = Annotated[int, Meta(ge=1, le=1_000_000)]
+Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
 class _Section:
-    """The settings of one group, whose bounds and choices are checked whenever one is made."""
+    """The settings of one group, converted and checked whenever one is made, also by `dataclasses.replace`."""
 
     def __post_init__(self) -> None:
-        check_fields(self, type(self).__name__.removesuffix("Config").lower())
+        names = [each.name for each in fields(self)]  # type: ignore[arg-type]
+        read_fields(self, f"{type(self).__name__.removesuffix('Config').lower()}.", names)
 
 
 @dataclass(frozen=True)
@@ -39,13 +48,13 @@ class MeasureConfig(_Section):
     """Say how a trial is timed.
 
     Attributes:
-        modes: which measures: "cold" and "hot" kernel time, "total" time with host-device transfers.
+        modes: what to measure: "cold" and "hot" kernel time, "total" time with host-device transfers.
         target: half-width of the interval of the median, relative to the median, at which sampling stops.
         confidence: level of that interval.
         min_samples: never fewer samples than this, whatever the interval or the time says.
         max_samples: never more samples than this.
         max_seconds: time bound for one measure of one trial; at least `min_samples` are taken all the same.
-        patience_seconds: time bound that holds even below `min_samples`, for executions of seconds; the row says so.
+        patience_seconds: time bound that holds even below `min_samples`, for executions of seconds; the row records it.
         warmup: untimed executions before the first sample.
         flush: how the L2 cache is emptied before a cold sample: "clean" reads other data, "dirty" writes them (for
             comparison with tools that do), "none" leaves the cache alone.
@@ -55,31 +64,31 @@ class MeasureConfig(_Section):
         host_memory: memory on the host side of the transfers in total time.
         graph: replay the launches as one CUDA graph.
         energy: measure joules a launch and mean watts as well.
-        energy_seconds: how long the executions go on of which the energy is taken.
+        energy_seconds: how long to repeat executions to measure their energy.
         timer: "events" (CUDA events) or "cupti" (kernel durations from CUPTI, when cupti-python is there).
-        settle_seconds: work before the first sample, so that the clocks have risen.
-        clock_tolerance: samples at an SM clock further below the sweep's median than this fraction are left out.
+        settle_seconds: work before the first sample, so that the clocks rise.
+        clock_tolerance: leave out samples with an SM clock further below the sweep's median than this fraction.
     """
 
-    modes: tuple[str, ...] = field(default=("cold", "total"), metadata=one_of("cold", "hot", "total"))
-    target: float = field(default=0.005, metadata=within(1e-5, 0.5))
-    confidence: float = field(default=0.95, metadata=within(0.5, 0.9999))
-    min_samples: int = field(default=20, metadata=within(1, 1_000_000))
-    max_samples: int = field(default=10_000, metadata=within(1, 1_000_000))
-    max_seconds: float = field(default=1.0, metadata=within(0.001, 86_400))
-    patience_seconds: float = field(default=10.0, metadata=within(0.001, 86_400))
-    warmup: int = field(default=3, metadata=within(0, 10_000))
-    flush: str = field(default="clean", metadata=one_of("clean", "dirty", "none"))
+    modes: tuple[Measure, ...] = (Measure.COLD, Measure.TOTAL)
+    target: Annotated[float, Meta(ge=1e-5, le=0.5)] = 0.005
+    confidence: Annotated[float, Meta(ge=0.5, le=0.9999)] = 0.95
+    min_samples: Samples = 20
+    max_samples: Samples = 10_000
+    max_seconds: Annotated[float, Meta(ge=0.001, le=86_400)] = 1.0
+    patience_seconds: Annotated[float, Meta(ge=0.001, le=86_400)] = 10.0
+    warmup: Annotated[int, Meta(ge=0, le=10_000)] = 3
+    flush: Literal["clean", "dirty", "none"] = "clean"
     interleave: bool = True
-    rotation: int = field(default=16, metadata=within(1, 4096))
+    rotation: Annotated[int, Meta(ge=1, le=4096)] = 16
     blocking: bool = True
-    host_memory: str = field(default="pinned", metadata=one_of("pinned", "pageable"))
+    host_memory: Literal["pinned", "pageable"] = "pinned"
     graph: bool = False
     energy: bool = False
-    energy_seconds: float = field(default=0.3, metadata=within(0.05, 600))
-    timer: str = field(default="events", metadata=one_of("events", "cupti"))
-    settle_seconds: float = field(default=0.2, metadata=within(0, 600))
-    clock_tolerance: float = field(default=0.05, metadata=within(0.001, 1))
+    energy_seconds: Annotated[float, Meta(ge=0.05, le=600)] = 0.3
+    timer: Literal["events", "cupti"] = "events"
+    settle_seconds: Annotated[float, Meta(ge=0, le=600)] = 0.2
+    clock_tolerance: Annotated[float, Meta(ge=0.001, le=1)] = 0.05
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,7 +107,7 @@ class MeasureConfig(_Section):
 class CheckConfig(_Section):
     """Say how results are checked; `seed` fixes the random inputs, None draws fresh ones."""
 
-    seed: int | None = field(default=None, metadata=within(0, 2**63 - 1))
+    seed: Seed | None = None
 
 
 @dataclass(frozen=True)
@@ -106,20 +115,21 @@ class DeviceConfig(_Section):
     """Say which devices take part.
 
     Attributes:
-        backends: trials of other back ends are skipped.
-        cuda: ordinals of CUDA devices, which share the work; or one word: "auto" for the first one that is there, "all"
-            for all that there are, "each" to measure everything on every one of them.
-        opencl: ordinal of the OpenCL device; None takes the first one that is there.
+        backends: skip trials of any other back end.
+        cuda: ordinals of CUDA devices, which share the work; or one word: "auto" for the first one, "all" for all of
+            them, "each" to measure everything on every one of them.
+        opencl: ordinal of the OpenCL device; None takes the first one.
         cpu_threads: threads of parallel CPU variants; None takes every core the process may use.
     """
 
-    backends: tuple[str, ...] = field(default=list_backends(), metadata=one_of(*list_backends()))
+    backends: tuple[str, ...] = field(default_factory=list_backends)
     cuda: tuple[str, ...] = ("auto",)
-    opencl: int | None = field(default=None, metadata=within(0, 1023))
-    cpu_threads: int | None = field(default=None, metadata=within(1, 65_536))
+    opencl: Annotated[int, Meta(ge=0, le=1023)] | None = None
+    cpu_threads: Annotated[int, Meta(ge=1, le=65_536)] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_choice("device.backends", self.backends, list_backends())
         if not self.backends:
             raise ConfigError(f"device.backends is empty; name at least one of {', '.join(list_backends())}")
         are_ordinals = self.cuda and all(text.isdecimal() and int(text) < MOST_DEVICES for text in self.cuda)
@@ -133,30 +143,30 @@ class DeviceConfig(_Section):
 
     @property
     def cuda_ordinals(self) -> tuple[int, ...]:
-        """Return the CUDA devices that are named; empty where a word stands for them."""
+        """Return the CUDA devices that are named by ordinal; empty if a word stands for them."""
         return tuple(int(text) for text in self.cuda if text.isdecimal())
 
     def numbers(self) -> dict[str, int | None]:
-        """Return back end → its number, as `BackendSpec` explains it; of several devices the first one's."""
+        """Return back end → its device's number, as `BackendSpec` explains it; the first of several."""
         chosen = {**vars(self), "cuda": next(iter(self.cuda_ordinals), None)}
         return {backend: chosen[get_spec(backend).setting] for backend in list_backends()}
 
 
 @dataclass(frozen=True)
 class LimitsConfig(_Section):
-    """Say how long each step of a trial may take, in seconds, before its worker is ended and it counts as timed out.
+    """Say how many seconds each step of a trial may take before its worker is ended and it counts as timed out.
 
     Attributes:
         build_s: compiling one variant, or its `make`.
         check_s: one check, or one timed sample (how long sampling goes on is `MeasureConfig.max_seconds`).
         trial_s: making the inputs and the reference of one problem.
-        isolate: each variant that runs its own code in the worker (a library's, a function on the CPU) has a worker of
-            its own, so that nothing one leaves in its process reaches another; it is then not timed interleaved.
+        isolate: give each variant that runs its own code in the worker (a library's, a function on the CPU) a worker of
+            its own, so that nothing it leaves in its process reaches another; such variants are not interleaved.
     """
 
-    build_s: float = field(default=120.0, metadata=within(0.1, 86_400))
-    check_s: float = field(default=60.0, metadata=within(0.1, 86_400))
-    trial_s: float = field(default=300.0, metadata=within(0.1, 86_400))
+    build_s: Seconds = 120.0
+    check_s: Seconds = 60.0
+    trial_s: Seconds = 300.0
     isolate: bool = False
 
 
@@ -194,27 +204,27 @@ class NcuConfig(_Section):
     extra_metrics: tuple[str, ...] = ()
     set: str = ""
     sections: tuple[str, ...] = ()
-    cache_control: str = field(default="all", metadata=one_of("all", "none"))
-    clock_control: str = field(default="none", metadata=one_of("none", "base"))
-    replay: str = field(default="auto", metadata=one_of("auto", "kernel", "application"))
-    batch: int = field(default=64, metadata=within(1, 100_000))
-    time_limit_s: float = field(default=60.0, metadata=within(1, 86_400))
+    cache_control: Literal["all", "none"] = "all"
+    clock_control: Literal["none", "base"] = "none"
+    replay: Literal["auto", "kernel", "application"] = "auto"
+    batch: Annotated[int, Meta(ge=1, le=100_000)] = 64
+    time_limit_s: Annotated[float, Meta(ge=1, le=86_400)] = 60.0
 
 
 @dataclass(frozen=True)
 class ReportConfig(_Section):
-    """Say whether a sweep ends with a report, where it goes, and what `report` makes one of.
+    """Say whether a sweep ends with a report, where it goes, and which sweep `report` shows.
 
     Attributes:
         enabled: write the page at the end of a sweep.
         path: the folder; empty means the project's reports/out.
-        sweep: number of the sweep that `report` makes the page of; None takes the newest. A sweep's own page is always
-            of that sweep.
+        sweep: number of the sweep that `report` shows; None takes the newest. A sweep's own page always shows that
+            sweep.
     """
 
     enabled: bool = True
     path: str = ""
-    sweep: int | None = field(default=None, metadata=within(1, 2**63 - 1))
+    sweep: Annotated[int, Meta(ge=1, le=2**63 - 1)] | None = None
 
     def folder(self, project: Project) -> Path:
         """Return the folder that pages go to."""
@@ -223,32 +233,34 @@ class ReportConfig(_Section):
 
 @dataclass(frozen=True)
 class SearchConfig(_Section):
-    """Say whether the best of many configurations is sought, instead of running all, and how far that may go.
+    """Say whether to search for the best of many configurations instead of running all, and how long.
 
     Attributes:
         name: the strategy; empty runs everything.
         budget: the time that the search may take, such as "90s", "5min" or "1h", with its final comparisons.
         trials: how many configurations it may try.
-        fraction: the same as a share of all; 0.1 where neither of the three is given.
-        objective: what is to be small: "time", "energy", the name of a counter, or a product such as "time*energy".
-        finalists: at most so many candidates of a problem are compared with one another at the end.
+        fraction: the same as a share of all; 0.1 if none of the three is given.
+        objective: what to minimize: "time", "energy", the name of a counter, or a product such as "time*energy".
+        finalists: the most candidates of a problem to compare with one another at the end.
         effect: times that differ by less than this share are level.
         error_rate: chance that the final comparison of a problem calls equal times different.
-        seed: of the strategy's random choices; None draws one.
+        seed: seeds the strategy's random choices; None draws a seed.
     """
 
-    name: str = field(default="", metadata=one_of("", *STRATEGIES))
+    name: str = ""
     budget: str = ""
-    trials: int | None = field(default=None, metadata=within(1, 1_000_000))
-    fraction: float | None = field(default=None, metadata=within(1e-6, 1))
+    trials: Samples | None = None
+    fraction: Annotated[float, Meta(ge=1e-6, le=1)] | None = None
     objective: str = "time"
-    finalists: int = field(default=8, metadata=within(2, 64))
-    effect: float = field(default=0.01, metadata=within(0, 0.5))
-    error_rate: float = field(default=0.05, metadata=within(1e-8, 0.5))
-    seed: int | None = field(default=None, metadata=within(0, 2**63 - 1))
+    finalists: Annotated[int, Meta(ge=2, le=64)] = 8
+    effect: Annotated[float, Meta(ge=0, le=0.5)] = 0.01
+    error_rate: Annotated[float, Meta(ge=1e-8, le=0.5)] = 0.05
+    seed: Seed | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.name not in ("", *STRATEGIES):  # installed ones take milliseconds to list
+            check_choice("search.name", [self.name], ["", *list_strategies()])
         given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
         if given and not self.name:
             raise ConfigError(f"search.{given[0]} is about a search and none is chosen; add search={DEFAULT}")
@@ -262,17 +274,17 @@ class SearchConfig(_Section):
 
     @property
     def factors(self) -> tuple[str, ...]:
-        """Return what is multiplied to what is to be small."""
+        """Return the factors of the value to minimize."""
         return tuple(factor.strip() for factor in self.objective.split("*"))
 
     @property
     def counters(self) -> tuple[str, ...]:
-        """Return the factors that a profiler reads."""
+        """Return the factors that a profiler measures."""
         return tuple(dict.fromkeys(factor for factor in self.factors if factor not in ("time", "energy")))
 
     @property
     def budget_s(self) -> float | None:
-        """Return the time that the search may take in seconds, None where it has no such bound."""
+        """Return the time that the search may take in seconds, None without such a bound."""
         found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h)", self.budget.strip())
         seconds = float(found[1]) * {"s": 1.0, "min": 60.0, "h": 3600.0}[found[2]] if found else 0.0
         return seconds or None
@@ -284,7 +296,7 @@ class SearchConfig(_Section):
         return tuple(f"search.{name}" for name in given or ["fraction"])
 
     def most_trials(self, size: int) -> int:
-        """Return how many of so many configurations may be tried."""
+        """Return how many configurations the search may try out of `size`."""
         bounds = [size] if self.trials is None else [size, self.trials]
         fraction = self.fraction
         if fraction is None and self.trials is None and self.budget_s is None:
@@ -302,18 +314,20 @@ class SweepConfig:
         experiment: the name that `experiment=` chose.
         family: the family's name.
         baseline: the variant that others are compared with; empty takes the family's own.
-        variants: names or patterns such as "cuda_*"; "all" stands for every one, a leading "!" takes one out.
+        variants: names or patterns such as "cuda_*"; "all" stands for every one, a leading "!" excludes.
         problem: problem axis → values; axes left out take the family's default.
         presets: names of the family's presets; each fixes its axes, the others vary as `problem` says.
         tune: tunable → values; tunables left out take their default.
-        optional: tunables that the experiment names and nobody typed; variants chosen from it need not have them.
-        retry: "" leaves failed trials as they are stored, "failed" tries those again, "all" measures everything anew.
-        node: number of this job among those that share the sweep; a list makes so many jobs of one sweep.
+        optional: tunables that the experiment names and the user did not type; the chosen variants need not have them.
+        retry: "" takes over what is stored, "failed" tries failed trials again, "noisy" times those again whose
+            interval is wider than `retry_above`, "all" measures everything anew.
+        retry_above: half-width of an interval as a share of the median; None stands for `measure.target`.
+        node: number of this job among those that share the sweep; a list makes that many jobs of one sweep.
         dry_run: list the trials and what is stored; run nothing.
         output: how the results are printed.
         command_line: what was typed, for the record.
         composed: the whole configuration as plain data, for the record.
-        purpose: what the sweep is stored as; empty tells it from what is measured.
+        purpose: what the sweep is stored as; if empty, it follows from what is measured.
     """
 
     experiment: str
@@ -332,16 +346,17 @@ class SweepConfig:
     ncu: NcuConfig = NcuConfig()
     report: ReportConfig = ReportConfig()
     search: SearchConfig = SearchConfig()
-    retry: str = field(default="", metadata=one_of("", "failed", "all"))
-    node: int = field(default=0, metadata=within(0, 1_000_000))
+    retry: Literal["", "failed", "noisy", "all"] = ""
+    retry_above: Annotated[float, Meta(gt=0, le=100)] | None = None
+    node: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     dry_run: bool = False
-    output: str = field(default="table", metadata=one_of("table", "json"))
+    output: Literal["table", "json"] = "table"
     command_line: str = field(default="", compare=False)
     composed: Mapping[str, Any] = field(default_factory=dict, compare=False)
     purpose: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        check_fields(self, "")
+        read_fields(self, "", ("family", "baseline", "variants", "retry", "retry_above", "node", "dry_run", "output"))
         if not self.family:
             raise ConfigError("no family is chosen; add family=NAME or an experiment that names one")
         if not self.variants:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,8 @@ from cuprof.engine.opened import OpenedFiles
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
 from cuprof.families import Family
-from cuprof.families.extension import Extension
-from cuprof.families.loader import get_family
+from cuprof.families.candidate import Extension
+from cuprof.interop.origins import get_family
 from cuprof.plan import Plan, Selection, plan, plan_hash
 from cuprof.plan.axes import ALL
 from cuprof.plan.selection import read_selection, select_variants
@@ -88,7 +88,34 @@ class Prepared:
             return False  # what one card has measured tells nothing of the others
         if known.sweep_id == sweep_id or not self.config.retry:
             return True
+        if self.config.retry == "noisy":
+            return not self.is_noisy(known)
         return self.config.retry == "failed" and known.state not in FAILED
+
+    def is_noisy(self, known: StoredTrial) -> bool:
+        """Return whether a stored time's interval is wider than what `retry=noisy` leaves as it is."""
+        widest = self.config.retry_above or self.config.measure.target
+        return known.state is State.OK and known.half_width > widest
+
+    def find_references(self, known: Mapping[str, StoredTrial], due: Iterable[Trial], sweep_id: int) -> list[Trial]:
+        """Return the settled trials to time again beside those that are due, to see whether the times still agree.
+
+        Of each problem and back end with a trial that is due: the stored best, and the baseline's stored best.
+        """
+        concerned = {(trial.problem, trial.backend) for trial in due}
+        bests: dict[tuple[object, ...], tuple[float, Trial]] = {}
+        for trial in self.plan.trials:
+            stored = known.get(trial.identity)
+            if stored is None or not stored.median_ns or stored.state is not State.OK or not stored.complete:
+                continue
+            if (trial.problem, trial.backend) not in concerned or trial.expected != "right":
+                continue
+            is_baseline = trial.variant == (self.config.baseline or self.family.get_baseline())
+            for key in ((trial.problem, trial.backend), *([(trial.problem, "baseline")] if is_baseline else [])):
+                if key not in bests or stored.median_ns < bests[key][0]:
+                    bests[key] = (stored.median_ns, trial)
+        chosen = {trial.identity: trial for _, trial in bests.values() if known[trial.identity].sweep_id != sweep_id}
+        return list(chosen.values())
 
     def is_skipped_again(self, trial: Trial, known: StoredTrial | None) -> bool:
         """Return whether a trial cannot run here for the reason that is stored of it."""
@@ -97,12 +124,20 @@ class Prepared:
         return known.message == str(trial.unavailable)
 
 
-def prepare(config: SweepConfig, project: Project, stations: list[Station], *, timed: bool = True) -> Prepared:
+def prepare(
+    config: SweepConfig,
+    project: Project,
+    stations: list[Station],
+    *,
+    timed: bool = True,
+    family: Family | None = None,
+) -> Prepared:
     """Load the family, ask the stations' workers for devices, and plan.
 
     Args:
         stations: are told their devices; those without one that can take part are taken out.
         timed: take the measures that the configuration names; else the trials are only checked.
+        family: what the configuration names, where somebody has it already.
 
     Raises:
         UsageError: the selection cannot be carried out; nothing has been stored.
@@ -111,7 +146,7 @@ def prepare(config: SweepConfig, project: Project, stations: list[Station], *, t
         from cuprof.engine.objective import check_names  # SQLAlchemy's import can wait for other sweeps
 
         check_names(config.search.counters)
-    family = get_family(config.family, project.kernel_folders)
+    family = get_family(config.family, project.kernel_folders) if family is None else family
     OpenedFiles(project, family).add_to(family)
     if config.baseline:
         family.variant(config.baseline)
@@ -161,11 +196,11 @@ def _probe(family: Family, selection: Selection, config: SweepConfig, runner: Jo
     Raises:
         FamilyError: one of them raised, or ended its process.
     """
-    if family.sample is None or family.path is None:
+    if family.sample is None or family.origin is None:
         return
     problems = tuple(point for _, point in read_selection(family, selection).problems)
     try:
-        probed = runner.worker.ask(Probe(family.path, problems), Probed, config.limits.trial_s)
+        probed = runner.worker.ask(Probe(family.origin, problems), Probed, config.limits.trial_s)
     except WorkerError as error:
         runner.replace_worker()
         raise FamilyError(f"family {family.name}: {error} while its inputs and its first results were made") from None

@@ -6,16 +6,16 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-OWN_CLASSES = ("builtins", "cupy", "numba", "numpy", "torch")
-"""Whose classes results may be of: one that a variant brings could compute only when it is copied, untimed."""
+OWN_CLASSES = ("builtins", "cupy", "jaxlib", "numba", "numpy", "torch")
+"""Packages whose classes results may have: a class of the variant's own could compute when it is copied, untimed."""
 
 
 class Call:
-    """What is timed, and beside it what brings the results to where they are compared.
+    """Hold the call that is timed, and an untimed one that copies its results to where they are compared.
 
     Args:
-        run: computes and returns the results; what it takes is what is timed.
-        put: copies what `run` returned last into the outputs; called before each comparison, untimed.
+        run: computes and returns the results; its duration is what is timed.
+        put: copies the last results of `run` into the outputs; untimed, and called before each comparison.
     """
 
     def __init__(self, run: Callable[[], object], put: Callable[[object], None]) -> None:
@@ -29,7 +29,7 @@ class Call:
         """Copy what the last execution returned into the outputs.
 
         Raises:
-            TypeError: it is of a class by which the work may be done only now.
+            TypeError: a result has a class of another package, which may do its work only now.
         """
         found = self._returned
         if type(found) is dict:
@@ -42,7 +42,7 @@ class Call:
             if not _is_plain(each):
                 raise TypeError(
                     f"it returned a {type(each).__name__}, whose class may compute when it is copied, which is not "
-                    "timed; return arrays of NumPy, CuPy or PyTorch, or a dict or tuple of them"
+                    "timed; return arrays of NumPy, CuPy, PyTorch or JAX, or a dict or tuple of them"
                 )
         self._put(found)
 

@@ -1,53 +1,87 @@
-"""Python files of a family, parsed but not imported: which statement binds which name, and what a statement uses."""
+"""Parse a family's Python files without importing them, and find the files that they import."""
 
 from __future__ import annotations
+import __future__
 
 import ast
-import symtable
+import linecache
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import CodeType
 
 from cuprof.core.errors import FamilyError
 from cuprof.families.includes import read_source
-
-REGISTERING = {
-    "family": frozenset({"kernel", "cuda", "opencl", "triton", "program", "library", "cpu"}),
-    "cuprof": frozenset({"kernel", "compare"}),
-}
-"""`@family.cpu(...)` only registers: what is written there is no part of what the function does."""
-
-Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+from cuprof.families.names import (
+    Definition,
+    bound_name,
+    bound_names,
+    dotted_names,
+    is_inert,
+    kept_decorators,
+    list_imports,
+)
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One parsed file: `bindings` maps a module-level name to the top-level statements that bind it."""
+    """One parsed file."""
 
     path: Path
     text: str
     tree: ast.Module
-    bindings: dict[str, list[ast.stmt]] = field(default_factory=dict)
 
-    def definition(self, code: CodeType) -> Definition | list[ast.Lambda]:
-        """Return the definition that a code object was compiled from: a function, or the lambdas of its line."""
+    @cached_property
+    def chains(self) -> dict[str, set[tuple[str, ...]]]:
+        """Return the attributes taken from each name in the file; see `dotted_names`."""
+        return dotted_names(self.tree)
+
+    @cached_property
+    def imports(self) -> dict[str, str]:
+        """Return the full name of what each import outside functions binds; relative ones are left out."""
+        found = {}
+        for node in (each for statement in self.tree.body for each in list_imports(statement)):
+            for alias in node.names if not getattr(node, "level", 0) else ():
+                module = [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+                name = alias.name if module or alias.asname else alias.name.partition(".")[0]
+                found[bound_name(alias)] = ".".join([*module, name])
+        return found
+
+    @cached_property
+    def is_inert(self) -> bool:
+        """Return whether importing the file only binds names and registers variants."""
+        imports = [node for node in self.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+        own = {name for node in self.tree.body if node not in imports for name in bound_names(node)}
+        own |= {name for node in imports if getattr(node, "level", 0) for name in bound_names(node)}
+        return all(is_inert(node, own) for node in self.tree.body)
+
+    def definition(self, code: CodeType) -> list[Definition] | list[ast.Lambda]:
+        """Return the definition of a code object; all lambdas of its line where their columns are unknown.
+
+        Raises:
+            FamilyError: the file has changed, and no longer has it.
+        """
         lambdas = []
-        for node in ast.walk(self.tree):
+        is_there = code in _list_codes(self.text, code.co_flags & __future__.annotations.compiler_flag)
+        for node in ast.walk(self.tree) if is_there else ():
             if isinstance(node, Definition) and node.name == code.co_name:
                 if code.co_firstlineno in (node.lineno, *(decorator.lineno for decorator in node.decorator_list[:1])):
-                    return node
+                    return [node]
             elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
                 lambdas.append(node)
         if not lambdas:
             raise FamilyError(
-                f"{self.path} has no {code.co_name} at line {code.co_firstlineno}; it was changed since it was imported"
+                f"{self.path} no longer has the {code.co_name} of line {code.co_firstlineno}; "
+                "it was changed since it was imported"
             )
-        return lambdas
+        ends = [*code.co_positions()][-1]  # the return of its value, which stands where the value does
+        here = [each for each in lambdas if (each.body.col_offset, each.body.end_col_offset) == ends[2:]]
+        return here or lambdas
 
     def segment(self, node: ast.stmt | ast.Lambda) -> str:
-        """Return the text of a statement, without the decorators that only register, indented as at top level."""
+        """Return the text of a statement, indented as at top level, without the decorators that only register."""
         if isinstance(node, ast.Lambda):
             return ast.get_source_segment(self.text, node) or ast.unparse(node)
         parts = [(node.lineno, node.end_lineno or node.lineno)]
@@ -58,32 +92,31 @@ class SourceFile:
         indent = " " * node.col_offset
         return "\n".join(line.removeprefix(indent).rstrip() for line in chosen)
 
-    def relative(self, level: int, module: str | None) -> tuple[Path, Path | None]:
-        """Return (folder, file) that `from ..module import` reaches from here; file None where there is none."""
-        folder = self.path.parent
-        for _ in range(level - 1):
-            folder = folder.parent
-        parts = module.split(".") if module else []
-        return folder.joinpath(*parts), find_module(folder.joinpath(*parts)) if parts else None
+
+@lru_cache(maxsize=128)
+def _list_codes(text: str, flags: int) -> frozenset[CodeType]:
+    """Return the code of every function in a Python text, as importing it makes them."""
+    return frozenset(nested_codes(compile(text, "<family>", "exec", flags, dont_inherit=True)))
 
 
 @lru_cache(maxsize=128)
 def parse_text(path: Path, text: str) -> SourceFile:
-    """Return Python text, as of the file at a path, parsed; once as long as it stays the same."""
+    """Return the text of a Python file parsed; the same text is parsed once."""
     try:
-        tree = ast.parse(text)
+        return SourceFile(path, text, ast.parse(text))
     except SyntaxError as error:
         raise FamilyError(f"{path}, line {error.lineno}: {error.msg}") from None
-    source = SourceFile(path, text, tree)
-    for statement in tree.body:
-        for name in bound_names(statement):
-            source.bindings.setdefault(name, []).append(statement)
-    return source
 
 
 def parse_file(path: Path) -> SourceFile:
-    """Return a parsed Python file; parsed once as long as its text stays the same."""
-    return parse_text(path, read_source(path))
+    """Return a Python file, or a cell of a notebook, parsed; the same text is parsed once."""
+    return parse_text(path, "".join(linecache.getlines(str(path))) if is_cell(str(path)) else read_source(path))
+
+
+def is_cell(name: str) -> bool:
+    """Return whether a file name is that of a notebook's cell, whose lines only Python has."""
+    entry = linecache.cache.get(name, ())
+    return len(entry) > 1 and entry[1] is None
 
 
 def find_module(stem: Path) -> Path | None:
@@ -95,106 +128,63 @@ def find_module(stem: Path) -> Path | None:
 
 
 def imported_names(node: ast.AST) -> list[str]:
-    """Return the modules that an import names, relative ones with their dots; nothing for any other node."""
+    """Return the modules that an import names, with the dots of relative ones; nothing for any other node."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     return ["." * node.level + (node.module or "")] if isinstance(node, ast.ImportFrom) else []
 
 
+def imported_modules(node: ast.AST, file: Path, folder: Path) -> Iterator[tuple[str, str, Path]]:
+    """Yield (bound name, name in the module or "", the module's file) for each name of an import that is in a file.
+
+    Args:
+        file: the file of the import, where relative imports start.
+        folder: where other imports are searched for.
+    """
+    if isinstance(node, ast.Import):
+        found = [(alias, "", find_module(folder.joinpath(*alias.name.split(".")))) for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        start = file.parents[node.level - 1] if node.level else folder
+        package = start.joinpath(*(node.module or "").split("."))
+        module = find_module(package) if node.module else None
+        found = [(alias, "" if alias.name == "*" else alias.name, module) for alias in node.names]
+        below = [(alias, "", find_module(package / alias.name)) for alias in node.names if alias.name != "*"]
+        found = found if module is not None and module.name != "__init__.py" else [*found, *below]
+    else:
+        return
+    yield from ((bound_name(alias), name, place) for alias, name, place in found if place is not None)
+
+
 def imported_files(file: Path) -> list[Path]:
-    """Return a Python file and those beside and below it that it imports, directly or through others."""
-    folder, found, waiting = file.parent, [], [file]
+    """Return a Python file and those beside and below it that it imports, directly or through others.
+
+    A file of another kind, such as a definition's JSON, imports nothing.
+    """
+    if file.suffix != ".py":
+        return []
+    found: dict[Path, None] = {}
+    waiting = [file]
     while waiting:
         current = waiting.pop()
-        if current in found:
-            continue
-        found.append(current)
-        for node in ast.walk(parse_file(current).tree):
-            names = imported_names(node)
-            if isinstance(node, ast.ImportFrom):
-                names += [f"{names[0]}.{one.name}" for one in node.names]
-            for name in names:
-                start = current.parent if name.startswith(".") else folder
-                module = find_module(start.joinpath(*filter(None, name.split("."))))
-                if module is not None:
-                    waiting.append(module)
-    return found
+        if current not in found:
+            found[current] = None
+            for node in ast.walk(parse_file(current).tree):
+                waiting += [module for _, _, module in imported_modules(node, current, file.parent)]
+    return [*found]
 
 
-def bound_names(node: ast.stmt) -> Iterator[str]:
-    """Yield the module-level names that a top-level statement binds, "*" for a star import."""
-    if isinstance(node, Definition):
-        yield node.name
+def python_files(place: Path) -> Iterator[Path]:
+    """Yield the Python files in and below a folder, or one file with the files beside it that it imports."""
+    if place.is_file():
+        yield from imported_files(place)
         return
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        for alias in node.names:
-            yield alias.asname or (alias.name.partition(".")[0] if isinstance(node, ast.Import) else alias.name)
-        return
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.stmt):
-            yield from bound_names(child)
-        elif isinstance(child, ast.ExceptHandler | ast.match_case):
-            for statement in child.body:
-                yield from bound_names(statement)
-        else:
-            names = (inner for inner in ast.walk(child) if isinstance(inner, ast.Name))
-            yield from (name.id for name in names if isinstance(name.ctx, ast.Store))
-
-
-def kept_decorators(node: Definition) -> list[ast.expr]:
-    """Return the decorators that change what the function does: all but `@family.cpu(...)` and its like."""
-    return [one for one in node.decorator_list if not registers(one)]
-
-
-def registers(decorator: ast.expr) -> bool:
-    """Return whether a decorator is `family.cpu(...)`, `cuprof.kernel(...)` or their like."""
-    return (
-        isinstance(decorator, ast.Call)
-        and isinstance(decorator.func, ast.Attribute)
-        and isinstance(decorator.func.value, ast.Name)
-        and decorator.func.attr in REGISTERING.get(decorator.func.value.id, ())
-    )
-
-
-def without_registration(node: ast.AST) -> str:
-    """Return Python text of a node for analysis: formatting lost, registering decorators gone."""
-    if isinstance(node, Definition):
-        kept = kept_decorators(node)
-        if len(kept) != len(node.decorator_list):
-            node = ast.parse(ast.unparse(node)).body[0]
-            assert isinstance(node, Definition)
-            node.decorator_list = kept
-    return ast.unparse(node)
-
-
-def global_names(text: str) -> set[str]:
-    """Return the names that a statement takes from the module it stands in, builtins among them."""
-    try:
-        table = symtable.symtable(text, "<family>", "exec")
-    except SyntaxError:  # a function taken out of its scope may hold a `nonlocal` that nothing binds
-        return {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-    names = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()}
-    tables = list(table.get_children())
-    while tables:
-        table = tables.pop()
-        names |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global()}
-        tables += table.get_children()
-    return names
-
-
-def dotted_names(tree: ast.AST) -> dict[str, set[tuple[str, ...]]]:
-    """Return first name → what follows it, for every `a.b.c` in a tree: {"a": {("b", "c")}}."""
-    found: dict[str, set[tuple[str, ...]]] = {}
-    nodes = [tree]
-    while nodes:
-        node, rest = nodes.pop(), []
-        while isinstance(node, ast.Attribute):
-            rest.append(node.attr)
-            node = node.value
-        if isinstance(node, ast.Name):
-            found.setdefault(node.id, set()).add(tuple(reversed(rest)))
-        nodes += ast.iter_child_nodes(node)
-    return found
+    seen: set[str] = set()
+    for where, folders, files in os.walk(place, followlinks=True):  # links may run in circles
+        real = os.path.realpath(where)
+        folders[:] = [] if real in seen else [one for one in folders if one != "__pycache__" and one[0] != "."]
+        if real not in seen:
+            seen.add(real)
+            yield from (Path(where, one) for one in files if one.endswith(".py") and one[0] != ".")
 
 
 def nested_codes(code: CodeType) -> Iterator[CodeType]:

@@ -11,11 +11,15 @@ from cuprof.core.errors import CuprofError
 from cuprof.core.records import CounterValue, Outcome, State, Trial
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.profiling import collect, reason_to_skip
+from cuprof.families.candidate import Extension
+from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.contenders import Contender
 from cuprof.judge.legs import Course
 from cuprof.judge.report import Candidate, Counter, Row
-from cuprof.ncu.contract import Profiler, Source
-from cuprof.ncu.knowledge import listing_order
+from cuprof.ncu import TITLE
+from cuprof.ncu.collector import open_collector
+from cuprof.ncu.metrics import list_matches, listing_order
+from cuprof.ncu.setting import Source
 
 Found = Mapping[str, Mapping[str, CounterValue]]
 """Identity → metric → value, metrics in the order in which they are shown."""
@@ -32,20 +36,19 @@ class Counting:
         notes: gets a line for each thing that could not be counted.
     """
 
-    profiler: Profiler
     course: Course
     artifacts: Path
     may_run_host_code: bool
     notes: list[str]
 
     def count(
-        self, judged: Sequence[tuple[Contender, Candidate]], baselines: Mapping[str, Sequence[Trial]], folder: Path
+        self, judged: Sequence[tuple[Contender, Candidate]], baselines: Mapping[str, Sequence[Trial]], origin: AnyOrigin
     ) -> list[Candidate]:
         """Return the candidates with the counters of the trials that their rows compare.
 
         Args:
             baselines: back end → trials; only those that are compared with are profiled.
-            folder: of the baselines' family.
+            origin: of the baselines' family.
         """
         bases: dict[str, Found] = {}
         counted = []
@@ -57,28 +60,31 @@ class Counting:
                 if contender.backend not in bases:
                     rows = [row for one, other in judged if one.backend == contender.backend for row in other.rows]
                     wanted = {row.trials[0] for row in rows}
-                    bases[contender.backend] = self._collect(baselines[contender.backend], wanted, folder)
-                new = self._collect(contender.trials, {row.trials[1] for row in candidate.rows}, contender)
+                    bases[contender.backend] = self._collect(baselines[contender.backend], wanted, origin, None)
+                new = self._collect(
+                    contender.trials, {row.trials[1] for row in candidate.rows}, contender.origin, contender.extension
+                )
             beside = _beside(candidate.rows, bases[contender.backend], new) if new else ()
             counted.append(replace(candidate, counters=beside))
         return counted
 
     def _refusal(self, contender: Contender) -> str:
         first = contender.trials[0]
-        if reason := reason_to_skip(first, {first.identity: Outcome(first.identity, State.OK)}, self.profiler):
+        if reason := reason_to_skip(first, {first.identity: Outcome(first.identity, State.OK)}):
             return reason
         if contender.runs_on_host and not self.may_run_host_code:
-            return f"its own code would run under {self.profiler.title}, in no sandbox; --sandbox=off allows it"
+            return f"its own code would run under {TITLE}, in no sandbox; --sandbox=off allows it"
         return ""
 
-    def _collect(self, trials: Sequence[Trial], wanted: set[str], origin: Contender | Path) -> Found:
+    def _collect(
+        self, trials: Sequence[Trial], wanted: set[str], origin: AnyOrigin, extension: Extension | None
+    ) -> Found:
         """Profile trials, whatever is stored of them; return what was found, after a note of what was not."""
-        folder, extension = (origin, None) if isinstance(origin, Path) else (origin.folder, origin.extension)
         chosen = [trial for trial in trials if trial.identity in wanted]
         outcomes = {trial.identity: Outcome(trial.identity, State.OK) for trial in chosen}
-        course, source = self.course, Source(folder, extension, self.artifacts)
+        course, source = self.course, Source(origin, extension, self.artifacts)
         try:
-            with self.profiler.open(course.config, course.project, source) as collector:
+            with open_collector(course.config, course.project, source) as collector:
                 found = collect(
                     chosen,
                     outcomes,
@@ -103,9 +109,7 @@ class Counting:
         }
         names = dict.fromkeys(name for of_trial in values.values() for name in of_trial)
         request = collector.request
-        shown = (
-            sorted(names, key=listing_order) if request.whole else self.profiler.list_matches(request.metrics, names)
-        )
+        shown = sorted(names, key=listing_order) if request.whole else list_matches(request.metrics, names)
         return {key: {name: found[name] for name in shown if name in found} for key, found in values.items()}
 
 

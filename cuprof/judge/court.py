@@ -18,8 +18,7 @@ from cuprof.engine.fleet import open_stations
 from cuprof.engine.observer import Observer
 from cuprof.engine.worker_process import WorkerProcess
 from cuprof.families import Family
-from cuprof.families.extension import LANGUAGES
-from cuprof.families.loader import load_family
+from cuprof.families.candidate import LANGUAGES
 from cuprof.judge.contenders import Contender, Devices, Entrance, check_file
 from cuprof.judge.counters import Counting
 from cuprof.judge.legs import Course
@@ -27,7 +26,8 @@ from cuprof.judge.report import Candidate, Evidence, Report, Ruling
 from cuprof.judge.request import Request, default_memory_bytes
 from cuprof.judge.suspicion import suspect
 from cuprof.judge.verdict import Legs, compare_legs, is_accepted
-from cuprof.ncu.registry import get_profiler
+from cuprof.ncu.collector import check_collection
+from cuprof.ncu.setting import make_request
 from cuprof.plan import Selection, plan
 from cuprof.sandbox.probe import find_refusal
 from cuprof.sandbox.seccomp import find_bindings
@@ -78,13 +78,12 @@ class _Trial:
 
     def hold(self) -> Report:
         """Do all of it."""
-        family = load_family(self.request.family_folder)
+        family = self.request.origin.load()
         config = self._config()
-        profiler = get_profiler("ncu") if self.request.counters else None
         conditions = None
-        if profiler is not None:  # what cannot work is found before anything is timed
-            conditions = profiler.make_request(config).conditions
-            profiler.check(config, Project(self.workshop))
+        if self.request.counters:  # what cannot work is found before anything is timed
+            conditions = make_request(config.ncu).conditions
+            check_collection(config, Project(self.workshop))
         devices = self._find_devices(config, family)
         selection = Selection(
             family=family.name,
@@ -121,17 +120,16 @@ class _Trial:
             with Store.open(url) as store:
                 course = Course(config, family, devices, self.project, store, self.observer)
                 noises, judged = self._race(course, contenders, baselines)
-                if profiler is None:
+                if not self.request.counters:
                     self.done += [candidate for _, candidate in judged]
                 else:
                     counting = Counting(
-                        profiler=profiler,
                         course=course,
                         artifacts=database.parent / "artifacts",
                         may_run_host_code=self.request.sandbox == "off",
                         notes=self.notes,
                     )
-                    self.done += counting.count(judged, baselines, self.request.family_folder)
+                    self.done += counting.count(judged, baselines, self.request.origin)
         return Report(
             family=family.name,
             candidates=tuple(sorted(self.done, key=lambda each: order.index(each.file))),
@@ -175,13 +173,12 @@ class _Trial:
             else:
                 running.append((contender, Legs(contender.variant)))
         bases = {backend: Legs(baselines[backend][0].variant) for backend in {one.backend for one, _ in running}}
-        folder = self.request.family_folder
         planned = sum(len(one.trials) for one, _ in running) * self.request.rounds
         planned += sum(len(baselines[backend]) for backend in bases) * (self.request.rounds + 1)
         self.observer.started(planned, ())
         for turn in range(self.request.rounds + 1):
             for backend in {one.backend for one, _ in running}:
-                sweep_id = course.run(baselines[backend], folder)
+                sweep_id = course.run(baselines[backend], self.request.origin)
                 bases[backend].read(course.store, sweep_id)
                 if bases[backend].failed or bases[backend].skipped:
                     entry = (bases[backend].failed or bases[backend].skipped)[0]
@@ -190,9 +187,9 @@ class _Trial:
                     )
             if turn < self.request.rounds:
                 for contender, legs in list(running):
-                    shown = (contender.folder, contender.file.parent)
+                    shown = (contender.origin.folder, contender.file.parent)
                     sandbox = self._sandbox(contender.backend, shown)
-                    sweep_id = course.run(contender.trials, contender.folder, contender.extension, sandbox)
+                    sweep_id = course.run(contender.trials, contender.origin, contender.extension, sandbox)
                     legs.read(course.store, sweep_id)
                     if legs.failed or legs.skipped:
                         running.remove((contender, legs))

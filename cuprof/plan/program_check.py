@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -32,37 +32,31 @@ from cuprof.families.program import (
 
 INT32 = range(-(2**31), 2**31)
 CLUSTER_BLOCKS = 16
-"""The largest cluster of any device; above 8 blocks it may refuse it."""
+"""The largest cluster of any device; above 8 blocks a device may refuse it."""
 FORMATS = ("raw", "npy", "text")
 
 
 def check_program(
     program: Program, signature: Signature, backend: str, where: str, constants: Sequence[str] = ()
 ) -> None:
-    """Raise `FamilyError` with the first thing that is wrong with a program, `ImpossibleError` where that is its size.
+    """Raise `FamilyError` with the first fault of a program, `ImpossibleError` if that is its size.
 
     Args:
         program: what the variant's function returned.
         signature: the family's buffers at this problem.
-        backend: its name; adds the limits that hold for all of its devices.
+        backend: its name; all of its devices share some limits.
         where: variant, problem and tunables, for the message.
-        constants: inputs that stay as they are, which the set-up may work on.
+        constants: inputs that never change; the set-up may read them.
     """
     for fault in chain(_list_faults(program, signature, get_spec(backend)), _setup_faults(program, constants)):
         raise ImpossibleError(fault) if isinstance(fault, Excess) else FamilyError(f"{where}: {fault}")
-
-
-def check_names(defines: Iterable[str], where: str) -> None:
-    """Raise `FamilyError` where a macro's name is none."""
-    for name in defines:
-        if not name.isidentifier():
-            raise FamilyError(f"{where}: define {name!r} is not a macro's name")
 
 
 def _list_faults(program: Program, signature: Signature, spec: BackendSpec) -> Iterator[str]:
     given = _kind(program)
     if given != "Program":
         yield f"the variant's function returned a {given}, and must return a Program"
+    yield from (f"define {name!r} is not a macro's name" for name in program.defines if not name.isidentifier())
     buffers = {**signature.inputs, **signature.outputs, **program.scratch}
     for name in program.scratch:
         if name in signature.inputs or name in signature.outputs:
@@ -121,7 +115,7 @@ def _step_faults(
 
 
 def _setup_faults(program: Program, constants: Sequence[str]) -> Iterator[str]:
-    """Yield where the set-up does what belongs into what is timed."""
+    """Yield where the set-up does work that must be timed."""
     for number, step in enumerate(program.setup, 1):
         if not isinstance(step, Launch | Fill | Copy):
             yield f"step of the set-up {number} is a {_kind(step)}; it has launches, fills and copies"
@@ -167,7 +161,7 @@ def _launch_faults(launch: Launch, spec: BackendSpec) -> Iterator[str]:
 
 
 def _excesses(launch: Launch, spec: BackendSpec) -> Iterator[Excess]:
-    """Yield what no device of the back end launches."""
+    """Yield sizes that no device of the back end can launch."""
     limits, threads = spec.limits, math.prod(map(int, launch.block))
     found = [compare("threads a block", threads, limits.block_threads)]
     for name, sizes, most in (("grid", launch.grid, limits.grid), ("block", launch.block, limits.block)):

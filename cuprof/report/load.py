@@ -24,6 +24,7 @@ from cuprof.report.study import Device, Study
 from cuprof.report.trials import Measured, StudyTrial
 from cuprof.report.units import point_label
 from cuprof.results.devices import DeviceRow, find_calibration, list_devices
+from cuprof.results.sessions import compare_sessions
 from cuprof.results.sweeps import count_looked_again, find_finished_before, get_sweep, is_search, read_configurations
 from cuprof.results.trials import TrialRow, list_trials
 from cuprof.statistics import Samples
@@ -60,6 +61,7 @@ def load_study(
         counters = read_counters(connection, sweep.id, trials)
         configuration = read_configurations(connection, [sweep.id])[sweep.id]
         earlier = find_finished_before(connection, sweep)
+        agreeing = frozenset(each.sweep_id for each in compare_sessions(connection, sweep.id) if each.agrees)
         again = count_looked_again(connection, sweep.id) if is_search(configuration) else 0
     reference, note = choose_reference(trials, description)
     return Study(
@@ -73,6 +75,7 @@ def load_study(
         published=read_published(description),
         counters=counters,
         earlier_finished=earlier,
+        agreeing=agreeing,
         looked_again=again,
         database=store.place,
         side=side,
@@ -169,6 +172,7 @@ def _trials(
                 problem_name=problem_names[row.problem],
                 device=label,
                 read_bandwidth=device.read_bandwidth if device else None,
+                theoretical_bandwidth=device.theoretical_bandwidth if device else None,
                 entry=entries.get(row.identity),
             )
         )

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.api.computation import Computation
-from cuprof.api.kernels import Kernel, kernel
 from cuprof.core.errors import FamilyError, UsageError
 from cuprof.core.records import Check
-from cuprof.families import Array, Call, Invoke, Point
+from cuprof.families import Array, Call, Invoke, Point, Tolerance
+from cuprof.families.computation import Computation
+from cuprof.families.kernel import Kernel, kernel
+from cuprof.families.origin import Script
 from cuprof.families.program import read_dtype
 from cuprof.worker.check import compare
 from cuprof.worker.messages import Job
@@ -180,11 +181,22 @@ def test_a_function_that_is_the_reference_is_not_wrong_for_what_its_formula_lose
 
 @pytest.mark.parametrize(
     ("given", "bounds"),
-    [(1e-3, (1e-3, 0.0)), ((1e-3, 1e-6), (1e-3, 1e-6))],
+    [(1e-3, (1e-3, 2e-3)), ((1e-3, 1e-6), (1e-3, 1e-6)), ({"result": 1e-3}, (1e-3, 2e-3))],
 )
-def test_a_tolerance_as_it_is_given(given: Any, bounds: tuple[float, float]) -> None:
-    found = make(tolerance=given).tolerate(N, {}, {})
-    assert (found.relative, found.absolute) == bounds
+def test_one_number_is_relative_to_the_value_and_to_the_mean_one_and_a_pair_says_both(
+    given: Any, bounds: tuple[float, float]
+) -> None:
+    found = make(tolerance=given).tolerate(N, {}, {"result": np.array([0.0, -4.0])})
+    one = Tolerance.of(found, "result")
+    assert (one.relative, one.absolute) == bounds
+
+
+def test_a_value_near_zero_of_a_sum_is_right_within_one_number() -> None:
+    """As KernelBench's results: -1.19e-07 where 0 is expected, of values around 1."""
+    expected = {"result": np.array([0.0, 1.0, 2.0])}
+    tolerance = make(tolerance=1e-3).tolerate(N, {}, expected)
+    assert compare({"result": np.array([-1.19e-7, 1.0, 2.0])}, expected, tolerance).passed
+    assert not compare({"result": np.array([0.0, 1.0, 2.1])}, expected, tolerance).passed
 
 
 def test_results_that_are_returned_are_timed_alone_and_copied_afterwards() -> None:
@@ -485,7 +497,7 @@ def spread(rng, n=64):  # type: ignore[no-untyped-def]
 
 def judge(made: Computation, function: Any, seed: int = 1) -> Check:
     """Return what is said of a function's results on inputs of a seed, as a worker judges them."""
-    job = Job(HERE, "cpu", Point(n=64), (), seed, methods={})
+    job = Job(Script(HERE), "cpu", Point(n=64), (), seed, methods={})
     family = replace(made.make_family(), folder=HERE.parent)
     workload = Workload.make(family, job)
     outputs = {
@@ -623,3 +635,30 @@ def test_a_reference_may_mask_all() -> None:
 def test_bad_use_is_said(given: dict[str, Any], said: str) -> None:
     with pytest.raises((FamilyError, UsageError), match=said):
         judge(make(lambda x, y: x + y, inputs=spread, **given), np.add)
+
+
+def test_a_function_beside_a_kernel_may_take_some_of_the_inputs_by_name() -> None:
+    x, y = np.arange(8.0), np.zeros(8)
+    given = {"x": x, "y": y, "n": np.int32(8)}
+    one = kernel("f", source="int f(const double *x, double *y, int n) { return 0; }", compiler="gcc")
+    made = make(one, lambda x, y: np.multiply(x, 2, out=y), inputs=lambda n=8: given, outputs=("y",))
+    assert np.array_equal(made.compute_reference(N, {"x": x})["y"], 2 * x)
+    outputs = {"y": np.zeros(8)}
+    made.bind(made.kernels[1], N, Point(), {"x": x}, outputs)()
+    assert np.array_equal(outputs["y"], 2 * x)
+
+
+def test_a_wrong_signature_fails_that_variant_alone() -> None:
+    given = {"x": np.arange(8.0), "k": 2}
+    made = make(
+        lambda z, x, q: x, lambda x: 2 * x, lambda p, q, r: q, inputs=lambda n=8: given, reference=lambda x, k: k * x
+    )
+    assert np.array_equal(made.compute_reference(N, {"x": given["x"]})["result"], 2 * given["x"])
+    outputs = {"result": np.zeros(8)}
+    call = made.bind(made.kernels[1], N, Point(), {"x": given["x"]}, outputs)
+    call()
+    call.deliver()
+    assert np.array_equal(outputs["result"], 2 * given["x"])
+    for number in (0, 2):
+        with pytest.raises(TypeError):
+            made.bind(made.kernels[number], N, Point(), {"x": given["x"]}, outputs)()

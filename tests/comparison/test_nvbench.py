@@ -13,10 +13,10 @@ from made import Made, fill
 from cuprof.cli.compare import print_comparison
 from cuprof.comparison import Comparison, Options, compare, load_sides
 from cuprof.comparison.compare import row_label
-from cuprof.comparison.nvbench import read_nvbench
+from cuprof.comparison.sides import read_side
 from cuprof.comparison.trials import each, ending_of
 from cuprof.core.errors import CuprofError, SelectionError, UsageError
-from cuprof.core.records import Measure, State
+from cuprof.core.records import State
 from cuprof.statistics import Verdict
 from cuprof.store import Store
 
@@ -93,8 +93,8 @@ def test_samples_are_found_where_nvbench_was_started(tmp_path: Path) -> None:
     path = write(tmp_path / "out", "run.json")
     text = path.read_text(encoding="utf-8").replace("run.json-bin/", "out/run.json-bin/")
     path.write_text(text, encoding="utf-8")
-    found = read_nvbench(path)
-    assert found.records[0]["series"][Measure.COLD].counts.tolist() == [80]
+    side = read_side(path)
+    assert side.source.read(side.trials).counts[0] == 80
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_other_files_are_refused_in_one_line(tmp_path: Path, text: str, says: st
     path = tmp_path / "x.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=says) as caught:
-        read_nvbench(path)
+        read_side(path)
     assert "\n" not in str(caught.value)
 
 
@@ -121,14 +121,14 @@ def test_a_truncated_sample_file_is_refused(tmp_path: Path) -> None:
     sidecar = tmp_path / "x.json-bin" / "0.bin"
     sidecar.write_bytes(sidecar.read_bytes()[:-8])
     with pytest.raises(UsageError, match="78 samples where 80"):
-        read_nvbench(path)
+        read_side(path)
 
 
 def test_a_byte_order_mark_ahead_is_no_error(tmp_path: Path) -> None:
     path = write(tmp_path, "x.json")
     path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
     assert path.read_bytes().startswith(b"\xef\xbb\xbf")
-    assert len(read_nvbench(path).records) == 3
+    assert len(read_side(path).trials) == 3
 
 
 def skip(path: Path, place: int, reason: str) -> None:

@@ -27,7 +27,7 @@ from cuprof.core.point import Point
 from cuprof.core.records import Check, Measure, Outcome, State
 from cuprof.results.queries import query
 from cuprof.store import Store, StoredTrial, sweeps
-from cuprof.store.counter_models import Metric
+from cuprof.store import tables as t
 from cuprof.store.rows import upsert
 from cuprof.store.trials import ENLISTING
 
@@ -182,7 +182,9 @@ def test_stored_says_what_needs_no_more_work(store: Store) -> None:
     store.record(sweep, make_outcome(partial, make_timing(1, method="older")))
     trials = [ok, failed, skipped, partial, planned]
     found = store.stored([trial.identity for trial in trials], {Measure.COLD: METHOD, Measure.HOT: "h"})
-    assert found[ok.identity] == StoredTrial(ok.identity, State.OK, True, run, sweep_id=sweep)
+    ((median_ns, low_ns, high_ns),) = query(store.url, "SELECT median_ns, low_ns, high_ns FROM timing LIMIT 1").values
+    half_width = pytest.approx((high_ns - low_ns) / 2 / median_ns)
+    assert found[ok.identity] == StoredTrial(ok.identity, State.OK, True, run, "", sweep, median_ns, half_width)
     assert (found[failed.identity].state, found[failed.identity].complete) == (State.WRONG_RESULT, True)
     assert found[failed.identity].message == "sum[0] = 3"
     assert (found[skipped.identity].state, found[skipped.identity].complete) == (State.SKIPPED, False)
@@ -350,5 +352,8 @@ def test_of_rows_of_one_key_the_last_counts(store: Store) -> None:
     ]
     with store.engine.begin() as connection:
         for part in (rows[:2], rows):
-            upsert(connection, Metric, part, key=["name", "unit", "rollup"], update=["meaning"])
-        assert sorted(connection.execute(sa.select(Metric.name, Metric.meaning)).all()) == [("a", "e"), ("c", "f")]
+            upsert(connection, t.metric, part, key=["name", "unit", "rollup"], update=["meaning"])
+        assert sorted(connection.execute(sa.select(t.metric.c.name, t.metric.c.meaning)).all()) == [
+            ("a", "e"),
+            ("c", "f"),
+        ]

@@ -1,0 +1,94 @@
+"""Read one setting: convert a value to the type of its field, or say in one line what it must be."""
+
+from __future__ import annotations
+
+import math
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from enum import EnumType
+from functools import cache
+from typing import Annotated, Any, Literal, Union
+
+import msgspec
+
+from cuprof.core.errors import ConfigError, CuprofError, UnknownNameError
+
+KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+
+
+@cache
+def list_kinds(section: type) -> Mapping[str, Any]:
+    """Return field → its type, with msgspec's bounds, for a dataclass of settings."""
+    return typing.get_type_hints(section, include_extras=True)
+
+
+def read_fields(section: Any, prefix: str, names: Iterable[str]) -> None:
+    """Convert fields of a frozen dataclass in place, in its `__post_init__`; raise as `read_setting` does."""
+    kinds: Mapping[str, Any] = list_kinds(section.__class__)
+    for name in names:
+        object.__setattr__(section, name, read_setting(prefix + name, kinds[name], getattr(section, name)))
+
+
+def read_setting(key: str, kind: Any, value: Any) -> Any:
+    """Return a value as the type that its setting has.
+
+    One value stands for a tuple of one, "auto" and null for no choice, a number for its text, and a list of one, as
+    in stored sweeps, for its value.
+
+    Args:
+        key: the setting's name, for messages.
+        kind: its type: bool, int, float, str, an enum, Literal, Annotated with bounds, a tuple of such, or one or None.
+        value: plain data.
+
+    Raises:
+        ConfigError: a value of the wrong type or out of range.
+        UnknownNameError: a word that is not among the choices.
+    """
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (Union, types.UnionType):
+        return None if value in (None, "auto") else read_setting(key, parts[0], value)
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    if origin is tuple:
+        return tuple(read_setting(key, parts[0], each) for each in values)
+    if len(values) != 1:
+        listed = ",".join(map(str, values))
+        raise ConfigError(f"{key} is {values!r}; it takes one value, and {key}={listed} runs a job with each")
+    plain = parts[0] if origin is Annotated else kind if origin is not Literal and kind in KINDS else str
+    value = _adapt(plain, values[0])
+    try:
+        if isinstance(value, float) and math.isnan(value):
+            raise msgspec.ValidationError("NaN would pass any bound")
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        raise _explain(key, kind, plain, value) from None
+
+
+def check_choice(key: str, words: Iterable[str], choices: Iterable[str]) -> None:
+    """Raise `UnknownNameError` for the first word that is not a choice."""
+    known = [*choices]
+    for word in words:
+        if word not in known:
+            raise UnknownNameError(f"value of {key}", word, [choice or "(empty)" for choice in known])
+
+
+def _adapt(plain: type, value: Any) -> Any:
+    """Return a number as the kind of number, or as the text, that is asked for; null as the empty text."""
+    if plain is str and (value is None or type(value) in (int, float)):
+        return "" if value is None else str(value)
+    if plain is float and type(value) is int:
+        return float(value)
+    return int(value) if plain is int and isinstance(value, float) and value.is_integer() else value
+
+
+def _explain(key: str, kind: Any, plain: type, value: Any) -> CuprofError:
+    if type(value) is not plain:
+        return ConfigError(f"{key} is {value!r}; it must be {KINDS[plain]}")
+    if isinstance(value, str):
+        choices: list[Any] = [*kind.__members__.values()] if isinstance(kind, EnumType) else [*typing.get_args(kind)]
+        return UnknownNameError(f"value of {key}", value, [str(choice) or "(empty)" for choice in choices])
+    low, high = (
+        int(bound) if bound == int(bound) else f"{bound:g}"
+        for bound in (typing.get_args(kind)[1].ge, typing.get_args(kind)[1].le)
+    )
+    return ConfigError(f"{key} is {value}; it must be from {low} to {high}")
