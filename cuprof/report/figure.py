@@ -145,7 +145,7 @@ def heat_map(
         hover: Plotly's template of what is shown of a cell.
     """
     (trace,) = traces_of(
-        px.imshow(list(grid), x=list(xs), y=list(ys), template=None),
+        px.imshow(list(grid), x=list(xs), y=list(ys), template="none"),
         name=plain(name),
         colorscale=SEQUENTIAL,
         reversescale=True,

@@ -48,7 +48,7 @@ def find_other_algorithms(
     found = {}
     for profile in profiles:
         timings = libraries[profile.trial_id].timings if profile.trial_id in libraries else {}
-        timed_ns = next((each.summary.median_ns for key, each in timings.items() if key == profile.cache_mode), 0.0)
+        timed_ns = next((each.median_ns for key, each in timings.items() if key == profile.cache_mode), 0.0)
         other = OtherAlgorithm(profile.duration_ns or 0.0, timed_ns)
         if other.profiled_ns > SHORT_NS and other.timed_ns > 0:
             ratio = other.profiled_ns / other.timed_ns

@@ -150,7 +150,7 @@ def lines(frame: pd.DataFrame, looks: Mapping[str, Style], custom: list[str], **
     }
     series = dict.fromkeys(("color", "symbol", "line_dash"), "name")
     errors = {"error_y": "above", "error_y_minus": "below"} if "above" in frame else {}
-    drawn = px.line(frame, x="x", y="y", markers=True, custom_data=custom, template=None, **series, **maps, **errors)
+    drawn = px.line(frame, x="x", y="y", markers=True, custom_data=custom, template="none", **series, **maps, **errors)
     traces = traces_of(drawn, line_width=2, **more)
     return [{**trace, "marker": {**trace["marker"], "color": trace["line"]["color"]}} for trace in traces]
 
@@ -184,7 +184,7 @@ def roof_trace(index: int, roof: Roof, scale: Scale, range_: tuple[float, float]
     texts = [""] * len(y)
     if seen:  # two thirds along, so that the name has room to its right
         texts[seen[max(0, len(seen) * 2 // 3 - 1)]] = f"\N{NO-BREAK SPACE}roof, {label(roof.device, MOST_ROOF_LABEL)}"
-    drawn = px.line(frame_of(x=roof.xs, y=y, text=texts), x="x", y="y", text="text", template=None)
+    drawn = px.line(frame_of(x=roof.xs, y=y, text=texts), x="x", y="y", text="text", template="none")
     (trace,) = traces_of(
         drawn,
         name=label(f"roof: {roof.device}"),

@@ -92,13 +92,13 @@ def describe_standing(study: Study) -> str:
 
 def _list_last(study: Study) -> list[StudyTrial]:
     """Return whom a search measured last at the reference problem, side by side, those that failed then among them."""
-    runs = {
-        trial: trial.run
+    own = [
+        trial
         for trial in study.trials
-        if trial.problem == study.reference and trial.run and trial.run.sweep_id == study.sweep.id and trial.run.job
-    }
-    job = max(((run.id, run.job) for run in runs.values()), default=(0, ""))[1]
-    return [trial for trial, run in runs.items() if run.job == job]
+        if trial.problem == study.reference and trial.run_sweep_id == study.sweep.id and trial.job
+    ]
+    job = max(((trial.run_id, trial.job) for trial in own), default=(0, ""))[1]
+    return [trial for trial in own if trial.job == job]
 
 
 def _describe(trial: StudyTrial, best: StudyTrial) -> str:

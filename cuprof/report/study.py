@@ -209,22 +209,22 @@ class Study:
 
         The machine may have been quieter or hotter in one of them: no speed-up is given across such a gap.
         """
-        sweeps = {each.run.sweep_id for each in (base, new) if each.run}
+        sweeps = {each.run_sweep_id for each in (base, new) if each.run_id}
         return len({self.sweep.id if each in self.agreeing else each for each in sweeps}) > 1
 
     def age(self, trial: StudyTrial) -> str:
         """Return "measured 18 min earlier" of a trial taken over from an earlier sweep, else the empty text."""
-        if trial.run is None or not trial.is_reused:
+        if not trial.is_reused:
             return ""
         seconds = self.age_s(trial)
         return (
-            f"measured in sweep {trial.run.sweep_id}"
+            f"measured in sweep {trial.run_sweep_id}"
             if seconds is None
             else f"measured {describe_age(seconds)} earlier"
         )
 
     def age_s(self, trial: StudyTrial) -> float | None:
         """Return by how much a trial was measured before this sweep started; None where that is not known."""
-        if trial.run is None or trial.run.started_at is None or self.sweep.started_at is None:
+        if trial.started_at is None or self.sweep.started_at is None:
             return None
-        return max(0.0, self.sweep.started_at - trial.run.started_at)
+        return max(0.0, self.sweep.started_at - trial.started_at)

@@ -167,7 +167,7 @@ def _traces(
         colors = {name: style.color for name, style in looks.items()}
         errors = {"error_y": "above", "error_y_minus": "below"} if "above" in frame else {}
         drawn = px.bar(
-            frame, x="x", y="y", color="name", color_discrete_map=colors, custom_data=custom, template=None, **errors
+            frame, x="x", y="y", color="name", color_discrete_map=colors, custom_data=custom, template="none", **errors
         )
         data = traces_of(drawn, hovertemplate=hover)
     else:
