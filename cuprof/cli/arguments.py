@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import re
 import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from cuprof.cli.output import print_message
-from cuprof.core.errors import CuprofError, UsageError
+from cuprof.core.errors import CuprofError, UsageError, suggest
 
 FAILURE = 2
 """Exit code of every error of a command whose other codes are verdicts, and for which no gate may take an error."""
@@ -27,7 +28,13 @@ class CommandParser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Raise `UsageError`, which `main` turns into one line and exit code 2."""
+        """Raise `UsageError`, which `main` turns into one line and exit code 2; it names near misses."""
+        flags = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
+        if option := re.match(r"unrecognized arguments: (--[\w-]+)", message):
+            message = f"unknown option {option[1]}: {suggest(option[1], flags)}"
+        elif choice := re.fullmatch(r"(.*)invalid choice: '(.*)' \(choose from (.*)\)", message):
+            known = re.findall("'(.*?)'", choice[3])
+            message = f"{choice[1]}{choice[2]!r} is not known: {suggest(choice[2], known)}"
         raise UsageError(f"{message}; see {self.prog} --help")
 
 

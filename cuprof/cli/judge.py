@@ -16,6 +16,7 @@ from cuprof.cli.units import format_counter, format_time
 from cuprof.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from cuprof.interop.origins import AnyOrigin
     from cuprof.judge.report import Candidate, Report
 
 DESCRIPTION = """\
@@ -30,7 +31,7 @@ SETTING    problems and how they are timed, as for cuprof sweep: problem.n=2**20
            those of cuprof ncu-collect too: ncu.cache_control=none, ncu.path=FILE, …
 
 Exit code, the worst of all candidates: 0 right, and faster or the same; 1 slower or undecided; 2 bad input, or it
-cannot be judged here; 3 wrong or not honest."""
+cannot be judged here; 3 wrong, failing or not honest."""
 
 EXAMPLES = """\
 examples:
@@ -41,13 +42,18 @@ examples:
 
 _SETTING = re.compile(r"[+~]*[A-Za-z_][\w./@-]*=.*|~[A-Za-z_][\w./]*", re.DOTALL)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-MARKS = {
-    "GOOD": ("GOOD", "bold green"),
-    "NOT_FASTER": ("NOT FASTER", "bold yellow"),
-    "UNUSABLE": ("NOT JUDGED", "bold"),
-    "WRONG": ("WRONG", "bold red"),
+MARKS = {"GOOD": "GOOD", "NOT_FASTER": "NOT FASTER", "UNUSABLE": "NOT JUDGED"}
+"""Ruling → its word, told apart without colour; of a wrong candidate it follows from what was found."""
+STYLES = {"GOOD": "bold green", "NOT_FASTER": "bold yellow", "UNUSABLE": "bold", "WRONG": "bold red"}
+FOUND = {
+    "impossible time": ("NOT HONEST", "its times cannot be true"),
+    "claims to be what it is not": ("NOT HONEST", "it is not what it says it is"),
+    "wrong result": ("WRONG", "its results are wrong"),
+    "does not compile": ("FAILED", "it does not compile"),
+    "ends its process": ("FAILED", "it ends its process"),
+    "does not come to an end": ("FAILED", "it does not come to an end"),
 }
-"""Ruling → its word, told apart without colour, and its style."""
+"""What was found → the word for it, the gravest first: an error of rounding is wrong, and no fraud."""
 MOST_LOG_LINES = 12
 MOST_COUNTERS = 20
 """Counters at one problem above which only those that cuprof explains are shown."""
@@ -62,6 +68,7 @@ def main(argv: Sequence[str]) -> int:
 def _judge(argv: Sequence[str]) -> int:
     arguments = _parse(argv)
     from cuprof.cli import hydra_app
+    from cuprof.cli.hydra_arguments import quoted
     from cuprof.cli.progress import make_observer
     from cuprof.core.project import find_project
     from cuprof.core.scratch import ScratchFolder
@@ -71,14 +78,15 @@ def _judge(argv: Sequence[str]) -> int:
     from cuprof.statistics.verdict import Rule
 
     project = find_project()
-    folder = _find_family(arguments.family, project.kernel_folders)
-    config = hydra_app.compose([f"family={folder.name}", "measure.modes=[cold]", *arguments.settings], project)
     workshop = ScratchFolder()
     try:
+        origin = _find_origin(arguments.family, project.kernel_folders, workshop.path)
+        family = f"family={quoted(Path(arguments.family).name)}"
+        config = hydra_app.compose([family, "measure.modes=[cold]", *arguments.settings], project)
         request = Request(
             config=config,
-            family_folder=folder,
-            candidates=tuple(check_file(_as_python(Path(path), workshop.path)) for path in arguments.candidates),
+            origin=origin,
+            candidates=tuple(check_file(Path(path)) for path in arguments.candidates),
             baseline=arguments.baseline,
             like=arguments.like,
             rounds=arguments.rounds,
@@ -154,29 +162,16 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _as_python(candidate: Path, folder: Path) -> Path:
-    """Return a candidate; of a solution in JSON the Python file that stands for it."""
-    if candidate.suffix != ".json" or not candidate.is_file():
-        return candidate
-    from cuprof.interop.entry import write_candidate
+def _find_origin(text: str, folders: Sequence[Path], workshop: Path) -> AnyOrigin:
+    """Return the family; of a definition a copy without the solutions, which no candidate is to see."""
+    from cuprof.families.origin import FAMILY_FILE, Folder, find_folder
+    from cuprof.interop.origins import copy_alone
 
-    return write_candidate(candidate, folder)
-
-
-def _find_family(text: str, folders: Sequence[Path]) -> Path:
-    from cuprof.core.errors import UnknownNameError
-    from cuprof.families.loader import FAMILY_FILE, list_families
-
-    if text.endswith(".json") or (Path(text).is_dir() and not (Path(text) / FAMILY_FILE).is_file()):
-        from cuprof.interop.entry import write_folder
-
-        return write_folder(text)
     if (Path(text) / FAMILY_FILE).is_file():
-        return Path(text).resolve()
-    families = list_families(folders)
-    if text not in families:
-        raise UnknownNameError("family", text, families)
-    return families[text]
+        return Folder(Path(text).resolve())
+    if text.endswith(".json") or Path(text).is_dir():
+        return copy_alone(text, workshop / "definition")
+    return find_folder(text, folders)
 
 
 def _size(text: str) -> int:
@@ -221,11 +216,9 @@ def report_parts(report: Report) -> list[Part]:
 
 
 def _candidate_parts(each: Candidate) -> Iterator[Part]:
-    from cuprof.judge.report import RULINGS
-
     name = f"{each.file} ({each.variant})" if each.variant else each.file
-    mark, style = MARKS[each.ruling.name]
-    yield Line(f"{mark}  {name}: {RULINGS[each.ruling]}", style)
+    mark, words = _ruling(each)
+    yield Line(f"{mark}  {name}: {words}", STYLES[each.ruling.name])
     if each.message:
         yield Line(f"  {each.message}")
     if each.rows:
@@ -237,6 +230,16 @@ def _candidate_parts(each: Candidate) -> Iterator[Part]:
         first, *more = one.detail.splitlines() or [""]
         yield Line(f"  {one.what}: {first}", "" if one.counts else "dim")
         yield from (Line(f"    {text}", "dim") for text in more[-MOST_LOG_LINES:])
+
+
+def _ruling(each: Candidate) -> tuple[str, str]:
+    """Return the word for what came of a candidate, and what it means."""
+    from cuprof.judge.report import RULINGS, Ruling
+
+    if each.ruling is not Ruling.WRONG:
+        return MARKS[each.ruling.name], RULINGS[each.ruling]
+    claims = " ".join([each.message, *(one.what for one in each.evidence if one.counts)])
+    return next((words for claim, words in FOUND.items() if claim in claims), ("FAILED", "it fails"))
 
 
 def _times(each: Candidate) -> Table:

@@ -8,6 +8,7 @@ from textwrap import shorten
 from typing import Any
 
 from cuprof.cli.arguments import CommandParser
+from cuprof.cli.choice import list_experiments as find_experiments
 from cuprof.cli.output import emit, print_message
 from cuprof.core.errors import FamilyError, UnknownNameError
 from cuprof.core.project import Project, find_project
@@ -57,10 +58,9 @@ def list_lists(project: Project) -> Iterator[dict[str, Any]]:
 def list_families(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield one record a family; one whose family.py fails is listed with its error."""
     from cuprof.core.point import format_coordinate
-    from cuprof.families.loader import list_families as find_families
-    from cuprof.families.loader import load_family
+    from cuprof.families.origin import load_family
 
-    for name, folder in find_families(project.kernel_folders).items():
+    for name, folder in _find_families(project).items():
         try:
             family = load_family(folder)
             axes = ", ".join(f"{axis.name}={format_coordinate(axis.default)}" for axis in family.axes)
@@ -77,10 +77,9 @@ def list_variants(project: Project, names: Sequence[str] = ()) -> Iterator[dict[
         UnknownNameError: there is no such family.
         FamilyError: a named family cannot be loaded; without names such a family is passed over with a warning.
     """
-    from cuprof.families.loader import get_family
-    from cuprof.families.loader import list_families as find_families
+    from cuprof.interop.origins import get_family
 
-    for name in names or find_families(project.kernel_folders):
+    for name in names or _find_families(project):
         try:
             family = get_family(name, project.kernel_folders)
         except FamilyError as error:
@@ -101,13 +100,7 @@ def list_variants(project: Project, names: Sequence[str] = ()) -> Iterator[dict[
 
 def list_experiments(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield one record an experiment: its name and the first comment of its file."""
-    found: dict[str, Path] = {}
-    for folder in project.conf_folders:
-        for file in sorted((folder / "experiment").rglob("*.yaml")):
-            name = file.relative_to(folder / "experiment").with_suffix("").as_posix()
-            if not file.name.startswith("_"):
-                found.setdefault(name, file)
-    for name, file in sorted(found.items()):
+    for name, file in find_experiments(project).items():
         yield {"experiment": name, "about": _first_comment(file), "file": str(file)}
 
 
@@ -169,6 +162,13 @@ LISTS: dict[str, tuple[Callable[[Project, Sequence[str]], Iterator[dict[str, Any
 
 SUCH_AS = 33
 """Columns for the names in the overview."""
+
+
+def _find_families(project: Project) -> dict[str, Path]:
+    """Return name → folder of every family, the project's own first."""
+    from cuprof.families.origin import list_families as find_families
+
+    return find_families(project.kernel_folders[:1]) | find_families(project.kernel_folders)
 
 
 def _first_comment(file: Path) -> str:

@@ -39,6 +39,7 @@ COMMANDS: dict[str, Command] = {
     "compare": Command("cuprof.cli.compare", "say what became slower or faster between two sides"),
     "judge": Command("cuprof.cli.judge", "say whether somebody's candidate is right, honest and fast"),
     "status": Command("cuprof.cli.status", "say how far sweeps are, what runs where, and what has failed"),
+    "best": Command("cuprof.cli.best", "print the fastest configuration of each problem, or export them"),
     "portfolio": Command("cuprof.cli.portfolio", "find the fewest configurations that are good for every problem"),
     "query": Command("cuprof.cli.query", "read the database with SQL or a named query"),
     "list": Command("cuprof.cli.listing", "list families, variants, experiments, devices or metrics"),

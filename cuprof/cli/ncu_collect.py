@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
+from cuprof.cli.choice import is_chosen, tell_choice
 from cuprof.cli.output import print_json, print_message, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
 from cuprof.cli.units import format_counter
-from cuprof.core.project import Project
+from cuprof.core.project import Project, find_project
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
@@ -28,7 +29,7 @@ interrupted collection goes on where it stopped.
 Exit code: 0 fine, 1 some trial or metric failed, 2 bad input or Nsight Compute cannot work here.
 
 settings:
-  experiment=NAME         the study (default: reduction); see cuprof list experiments
+  experiment=NAME         the study; see cuprof list experiments
   variants=A,B            names or patterns; problem.AXIS=…, tune.NAME=… as for sweep
   ncu=study               the metric set: study, memory, compute, instructions, roofline, occupancy, full
   +ncu.metrics=[A,B]      metrics beside the set's; see cuprof list metrics
@@ -54,6 +55,8 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
+    if not is_chosen(argv, project := find_project()):
+        return tell_choice("ncu-collect", project)
     hydra_app.prestart_worker(argv)
     return hydra_app.run("ncu-collect", argv, task, HELP)
 

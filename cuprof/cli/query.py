@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuprof.cli.arguments import CommandParser, add_store
 from cuprof.cli.output import show, terminal_width
-from cuprof.cli.table import Column, Line, Part, Row, Table, display_width, to_text
-from cuprof.core.errors import UsageError
-from cuprof.core.text import visible_json
+from cuprof.cli.table import GAP, Column, Line, Part, Row, Table, display_width, to_text
+from cuprof.core.errors import UsageError, suggest
+from cuprof.core.text import count, visible_json
 
 if TYPE_CHECKING:
     from cuprof.results.rows import Rows
 
 TIME_LIMIT_S = 600.0
 FORMATS = ("table", "csv", "json", "parquet")
+
+DETAIL = re.compile(r"(.*_)?(id|json|key|hash)|identity|method|recorded_at")
+"""Columns of a view that only programs read."""
+LONG = 40
+"""Columns of a terminal that words take at least before they wrap."""
+MISSING = re.compile(r"no such (column|table): ([\w.]+)|(column|relation) \"?([\w.]+)\"? does not exist")
+"""How SQLite and PostgreSQL name what is not there."""
 
 EXAMPLES = """\
 examples:
@@ -42,14 +51,15 @@ def main(argv: Sequence[str]) -> int:
     if not arguments.query:
         show(Table((Column("name", "left"), Column("rows", "left")), list(map(Row, list_queries().items()))))
         return 0
-    url, form = arguments.store or find_project().database_url, arguments.format
-    with read(url, " ".join(arguments.query), time_limit_s=arguments.time_limit) as rows:
+    url, form, text = arguments.store or find_project().database_url, arguments.format, " ".join(arguments.query)
+    with _suggesting(url, text), read(url, text, time_limit_s=arguments.time_limit) as rows:
         if form == "parquet":
             write_file([to_parquet(rows)], arguments.output)
         elif arguments.output:
             write_file((text.encode() for text in _texts(rows, form)), arguments.output)
         elif form == "table":
-            show(*frame_parts(rows.names, rows.columns(), terminal_width()))
+            is_view = text.replace("-", "_").isidentifier() and not arguments.full
+            show(*(view_parts if is_view else frame_parts)(rows.names, rows.columns(), terminal_width()))
         else:
             for text in _texts(rows, form):
                 print(visible_json(text) if form == "json" else text, end="")
@@ -72,11 +82,7 @@ def frame_parts(names: Sequence[str], values: Sequence[Sequence[Any]], width: fl
     if not any(values):
         yield Line(f"no rows ({', '.join(names)})" if names else "no rows")
         return
-    columns = [
-        Column(name, "right" if {float, int} >= set(map(type, column)) - {type(None)} != set() else "left")
-        for name, column in zip(names, values, strict=True)
-    ]
-    table = Table(columns, [Row(tuple(map(_cell, row))) for row in zip(*values, strict=True)])
+    table = to_table(names, values)
     if table.width <= width:
         yield table
         return
@@ -85,6 +91,66 @@ def frame_parts(names: Sequence[str], values: Sequence[Sequence[Any]], width: fl
         yield Line(f"── {number} of {len(table.rows)}", "bold")
         for name, cell in zip(names, row.cells, strict=True):
             yield Line(f"{name}{' ' * (longest - display_width(name))}  {cell}".rstrip())
+
+
+def view_parts(names: Sequence[str], values: Sequence[Sequence[Any]], width: int) -> Iterator[Part]:
+    """Yield a view's first columns, as many as fit in `width`, and what is left out or the same in every row."""
+    if not any(values):
+        yield from frame_parts(names, values)
+        return
+    shown, same = dict[str, Sequence[Any]](), list[str]()
+    for name, column in zip(names, values, strict=True):
+        is_detail = DETAIL.fullmatch(name) and not name == names[0] == "sweep_id"  # which other commands take
+        if is_detail or not any(value not in (None, "") for value in column):
+            continue
+        if len(column) > 1 and len(set(column)) == 1:
+            same.append(f"{name} {_cell(column[0])}")
+        else:
+            shown[name] = column
+    table, taken = to_table(list(shown), list(shown.values())), 0
+    for place, each in enumerate(table.widths):
+        taken += min(each, LONG) + len(GAP)
+        if taken - len(GAP) > width and place:
+            table = Table(table.columns[:place], [Row(row.cells[:place]) for row in table.rows])
+            break
+    yield table
+    if same:
+        yield Line(f"in every row: {', '.join(same)}")
+    if hidden := len(names) - len(table.columns) - len(same):
+        yield Line(f"{count(hidden, 'column')} left out; --full shows all")
+
+
+def to_table(names: Sequence[str], values: Sequence[Sequence[Any]]) -> Table:
+    """Return columns as a table, numbers to the right."""
+    columns = [
+        Column(name, "right" if {float, int} >= set(map(type, column)) - {type(None)} != set() else "left")
+        for name, column in zip(names, values, strict=True)
+    ]
+    return Table(columns, [Row(tuple(map(_cell, row))) for row in zip(*values, strict=True)])
+
+
+@contextmanager
+def _suggesting(url: str, text: str) -> Iterator[None]:
+    """Add to the message about a column or a table that is not there which are nearest."""
+    try:
+        yield
+    except UsageError as error:
+        if not (missing := MISSING.search(str(error))):
+            raise
+        from cuprof.results.queries import list_queries, read
+        from cuprof.store.tables import METADATA
+
+        name = (missing[2] or missing[4]).rpartition(".")[2]
+        views, known = list_queries(), {*list_queries(), *METADATA.tables}
+        if "column" in missing[0]:
+            asked = set(re.findall(r"\w+", text))
+            known = set()
+            for relation in asked & {*views, *METADATA.tables}:
+                with suppress(UsageError), read(url, f'SELECT * FROM "{relation}" LIMIT 0') as rows:
+                    known |= set(rows.names)
+        elif name in views:
+            raise UsageError(f"{error}; {name} is a query of its own: cuprof query {name}") from None
+        raise UsageError(f"{error}; {suggest(name, known)}") from None
 
 
 def _cell(value: Any) -> str:
@@ -116,6 +182,7 @@ def make_parser() -> CommandParser:
     )
     parser.add_argument("query", metavar="SQL|NAME", nargs="*", help="SQL, or the name of a query or view")
     parser.add_argument("--format", choices=FORMATS, default="table", help="how the rows are written (default: table)")
+    parser.add_argument("--full", action="store_true", help="of a view also the columns that only programs read")
     parser.add_argument("--output", metavar="FILE", type=Path, help="write to a file in place of the standard output")
     add_store(parser)
     parser.add_argument(

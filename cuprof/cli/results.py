@@ -1,7 +1,9 @@
-"""The table at the end of a sweep: one a problem, the same figures as the report's."""
+"""What a sweep ends with: a table a problem, what failed and why, and the best; or the same as JSON."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from cuprof.cli.marks import mark_of, style_of
 from cuprof.cli.output import print_json, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
+from cuprof.cli.units import format_age, format_time
 from cuprof.core.records import Measure, State
-from cuprof.core.text import summarize
+from cuprof.core.text import count, summarize
 
 if TYPE_CHECKING:
     from cuprof.report.study import Study
@@ -21,7 +24,19 @@ if TYPE_CHECKING:
 MOST_ROWS = 40
 """A problem with more trials than this shows the fastest tunables of each variant."""
 TOP = 10
-"""At most so many of a variant are shown then."""
+"""The most tunables of one variant that are shown then."""
+NOISY = 0.2
+"""Half width of a median's interval, as a share of it, from which a time is marked: a factor of 1.5 may be noise."""
+MARK = "!"
+CACHED = "cached"
+LEGEND = {
+    MARK: f"{MARK} an interval wider than ±{NOISY:.0%}: time it again before you rank by it (measure=precise)",
+    " before": "measured before this sweep, perhaps under other conditions: retry=all times it anew",
+    CACHED: f"{CACHED} faster than the memory reads: caches served it",
+}
+"""How a cell ends → what that means."""
+UNPLACED = (State.IMPOSSIBLE, State.SKIPPED)
+"""States that are counted below the tables."""
 
 
 def print_results(study: Study, output: str, page: Path | None = None) -> None:
@@ -64,34 +79,103 @@ def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
 
 
 def result_parts(study: Study) -> Iterator[Part]:
-    """Yield one table a problem and, below, why trials have no time."""
-    for heading, table, note in problem_tables(study):
-        yield from (Line(heading, "bold"), table, *([Line(note, "dim")] if note else ()), Line(""))
+    """Yield a table a problem, why trials have no time, and the best of one problem or the verdicts at several."""
+    from cuprof.report.trials import grouped
+
+    placed = [trial for trial in study.trials if trial.state not in UNPLACED]
+    problems = list(grouped(placed, lambda trial: trial.problem).values())
+    bests = [best_line(study, trials) for trials in problems]
+    marks = set[str]()
+    for trials, best in zip(problems, bests, strict=True):
+        table, hidden = _problem_table(study, trials)
+        yield from (Line(_heading(study, trials), "bold"), table)
+        if hidden:
+            yield Line(f"the fastest tunables of each variant; {hidden} more: cuprof query timings", "dim")
+        if len(problems) > 1 and best:
+            yield Line(best, "bold")
+        yield Line("")
+        marks |= {mark for row in table.rows for cell in row.cells for mark in LEGEND if cell.endswith(mark)}
+    yield from (Line(meaning, "dim") for mark, meaning in LEGEND.items() if mark in marks)
     yield from reasons(study.trials)
+    if len(problems) > 1:
+        yield from verdict_parts(study, problems)
+    elif bests and bests[0]:
+        yield Line(bests[0], "bold")
 
 
-def problem_tables(study: Study) -> Iterator[tuple[str, Table, str]]:
-    """Yield for each problem a heading, its table, and what is to be said below it."""
-    from cuprof.report.trials import by_kind, by_sure_time, grouped
+def _problem_table(study: Study, trials: Sequence[StudyTrial]) -> tuple[Table, int]:
+    """Return the table of one problem, the fastest first, and how many trials it leaves out."""
+    from cuprof.report.trials import by_kind, by_time, grouped
 
-    possible = [trial for trial in study.trials if trial.state is not State.IMPOSSIBLE]
-    for trials in grouped(possible or study.trials, lambda trial: trial.problem).values():
-        shown = by_kind(trials)
-        if len(shown) > MOST_ROWS:
-            groups = grouped(shown, lambda trial: trial.contender).values()
-            most = max(1, min(TOP, MOST_ROWS // len(groups)))
-            shown = [trial for group in groups for trial in sorted(group, key=by_sure_time)[:most]]
-        hidden = len(trials) - len(shown)
-        note = f"the fastest tunables of each variant; {hidden} more: cuprof query timings" if hidden else ""
-        yield _heading(study, trials), _table(study, shown), note
+    shown = by_kind(trials)
+    if len(shown) > MOST_ROWS:
+        groups = grouped(shown, lambda trial: trial.contender).values()
+        most = max(1, min(TOP, MOST_ROWS // len(groups)))
+        shown = [trial for group in groups for trial in sorted(group, key=by_time)[:most]]
+    shown.sort(key=lambda trial: (not _has_time(trial), by_time(trial)))
+    return _table(study, shown), len(trials) - len(shown)
+
+
+def best_line(study: Study, trials: Sequence[StudyTrial]) -> str:
+    """Return the fastest of one problem's trials and how many times as fast as the baseline it is, with the interval.
+
+    It is the surest: a median of a few samples may lie below it. The text is empty where nothing has a time.
+    """
+    from cuprof.report.trials import by_sure_time
+
+    right = [trial for trial in trials if trial.is_right]
+    if not right:
+        return ""
+    best = min(right, key=by_sure_time)
+    base = study.baseline_of(best, study.baseline)
+    if base is None or base is best or best.variant == study.baseline:
+        others = len({trial.contender for trial in right}) > 1
+        of_base = ", the baseline" if best.variant == study.baseline and others else ""
+        return f"best: {best.setting}, {format_time(best.median_ns or 0.0)}{of_base}"
+    compared, speedup = study.compare(base, best), study.speedup(best)
+    if compared is None:
+        times = f"{speedup:.2f}" if speedup else "?"
+        return f"best: {best.setting}, {times} × as fast as {base.setting} (no verdict)"
+    verdict, ratio, low, high, *_ = compared.judgement
+    half = (1 / low - 1 / high) / 2 if low > 0 else float("inf")
+    decimals = 3 if half < 0.01 else 2
+    uncertain = "" if verdict.value == "faster" else f" ({verdict.value})"
+    return (
+        f"best: {best.setting}, {1 / ratio:.{decimals}f} ± {half:.{decimals}f} × as fast as {base.setting}{uncertain}"
+    )
+
+
+def verdict_parts(study: Study, problems: Sequence[Sequence[StudyTrial]]) -> Iterator[Part]:
+    """Yield for each variant at how many problems it is faster or slower than the baseline, the same or undecided."""
+    from cuprof.report.trials import best_of_tunables, grouped
+    from cuprof.report.units import list_names
+
+    found: dict[str, Counter[str]] = {}
+    for trials in problems:
+        for trial in best_of_tunables([trial for trial in trials if trial.is_right]):
+            base = study.baseline_of(trial, study.baseline)
+            if base is not None and trial.variant != study.baseline:
+                verdict = study.verdict(base, trial)
+                found.setdefault(trial.contender, Counter())[verdict.value if verdict else "without a verdict"] += 1
+    if found:
+        yield Line(f"against {study.baseline}, at {len(problems)} problems:", "bold")
+    said = {name: ", ".join(f"{number} {verdict}" for verdict, number in each.items()) for name, each in found.items()}
+    for verdicts, names in grouped(said, said.__getitem__).items():
+        yield Line(f"  {list_names(names)}: {verdicts}")
+
+
+def _has_time(trial: StudyTrial) -> bool:
+    return trial.state is State.OK and not trial.is_expected_wrong
 
 
 def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     from cuprof.report.units import choose_scale
 
-    right = [trial for trial in trials if trial.state is State.OK and not trial.is_expected_wrong]
+    right = [trial for trial in trials if _has_time(trial)]
     study.foresee_speedups(right)
     time = choose_scale("time", [trial.median_ns for trial in right])
+    hot = {trial: trial.median_of(Measure.HOT) for trial in right if trial.measure is Measure.COLD}
+    hot_scale = choose_scale("time", hot.values())
     total = choose_scale("time", [trial.median_of(Measure.TOTAL) for trial in right])
     # The unit of the fastest: a slow host beside a device must not turn the device's figures into six digits.
     fastest = max((trial.bandwidth or 0.0 for trial in right), default=0.0)
@@ -99,6 +183,7 @@ def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     names = {trial: trial.contender + (" (base)" if trial.variant == study.baseline else "") for trial in trials}
     times = {trial: mark_of(trial.state, trial.expected) for trial in trials}
     times |= {trial: _text(time, trial.median_ns) for trial in right}
+    shares = {trial: f"{trial.share * 100:.1f}" if trial.share <= 1 else CACHED for trial in right if trial.share}
     always = [
         (Column("variant", "left"), names),
         (Column(f"time {time.unit}"), times),
@@ -107,10 +192,12 @@ def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     ]
     tunables = (Column("tunables", "left"), {trial: trial.tunables_label for trial in trials})
     filled = [
-        (Column("% peak"), {trial: f"{trial.share * 100:.1f}" for trial in right if trial.share is not None}),
-        (Column("speedup"), {trial: f"{ratio:.2f}×" for trial in right if (ratio := study.speedup(trial))}),
+        (Column("% peak"), shares),
+        (Column("speedup"), {trial: _speedup(study, trial) for trial in right}),
+        (Column(f"hot {hot_scale.unit}"), {trial: _text(hot_scale, value) for trial, value in hot.items()}),
         (Column(f"total {total.unit}"), {trial: _text(total, trial.median_of(Measure.TOTAL)) for trial in right}),
         (Column("stopped by", "left"), {trial: _stopped_by(trial) for trial in right}),
+        (Column("measured", "left"), {trial: _age(study, trial) for trial in right}),
     ]
     shown = [each for each in (always[0], tunables, *always[1:], *filled) if each in always or any(each[1].values())]
     rows = []
@@ -130,7 +217,26 @@ def _half_width(trial: StudyTrial) -> str:
     if not trial.median_ns or not trial.interval:
         return trial.few_samples
     low, high = trial.interval
-    return f"{(high - low) / 2 / trial.median_ns * 100:.1f}"
+    return f"{(high - low) / 2 / trial.median_ns * 100:.1f}{_noise_mark(trial)}"
+
+
+def _noise_mark(*trials: StudyTrial) -> str:
+    """Return a mark where one of the times is known to ±20 % or worse."""
+    known = [(trial.median_ns, *trial.interval) for trial in trials if trial.interval and trial.median_ns]
+    return MARK if any((high - low) / 2 > NOISY * median for median, low, high in known) else ""
+
+
+def _speedup(study: Study, trial: StudyTrial) -> str:
+    ratio, base = study.speedup(trial), study.baseline_of(trial, study.baseline)
+    return f"{ratio:.2f}×{_noise_mark(trial, base)}" if ratio and base else ""
+
+
+def _age(study: Study, trial: StudyTrial) -> str:
+    """Return how long before this sweep a reused time was measured; nothing for its own."""
+    run, begun = trial.run, study.sweep.started_at
+    if run is None or run.sweep_id == study.sweep.id or run.started_at is None or begun is None:
+        return ""
+    return f"{format_age(begun - run.started_at)} before"
 
 
 def _stopped_by(trial: StudyTrial) -> str:
@@ -154,16 +260,39 @@ def _heading(study: Study, trials: Sequence[StudyTrial]) -> str:
 
 
 def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
-    """Yield one line a reason, with the trials that share it."""
+    """Yield one line a reason with the trials that share it; of an exception also where it was raised."""
     from cuprof.report.trials import grouped
     from cuprof.report.units import list_names
 
     impossible = [trial for trial in trials if trial.state is State.IMPOSSIBLE]
     for device, group in grouped(impossible, lambda trial: trial.device).items():
-        for count, reason in summarize(trial.message for trial in group):
-            yield Line(f"{count} impossible on {device}: {reason}", style_of(State.IMPOSSIBLE))
-    without = [trial for trial in trials if trial.state not in (State.OK, State.IMPOSSIBLE)]
-    reasons = grouped(without, lambda trial: (trial.state, trial.expected, trial.message))
-    for (state, expected, message), group in reasons.items():
+        for number, reason in summarize(trial.message for trial in group):
+            yield Line(f"{number} impossible on {device}: {reason}", style_of(State.IMPOSSIBLE))
+    skipped = [trial for trial in trials if trial.state is State.SKIPPED]
+    for message, group in grouped(skipped, lambda trial: trial.message).items():
         names = list_names(dict.fromkeys(trial.contender for trial in group))
-        yield Line(f"{mark_of(state, expected)} {names}: {message or state.value}", style_of(state, expected))
+        yield Line(f"{len(group)} skipped ({names}): {message}", style_of(State.SKIPPED))
+    failed = [trial for trial in trials if trial.state is not State.OK and trial.state not in UNPLACED]
+    alike = grouped(failed, lambda trial: (trial.state, trial.expected, re.sub(r"\d[\d.e+-]*", "#", trial.message)))
+    for (state, expected, _), group in alike.items():
+        names, style = list_names(dict.fromkeys(trial.contender for trial in group)), style_of(state, expected)
+        problems = len({trial.problem for trial in group})
+        at = f" (and at {count(problems - 1, 'other problem')})" if problems > 1 else ""
+        yield Line(f"{mark_of(state, expected)} {names}: {group[0].message or state.value}{at}", style)
+        yield from (Line(f"  {frame}", style) for frame in last_frames(group[0].log))
+    if logged := next((trial for trial in failed if trial.log and not trial.is_expected), None):
+        yield Line(f"the whole log: cuprof status --log {logged.variant}", "dim")
+
+
+MOST_FRAMES = 3
+_FRAME = re.compile(r'  File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)\n(?P<text>    \S.*)?')
+_OWN = str(Path(__file__).resolve().parents[1])
+
+
+def last_frames(log: str) -> list[str]:
+    """Return where an exception was raised: "my.py:11 in helper: return x[5]", the last frames outside of cuprof."""
+    frames = [each for each in _FRAME.finditer(log) if not each["file"].startswith(_OWN)]
+    return [
+        f"{each['file']}:{each['line']} in {each['function']}: {(each['text'] or '').strip()}"
+        for each in frames[-MOST_FRAMES:]
+    ]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from cuprof.cli.arguments import CommandParser, add_store
-from cuprof.cli.output import emit, print_message
+from cuprof.cli.output import emit, print_message, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
 from cuprof.cli.units import format_duration
 from cuprof.core.text import describe_tried
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from cuprof.results.progress import Progress, StationRow
 
 A_DAY_S = 86400
+LOG = """\
+SELECT t.label, r.state, r.message, r.log
+FROM run AS r JOIN trial AS t ON t.id = r.trial_id JOIN variant AS v ON v.id = t.variant_id
+WHERE v.name = :variant AND r.log <> '' ORDER BY r.id DESC LIMIT 1"""
 COLUMNS = (
     Column("station", "left"),
     Column("host", "left"),
@@ -31,6 +35,7 @@ EXAMPLES = """\
 examples:
   cuprof status
   cuprof status --every 10
+  cuprof status --log last_warp
   cuprof status --sweep 12 --json
   cuprof status --store postgresql+psycopg://cuprof@db.example/cuprof"""
 
@@ -44,6 +49,9 @@ def main(argv: Sequence[str]) -> int:
     from cuprof.store import Store
 
     url = arguments.store or find_project().database_url
+    if arguments.log:
+        _print_log(url, arguments.log)
+        return 0
     is_first = True
     while True:
         try:
@@ -87,6 +95,8 @@ def _sweep_parts(sweep: Progress) -> Iterator[Part]:
         yield Table(COLUMNS, [_station_row(station, taken) for station in present])
     if sweep.state in ("interrupted", "abandoned"):
         yield Line("nobody works on it; the same command goes on where it stopped")
+    if sweep.is_outdated:
+        yield Line("its trials have identities of an earlier version: they stay readable, and no sweep reuses them")
     for label, message in sweep.failures:
         yield Line(f"failed: {label}: {message}")
 
@@ -101,6 +111,19 @@ def _station_row(station: StationRow, taken: str) -> Row:
     return Row(cells, "" if station.state == "working" else "dim")
 
 
+def _print_log(url: str, variant: str) -> None:
+    """Print all that is stored of why a variant failed last: a compiler's output, a traceback."""
+    from cuprof.core.errors import SelectionError
+    from cuprof.results.queries import read
+
+    with read(url, LOG, {"variant": variant}) as rows:
+        found = [row for batch in rows.batches for row in batch]
+    if not found:
+        raise SelectionError(f"no failure of {variant!r} has left a log; cuprof query failures lists what failed")
+    label, state, message, log = found[0]
+    show(Line(f"{label}: {state}: {message}", "bold"), *map(Line, log.splitlines()))
+
+
 def make_parser() -> CommandParser:
     """Return the parser of the command's words."""
     parser = CommandParser(
@@ -113,6 +136,7 @@ def make_parser() -> CommandParser:
     parser.add_argument(
         "--every", metavar="SECONDS", type=_seconds, default=0.0, help="again and again until it is done"
     )
+    parser.add_argument("--log", metavar="VARIANT", default="", help="why it failed last: the whole log")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_store(parser)
     return parser

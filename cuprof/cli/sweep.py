@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
+from cuprof.cli.choice import is_chosen, tell_choice
 from cuprof.cli.output import print_message
 from cuprof.core.errors import UsageError
-from cuprof.core.project import Project, try_writing
+from cuprof.core.project import Project, find_project, try_writing
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
@@ -19,18 +20,19 @@ if TYPE_CHECKING:
     from cuprof.report.study import Study
 
 HELP = """\
-usage: cuprof sweep [FILE.py | DEFINITION] [SETTING=VALUE ...] [OPTION ...]
+usage: cuprof sweep [FILE.py | DEFINITION | NAME] [SETTING=VALUE ...] [OPTION ...]
 
 Check every variant against the family's reference, time the right ones, store all of it trial by trial, and write the
 report. What is stored already is not measured again; an interrupted sweep goes on where it stopped.
 
 FILE.py is a file that calls cuprof.compare, or Kernel Tuner's tune_kernel; it needs no project and no family.
 DEFINITION is a definition.json of FlashInfer-Bench or SOL-ExecBench, or its folder. See docs/bring-your-kernel.md.
+NAME is a family's name, or an experiment's. Alone, `cuprof sweep` says what could be run.
 
 Exit code: 0 fine, 1 some trial failed, 2 bad input.
 
 settings:
-  experiment=NAME        the study to run (default: reduction); see cuprof list experiments; all_studies runs all five
+  experiment=NAME        the study to run; see cuprof list experiments; all_studies runs all five
   family=NAME            a family without a study: all of its variants at the axes' defaults; see cuprof list families
   variants=A,B           names or patterns (cuda_*, !cpu_*); all by default; see cuprof list variants
   baseline=NAME          the variant that others are compared with; the study's or the family's by default
@@ -78,7 +80,7 @@ options:
   --hydra-help           Hydra's own options
 
 examples:
-  cuprof sweep
+  cuprof sweep reduction
   cuprof sweep my_kernels.py problem.n=2**16,2**24
   cuprof sweep experiment=reduction problem.n=2**20,2**24 tune.block=64,128,256 variants=sequential,last_warp
   cuprof sweep experiment=reduction measure=quick dry_run=true
@@ -90,6 +92,8 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
+    if not is_chosen(argv, project := find_project()):
+        return tell_choice("sweep", project)
     hydra_app.prestart_worker(argv)
     return hydra_app.run("sweep", argv, task, HELP)
 
@@ -125,7 +129,7 @@ def task(config: SweepConfig, project: Project) -> int:
 
             code = max(code, profile(config, project))
     finally:  # what was timed is stored and shown, whatever becomes of the counters
-        _show_results(config, project, result)
+        show_results(config, project, result)
     for fault in result.faults:
         print_message(f"failed: {fault}")
     return code
@@ -151,7 +155,7 @@ def _check_writable(folder: Path) -> None:
         ) from None
 
 
-def _show_results(config: SweepConfig, project: Project, result: SweepResult) -> None:
+def show_results(config: SweepConfig, project: Project, result: SweepResult) -> None:
     """Write the page of a sweep, then print its results and the page's path.
 
     Of sweeps side by side that differ (jobs of a launcher) the newest has the page's name, as in `cuprof report`, and

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -47,9 +48,14 @@ class Table(NamedTuple):
     rows: Sequence[Row]
 
     @property
+    def widths(self) -> list[int]:
+        """Return how many columns of a terminal each takes where nothing is wrapped."""
+        return _widths(_visible(self))
+
+    @property
     def width(self) -> int:
-        """Return how many columns of a terminal it takes where nothing is wrapped."""
-        return sum(_widths(_visible(self))) + len(GAP) * (len(self.columns) - 1)
+        """Return how many columns of a terminal the table takes where nothing is wrapped."""
+        return sum(self.widths) + len(GAP) * (len(self.columns) - 1)
 
 
 Part = Line | Table
@@ -72,6 +78,25 @@ def iter_texts(part: Part, width: int) -> Iterator[str]:
         console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
         console.print(to_rich(part, width), crop=False)
         yield from (line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
+
+
+def to_html(parts: Iterable[Part]) -> str:
+    """Return parts as HTML for a notebook's cell."""
+    made = []
+    for part in parts:
+        if isinstance(part, Line):
+            made.append(f"<p>{escape(part.text)}</p>" if part.text else "")
+            continue
+        rows = [("th", [column.heading for column in part.columns]), *(("td", row.cells) for row in part.rows)]
+        cells = (
+            "".join(
+                f'<{tag} style="text-align: {column.align}">{escape(text)}</{tag}>'
+                for column, text in zip(part.columns, texts, strict=True)
+            )
+            for tag, texts in rows
+        )
+        made.append(f"<table>{''.join(f'<tr>{each}</tr>' for each in cells)}</table>")
+    return "".join(made)
 
 
 def to_rich(table: Table, width: int) -> RichTable:

@@ -140,9 +140,23 @@ class ProfilerError(CuprofError):
     exit_code = 2
 
 
+SYNONYMS = {
+    **dict.fromkeys(("gpu", "nvidia", "card"), "cuda"),
+    **dict.fromkeys(("run", "bench", "benchmark", "time", "tune"), "sweep"),
+    **dict.fromkeys(("diff", "vs"), "compare"),
+    **dict.fromkeys(("profile", "ncu"), "ncu-collect"),
+    **dict.fromkeys(("new", "create"), "init"),
+    **dict.fromkeys(("show", "page", "html"), "report"),
+    **dict.fromkeys(("fast", "short"), "quick"),
+}
+"""Words that people try → the name that they mean, where it is known."""
+
+
 def suggest(name: str, known: Iterable[str], most: int = 12) -> str:
     """Return "did you mean …?" for near misses, else the list of what exists."""
     names = sorted(known)
+    if (meant := SYNONYMS.get(name, "")) in names:
+        return f"did you mean {meant}?"
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     if near:
         return f"did you mean {' or '.join(near)}?"

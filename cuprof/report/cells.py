@@ -82,6 +82,8 @@ def _candidate(study: Study, trial: StudyTrial, value: str, against: str) -> Can
         return Candidate(trial, None)
     if value == "speedup":
         return _speedup(study, trial, against)
+    if value == "total_speedup":
+        return Candidate(trial, study.total_speedup(trial, against))
     if value in QUANTITIES:
         return Candidate(trial, getattr(trial, QUANTITIES[value].attribute), doubt=study.age(trial))
     return Candidate(trial, study.counters.value_of(trial, value), why_uncounted(study, trial, value))
@@ -165,11 +167,13 @@ def list_published(
     It is one value, or one a kernel where the kernels' counters were published apart.
 
     Args:
-        reference: for the measure "speedup": the variant whose published time is divided by this one's.
+        reference: for the measure "speedup": the variant whose published time is divided by this one's; where no times
+            are published, a speedup that is.
     """
     if measure == "speedup":
         speedup = _published_speedup(study, table, trial, tuple(facts), reference or study.baseline)
-        return (speedup,) if speedup else ()
+        if speedup:
+            return (speedup,)
     names = [fact.partition(".")[2] for fact in facts if fact.startswith("tune.")]
     tunables = {name: trial.tunables.get(name) for name in names}
     found: dict[str, PublishedValue] = {}

@@ -159,6 +159,7 @@ def _trials(
                 problem_name=problems[given["problem"]],
                 device=label,
                 read_bandwidth=devices[key].read_bandwidth if label else None,
+                theoretical_bandwidth=devices[key].theoretical_bandwidth if label else None,
                 entry=entries.get(given["identity"]),
             )
         )

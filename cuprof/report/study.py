@@ -41,6 +41,12 @@ class Device:
         """Return bytes a second, the roof; None where it was not measured."""
         return self.calibration.read_bandwidth if self.calibration else None
 
+    @property
+    def theoretical_bandwidth(self) -> float | None:
+        """Return bytes a second by the data sheet; None where the device does not tell."""
+        gigabytes = self.facts.details.get("theoretical_bandwidth_gbs")
+        return float(gigabytes) * 1e9 if gigabytes else None
+
 
 @dataclass(frozen=True)
 class Study:
@@ -153,6 +159,11 @@ class Study:
         """Return how many times as fast a right trial is as the baseline (or `against`), None where one is missing."""
         base = self.baseline_of(trial, against or self.baseline) if trial.is_right else None
         return 1 / ratio if base and (ratio := self.ratio(base, trial)) else None
+
+    def total_speedup(self, trial: StudyTrial, against: str = "") -> float | None:
+        """Return the ratio of `speedup` for the times with transfers."""
+        base = self.baseline_of(trial, against or self.baseline) if trial.is_right else None
+        return base.total_ns / trial.total_ns if base and base.total_ns and trial.total_ns else None
 
     def foresee_speedups(self, trials: Iterable[StudyTrial]) -> None:
         """Reckon the speedups of many trials at once, which are then told in little time."""

@@ -70,6 +70,7 @@ class StudyTrial:
         device: label of the study's device, empty for a trial without one.
         problem_name: the study's name of its problem, else the problem's coordinates.
         read_bandwidth: of its device as measured, bytes a second.
+        theoretical_bandwidth: of its device by its data sheet, bytes a second.
         entry: the trial as `cuprof compare` knows it, with its samples.
     """
 
@@ -102,6 +103,7 @@ class StudyTrial:
     problem_name: str
     device: str = ""
     read_bandwidth: float | None = None
+    theoretical_bandwidth: float | None = None
     entry: Entry | None = None
 
     @property
@@ -179,8 +181,9 @@ class StudyTrial:
 
     @property
     def total_ns(self) -> float | None:
-        """Return the median of the times with transfers."""
-        return self.median_of(Measure.TOTAL)
+        """Return the median of the times with transfers; a variant on the host has none to make."""
+        total_ns = self.median_of(Measure.TOTAL)
+        return self.median_ns if total_ns is None and self.backend == "cpu" else total_ns
 
     @property
     def energy(self) -> Timed | None:
@@ -216,6 +219,12 @@ class StudyTrial:
     def share(self) -> float | None:
         """Return the bandwidth as a share of its device's measured read bandwidth."""
         return self.bandwidth / self.read_bandwidth if self.bandwidth and self.read_bandwidth else None
+
+    @property
+    def theoretical_share(self) -> float | None:
+        """Return the bandwidth as a share of the one in its device's data sheet."""
+        peak = self.theoretical_bandwidth
+        return self.bandwidth / peak if self.bandwidth and peak else None
 
     @property
     def is_right(self) -> bool:

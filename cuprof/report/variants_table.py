@@ -23,11 +23,12 @@ HEADINGS = {
     "time": "Time",
     "bandwidth": "Bandwidth",
     "share": "Of peak",
+    "theoretical_share": "Of data sheet",
     "step_speedup": "Step",
     "cumulative_speedup": "Speedup",
     "total": "Total",
 }
-PLAIN = ("time", "bandwidth", "share", "total")
+PLAIN = ("time", "bandwidth", "share", "theoretical_share", "total")
 """Those of the columns that are quantities of one trial."""
 ABOVE_PEAK = "Above 100 % of the peak: the data fit into a cache, which is faster than the memory that was measured."
 CACHES = {"cold": "inputs not in the L2 cache", "hot": "caches as the previous repetition left them"}
@@ -62,7 +63,7 @@ def steps_table(study: Study, spec: TableSpec) -> Table:
 def variants_table(
     study: Study, trials: Sequence[StudyTrial], problem: Point, spec: TableSpec, *, notes: bool = True
 ) -> Table:
-    """Return time, bandwidth, share of the peak, step and cumulative speedup and total time of every variant.
+    """Return time, bandwidth, shares of the peaks, step and cumulative speedup and total time of every variant.
 
     Args:
         trials: those to show, all at the problem.
@@ -155,7 +156,9 @@ def _measured_cells(step: Step, columns: Sequence[str], scales: Mapping[str, Sca
         if name == "time":
             bounds = trial.interval or ()
             note = "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}".join(map(scales[name].format, bounds)) or trial.few_samples
-        cells.append(Cell(scales[name].format(value), note=note, share=min(value, 1.0) if name == "share" else None))
+        cells.append(
+            Cell(scales[name].format(value), note=note, share=min(value, 1.0) if name.endswith("share") else None)
+        )
     return cells
 
 
@@ -193,6 +196,11 @@ def _notes(study: Study, spec: TableSpec, steps: Sequence[Step], published: Publ
         for device in study.devices
         if device.read_bandwidth
     )
+    sheets = " and ".join(
+        f"{format_value('bandwidth', device.theoretical_bandwidth)} on {device.label}"
+        for device in study.devices
+        if device.theoretical_bandwidth
+    )
     against = f"Speedup is against {shorten(study.stand_in or study.baseline)}"
     if study.stand_in:
         against += f", as the baseline {shorten(study.baseline)} has no right, timed result here"
@@ -201,8 +209,11 @@ def _notes(study: Study, spec: TableSpec, steps: Sequence[Step], published: Publ
     notes = [
         f"Time is the median; below it the {level_text(study.confidence)} interval of the median{few}. "
         "Bandwidth is useful bytes (inputs once, outputs once) over time.",
-        f"Times are {words}; Total includes the transfers to the device and back." if words else "",
+        f"Times are {words}; Total includes the transfers to the device and back, which the host does not make."
+        if words
+        else "",
         f"Of peak: share of the read bandwidth that was measured at the start of the sweep, {roofs}." if roofs else "",
+        f"Of data sheet: share of the bandwidth that memory clock and bus width give, {sheets}." if sheets else "",
         f"{against}. Ratios are cuprof compare's estimates, not quotients of the medians shown.",
         *ratio_notes(note for step in steps for note in step.notes.values()),
         ABOVE_PEAK if any(step.values.get("share", 0.0) > 1 for step in steps) else "",

@@ -201,7 +201,7 @@ def test_a_main_configuration_of_ones_own_may_choose_no_experiment(project: Proj
         (["-x"], "settings are written key=value; see cuprof sweep --help"),
         (["--cfg"], "expected one argument"),
         (["--cfg", "jobb"], "invalid choice: 'jobb'"),
-        (["reduction"], "settings are written key=value"),
+        (["reductoin"], "is not a setting (NAME=VALUE), a family or an experiment: did you mean reduction"),
         (["problem.n.x=3"], "problem.n is an axis and has no parts; write problem.n=VALUE"),
         (["variants.x=3"], "variants is an axis and has no parts"),
         (["measure.modes.x=3"], "the settings do not compose: invalid literal"),

@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from cuprof.cli.judge import report_parts
+from cuprof.cli.table import to_text
 from cuprof.core.point import Point
 from cuprof.core.project import Project
 from cuprof.core.records import Measure
-from cuprof.judge.report import Candidate, Evidence, Report, Row, Ruling
+from cuprof.families.origin import Folder
+from cuprof.judge.report import Candidate, Evidence, Report, Row, Ruling, as_data
 from cuprof.statistics.verdict import Judgement, Verdict
 from tests.conftest import Result
 
@@ -46,7 +49,7 @@ def test_words_are_candidates_settings_and_options(cli: Cli, asked: list[Any], p
     )
     assert done.err == ""
     (request,) = asked
-    assert request.family_folder == project.root / "kernels" / "vector"
+    assert request.origin == Folder(project.root / "kernels" / "vector")
     assert request.candidates == (Path("mine.py").resolve(),)
     assert (request.rounds, request.memory_bytes, request.sandbox) == (5, 2 << 30, "auto")
     assert request.config.problem == {"n": ("2**4", "2**5")}
@@ -77,7 +80,7 @@ def test_counters_are_a_set_or_named(
 
 def test_a_family_may_be_a_folder(cli: Cli, asked: list[Any]) -> None:
     cli("judge", str(FAMILY), "mine.py", "measure.modes=[hot]")
-    assert asked[0].family_folder == FAMILY
+    assert asked[0].origin == Folder(FAMILY)
     assert asked[0].config.measure.modes == ("hot",)
 
 
@@ -105,7 +108,7 @@ def test_it_is_said_in_words_and_as_json(cli: Cli, asked: list[Any]) -> None:
         (("vector", "mine.py", "--memory-limit=much"), "is no size"),
         (("vector", "mine.py", "--time-limit=0"), "is no time limit"),
         (("vector", "mine.py", "--rounds=0"), "is no number of rounds"),
-        (("vector", "mine.py", "--sandbox=maybe"), "invalid choice"),
+        (("vector", "mine.py", "--sandbox=maybe"), "'maybe' is not known: there are auto, off, required"),
     ],
 )
 def test_bad_input_is_one_line_and_2(cli: Cli, asked: list[Any], words: tuple[str, ...], message: str) -> None:
@@ -115,3 +118,26 @@ def test_bad_input_is_one_line_and_2(cli: Cli, asked: list[Any], words: tuple[st
     assert message in done.err
     assert done.err.count("\n") == 1
     assert not asked
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("wrong result", "WRONG  a.py (mine): its results are wrong"),
+        ("impossible time", "NOT HONEST  a.py (mine): its times cannot be true"),
+        ("does not compile", "FAILED  a.py (mine): it does not compile"),
+        ("fails", "FAILED  a.py (mine): it fails"),
+    ],
+)
+def test_what_is_wrong_is_not_called_dishonest(what: str, said: str) -> None:
+    evidence = (Evidence(what, "x[0] = 1.0000001, expected 1"), Evidence("unusual", "line 3", counts=False))
+    judged = Candidate("a.py", "mine", "cpu", "base", "x[0] = 1.0000001", Ruling.WRONG, evidence=evidence)
+    first, *_ = to_text(report_parts(Report("vector", (judged,), "")), 100).splitlines()
+    assert first == said
+    assert as_data(Report("vector", (judged,), ""))["candidates"][0]["ruling"] == "wrong"
+
+
+def test_a_file_that_claims_to_be_another_trial_is_not_honest() -> None:
+    message = "'mine' claims to be what it is not: other problems, or another trial"
+    judged = Candidate("a.py", "", message=message, ruling=Ruling.WRONG)
+    assert to_text(report_parts(Report("vector", (judged,), "")), 100).startswith("NOT HONEST  a.py: it is not what it")

@@ -119,7 +119,7 @@ def test_tables_have_headings(cli: Cli, own: Project) -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["list", "famlies"], "invalid choice: 'famlies'"),
+        (["list", "famlies"], "'famlies' is not known: did you mean families?"),
         (["list", "families", "x"], "unknown argument 'x' of cuprof list families"),
         (["list", "variants", "mien"], "unknown family 'mien'"),
     ],

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cuprof.core.project import Project
+from cuprof.core.records import State
 from cuprof.store import Store
 from tests.conftest import Result
+from tests.report.study_data import Made, fill
 
 Cli = Callable[..., Result]
 
@@ -60,7 +63,7 @@ def test_names_are_listed(cli: Cli, project: Project) -> None:
         (["bst"], "best"),
         (["SELECT * FROM nowhere"], "nowhere"),
         (["DELETE FROM trial"], "refused"),
-        (["best", "--format", "xml"], "invalid choice: 'xml'"),
+        (["best", "--format", "xml"], "'xml' is not known: there are csv, json, parquet, table"),
         (["best", "--format", "parquet"], "--output FILE.parquet"),
         (["best", "--store", "nonsense"], "nonsense"),
         (["best", "--store", "sqlite:////nowhere/x.sqlite"], "/nowhere/x.sqlite"),
@@ -74,3 +77,61 @@ def test_bad_input(cli: Cli, stored: Project, argv: list[str], message: str) -> 
     assert result.exit_code == 2
     assert message in result.err
     assert result.err.count("\n") == 1
+
+
+@pytest.fixture
+def filled(project: Project) -> Project:
+    """Give the project a database with two variants that were timed and one that failed."""
+    made = [Made("base", 20.0), Made("mine", 10.0), Made("bad", state=State.WRONG_RESULT, message="sum[0] = 1")]
+    with Store.open(project.database_url) as store:
+        fill(store, made)
+    return project
+
+
+def test_a_view_fits_the_screen_a_line_a_row(cli: Cli, filled: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    heading, rule, *rows = cli("query", "timings").out.splitlines()
+    assert max(map(len, (heading, rule, *rows[:2]))) <= 80
+    assert heading.split()[:2] == ["variant", "variant_order"]
+    assert [row.split()[0] for row in rows[:2]] == ["base", "mine"]
+    assert any(row.startswith("in every row: family invented, ") for row in rows)
+    assert rows[-1].endswith("columns left out; --full shows all")
+    full = cli("query", "timings", "--full").out
+    assert "identity" in full
+    assert "identity" not in heading
+
+
+def test_what_programs_read_is_whole(cli: Cli, filled: Project) -> None:
+    (row, *_) = json.loads(cli("query", "timings", "--format", "json").out)
+    assert {"identity", "trial_id", "family", "median_us", "method"} <= set(row)
+    assert "identity" in cli("query", "SELECT * FROM timings").out
+
+
+def test_failures_are_a_view(cli: Cli, filled: Project) -> None:
+    assert cli("query", "SELECT variant, message FROM failures", "--format", "csv").out == (
+        "variant,message\nbad,sum[0] = 1\n"
+    )
+
+
+def test_a_view_that_an_older_cuprof_did_not_make_is_read(cli: Cli, filled: Project) -> None:
+    with sqlite3.connect(filled.database_url.removeprefix("sqlite:///")) as connection:
+        connection.execute("DROP VIEW failures")
+    connection.close()
+    assert "sum[0] = 1" in cli("query", "failures").out
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT varant FROM timings", "no such column: varant; did you mean variant"),
+        ("SELECT t.varant FROM timings AS t", "no such column: t.varant; did you mean variant"),
+        ("SELECT variant FROM timngs", "no such table: timngs; did you mean timings"),
+        ("SELECT * FROM skipped", "skipped is a query of its own: cuprof query skipped"),
+    ],
+)
+def test_misspelt_columns_and_tables_are_answered_with_the_nearest(
+    cli: Cli, filled: Project, sql: str, said: str
+) -> None:
+    done = cli("query", sql)
+    assert (done.exit_code, done.out) == (2, "")
+    assert said in done.err

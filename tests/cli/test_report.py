@@ -79,6 +79,6 @@ def test_where_nothing_is_stored_a_sweep_comes_first(cli: Cli, project: Project)
 
 
 def test_a_sweeps_own_page_is_of_no_other_sweep(cli: Cli, project: Project) -> None:
-    result = cli("sweep", "report.sweep=1", "dry_run=true")
+    result = cli("sweep", "experiment=reduction", "report.sweep=1", "dry_run=true")
     assert result.exit_code == 2
     assert "report.sweep=1 is for cuprof report" in result.err

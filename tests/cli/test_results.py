@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import cuprof
 from cuprof.cli.marks import FAILED_STYLE
 from cuprof.cli.results import MOST_ROWS, TOP, print_results, result_parts
 from cuprof.cli.table import Line, to_text
 from cuprof.core.records import State
 from cuprof.report.load import load_study
 from cuprof.report.study import Study
+from cuprof.report.trials import StudyTrial
 from tests.report.study_data import CPU, NO_CUDA, Made, fill, open_store
 
 TRIALS = (
@@ -67,7 +71,7 @@ BOUNDED = (
 def test_too_few_samples_stand_in_place_of_an_interval_and_a_bound_is_named(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         lines = to_text(result_parts(load_study(store, sweep_id=fill(store, BOUNDED))), 100).splitlines()
-    assert lines[1:-1] == FEW.splitlines()
+    assert lines[1:-2] == FEW.splitlines()
 
 
 def test_json_has_no_interval_of_too_few_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,8 +100,8 @@ def test_how_many_samples_are_few_follows_from_the_level_asked_for(
 
 def test_many_tunables_come_down_to_the_fastest(tmp_path: Path) -> None:
     lines = to_text(result_parts(many(tmp_path)), 100).splitlines()
-    assert [f"block={i} " in line for i, line in enumerate(lines[3:13])] == [True] * TOP
-    assert [line.split()[0] for line in lines[3:23]] == ["a"] * TOP + ["b"] * TOP
+    assert [f"block={i // 2} " in line for i, line in enumerate(lines[3:23])] == [True] * 2 * TOP
+    assert sorted(line.split()[0] for line in lines[3:23]) == ["a"] * TOP + ["b"] * TOP
     assert lines[23] == f"the fastest tunables of each variant; {2 * (MOST_ROWS - TOP)} more: cuprof query timings"
 
 
@@ -110,7 +114,7 @@ def test_what_is_impossible_is_counted_by_reason(tmp_path: Path) -> None:
         ).splitlines()
     device = beyond[0].device.name
     assert not any(line.startswith("a ") for line in lines)
-    assert lines[-2:] == [
+    assert lines[-3:-1] == [
         f"4 impossible on {device}: shared memory a block 52 KiB > 48 KiB, and 1 other size",
         f"2 impossible on {device}: threads a block 9 > 8",
     ]
@@ -136,27 +140,122 @@ GOLDEN = """\
 invented · n=2^20 · cold kernel time · Test GPU 9000 (reads 1.00 TB/s) · Test CPU 5 (reads 20.0 GB/s)
 variant             tunables      time µs   ±%   GB/s  % peak  speedup  total µs
 ────────────────────────────────────────────────────────────────────────────────
-interleaved (base)  block=64        60.00  0.2   69.9     7.0    1.00×       900
-sequential          block=64        20.00  0.2  209.7    21.0    3.00×       860
 vectorised_by_four  block=256,       5.12  0.2  818.4    81.8   11.71×       845
                     items=16
-broken              block=64        WRONG
-opencl_tree                       skipped
+sequential          block=64        20.00  0.2  209.7    21.0    3.00×       860
+interleaved (base)  block=64        60.00  0.2   69.9     7.0    1.00×       900
 cpu_serial                           4210  0.2    1.0     5.0    0.01×
+broken              block=64        WRONG
 
+1 skipped (opencl_tree): no CUDA device was found; install the NVIDIA driver, then: pip install 'cuprof[cuda13]'
 WRONG broken: sum[0] = 1.5, expected 2.25 ± 0.01
-skipped opencl_tree: no CUDA device was found; install the NVIDIA driver, then: pip install 'cuprof[cuda13]'
+best: vectorised_by_four with block=256, items=16, 11.71 ± 0.03 × as fast as interleaved with block=64
 """
 
 
 FEW = """\
 variant        time µs         ±%   GB/s  % peak  speedup  stopped by
 ───────────────────────────────────────────────────────────────────────────
-narrow (base)     60.0        0.2   69.9     7.0    1.00×
 bounded           20.0        0.2  209.7    21.0    3.00×  time, 40 samples
-slow             900.0  3 samples    4.7     0.5    0.07×  time
 once              30.0   1 sample  139.8    14.0    2.00×  samples
+narrow (base)     60.0        0.2   69.9     7.0    1.00×
+slow             900.0  3 samples    4.7     0.5    0.07×  time
 """
+
+
+def shown(tmp_path: Path, *made: Made, width: int = 100, **facts: object) -> list[str]:
+    with open_store(tmp_path) as store:
+        study = load_study(store, sweep_id=fill(store, made, **facts))
+    return to_text(result_parts(study), width).splitlines()
+
+
+def test_the_fastest_comes_first_and_many_tunables_are_cut_by_their_times(tmp_path: Path) -> None:
+    """A search's first looks have few samples, and the longest of them counts only for what is called best."""
+    made = [Made("a", 10.0 + i, tune={"block": i}, samples=1 if i < 4 else 40) for i in range(MOST_ROWS + 1)]
+    lines = shown(tmp_path, *reversed(made))
+    assert [line.split()[2] for line in lines[3:13]] == [f"block={i}" for i in range(TOP)]
+
+
+def test_a_noisy_time_and_what_is_compared_with_it_are_marked(tmp_path: Path) -> None:
+    lines = shown(tmp_path, Made("base", 60.0), Made("noisy", 20.0, spread=2.0), Made("quiet", 30.0))
+    rows = {line.split()[0]: line for line in lines[3:6]}
+    assert "!" in rows["noisy"].split()[2]
+    assert rows["noisy"].split()[5].endswith("×!")
+    assert "!" not in rows["quiet"] + rows["base"]
+    assert "! an interval wider than ±20%: time it again before you rank by it (measure=precise)" in lines
+
+
+def test_reused_times_have_their_age(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        old = fill(store, [Made("base", 60.0)])
+        new = fill(store, [Made("base", state=State.PLANNED), Made("mine", 20.0)], name="second")
+        assert new != old
+        study = load_study(store, sweep_id=new)
+    begun = study.sweep.started_at or 0.0
+    study = replace(study, trials=tuple(_aged(trial, begun - 1080) for trial in study.trials))
+    lines = to_text(result_parts(study), 100).splitlines()
+    rows = {line.split()[0]: line for line in lines[3:5]}
+    assert rows["base"].endswith("18 min before")
+    assert "before" not in rows["mine"]
+    assert "measured before this sweep, perhaps under other conditions: retry=all times it anew" in lines
+
+
+def _aged(trial: StudyTrial, started_at: float) -> StudyTrial:
+    assert trial.run
+    return replace(trial, run=replace(trial.run, started_at=started_at))
+
+
+def test_what_caches_serve_has_no_share_of_the_peak(tmp_path: Path) -> None:
+    lines = shown(tmp_path, Made("base", 1.0, useful_bytes=4 * 2**20), Made("mine", 60.0, useful_bytes=4 * 2**20))
+    rows = {line.split()[0]: line.split() for line in lines[3:5]}
+    assert rows["base"][5] == "cached"
+    assert float(rows["mine"][4]) < 100
+    assert "cached faster than the memory reads: caches served it" in lines
+
+
+def test_at_several_problems_each_has_its_best_and_verdicts_are_counted(tmp_path: Path) -> None:
+    times = {"base": (10.0, 10.0, 10.0), "mine": (5.0, 20.0, 20.0), "also": (5.0, 20.0, 20.0)}
+    made = [Made(name, time, {"n": 2**n}) for name, each in times.items() for n, time in enumerate(each, 10)]
+    lines = shown(tmp_path, *made)
+    assert [line for line in lines if line.startswith("best: base")] == ["best: base, 10.00 µs, the baseline"] * 2
+    assert re.match(
+        r"best: (mine|also), [\d.]+ ± 0\.\d+ × as fast as base$", next(filter(re.compile("best: [ma]").match, lines))
+    )
+    assert lines[-2:] == ["against base, at 3 problems:", "  mine, also: 1 faster, 2 slower"]
+
+
+LOG = """\
+Traceback (most recent call last):
+  File "{package}/worker/candidate.py", line 83, in attempt
+    action(self)
+  File "/home/me/my.py", line 8, in mine
+    return helper(x, y)
+           ^^^^^^^^^^^^
+  File "/home/me/my.py", line 11, in helper
+    return x.reshape(3, -1)
+ValueError: cannot reshape array of size {size}
+"""
+
+
+def test_an_exception_has_its_last_frames_once(tmp_path: Path) -> None:
+    package = Path(cuprof.__file__).parent
+    made = [
+        Made(
+            "mine",
+            problem={"n": size},
+            state=State.LAUNCH_ERROR,
+            message=f"ValueError: cannot reshape array of size {size}",
+            log=LOG.format(package=package, size=size),
+        )
+        for size in (4096, 2**20)
+    ]
+    lines = shown(tmp_path, *made, *(Made("base", problem={"n": size}) for size in (4096, 2**20)))
+    place = lines.index("NO LAUNCH mine: ValueError: cannot reshape array of size 4096 (and at 1 other problem)")
+    assert lines[place + 1 : place + 4] == [
+        "  /home/me/my.py:8 in mine: return helper(x, y)",
+        "  /home/me/my.py:11 in helper: return x.reshape(3, -1)",
+        "the whole log: cuprof status --log mine",
+    ]
 
 
 def test_wrong_as_expected_is_no_failure(tmp_path: Path) -> None:

@@ -1,0 +1,120 @@
+"""`cuprof best`: the fastest configuration of each problem of a family, to look at or to take along."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cuprof.cli.arguments import CommandParser, add_store, share
+from cuprof.cli.output import show
+from cuprof.cli.table import Column, Line, Part, Row, Table
+from cuprof.core.errors import UsageError
+from cuprof.core.records import Measure
+from cuprof.core.text import count
+
+if TYPE_CHECKING:
+    from cuprof.report.portfolio import Portfolio
+
+FORMS = ("json", "header", "triton", "python")
+EXAMPLES = """\
+examples:
+  cuprof best reduction
+  cuprof best reduction --export header --output reduction.h
+  cuprof best reduction --within 5% --export python     the fewest that are within 5 % everywhere
+  cuprof best matmul --export triton"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print which configuration each problem takes, or write them in another form."""
+    arguments = make_parser().parse_args(argv)
+    portfolio = read_portfolio(arguments)
+    if not arguments.export:
+        show(*portfolio_parts(portfolio))
+        return 0
+    from cuprof.cli.exports import export
+
+    text = export(portfolio, arguments.export)
+    if arguments.output:
+        write(arguments.output, text, "--output")
+    else:
+        print(text, end="")
+    return 0
+
+
+def read_portfolio(arguments: argparse.Namespace) -> Portfolio:
+    """Return the configurations that what is stored of a family comes to."""
+    from cuprof.core.project import find_project
+    from cuprof.families.origin import family_name
+    from cuprof.report.portfolio import make_portfolio
+    from cuprof.results.earlier import list_earlier
+    from cuprof.store import Store
+
+    url = arguments.store or find_project().database_url
+    with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
+        family = family_name(arguments.family)
+        runs = list_earlier(connection, family, Measure(arguments.measure))
+    return make_portfolio(family, runs, arguments.within, arguments.device)
+
+
+def name_configurations(portfolio: Portfolio) -> list[str]:
+    """Return each configuration as text: variant and tunables."""
+    return [" · ".join(filter(None, [variant, point.label])) for variant, point in portfolio.configurations]
+
+
+def portfolio_parts(portfolio: Portfolio) -> Iterator[Part]:
+    """Yield a table of the problems with what each takes, and how sure that is."""
+    named = name_configurations(portfolio)
+    left, right = ("problem", "configuration"), ("median µs", "samples", "of the best")
+    rows = [
+        (
+            pick.problem.label,
+            named[pick.number],
+            f"{pick.median_ns / 1e3:.2f}",
+            str(pick.samples),
+            f"{pick.ratio:.3f}",
+        )
+        for pick in portfolio.picks
+    ]
+    yield Table([*(Column(name, "left") for name in left), *map(Column, right)], list(map(Row, rows)))
+    keep = f"{'keeps' if len(named) == 1 else 'keep'} {count(len(rows), 'problem')} on {portfolio.device} within"
+    best = f"{'is' if len(named) == 1 else 'are'} the best of {count(len(rows), 'problem')} on {portfolio.device}"
+    what = f"{keep} {100 * portfolio.within:g}%" if portfolio.within else best
+    yield Line(f"{count(len(named), 'configuration')} {what}")
+    if few := sum(pick.is_few for pick in portfolio.picks):
+        text = f"{few} of these choices {'is' if few == 1 else 'are'} known by few samples, the longest of which counts"
+        yield Line(f"{text}; cuprof sweep of them, without search, takes more")
+
+
+def write(path: Path, text: str, option: str) -> None:
+    """Write a file.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{option}: {path} cannot be written: {error.strerror}") from error
+
+
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
+    parser = CommandParser("best", "Print the fastest stored configuration of each problem, or export them.", EXAMPLES)
+    parser.add_argument("--export", choices=FORMS, default="", help="the form to write them in")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write to a file (default: the standard output)")
+    add_portfolio(parser, within=0.0)
+    return parser
+
+
+def add_portfolio(parser: CommandParser, within: float) -> None:
+    """Add what chooses configurations: the family, how near the best they are, which time and device."""
+    default = f"{100 * within:g}%%"
+    parser.add_argument("family", metavar="FAMILY", help="see cuprof list families")
+    parser.add_argument(
+        "--within", type=share, default=within, metavar="SHARE", help=f"of the best time (default: {default})"
+    )
+    parser.add_argument("--measure", choices=list(Measure), default="cold", help="which time (default: cold)")
+    parser.add_argument("--device", default="", metavar="NAME", help="whose times (default: the newest run's)")
+    add_store(parser)

@@ -1,0 +1,125 @@
+"""What a command line chooses to run: bare words, what a near miss may have meant, and what there is to choose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from cuprof.cli.output import print_message
+from cuprof.core.errors import ConfigError, suggest
+from cuprof.core.project import Project, bundled, checkout
+
+MEANT = {
+    **dict.fromkeys(("quick", "precise", "hot"), "measure={}"),
+    **dict.fromkeys(("cpu", "cuda", "opencl"), "device={}"),
+    **dict.fromkeys(("gpu", "nvidia"), "device=cuda"),
+    **dict.fromkeys(("dry", "list", "preview"), "dry_run=true"),
+    **dict.fromkeys(("again", "force", "rerun"), "retry=all"),
+    "json": "output=json",
+    "counters": "ncu.enabled=true",
+    "profile": "ncu.enabled=true",
+    "variant": "variants={}",
+    "database": "store.url={}",
+    "db": "store.url={}",
+}
+"""Words that people try → the setting that they mean, with the word or its value in {}."""
+GROUPS = ("measure", "check", "device", "store", "ncu", "report", "search", "experiment")
+_RUNS = ("cuprof.compare", "tune_kernel")
+"""What a Python file calls that can be swept by itself."""
+MOST_FILES = 5
+_FOLDER, _JOBS = ("--config-dir", "-cd"), ("--multirun", "-m", "--run", "-r")
+"""Options of Hydra's that leave open what is run; others ask for something else, or name a configuration."""
+
+
+def find_meant(word: str) -> str:
+    """Return the setting that an option or a bare word stands for, such as measure=quick for --quick, or ""."""
+    key, equals, value = word.lstrip("-").replace("-", "_").partition("=")
+    if key in MEANT:
+        return MEANT[key].format(value if equals else "…" if MEANT[key].startswith(("variants", "store")) else key)
+    return f"{key}={value or '…'}" if key in GROUPS else ""
+
+
+def name_setting(word: str, project: Project) -> str:
+    """Return the setting that a word without "=" stands for: the family of that name, else the experiment.
+
+    Raises:
+        ConfigError: there is neither; the message names the nearest.
+    """
+    from cuprof.families.origin import list_families
+
+    families, experiments = list_families(project.kernel_folders), list_experiments(project)
+    if word in families:
+        return f"family={word}"
+    if word in experiments:
+        return f"experiment={word}"
+    if meant := find_meant(word):
+        raise ConfigError(f"{word!r} is not a setting: did you mean {meant}?")
+    raise ConfigError(
+        f"{word!r} is not a setting (NAME=VALUE), a family or an experiment: {suggest(word, {*families, *experiments})}"
+    )
+
+
+def list_experiments(project: Project) -> dict[str, Path]:
+    """Return name → file of every experiment, the project's own first."""
+    found: dict[str, Path] = {}
+    for folder in project.conf_folders:
+        for file in sorted((folder / "experiment").rglob("*.yaml")):
+            if not file.name.startswith("_"):
+                name = file.relative_to(folder / "experiment").with_suffix("").as_posix()
+                found.setdefault(name, file)
+    return found
+
+
+def is_chosen(argv: Sequence[str], project: Project) -> bool:
+    """Return whether a command line says what to run, or the project's own configuration or place does.
+
+    In a checkout of cuprof its default experiment is meant; elsewhere it would be somebody else's kernels.
+    """
+    if project.root == checkout() or _has_main(project):
+        return True
+    before = ["", *argv]
+    words = [word for word, option in zip(argv, before, strict=False) if option not in ("--store", *_FOLDER)]
+    options = {word.partition("=")[0] for word in words if word.startswith("-")}
+    keys = {word.lstrip("+~").partition("=")[0] for word in words if "=" in word}
+    named = [word for word in words if "=" not in word and not word.startswith("-")]
+    return bool(named or keys & {"experiment", "family"} or options - {"--store", *_FOLDER, *_JOBS})
+
+
+def _has_main(project: Project) -> bool:
+    return any((folder / "config.yaml").is_file() for folder in project.conf_folders if folder != bundled("conf"))
+
+
+def tell_choice(command: str, project: Project) -> int:
+    """Say on the standard error what could be run here, and return the exit code of bad input."""
+    for line in what_there_is(command, project):
+        print_message(line)
+    return ConfigError.exit_code
+
+
+def what_there_is(command: str, project: Project) -> Iterator[str]:
+    """Yield lines that say what could be run here: files, the project's own families and studies, then cuprof's."""
+    yield f"error: name what cuprof {command} is to run"
+    own = [folder for folder in project.kernel_folders if folder.is_relative_to(project.root)]
+    found = [(f"cuprof {command} {file.name}", "a file here") for file in _runnable_files(Path.cwd())]
+    if own:
+        from cuprof.families.origin import list_families
+
+        found += [(f"cuprof {command} {name}", "a family of this project") for name in list_families(own)]
+    else:
+        found.append((f"cuprof {command} FILE.py", "a file that calls cuprof.compare, or Kernel Tuner's tune_kernel"))
+    shipped: list[tuple[str, str]] = []
+    for name, file in list_experiments(project).items():
+        is_own = file.is_relative_to(project.root)
+        words = (f"cuprof {command} experiment={name}", "a study of this project" if is_own else "comes with cuprof")
+        (found if is_own else shipped).append(words)
+    found += shipped
+    if not own:
+        found.append(("cuprof init DIR", "makes a project of your own with an example"))
+    width = max(len(words) for words, _ in found)
+    yield from (f"  {words:{width}}  {what}" for words, what in found)
+
+
+def _runnable_files(folder: Path) -> list[Path]:
+    files = (file for file in sorted(folder.glob("*.py")) if file.is_file())
+    texts = ((file, file.read_text(encoding="utf-8", errors="replace")) for file in files)
+    return [file for file, text in texts if any(word in text for word in _RUNS)][:MOST_FILES]
