@@ -8,7 +8,7 @@ from typing import Any
 
 from cuprof.core.point import Point
 from cuprof.ncu.knowledge import heading_of
-from cuprof.report.cache_modes import why_uncounted
+from cuprof.report.counter_notes import why_uncounted
 from cuprof.report.published import PublishedValue, whole
 from cuprof.report.study import Study
 from cuprof.report.trials import StudyTrial, by_sure_time, grouped

@@ -7,9 +7,9 @@ fits gets the plain change.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from cuprof.ncu.knowledge import find_kind
+from cuprof.ncu.knowledge import find_kind, list_metrics
 from cuprof.ncu.metric import Kind, Sentence
 from cuprof.report.units import format_ratio
 
@@ -153,3 +153,9 @@ _SENTENCES: dict[Sentence, Callable[[Kind, float, float], str]] = {
     "grid_depth": _grid_depth,
     "active_threads": _active_threads,
 }
+
+
+def explain(texts: Iterable[str]) -> str:
+    """Return what the texts of undefined ratios mean, each meaning once; empty for any other texts."""
+    meanings = {metric.absence: metric.exempt for metric in list_metrics() if metric.exempt}
+    return " ".join(dict.fromkeys(meanings[text] for text in texts if text in meanings))

@@ -14,8 +14,8 @@ from cuprof.comparison.stored import read_entries
 from cuprof.core.errors import SelectionError
 from cuprof.core.point import Point
 from cuprof.core.records import ENERGY_UNAVAILABLE, Measure, State
+from cuprof.report.counters import read_counters
 from cuprof.report.experiment import Experiment, find_experiment
-from cuprof.report.load_counters import read_counters
 from cuprof.report.published import read_published
 from cuprof.report.study import Device, Study
 from cuprof.report.trials import StudyTrial, Timed

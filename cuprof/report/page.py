@@ -20,7 +20,7 @@ from cuprof.core.interrupts import shielded
 from cuprof.core.project import bundled
 from cuprof.core.text import visible
 from cuprof.report.conclusions import conclude
-from cuprof.report.counters import counter_section
+from cuprof.report.counter_section import counter_section
 from cuprof.report.experiment import STANDARD
 from cuprof.report.failures import failure_groups
 from cuprof.report.figure import Figure, styles_of

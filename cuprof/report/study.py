@@ -14,8 +14,8 @@ from cuprof.config.model import MeasureConfig
 from cuprof.core.point import Point
 from cuprof.core.records import Calibration, DeviceFacts, Measure
 from cuprof.core.text import count, describe_tried
+from cuprof.report.counters import Counters
 from cuprof.report.experiment import Experiment
-from cuprof.report.load_counters import Counters
 from cuprof.report.published import PublishedValue
 from cuprof.report.trials import RANKING, StudyTrial, best_of_tunables, by_sure_time
 from cuprof.report.units import describe_age

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 import plotly.express as px
 
-from cuprof.report.cache_modes import left_out_notes, mode_note
 from cuprof.report.cells import Candidate, candidates, choose, describe, fact_label, keep, list_published, ordered
+from cuprof.report.counter_notes import left_out_notes, mode_note
 from cuprof.report.experiment import FigureSpec
 from cuprof.report.figure import (
     NEUTRAL,

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from study_data import CPU, GPU, Made, add_counters
 
+from cuprof.report.counter_notes import launches_text, rollup_text
+from cuprof.report.counter_section import counter_section
 from cuprof.report.counter_sentences import describe_change, format_change
-from cuprof.report.counters import counter_section
-from cuprof.report.launches import launches_text, rollup_text
+from cuprof.report.counters import Counters
 from cuprof.report.load import load_study
-from cuprof.report.load_counters import Counters
 from cuprof.report.trials import grouped
 from cuprof.results.counters import LaunchCounter
 
