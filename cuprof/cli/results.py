@@ -233,10 +233,8 @@ def _speedup(study: Study, trial: StudyTrial) -> str:
 
 def _age(study: Study, trial: StudyTrial) -> str:
     """Return how long before this sweep a reused time was measured; nothing for its own."""
-    run, begun = trial.run, study.sweep.started_at
-    if run is None or run.sweep_id == study.sweep.id or run.started_at is None or begun is None:
-        return ""
-    return f"{format_age(begun - run.started_at)} before"
+    age_s = study.age_s(trial) if trial.is_reused else None
+    return "" if age_s is None else f"{format_age(age_s)} before"
 
 
 def _stopped_by(trial: StudyTrial) -> str:
