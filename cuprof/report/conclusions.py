@@ -23,7 +23,7 @@ TELLING_SHARE = 0.1
 """Below this share of the read bandwidth memory is not the limit, and the headline leaves the share out."""
 
 LEVEL: dict[Verdict | None, str] = {Verdict.SAME: "is as fast as", Verdict.UNDECIDED: "is not told apart from"}
-"""The words for two times of which none is shown to be the shorter one."""
+"""Words for two times that are not shown to differ."""
 _APART = "two sweeps measured them, and the machine may have changed in between"
 
 

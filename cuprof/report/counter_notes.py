@@ -1,4 +1,4 @@
-"""What stands below and beside counters: their cache mode, what is left out and why, launch by launch."""
+"""Notes on counters: their cache mode, values that are left out and why, and the values of each launch."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ NOTE = (
 )
 
 NO_COUNTERS = (
-    "The baseline {} is {} code, of which Nsight Compute reads no hardware counters: it profiles CUDA kernels only. So "
+    "The baseline {} is {} code. Nsight Compute reads no hardware counters of it: it profiles CUDA kernels only. So "
     "there is no before and after here."
 )
 

@@ -1,4 +1,4 @@
-"""What a profiler said of a sweep's trials, in one cache mode: the newest value of each trial and metric.
+"""The counters of a sweep's trials in one cache mode: the newest value of each trial and metric.
 
 Two kinds of values are left out:
 
@@ -34,7 +34,7 @@ from cuprof.results.counters import (
 )
 
 UNLOCKED = ("none", "")
-"""Clock controls of Nsight Compute that leave the clocks alone, or that nobody knows."""
+"""Clock controls of Nsight Compute that leave the clocks alone, or are unknown."""
 
 Key = tuple[int, str]
 """A trial's number and a metric."""
@@ -53,7 +53,7 @@ Row = TypeVar("Row", TrialCounter, LaunchCounter)
 
 @dataclass(frozen=True)
 class OtherAlgorithm:
-    """What shows it: the launches' summed duration under Nsight Compute, and the median without it."""
+    """The evidence: the launches' summed duration under Nsight Compute, and the median without it."""
 
     profiled_ns: float
     timed_ns: float
@@ -82,7 +82,7 @@ def find_other_algorithms(
 
 @dataclass(frozen=True)
 class Counters:
-    """What is stored of some trials, all of one cache mode: what a cold and a hot one differ in is the caches.
+    """The stored counters of some trials, all of one cache mode, since a cold and a hot value differ by the caches.
 
     Args:
         launches: launch by launch what the values were rolled up from.

@@ -79,7 +79,7 @@ class _Grid:
 
     @cached_property
     def published(self) -> dict[Key, tuple[PublishedValue, ...]]:
-        """Return key → what is published there."""
+        """Return key → its published values."""
         spec, facts = self.spec, self.spec.columns if self.is_values else (*self.spec.rows, *self.spec.columns)
         if not spec.published:
             return {}

@@ -117,7 +117,7 @@ def _is_number(value: object) -> bool:
 def _fewer_lines(
     study: Study, by_contender: Mapping[str, Sequence[StudyTrial]]
 ) -> tuple[dict[str, Sequence[StudyTrial]], tuple[str, ...]]:
-    """Return the lines with the shortest times and the baseline's, and what is left out."""
+    """Return the lines with the shortest times and the baseline's, and a note on the others."""
     fastest = sorted(by_contender, key=lambda name: min(map(by_time, by_contender[name])))[:MOST_LINES]
     kept = {*fastest, *(name for name, trials in by_contender.items() if trials[0].variant == study.baseline)}
     note = f"The {len(kept)} of {len(by_contender)} variants with the shortest times (and the baseline) are drawn."

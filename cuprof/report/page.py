@@ -38,7 +38,7 @@ from cuprof.report.variants_table import fastest_table, steps_table
 TEMPLATES = "templates"
 PART = ".part"
 ABANDONED_S = 60.0
-"""Nobody takes so long to write a page."""
+"""Writing a page takes far less; an older part was abandoned."""
 
 
 def write(study: Study, folder: Path, *, name: str = "", folders: Sequence[Path] = ()) -> Path:

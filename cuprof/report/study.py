@@ -50,7 +50,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Study:
-    """Hold everything a page says of one sweep; nothing in it needs the database any more.
+    """Hold everything a page says about one sweep; only samples are still read from the database.
 
     Attributes:
         configuration: the sweep's, as composed.
@@ -61,7 +61,7 @@ class Study:
         earlier_finished: number of the newest earlier sweep of the same experiment that was finished.
         database: its place, for the provenance.
         agreeing: numbers of earlier sweeps whose times agree with this one's, as was tried by timing some trials again.
-        options: the rule by which variants are compared, that of `cuprof compare` when not told another.
+        options: the rule for comparing variants: the default one of `cuprof compare`.
     """
 
     experiment: Experiment
@@ -137,7 +137,7 @@ class Study:
 
     @cached_property
     def stand_in(self) -> str:
-        """Return the contender that stands in for a baseline without a right result here, or the empty text."""
+        """Return the contender that replaces a baseline without a right result here, or the empty text."""
         if not self.best or any(trial.variant == self.baseline for trial in self.best):
             return ""
         return self.best[0].contender
@@ -166,7 +166,7 @@ class Study:
         return base.total_ns / trial.total_ns if base and base.total_ns and trial.total_ns else None
 
     def foresee_speedups(self, trials: Iterable[StudyTrial]) -> None:
-        """Reckon the speedups of many trials at once, which are then told in little time."""
+        """Compute the speedups of many trials at once, for `speedup` to find; that is faster than one by one."""
         right = [trial for trial in trials if trial.is_right]
         pairs = [(self.baseline_of(trial, self.baseline), trial) for trial in right]
         self.comparisons.foresee_ratios(

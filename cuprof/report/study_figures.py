@@ -54,7 +54,7 @@ class FigurePoint(NamedTuple):
 
 
 class FigurePoints(NamedTuple):
-    """Measured and published points in the family's order, roofs, and what is not drawn."""
+    """Measured and published points in the family's order, roofs, and notes on what is left out."""
 
     measured: list[FigurePoint]
     published: list[FigurePoint]

@@ -1,4 +1,4 @@
-"""The trials of a study: what is stored of each, and the figures that follow from it."""
+"""The trials of a study: the stored facts of each, and the figures that follow from them."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class StudyTrial:
 
     @cached_property
     def sure_ns(self) -> float:
-        """Return the time by which the fastest is told (see `sure_time`), infinite without one."""
+        """Return the time that counts when the fastest is chosen (see `sure_time`), infinite without one."""
         if not (timing := self.timing):
             return math.inf
         return sure_time(timing.median_ns, timing.high_ns, timing.samples, timing.confidence)
@@ -242,13 +242,13 @@ class StudyTrial:
 
 
 def by_time(trial: StudyTrial) -> float:
-    """Return the key by which trials sort, the fastest first and those without a time last."""
+    """Return a key that sorts trials by time, those without a time last."""
     median_ns = trial.median_ns
     return math.inf if median_ns is None else median_ns
 
 
 def by_sure_time(trial: StudyTrial) -> float:
-    """Return the key by which the fastest is told."""
+    """Return a key that sorts trials by the time that counts."""
     return trial.sure_ns
 
 

@@ -40,7 +40,7 @@ class TunableMap:
     Args:
         axes: tunable → its values in order.
         median_ns: a value of each axis → the fastest time there.
-        hidden: further tunables vary, of which the fastest choice is taken.
+        hidden: further tunables vary; their fastest choice is shown.
     """
 
     contender: str
