@@ -22,6 +22,7 @@ from cuprof.report.trials import StudyTrial, Timed
 from cuprof.report.units import point_label
 from cuprof.results.devices import DeviceRow, find_calibration, list_devices
 from cuprof.results.read import read_results
+from cuprof.results.sessions import compare_sessions
 from cuprof.results.sweeps import (
     SweepRow,
     count_looked_again,
@@ -63,6 +64,7 @@ def load_study(
         counters = read_counters(connection, sweep.id, trials)
         configuration = read_configurations(connection, [sweep.id])[sweep.id]
         earlier = find_finished_before(connection, sweep)
+        agreeing = frozenset(each.sweep_id for each in compare_sessions(connection, sweep.id) if each.agrees)
         again = count_looked_again(connection, sweep.id) if is_search(configuration) else 0
     reference, note = choose_reference(trials, description)
     return Study(
@@ -76,6 +78,7 @@ def load_study(
         published=read_published(description),
         counters=counters,
         earlier_finished=earlier,
+        agreeing=agreeing,
         looked_again=again,
         database=store.place,
     )
