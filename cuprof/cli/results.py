@@ -61,18 +61,16 @@ def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
 
     The bounds of a time of too few samples for an interval are null; its count is there all the same.
     """
-    from cuprof.report.trials import interval_of
-
     names = ("identity", "family", "variant", "kind", "backend", "device", "problem", "tunables", "state", "message")
     facts = {name: getattr(trial, name) for name in (*names, "expected")}
     for measure in Measure:
         timing = trial.timings.get(measure)
-        low_ns, high_ns = (timing and interval_of(timing.summary)) or (None, None)
+        low_ns, high_ns = (timing and timing.interval) or (None, None)
         facts |= {
-            f"{measure}_ns": timing and timing.summary.median_ns,
+            f"{measure}_ns": timing and timing.median_ns,
             f"{measure}_low_ns": low_ns,
             f"{measure}_high_ns": high_ns,
-            f"{measure}_count": timing and timing.summary.count,
+            f"{measure}_count": timing and timing.samples,
             f"{measure}_stopped_by": timing and timing.stopped_by,
         }
     energy = trial.energy
@@ -235,17 +233,15 @@ def _speedup(study: Study, trial: StudyTrial) -> str:
 
 def _age(study: Study, trial: StudyTrial) -> str:
     """Return how long before this sweep a reused time was measured; nothing for its own."""
-    run, begun = trial.run, study.sweep.started_at
-    if run is None or run.sweep_id == study.sweep.id or run.started_at is None or begun is None:
-        return ""
-    return f"{format_age(begun - run.started_at)} before"
+    age_s = study.age_s(trial) if trial.is_reused else None
+    return "" if age_s is None else f"{format_age(age_s)} before"
 
 
 def _stopped_by(trial: StudyTrial) -> str:
     """Return the bound that ended the sampling and the count by then; nothing where the interval was narrow enough."""
     if trial.timing is None or trial.timing.stopped_by == "interval":
         return ""
-    samples = "" if trial.few_samples else f", {trial.timing.summary.count} samples"  # said in place of the interval
+    samples = "" if trial.few_samples else f", {trial.timing.samples} samples"  # said in place of the interval
     return f"{trial.timing.stopped_by}{samples}"
 
 
