@@ -26,7 +26,7 @@ from cuprof.core.records import Measure, Outcome, State, Timing
 from cuprof.engine.runner import JobRunner
 from cuprof.families import Family, Point
 from cuprof.families.fingerprint import source_text
-from cuprof.families.loader import load_family
+from cuprof.families.origin import Folder, load_family
 from cuprof.statistics import Judgement, Rule, Series, contrast, judge
 from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 from cuprof.worker.method import methods
@@ -74,7 +74,7 @@ class Laboratory:
             for name, spin in spins_ns.items()
         )
         job = Job(
-            family_folder=self.folder,
+            origin=Folder(self.folder),
             backend=self.backend,
             problem=self.problem,
             trials=trials,

@@ -22,10 +22,7 @@ from cuprof.core.records import SweepFacts, Trial
 from cuprof.engine.fleet import open_stations
 from cuprof.engine.planning import prepare
 from cuprof.store import Store, ranking
-from cuprof.store.counter_models import Counter, Launch, Metric, Profile, TrialCounter
-from cuprof.store.models import Device, Run, Samples, SweepTrial, Timing
-from cuprof.store.models import Sweep as SweepRow
-from cuprof.store.models import Trial as TrialRow
+from cuprof.store import tables as t
 from cuprof.store.trials import find_keys
 
 EXPERIMENT = "wide"
@@ -88,7 +85,7 @@ def axes_of(trials: int) -> dict[str, dict[str, list[int]]]:
 def fill(project: Project, url: str, trials: int, sweeps: int = 2) -> Filled:
     """Write sweeps of one study, all but the last of an earlier source; together they have about `trials` trials."""
     with Store.open(url) as store, store.snapshot() as connection:
-        row = connection.execute(sa.select(*SweepRow.__table__.c).order_by(SweepRow.id)).first()
+        row = connection.execute(sa.select(*t.sweep.c).order_by(t.sweep.c.id)).first()
     assert row is not None, "sweep the experiment once before, so that its configuration is known"
     axes = axes_of(trials // sweeps)
     composed = {**row.configuration, **axes}
@@ -136,9 +133,9 @@ def _write_block(
 ) -> int:
     """Write what became of some trials, each a run; return how many samples it has left."""
     keys = find_keys(connection, [trial.identity for trial in trials])
-    device_id = connection.scalar(sa.select(sa.func.min(Device.id)))
+    device_id = connection.scalar(sa.select(sa.func.min(t.device.c.id)))
     first_run, first_timing = (
-        1 + (connection.scalar(sa.select(sa.func.max(table.id))) or 0) for table in (Run, Timing)
+        1 + (connection.scalar(sa.select(sa.func.max(table.c.id))) or 0) for table in (t.run, t.timing)
     )
     now = time.time()
     runs, timings, samples = [], [], []
@@ -162,18 +159,18 @@ def _write_block(
             durations = _draw(rng, true_ns * (1 - 0.3 * place))
             timings.append(_timing(timing_id, run_id, measure, methods.get(measure, OTHER_METHOD), durations))
             samples.append((timing_id, durations))
-    connection.execute(sa.insert(Run), runs)
-    connection.execute(sa.insert(Timing), timings)
+    connection.execute(sa.insert(t.run), runs)
+    connection.execute(sa.insert(t.timing), timings)
     _write_profiles(connection, sweep_id, runs, rng)
     _write_samples(connection, samples)
     connection.execute(
-        sa.update(SweepTrial)
-        .where(SweepTrial.sweep_id == sweep_id, SweepTrial.trial_id == sa.bindparam("run_trial"))
+        sa.update(t.sweep_trial)
+        .where(t.sweep_trial.c.sweep_id == sweep_id, t.sweep_trial.c.trial_id == sa.bindparam("run_trial"))
         .values(run_id=sa.bindparam("id"), reused=False),
         [{"run_trial": run["trial_id"], "id": run["id"]} for run in runs],
     )
     connection.execute(
-        sa.update(TrialRow).where(TrialRow.id == sa.bindparam("key")).values(state=sa.bindparam("became")),
+        sa.update(t.trial).where(t.trial.c.id == sa.bindparam("key")).values(state=sa.bindparam("became")),
         [{"key": run["trial_id"], "became": run["state"]} for run in runs],
     )
     return sum(len(durations) for _, durations in samples)
@@ -183,16 +180,16 @@ def _write_profiles(
     connection: Connection, sweep_id: int, runs: Sequence[Mapping[str, Any]], rng: np.random.Generator
 ) -> None:
     """Write what a profiler said of some of the trials that were right."""
-    metrics = dict(connection.execute(sa.select(Metric.name, Metric.id)).all())
+    metrics = dict(connection.execute(sa.select(t.metric.c.name, t.metric.c.id)).all())
     if not metrics:
         connection.execute(
-            sa.insert(Metric), [{"name": name, "unit": "byte", "rollup": "sum", "meaning": ""} for name in METRICS]
+            sa.insert(t.metric), [{"name": name, "unit": "byte", "rollup": "sum", "meaning": ""} for name in METRICS]
         )
-        metrics = dict(connection.execute(sa.select(Metric.name, Metric.id)).all())
+        metrics = dict(connection.execute(sa.select(t.metric.c.name, t.metric.c.id)).all())
     chosen = [run for run in runs if run["state"] == "ok" and rng.random() < PROFILED]
     if not chosen:
         return
-    ids = (Profile.id, Launch.id)
+    ids = (t.profile.c.id, t.launch.c.id)
     profile_id, launch_id = (1 + (connection.scalar(sa.select(sa.func.max(key))) or 0) for key in ids)
     profiles, launches, counters, rolled = [], [], [], []
     for run in chosen:
@@ -219,7 +216,7 @@ def _write_profiles(
             ]
             launch_id += 1
         profile_id += 1
-    for table, rows in ((Profile, profiles), (Launch, launches), (Counter, counters), (TrialCounter, rolled)):
+    for table, rows in ((t.profile, profiles), (t.launch, launches), (t.counter, counters), (t.trial_counter, rolled)):
         connection.execute(sa.insert(table), rows)
 
 
@@ -259,4 +256,4 @@ def _write_samples(connection: Connection, samples: Sequence[tuple[int, np.ndarr
         }
         for timing_id, durations in samples
     ]
-    connection.execute(sa.insert(Samples), rows)
+    connection.execute(sa.insert(t.samples), rows)

@@ -296,7 +296,7 @@ HONEST = {
 
 def load_records(*backends: str) -> dict[str, list[Trick]]:
     """Return the tricks of these back ends, by back end."""
-    from cuprof.families.loader import load_family
+    from cuprof.families.origin import load_family
 
     variants = load_family(FAMILY).variants
     return {name: [each for each in TRICKS if variants[each.variant].backend == name] for name in backends}

@@ -22,7 +22,7 @@ from benchmarks.process import ask
 from benchmarks.table import make_parser, report, start
 from benchmarks.trick_records import BASELINES, HONEST, OK, TRUE_SHARE, Shown, Trick, load_records
 from benchmarks.trick_sweeps import Bench, Judgement, SweepFailedError
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 
 COLUMNS = (
     "variant", "kind", "expected", "cuprof", "cuprof µs", "true µs", "beside", "right", "do_bench", "do_bench µs",

@@ -30,7 +30,7 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
     from cuprof.backends.cuda.frame_check import MARK
     from cuprof.core.point import Point
     from cuprof.families.fingerprint import source_text
-    from cuprof.families.loader import load_family
+    from cuprof.families.origin import load_family
     from cuprof.families.requirements import is_installed
 
     family, problem = load_family(arguments.family), Point(n=arguments.n)

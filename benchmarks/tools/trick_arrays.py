@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.trick_records import FAMILY
 from cuprof.families import Family, Point, Program, Variant
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 from cuprof.worker.check import compare
 
 

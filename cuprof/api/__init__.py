@@ -1,6 +1,6 @@
 """From functions that exist already to the first checked number: `cuprof.compare` and `cuprof.kernel`."""
 
 from cuprof.api.entry import compare
-from cuprof.api.kernels import Kernel, kernel
+from cuprof.families.kernel import Kernel, kernel
 
 __all__ = ["Kernel", "compare", "kernel"]

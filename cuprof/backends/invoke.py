@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cuprof.builds.native import explain_missing
 from cuprof.core.errors import LaunchError
 from cuprof.families import Invoke
 
@@ -27,7 +28,8 @@ def load_library(image: bytes, name: str) -> ctypes.CDLL:
         try:
             return ctypes.CDLL(file.name)
         except OSError as error:
-            raise LaunchError(f"load the library of {name}: {error}") from None
+            said = str(error).replace(f"{file.name}: ", "")
+            raise LaunchError(f"load the library of {name}: {said}{explain_missing(said)}") from None
 
 
 def bind(

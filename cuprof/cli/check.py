@@ -34,16 +34,18 @@ def main(argv: Sequence[str]) -> int:
     """Compile and print; return the exit code."""
     arguments = _parse(argv)
     from cuprof.cli import hydra_app
-    from cuprof.cli.hydra_arguments import as_family, quoted
+    from cuprof.cli.hydra_arguments import quoted
     from cuprof.core.project import find_project
     from cuprof.engine.building import prepare_building
 
     project = find_project()
-    settings = [f"family={quoted(as_family(arguments.family))}", *arguments.settings]
+    settings = [f"family={quoted(arguments.family)}", *arguments.settings]
     config = hydra_app.compose(settings, project)
     building = prepare_building(replace(config, tune={"all": ("all",), **config.tune}), project)
     refused: dict[str, list[Built]] = {}
+    passed = 0
     for built in building.run(arguments.arch):
+        passed += not built.error
         if built.error:
             refused.setdefault(built.error, []).append(built)
     impossible = [error for error, group in refused.items() for each in group if each.is_impossible]
@@ -57,8 +59,7 @@ def main(argv: Sequence[str]) -> int:
         if arguments.log:
             print_message(group[0].log)
     failed = sum(map(len, refused.values())) - len(impossible)
-    count = len(building.programs)
-    print(f"{count - failed - len(impossible)} of {count} programs compile for {arguments.arch}")
+    print(f"{passed} of {len(building.programs)} programs compile for {arguments.arch}")
     if building.others:
         print(f"compiled where they run: {', '.join(building.others)}")
     return 1 if failed else 0

@@ -45,7 +45,7 @@ def name_setting(word: str, project: Project) -> str:
     Raises:
         ConfigError: there is neither; the message names the nearest.
     """
-    from cuprof.families.loader import list_families
+    from cuprof.families.origin import list_families
 
     families, experiments = list_families(project.kernel_folders), list_experiments(project)
     if word in families:
@@ -102,7 +102,7 @@ def what_there_is(command: str, project: Project) -> Iterator[str]:
     own = [folder for folder in project.kernel_folders if folder.is_relative_to(project.root)]
     found = [(f"cuprof {command} {file.name}", "a file here") for file in _runnable_files(Path.cwd())]
     if own:
-        from cuprof.families.loader import list_families
+        from cuprof.families.origin import list_families
 
         found += [(f"cuprof {command} {name}", "a family of this project") for name in list_families(own)]
     else:

@@ -71,7 +71,7 @@ def _words(command: str) -> tuple[str, ...]:
 
         return (*list_queries(), *words)
     if command == "judge":
-        from cuprof.families.loader import list_families
+        from cuprof.families.origin import list_families
 
         return (*list_families(find_project().kernel_folders), *words)
     return words
@@ -79,7 +79,7 @@ def _words(command: str) -> tuple[str, ...]:
 
 def _of_family(before: Sequence[str], word: str) -> list[str]:
     """Return what completes an axis, a tunable or variants; nothing where no single family is chosen."""
-    from cuprof.families.loader import get_family
+    from cuprof.interop.origins import get_family
 
     project = find_project()
     try:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import StringIO
@@ -24,6 +24,7 @@ from cuprof.cli.stream import guarded_output
 from cuprof.core.errors import ConfigError
 from cuprof.core.interrupts import INTERRUPTED, heard, stop_with_parent
 from cuprof.core.project import Project, bundled, find_project
+from cuprof.core.text import hide_folded_passwords, hide_in_data
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
@@ -41,7 +42,7 @@ def run(command_name: str, argv: Sequence[str], task: Task, help_text: str = "")
         command_name: what the user typed after `cuprof`.
         argv: options of Hydra's and `key=value` settings, in any order.
         task: defined at the top of a module, since launchers send it to other processes.
-        help_text: printed instead where `argv` asks for help.
+        help_text: printed instead if `argv` asks for help.
 
     Returns:
         The task's exit code; of several jobs the largest. A job that left no record counts as failed (1).
@@ -53,35 +54,43 @@ def run(command_name: str, argv: Sequence[str], task: Task, help_text: str = "")
     if help_text and {"-h", "--help"} & set(argv):
         print(help_text)
         return 0
-    from cuprof.cli.hydra_arguments import added_folders, find_main, read_arguments
-    from cuprof.config.overrides import split_axes
-    from cuprof.config.studies import expand_studies, leave_default_experiment
+    from cuprof.cli.hydra_arguments import find_main, list_words, read_arguments
+    from cuprof.config.overrides import read_settings
+    from cuprof.config.studies import choose_experiments
 
     options, typed = read_arguments(command_name, argv)
     project = find_project()
-    folders = [*added_folders(options), *project.conf_folders]
-    settings = expand_studies(typed, folders)
-    arguments = split_axes(leave_default_experiment(settings, find_main(options, folders)))
-    flags = set(options)
-    is_run = not flags & {"--cfg", "--info", "--hydra-help", "--shell-completion"}
-    if settings != typed and flags & {"--cfg", "--info"}:
-        one = next(setting for setting in settings if setting not in typed).partition(",")[0]
-        raise ConfigError(f"this experiment stands for several, and --cfg and --info show one: write {one}")
-    if is_run and arguments.multirun and "--multirun" not in flags:
-        if "--run" in flags:
-            raise ConfigError(
-                "--run starts one job, but a list on a key that is no axis asks for several; leave --run out"
-            )
-        options.append("--multirun")
-    several = "--multirun" in options
+    folders = [*map(Path, filter(None, [options.get("config_dir")])), *project.conf_folders]
+    settings = choose_experiments(typed, folders, find_main(options, folders))
+    arguments = read_settings(settings)
+    is_run = not {"cfg", "info", "hydra_help", "shell_completion"} & options.keys()
+    several = "multirun" in options or (is_run and arguments.jobs != 1)
+    _check_options(options, [each for each in settings if each not in typed], several=several)
     folder = project.jobs / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{os.getpid()}"
     records = JobRecords(folder if several else None)
-    command_line = shlex.join(["cuprof", command_name, *argv])
-    job = HydraJob(task, project, arguments.given, command_line, records, arguments.jobs or 1)
+    job = HydraJob(
+        task, project, arguments.axes, shlex.join(["cuprof", command_name, *argv]), records, arguments.jobs or 1
+    )
+    words = list_words({**options, **({"multirun": True} if several else {}), "package": ""})
     keep_out = ["++hydra.callbacks.typed_record._target_=cuprof.cli.typed_record.NoTypedRecord"] * several
-    with heard(before_stopping=records.stop_others):
-        _start_hydra(job, [f"cuprof {command_name}", *options, *arguments.overrides, *keep_out], folder, folders)
-    return records.exit_code(arguments.jobs if several else None) if is_run else 0
+    shown = StringIO()
+    with heard(before_stopping=records.stop_others), nullcontext() if is_run else redirect_stdout(shown):
+        _start_hydra(job, [f"cuprof {command_name}", *words, *arguments.overrides, *keep_out], folder, folders)
+    if is_run:
+        return records.exit_code(arguments.jobs if several else None)
+    text = shown.getvalue()
+    print(_show(text, arguments.axes, options) if "cfg" in options else hide_folded_passwords(text), end="")
+    return 0
+
+
+def _check_options(options: Mapping[str, Any], replaced: Sequence[str], *, several: bool) -> None:
+    """Raise `ConfigError` where one job is asked for and the settings make several."""
+    if {"cfg", "info"} & options.keys() and (one := next((each for each in replaced if "=" in each), None)):
+        raise ConfigError(
+            f"this experiment stands for several, and --cfg and --info show one: write {one.partition(',')[0]}"
+        )
+    if several and "run" in options:
+        raise ConfigError("--run starts one job, but a list on a key that is no axis asks for several; leave --run out")
 
 
 def prestart_worker(argv: Sequence[str]) -> None:
@@ -111,14 +120,13 @@ def compose(overrides: Sequence[str], project: Project | None = None) -> SweepCo
     from omegaconf import OmegaConf
 
     from cuprof.cli.hydra_arguments import find_main
-    from cuprof.config.build import build_config
     from cuprof.config.explain import explain
-    from cuprof.config.overrides import split_axes
-    from cuprof.config.studies import expand_studies, leave_default_experiment
+    from cuprof.config.overrides import read_settings
+    from cuprof.config.studies import choose_experiments
 
     folders = (project or find_project()).conf_folders
-    settings = leave_default_experiment(expand_studies(overrides, folders), find_main((), folders))
-    arguments = split_axes(settings)
+    settings = choose_experiments(overrides, folders, find_main({}, folders))
+    arguments = read_settings(settings)
     try:
         with _COMPOSING, initialize_config_dir(str(bundled("conf")), version_base="1.3", job_name="cuprof"):
             composed = hydra_compose("config", list(arguments.overrides), return_hydra_config=True)
@@ -126,13 +134,44 @@ def compose(overrides: Sequence[str], project: Project | None = None) -> SweepCo
             OmegaConf.set_readonly(composed, False)
             OmegaConf.set_struct(composed, False)
             composed.pop("hydra")
-            plain: Any = OmegaConf.to_container(composed, resolve=True)
+            return _build(composed, arguments.axes, experiment)
     except Exception as error:
         explained = explain(error, settings)
         if explained is None:
             raise
         raise explained from None
-    return build_config(plain, experiment=experiment, given=arguments.given)
+
+
+def _build(composed: Any, axes: Mapping[str, list[Any]], experiment: str, command_line: str = "") -> SweepConfig:
+    """Return what Hydra has composed, and the typed axes, as a `SweepConfig`."""
+    from omegaconf import OmegaConf
+
+    from cuprof.config.build import build_config
+    from cuprof.config.overrides import set_axes
+
+    set_axes(composed, axes)
+    plain: Any = OmegaConf.to_container(composed, resolve=True)
+    return build_config(plain, experiment=experiment, given=axes, command_line=command_line)
+
+
+def _show(text: str, axes: Mapping[str, list[Any]], options: Mapping[str, Any]) -> str:
+    """Return what Hydra shows of a configuration, with the typed axes, without passwords, and of one part alone."""
+    from omegaconf import OmegaConf
+
+    from cuprof.config.overrides import set_axes
+
+    config, package = OmegaConf.create(text), options.get("package", "").removeprefix("_global_")
+    if options["cfg"] != "hydra":
+        set_axes(config, axes)
+    if "resolve" in options:
+        OmegaConf.resolve(config)
+    part = OmegaConf.select(config, package) if package else config
+    if part is None:
+        raise ConfigError(f"package {package!r} not found in config")
+    if not OmegaConf.is_config(part):
+        return f"{hide_in_data(part)}\n"
+    hidden = OmegaConf.create(hide_in_data(OmegaConf.to_container(part)))
+    return (f"# @package {package}\n" if package else "") + OmegaConf.to_yaml(hidden)
 
 
 @dataclass(frozen=True)
@@ -144,7 +183,7 @@ class HydraJob:
 
     task: Task
     project: Project
-    given: frozenset[str]
+    axes: Mapping[str, list[Any]]
     command_line: str
     records: JobRecords
     jobs: int = 1
@@ -158,9 +197,7 @@ class HydraJob:
 
     def _run(self, composed: Any) -> None:
         from hydra.core.hydra_config import HydraConfig
-        from omegaconf import OmegaConf
 
-        from cuprof.config.build import build_config
         from cuprof.config.explain import explain
 
         if self.records.are_stopped:
@@ -169,16 +206,10 @@ class HydraJob:
         number = int(runtime.job.num) if self.records.folder else 0
         self.records.note(number, None)
         if self.records.folder:
-            own = " ".join(text for text in runtime.overrides.task if not text.startswith("++"))  # not the jobs' axes
-            print_message(f"job {number}: {own or 'as configured'}")
+            print_message(f"job {number}: {' '.join(runtime.overrides.task) or 'as configured'}")
         try:
-            plain: Any = OmegaConf.to_container(composed, resolve=True)
-            config = build_config(
-                plain,
-                experiment=str(runtime.runtime.choices.get("experiment") or ""),
-                given=self.given,
-                command_line=self.command_line,
-            )
+            experiment = str(runtime.runtime.choices.get("experiment") or "")
+            config = _build(composed, self.axes, experiment, self.command_line)
             if number + 1 < self.jobs and os.getpid() == self.launcher:
                 from cuprof.engine.launch import prestart_for_next_job
 
@@ -202,18 +233,12 @@ def _start_hydra(job: HydraJob, argv: list[str], jobs: Path, folders: Sequence[P
     from cuprof.config.explain import explain, explain_start
 
     application = hydra.main(version_base="1.3", config_path=str(bundled("conf")), config_name="config")(job)
-    told = StringIO()  # Hydra's own word on a part that --cfg does not find, which becomes ours
-    with (
-        _process_state(argv, {"HYDRA_FULL_ERROR": "1", "CUPROF_JOBS": str(jobs)}),
-        redirect_stderr(told if "--cfg" in argv else sys.stderr),
-        _mode_as_typed(argv),
-    ):
+    with _process_state(argv, {"HYDRA_FULL_ERROR": "1", "CUPROF_JOBS": str(jobs)}), _mode_as_typed(argv):
         try:
             application()
         except SystemExit as ended:
             if ended.code not in (None, 0):
-                text = " ".join(told.getvalue().split())
-                raise ConfigError(text or f"the configuration library ended with exit code {ended.code}") from None
+                raise ConfigError(f"the configuration library ended with exit code {ended.code}") from None
         except KeyboardInterrupt:
             raise
         except Exception as error:
@@ -224,7 +249,6 @@ def _start_hydra(job: HydraJob, argv: list[str], jobs: Path, folders: Sequence[P
             if explained is None:
                 raise
             raise explained from None
-    sys.stderr.write(told.getvalue())
 
 
 @contextmanager

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from cuprof.cli.arguments import add_store
 from cuprof.cli.choice import find_meant, name_setting
@@ -18,8 +17,12 @@ from cuprof.core.text import list_first
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 
 
-def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return (options as Hydra's parser takes them, settings).
+Options = Mapping[str, Any]
+"""Option's name ("config_dir", "multirun") → its value, True for a flag; options that were not given are absent."""
+
+
+def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str]]:
+    """Return (Hydra's options, settings).
 
     Raises:
         ConfigError: an option that Hydra does not have, one with a value that it does not take, or two that do not go
@@ -46,14 +49,17 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[s
             raise ConfigError(f"--{name} is about what --cfg shows; add --cfg job, or leave --{name} out")
     if len(asked := [f"--{name}" for name in ("run", "multirun", "cfg", "info") if values[name]]) > 1:
         raise ConfigError(f"{' and '.join(asked)} exclude each other; choose one")
-    options: list[str] = []
-    for name, value in values.items():
-        flag = "--" + name.replace("_", "-")
-        if value is True:
-            options.append(flag)
-        elif value:
-            options += [flag, value]
-    return options, settings
+    return {name: value for name, value in values.items() if value}, settings
+
+
+def list_words(options: Options) -> list[str]:
+    """Return options as Hydra's parser takes them."""
+    return [
+        word
+        for name, value in options.items()
+        if value
+        for word in (f"--{name.replace('_', '-')}", *([] if value is True else [value]))
+    ]
 
 
 _VALUED = (
@@ -75,20 +81,11 @@ def _family_setting(word: str) -> str:
     """Return a setting; a word by itself stands for a Python file, a definition, a family or an experiment."""
     if "=" in word:
         return word
-    if word.endswith(".json") or (Path(word).is_dir() and not word.endswith(".py")):
-        from cuprof.interop.entry import write_family
-
-        return f"family={quoted(str(write_family(word)))}"
     if word.endswith(".py"):
-        return f"family={quoted(as_family(word))}"
+        return f"family={quoted(word)}"
+    if word.endswith(".json") or Path(word).is_dir():
+        return f"family={quoted(str(Path(word).absolute()))}"
     return name_setting(word, find_project()) if word.replace("-", "_").isidentifier() else word
-
-
-def as_family(word: str) -> str:
-    """Return a family's name or file; for a script of Kernel Tuner's the file that stands for it."""
-    from cuprof.interop.tuner_script import is_tuner_script, write_family
-
-    return str(write_family(Path(word))) if word.endswith(".py") and is_tuner_script(Path(word)) else word
 
 
 def quoted(text: str) -> str:
@@ -98,21 +95,15 @@ def quoted(text: str) -> str:
     return QuotedString(text, Quote.single).with_quotes()
 
 
-def added_folders(options: Sequence[str]) -> list[Path]:
-    """Return the folder of configuration that `--config-dir` adds, if any."""
-    return [Path(options[place + 1]) for place, option in enumerate(options) if option == "--config-dir"]
-
-
-def find_main(options: Sequence[str], folders: Sequence[Path]) -> Path | None:
+def find_main(options: Options, folders: Sequence[Path]) -> Path | None:
     """Return the file of the main configuration, or None where there is none.
 
     Args:
         options: as `read_arguments` returns them.
         folders: folders of configuration; an earlier one wins, and `--config-path` replaces them all.
     """
-    values = dict(pairwise(options))
-    name = values.get("--config-name", "config").removesuffix(".yaml")
-    searched = [Path(values["--config-path"])] if "--config-path" in values else folders
+    name = options.get("config_name", "config").removesuffix(".yaml")
+    searched = [Path(options["config_path"])] if "config_path" in options else folders
     return next((path for folder in searched if (path := folder / f"{name}.yaml").is_file()), None)
 
 

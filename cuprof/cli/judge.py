@@ -16,6 +16,7 @@ from cuprof.cli.units import format_counter, format_time
 from cuprof.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from cuprof.interop.origins import AnyOrigin
     from cuprof.judge.report import Candidate, Report
 
 DESCRIPTION = """\
@@ -67,6 +68,7 @@ def main(argv: Sequence[str]) -> int:
 def _judge(argv: Sequence[str]) -> int:
     arguments = _parse(argv)
     from cuprof.cli import hydra_app
+    from cuprof.cli.hydra_arguments import quoted
     from cuprof.cli.progress import make_observer
     from cuprof.core.project import find_project
     from cuprof.core.scratch import ScratchFolder
@@ -76,14 +78,15 @@ def _judge(argv: Sequence[str]) -> int:
     from cuprof.statistics.verdict import Rule
 
     project = find_project()
-    folder = _find_family(arguments.family, project.kernel_folders)
-    config = hydra_app.compose([f"family={folder.name}", "measure.modes=[cold]", *arguments.settings], project)
     workshop = ScratchFolder()
     try:
+        origin = _find_origin(arguments.family, project.kernel_folders, workshop.path)
+        family = f"family={quoted(Path(arguments.family).name)}"
+        config = hydra_app.compose([family, "measure.modes=[cold]", *arguments.settings], project)
         request = Request(
             config=config,
-            family_folder=folder,
-            candidates=tuple(check_file(_as_python(Path(path), workshop.path)) for path in arguments.candidates),
+            origin=origin,
+            candidates=tuple(check_file(Path(path)) for path in arguments.candidates),
             baseline=arguments.baseline,
             like=arguments.like,
             rounds=arguments.rounds,
@@ -159,29 +162,16 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _as_python(candidate: Path, folder: Path) -> Path:
-    """Return a candidate; of a solution in JSON the Python file that stands for it."""
-    if candidate.suffix != ".json" or not candidate.is_file():
-        return candidate
-    from cuprof.interop.entry import write_candidate
+def _find_origin(text: str, folders: Sequence[Path], workshop: Path) -> AnyOrigin:
+    """Return the family; of a definition a copy without the solutions, which no candidate is to see."""
+    from cuprof.families.origin import FAMILY_FILE, Folder, find_folder
+    from cuprof.interop.origins import copy_alone
 
-    return write_candidate(candidate, folder)
-
-
-def _find_family(text: str, folders: Sequence[Path]) -> Path:
-    from cuprof.core.errors import UnknownNameError
-    from cuprof.families.loader import FAMILY_FILE, list_families
-
-    if text.endswith(".json") or (Path(text).is_dir() and not (Path(text) / FAMILY_FILE).is_file()):
-        from cuprof.interop.entry import write_folder
-
-        return write_folder(text)
     if (Path(text) / FAMILY_FILE).is_file():
-        return Path(text).resolve()
-    families = list_families(folders)
-    if text not in families:
-        raise UnknownNameError("family", text, families)
-    return families[text]
+        return Folder(Path(text).resolve())
+    if text.endswith(".json") or Path(text).is_dir():
+        return copy_alone(text, workshop / "definition")
+    return find_folder(text, folders)
 
 
 def _size(text: str) -> int:

@@ -58,7 +58,7 @@ def list_lists(project: Project) -> Iterator[dict[str, Any]]:
 def list_families(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield one record a family; one whose family.py fails is listed with its error."""
     from cuprof.core.point import format_coordinate
-    from cuprof.families.loader import load_family
+    from cuprof.families.origin import load_family
 
     for name, folder in _find_families(project).items():
         try:
@@ -77,7 +77,7 @@ def list_variants(project: Project, names: Sequence[str] = ()) -> Iterator[dict[
         UnknownNameError: there is no such family.
         FamilyError: a named family cannot be loaded; without names such a family is passed over with a warning.
     """
-    from cuprof.families.loader import get_family
+    from cuprof.interop.origins import get_family
 
     for name in names or _find_families(project):
         try:
@@ -166,7 +166,7 @@ SUCH_AS = 33
 
 def _find_families(project: Project) -> dict[str, Path]:
     """Return name → folder of every family, the project's own first."""
-    from cuprof.families.loader import list_families as find_families
+    from cuprof.families.origin import list_families as find_families
 
     return find_families(project.kernel_folders[:1]) | find_families(project.kernel_folders)
 

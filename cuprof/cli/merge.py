@@ -50,7 +50,8 @@ def main(argv: Sequence[str]) -> int:
 def _to_json(result: MergeResult) -> dict[str, object]:
     counts = {f"{name}s": result.merged.added[name] for name in SHOWN}
     files = {"reports": result.reports, "missing_reports": result.missing}
-    return {"database": result.merged.place, **counts, **files, "notes": result.merged.notes}
+    told = {"refused": dict(result.merged.refused), "notes": result.merged.notes}
+    return {"database": result.merged.place, **counts, **files, **told}
 
 
 def _describe(result: MergeResult) -> list[str]:
@@ -59,6 +60,8 @@ def _describe(result: MergeResult) -> list[str]:
     lines = [f"{result.merged.place}: {', '.join(added) or 'nothing new'}"]
     if result.missing:
         lines.append(f"  reports of its counters that are not in the folder artifacts beside it: {result.missing}")
+    for fault, count in result.merged.refused.items():
+        lines.append(f"  refused, with what belongs to them: {count} of {fault}")
     return lines + [f"  {note}" for note in result.merged.notes]
 
 
@@ -67,7 +70,8 @@ def make_parser() -> CommandParser:
     parser = CommandParser(
         "merge",
         "Take what other databases hold into this project's, or the one of --store. What is here already is not taken\n"
-        "again. Of each database all is taken or nothing, and nothing in it is changed.",
+        "again. Rows that cuprof cannot have measured (impossible times, future dates, unknown words) are refused and\n"
+        "counted. Otherwise all of a database is taken or nothing, and nothing in it is changed.",
         EXAMPLES,
     )
     parser.add_argument("databases", metavar="DATABASE", nargs="+", help="an SQLite file, or any SQLAlchemy URL")

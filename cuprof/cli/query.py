@@ -138,14 +138,14 @@ def _suggesting(url: str, text: str) -> Iterator[None]:
         if not (missing := MISSING.search(str(error))):
             raise
         from cuprof.results.queries import list_queries, read
-        from cuprof.store.models import Base
+        from cuprof.store.tables import METADATA
 
         name = (missing[2] or missing[4]).rpartition(".")[2]
-        views, known = list_queries(), {*list_queries(), *Base.metadata.tables}
+        views, known = list_queries(), {*list_queries(), *METADATA.tables}
         if "column" in missing[0]:
             asked = set(re.findall(r"\w+", text))
             known = set()
-            for relation in asked & {*views, *Base.metadata.tables}:
+            for relation in asked & {*views, *METADATA.tables}:
                 with suppress(UsageError), read(url, f'SELECT * FROM "{relation}" LIMIT 0') as rows:
                     known |= set(rows.names)
         elif name in views:

@@ -46,13 +46,13 @@ def main(argv: Sequence[str]) -> int:
 
 def task(config: SweepConfig, project: Project) -> int:
     """Write the page of one experiment and print its path."""
-    from cuprof.families.loader import family_name
+    from cuprof.interop.origins import name_family
     from cuprof.report import write
     from cuprof.report.load import load_study
     from cuprof.store import Store
 
     url, chosen = config.store.url or project.database_url, config.report.sweep
-    name = config.experiment or family_name(config.family)
+    name = config.experiment or name_family(config.family)
     with Store.open(url, create=False, read_only=True) as store:
         study = load_study(store, name, sweep_id=chosen, folders=project.experiment_folders)
     folder = config.report.folder(project)

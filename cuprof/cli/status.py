@@ -95,6 +95,8 @@ def _sweep_parts(sweep: Progress) -> Iterator[Part]:
         yield Table(COLUMNS, [_station_row(station, taken) for station in present])
     if sweep.state in ("interrupted", "abandoned"):
         yield Line("nobody works on it; the same command goes on where it stopped")
+    if sweep.is_outdated:
+        yield Line("its trials have identities of an earlier version: they stay readable, and no sweep reuses them")
     for label, message in sweep.failures:
         yield Line(f"failed: {label}: {message}")
 

@@ -129,7 +129,7 @@ def task(config: SweepConfig, project: Project) -> int:
 
             code = max(code, profile(config, project))
     finally:  # what was timed is stored and shown, whatever becomes of the counters
-        _show_results(config, project, result)
+        show_results(config, project, result)
     for fault in result.faults:
         print_message(f"failed: {fault}")
     return code
@@ -155,7 +155,7 @@ def _check_writable(folder: Path) -> None:
         ) from None
 
 
-def _show_results(config: SweepConfig, project: Project, result: SweepResult) -> None:
+def show_results(config: SweepConfig, project: Project, result: SweepResult) -> None:
     """Write the page of a sweep, then print its results and the page's path.
 
     Of sweeps side by side that differ (jobs of a launcher) the newest has the page's name, as in `cuprof report`, and

@@ -83,7 +83,7 @@ class Side:
 
     Args:
         text: as typed.
-        kind: "sweep", "variant", "commit", "database", or of another tool's file "nvbench" or "kernel_tuner".
+        kind: "sweep", "variant", "commit", "database", or the tool whose file it is, as in "nvbench".
         description: for people: "sweep 12 (reduction, 2026-11-20 09:00)".
         url: the database, empty for files of other tools.
         sweeps: the sweeps that the entries come from.
@@ -101,4 +101,4 @@ class Side:
     @property
     def is_foreign(self) -> bool:
         """Return whether another tool measured it."""
-        return self.kind in ("nvbench", "kernel_tuner")
+        return self.kind not in ("sweep", "variant", "commit", "database")

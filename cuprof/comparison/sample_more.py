@@ -133,7 +133,7 @@ def _narrowed(
         tune=tune,
         measure=replace(
             measure,
-            modes=tuple(dict.fromkeys(row.measure.value for row in rows)),
+            modes=tuple(dict.fromkeys(row.measure for row in rows)),
             target=min(measure.target, target),
             max_samples=measure.max_samples * LONGER,
             max_seconds=measure.max_seconds * LONGER,

@@ -13,20 +13,20 @@ from pathlib import Path
 
 from sqlalchemy.engine import Connection
 
-from cuprof.comparison.entries import Side
+from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.helper import Helper, count_helpful
-from cuprof.comparison.kernel_tuner import is_kernel_tuner, read_kernel_tuner
-from cuprof.comparison.nvbench import read_nvbench
 from cuprof.comparison.stored import FOLLOW_UP, read_entries
 from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.point import Point
 from cuprof.core.project import find_project
-from cuprof.core.records import FAILED
+from cuprof.core.records import FAILED, State
 from cuprof.core.text import hide_passwords, list_first
 from cuprof.engine.provenance import run_git
+from cuprof.interop.importers import read_results
 from cuprof.results.standings import Standing, list_standings
 from cuprof.results.sweeps import SweepRow, list_tried_sweeps
 from cuprof.results.trials import list_variant_names
+from cuprof.statistics.series import Series
 from cuprof.store import Store
 from cuprof.store.connection import parse_url, show
 
@@ -111,8 +111,7 @@ class Finder:
         if text.endswith(FILE):
             if not Path(text).is_file():
                 raise UsageError(f"there is no file {text}; {FORMS}")
-            read = read_kernel_tuner if is_kernel_tuner(Path(text)) else read_nvbench
-            return read(Path(text), text)
+            return read_side(Path(text), text)
         if match := _DATABASE.fullmatch(text):
             return self._database(text, f"sqlite:///{match['file']}", match["sweep"], match["file"])
         if match := _URL.fullmatch(text):
@@ -298,6 +297,35 @@ class Finder:
     def _open(self) -> Iterator[Connection]:
         with Store.open(self.url, create=False, read_only=True) as store, store.snapshot() as connection:
             yield connection
+
+
+def read_side(path: Path, text: str = "") -> Side:
+    """Return a file of another tool's as one side; devices that share their name are marked so."""
+    imported = read_results(path)
+    numbers: dict[str, set[int | None]] = defaultdict(set)
+    for trial in imported.trials:
+        numbers[trial.device].add(trial.device_id)
+    entries = [
+        Entry(
+            family=trial.family,
+            variant="",
+            problem=trial.problem,
+            tunables=trial.tunables,
+            backend="cuda",
+            device=trial.device,
+            device_id=trial.device_id,
+            device_identity=trial.device,
+            device_repeats=len(numbers[trial.device]) > 1,
+            state=trial.state,
+            message=trial.message,
+            settings={trial.measure: {"tool": imported.tool}},
+            series={trial.measure: Series(trial.durations_ns, relative_error=trial.relative_error)}
+            if trial.state is State.OK
+            else {},
+        )
+        for trial in imported.trials
+    ]
+    return Side(text or str(path), imported.kind, f"{imported.tool}'s {path.name}", entries, notes=imported.notes)
 
 
 def _newest_common(

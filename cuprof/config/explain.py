@@ -29,7 +29,7 @@ def explain(error: Exception, settings: Sequence[str] = ()) -> CuprofError | Non
     """Return the error to show in place of one that Hydra or OmegaConf raised; None for any other error.
 
     Args:
-        settings: what was composed, as typed; the message names the chosen file where they tell it.
+        settings: what was composed, as typed; the message names the chosen file if they name one.
     """
     from hydra.errors import HydraException, MissingConfigException
     from omegaconf.errors import OmegaConfBaseException
@@ -38,7 +38,7 @@ def explain(error: Exception, settings: Sequence[str] = ()) -> CuprofError | Non
     if isinstance(error, CuprofError):
         return error
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        return _missing(error.missing_cfg_file, list(error.options or ()))
+        return _explain_missing(error.missing_cfg_file, list(error.options or ()))
     if isinstance(error, YAMLError):
         return ConfigError("a configuration file is not valid YAML: " + " ".join(str(error).split()))
     if not isinstance(error, (HydraException, OmegaConfBaseException)):
@@ -46,29 +46,13 @@ def explain(error: Exception, settings: Sequence[str] = ()) -> CuprofError | Non
     text = str(error)
     if isinstance(error.__cause__, OmegaConfBaseException):
         text += "\n" + str(error.__cause__)
-    if found := re.search(r"In 'experiment/([^']+)': Could not override '[^']+@experiment\.", text):
-        return ConfigError(lacks_package(found[1]))
-    if found := re.search(r"Could not (?:override|append to config\. An item is already at) '([^']+)'", text):
-        if found[1] in list_settings():
-            return _incomplete(found[1], settings)
-        if "is not in struct" in text or "No match in the defaults list" in text:
-            known, name = {*list_settings(), *GROUPS}, found[1]
-            is_near = "." in name or get_close_matches(name, known, 1, 0.75)
-            return UnknownNameError(
-                "setting", name, known, "" if is_near else f"(an axis is problem.{name}=…, a tunable tune.{name}=…)"
-            )
-        return ConfigError(f"cannot set {found[1]}: {_last_line(text)}")
-    if found := re.search(r"Could not delete(?: from)? config\. '([^']+)' does not exist", text):
-        return UnknownNameError("setting to delete", found[1], list_settings())
-    if found := re.search(r"Ambiguous value for argument '([^']+)'", text):
-        return ConfigError(f"{found[1]!r} lists several values; add -m to run them as jobs of their own")
-    return ConfigError(" ".join(line.strip() for line in text.splitlines() if line.strip()))
+    return _explain_text(text, settings)
 
 
 def explain_start(error: Exception, folders: Sequence[Path]) -> CuprofError | None:
-    """Return the error to show for what was raised while Hydra composed or a launcher prepared jobs, or None.
+    """Return the error to show for one raised while Hydra composed or a launcher prepared jobs, or None.
 
-    Only for errors from before any job has begun: a job's own say nothing about the configuration.
+    Only for errors from before any job has begun: a job's own errors say nothing about the configuration.
 
     Args:
         folders: folders of configuration, to find the file that cannot be decoded.
@@ -86,16 +70,30 @@ def explain_start(error: Exception, folders: Sequence[Path]) -> CuprofError | No
     return None
 
 
-def _is_text(path: Path) -> bool:
-    try:
-        path.read_bytes().decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+def _explain_text(text: str, settings: Sequence[str]) -> CuprofError:
+    """Return the error for a message of Hydra's, which carries the setting only in its words."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if found := re.search(r"In 'experiment/([^']+)': Could not override '[^']+@experiment\.", text):
+        return ConfigError(lacks_package(found[1]))
+    if found := re.search(r"Could not (?:override|append to config\. An item is already at) '([^']+)'", text):
+        if found[1] in list_settings():
+            return _explain_incomplete(found[1], settings)
+        if "is not in struct" in text or "No match in the defaults list" in text:
+            known, name = {*list_settings(), *GROUPS}, found[1]
+            is_near = "." in name or get_close_matches(name, known, 1, 0.75)
+            hint = "" if is_near else f"(an axis is problem.{name}=…, a tunable tune.{name}=…)"
+            return UnknownNameError("setting", name, known, hint)
+        said = [line for line in lines if not line.startswith(("full_key", "object_type"))]
+        return ConfigError(f"cannot set {found[1]}: {said[-1] if said else ''}")
+    if found := re.search(r"Could not delete(?: from)? config\. '([^']+)' does not exist", text):
+        return UnknownNameError("setting to delete", found[1], list_settings())
+    if found := re.search(r"Ambiguous value for argument '([^']+)'", text):
+        return ConfigError(f"{found[1]!r} lists several values; add -m to run them as jobs of their own")
+    return ConfigError(" ".join(lines))
 
 
-def _missing(name: str, options: list[str]) -> CuprofError:
-    name = name.removesuffix(".yaml")
+def _explain_missing(file: str, options: list[str]) -> CuprofError:
+    name = file.removesuffix(".yaml")
     group, _, choice = name.rpartition("/")
     if not group:
         return ConfigError(f"there is no configuration file {name}.yaml; look with --info searchpath")
@@ -104,7 +102,7 @@ def _missing(name: str, options: list[str]) -> CuprofError:
     return UnknownNameError(group, choice, options)
 
 
-def _incomplete(key: str, settings: Sequence[str]) -> CuprofError:
+def _explain_incomplete(key: str, settings: Sequence[str]) -> CuprofError:
     """Return the error for a setting that exists, but not in the files that were chosen."""
     group = key.partition(".")[0]
     if group not in COMPLETE:
@@ -114,6 +112,9 @@ def _incomplete(key: str, settings: Sequence[str]) -> CuprofError:
     return ConfigError(f"{file} holds no {key}; it must begin with defaults: [{COMPLETE[group]}, _self_]")
 
 
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return next((line for line in reversed(lines) if not line.startswith(("full_key", "object_type"))), "")
+def _is_text(path: Path) -> bool:
+    try:
+        path.read_bytes().decode()
+    except UnicodeDecodeError:
+        return False
+    return True

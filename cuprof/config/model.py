@@ -10,14 +10,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from cuprof.backends.registry import get_spec, list_backends
-from cuprof.config.constraint import check_fields, one_of, within
+from cuprof.config.setting import check_choice, read_fields
 from cuprof.core.errors import ConfigError
 from cuprof.core.point import Coordinate
 from cuprof.core.project import Project
-from cuprof.search.registry import DEFAULT, STRATEGIES
+from cuprof.core.records import Measure
+from cuprof.search.registry import DEFAULT, list_strategies
 
 MOST_DEVICES = 1024
 DEFAULT_FRACTION = 0.1
@@ -27,11 +30,17 @@ Axes = Mapping[str, tuple[Coordinate, ...]]
 """Axis or tunable name → the values asked for; arithmetic such as "2**24" is still text here."""
 
 
+Seconds = Annotated[float, Meta(ge=0.1, le=86_400)]
+Samples = Annotated[int, Meta(ge=1, le=1_000_000)]
+Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
 class _Section:
-    """The settings of one group, whose bounds and choices are checked whenever one is made."""
+    """The settings of one group, converted and checked whenever one is made, also by `dataclasses.replace`."""
 
     def __post_init__(self) -> None:
-        check_fields(self, type(self).__name__.removesuffix("Config").lower())
+        names = [each.name for each in fields(self)]  # type: ignore[arg-type]
+        read_fields(self, f"{type(self).__name__.removesuffix('Config').lower()}.", names)
 
 
 @dataclass(frozen=True)
@@ -61,25 +70,25 @@ class MeasureConfig(_Section):
         clock_tolerance: samples at an SM clock further below the sweep's median than this fraction are left out.
     """
 
-    modes: tuple[str, ...] = field(default=("cold", "total"), metadata=one_of("cold", "hot", "total"))
-    target: float = field(default=0.005, metadata=within(1e-5, 0.5))
-    confidence: float = field(default=0.95, metadata=within(0.5, 0.9999))
-    min_samples: int = field(default=20, metadata=within(1, 1_000_000))
-    max_samples: int = field(default=10_000, metadata=within(1, 1_000_000))
-    max_seconds: float = field(default=1.0, metadata=within(0.001, 86_400))
-    patience_seconds: float = field(default=10.0, metadata=within(0.001, 86_400))
-    warmup: int = field(default=3, metadata=within(0, 10_000))
-    flush: str = field(default="clean", metadata=one_of("clean", "dirty", "none"))
+    modes: tuple[Measure, ...] = (Measure.COLD, Measure.TOTAL)
+    target: Annotated[float, Meta(ge=1e-5, le=0.5)] = 0.005
+    confidence: Annotated[float, Meta(ge=0.5, le=0.9999)] = 0.95
+    min_samples: Samples = 20
+    max_samples: Samples = 10_000
+    max_seconds: Annotated[float, Meta(ge=0.001, le=86_400)] = 1.0
+    patience_seconds: Annotated[float, Meta(ge=0.001, le=86_400)] = 10.0
+    warmup: Annotated[int, Meta(ge=0, le=10_000)] = 3
+    flush: Literal["clean", "dirty", "none"] = "clean"
     interleave: bool = True
-    rotation: int = field(default=16, metadata=within(1, 4096))
+    rotation: Annotated[int, Meta(ge=1, le=4096)] = 16
     blocking: bool = True
-    host_memory: str = field(default="pinned", metadata=one_of("pinned", "pageable"))
+    host_memory: Literal["pinned", "pageable"] = "pinned"
     graph: bool = False
     energy: bool = False
-    energy_seconds: float = field(default=0.3, metadata=within(0.05, 600))
-    timer: str = field(default="events", metadata=one_of("events", "cupti"))
-    settle_seconds: float = field(default=0.2, metadata=within(0, 600))
-    clock_tolerance: float = field(default=0.05, metadata=within(0.001, 1))
+    energy_seconds: Annotated[float, Meta(ge=0.05, le=600)] = 0.3
+    timer: Literal["events", "cupti"] = "events"
+    settle_seconds: Annotated[float, Meta(ge=0, le=600)] = 0.2
+    clock_tolerance: Annotated[float, Meta(ge=0.001, le=1)] = 0.05
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,7 +107,7 @@ class MeasureConfig(_Section):
 class CheckConfig(_Section):
     """Say how results are checked; `seed` fixes the random inputs, None draws fresh ones."""
 
-    seed: int | None = field(default=None, metadata=within(0, 2**63 - 1))
+    seed: Seed | None = None
 
 
 @dataclass(frozen=True)
@@ -113,13 +122,14 @@ class DeviceConfig(_Section):
         cpu_threads: threads of parallel CPU variants; None takes every core the process may use.
     """
 
-    backends: tuple[str, ...] = field(default=list_backends(), metadata=one_of(*list_backends()))
+    backends: tuple[str, ...] = field(default_factory=list_backends)
     cuda: tuple[str, ...] = ("auto",)
-    opencl: int | None = field(default=None, metadata=within(0, 1023))
-    cpu_threads: int | None = field(default=None, metadata=within(1, 65_536))
+    opencl: Annotated[int, Meta(ge=0, le=1023)] | None = None
+    cpu_threads: Annotated[int, Meta(ge=1, le=65_536)] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_choice("device.backends", self.backends, list_backends())
         if not self.backends:
             raise ConfigError(f"device.backends is empty; name at least one of {', '.join(list_backends())}")
         are_ordinals = self.cuda and all(text.isdecimal() and int(text) < MOST_DEVICES for text in self.cuda)
@@ -154,9 +164,9 @@ class LimitsConfig(_Section):
             its own, so that nothing one leaves in its process reaches another; it is then not timed interleaved.
     """
 
-    build_s: float = field(default=120.0, metadata=within(0.1, 86_400))
-    check_s: float = field(default=60.0, metadata=within(0.1, 86_400))
-    trial_s: float = field(default=300.0, metadata=within(0.1, 86_400))
+    build_s: Seconds = 120.0
+    check_s: Seconds = 60.0
+    trial_s: Seconds = 300.0
     isolate: bool = False
 
 
@@ -194,11 +204,11 @@ class NcuConfig(_Section):
     extra_metrics: tuple[str, ...] = ()
     set: str = ""
     sections: tuple[str, ...] = ()
-    cache_control: str = field(default="all", metadata=one_of("all", "none"))
-    clock_control: str = field(default="none", metadata=one_of("none", "base"))
-    replay: str = field(default="auto", metadata=one_of("auto", "kernel", "application"))
-    batch: int = field(default=64, metadata=within(1, 100_000))
-    time_limit_s: float = field(default=60.0, metadata=within(1, 86_400))
+    cache_control: Literal["all", "none"] = "all"
+    clock_control: Literal["none", "base"] = "none"
+    replay: Literal["auto", "kernel", "application"] = "auto"
+    batch: Annotated[int, Meta(ge=1, le=100_000)] = 64
+    time_limit_s: Annotated[float, Meta(ge=1, le=86_400)] = 60.0
 
 
 @dataclass(frozen=True)
@@ -214,7 +224,7 @@ class ReportConfig(_Section):
 
     enabled: bool = True
     path: str = ""
-    sweep: int | None = field(default=None, metadata=within(1, 2**63 - 1))
+    sweep: Annotated[int, Meta(ge=1, le=2**63 - 1)] | None = None
 
     def folder(self, project: Project) -> Path:
         """Return the folder that pages go to."""
@@ -237,18 +247,19 @@ class SearchConfig(_Section):
         seed: of the strategy's random choices; None draws one.
     """
 
-    name: str = field(default="", metadata=one_of("", *STRATEGIES))
+    name: str = ""
     budget: str = ""
-    trials: int | None = field(default=None, metadata=within(1, 1_000_000))
-    fraction: float | None = field(default=None, metadata=within(1e-6, 1))
+    trials: Samples | None = None
+    fraction: Annotated[float, Meta(ge=1e-6, le=1)] | None = None
     objective: str = "time"
-    finalists: int = field(default=8, metadata=within(2, 64))
-    effect: float = field(default=0.01, metadata=within(0, 0.5))
-    error_rate: float = field(default=0.05, metadata=within(1e-8, 0.5))
-    seed: int | None = field(default=None, metadata=within(0, 2**63 - 1))
+    finalists: Annotated[int, Meta(ge=2, le=64)] = 8
+    effect: Annotated[float, Meta(ge=0, le=0.5)] = 0.01
+    error_rate: Annotated[float, Meta(ge=1e-8, le=0.5)] = 0.05
+    seed: Seed | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_choice("search.name", [self.name], ["", *list_strategies()])
         given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
         if given and not self.name:
             raise ConfigError(f"search.{given[0]} is about a search and none is chosen; add search={DEFAULT}")
@@ -332,16 +343,16 @@ class SweepConfig:
     ncu: NcuConfig = NcuConfig()
     report: ReportConfig = ReportConfig()
     search: SearchConfig = SearchConfig()
-    retry: str = field(default="", metadata=one_of("", "failed", "all"))
-    node: int = field(default=0, metadata=within(0, 1_000_000))
+    retry: Literal["", "failed", "all"] = ""
+    node: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     dry_run: bool = False
-    output: str = field(default="table", metadata=one_of("table", "json"))
+    output: Literal["table", "json"] = "table"
     command_line: str = field(default="", compare=False)
     composed: Mapping[str, Any] = field(default_factory=dict, compare=False)
     purpose: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        check_fields(self, "")
+        read_fields(self, "", ("family", "baseline", "variants", "retry", "node", "dry_run", "output"))
         if not self.family:
             raise ConfigError("no family is chosen; add family=NAME or an experiment that names one")
         if not self.variants:

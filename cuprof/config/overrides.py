@@ -1,13 +1,15 @@
-"""Tell axes from settings on the command line: a list on an axis stays in one job, any other list makes jobs.
+"""Read the command line's settings: a list on an axis stays in one job, a list on any other setting makes jobs.
 
-Hydra's own parser reads each override, so its whole grammar works: `problem.n=2**20,2**24`, `range(10,20)`,
-`choice(…)`, `sort(…)`, `glob(…)`, quotes. Arithmetic stays text here.
+Hydra's own parser reads each setting, so its whole grammar works: `problem.n=2**20,2**24`, `range(10,20)`,
+`choice(…)`, `sort(…)`, `glob(…)`, quotes. Arithmetic stays text here. Axes go past Hydra: their values are put into
+what it composes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -20,102 +22,105 @@ if TYPE_CHECKING:
 
 GROUPS = ("check", "device", "experiment", "measure", "ncu", "report", "search", "store")
 """The configuration groups of conf/."""
-_AXIS = re.compile(r"^(?:variants|device\.cuda|(?:problem|tune)\.[^.=@]+)$")
-"""What takes a list within one job; several GPUs are no axis, but share a job as well."""
-_AXIS_PART = re.compile(r"^(?P<axis>variants|(?:problem|tune)\.[^.=@]+)\.")
-_KEY = re.compile(r"^(?P<prefix>\+\+|\+|~)?(?P<key>[^=]+)(?:=(?P<value>.*))?$", re.DOTALL)
+_AXIS = re.compile(r"variants|device\.cuda|(?:problem|tune)\.[^.=@]+")
+"""Settings that take a list within one job; several GPUs are no axis, but share a job as well."""
+_AXIS_PART = re.compile(r"(variants|(?:problem|tune)\.[^.=@]+)\.")
+_SETTING = re.compile(r"(?P<prefix>\+\+|\+|~)?(?P<key>[^=]+)(?:=(?P<value>.*))?", re.DOTALL)
 
 SOURCES = (".cu", ".cuh", ".cl", ".ptx", ".cubin", ".fatbin", ".c", ".cpp")
-"""Endings of files that somebody may take for what is swept."""
+"""Endings of files that a user may try to sweep by themselves."""
 MOST_VALUES = 100_000
-"""Values of one axis; more is a slip, and would fill the memory before anything can say so."""
+"""Values of one axis; more is a slip, and would fill the memory before any message."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Hold a command line's settings as Hydra is given them.
+    """Hold a command line's settings.
 
     Attributes:
-        overrides: every axis as one list value, all else as it was typed.
-        given: the axis keys that were typed ("problem.n", "problem.preset", "variants").
-        jobs: how many jobs the remaining lists make; 1 when there is none; None when only the sweeper can tell.
+        overrides: what Hydra composes, as it was typed.
+        axes: axis key ("problem.n", "variants") → the values typed for it.
+        jobs: how many jobs the remaining lists make; 1 when there is none; None when only Hydra's sweeper can tell.
     """
 
     overrides: tuple[str, ...]
-    given: frozenset[str]
+    axes: Mapping[str, list[Any]]
     jobs: int | None
 
-    @property
-    def multirun(self) -> bool:
-        """Return whether a list on a key that is no axis asks for several jobs."""
-        return self.jobs != 1
 
-
-def split_axes(overrides: Sequence[str]) -> Arguments:
-    """Turn lists on axes (`variants`, `problem.*`, `tune.*`) into list values; count the jobs that other lists make.
+def read_settings(typed: Sequence[str]) -> Arguments:
+    """Read settings, take out the axes (`variants`, `problem.*`, `tune.*`), count the jobs that other lists make.
 
     Raises:
-        ConfigError: an override that cannot be read, or an axis given as an interval, a mapping or nothing.
+        ConfigError: a setting that cannot be read, or an axis given as an interval, a mapping or nothing.
     """
-    written: list[str] = []
-    given: set[str] = set()
+    overrides: list[str] = []
+    axes: dict[str, list[Any]] = {}
     jobs: int | None = 1
-    for typed in overrides:
-        text = "tune.all=all" if typed == "tune=all" else typed
-        match = _KEY.match(text)
-        if match is None or (match["value"] is None and match["prefix"] != "~"):
-            if text.endswith(SOURCES):
-                raise ConfigError(
-                    f"{text!r} is a kernel's source; a Python file says how it is launched: "
-                    f"cuprof.kernel(NAME, source={text!r}, …), see docs/bring-your-kernel.md"
-                )
+    for text in typed:
+        prefix, key, value = _split("tune.all=all" if text == "tune=all" else text)
+        if (prefix, key) == ("+", "ncu.metrics"):
+            axes["ncu.extra_metrics"] = _read_axis(text, key, value)
+        elif prefix != "~" and _AXIS.fullmatch(key):
+            axes[key] = _read_axis(text, key, value)
+        else:
+            override = _parse(text)
+            if key in GROUPS and isinstance(override._value, bool | int | float):  # as a name, which is looked up
+                text = f"{key}='{value}'"
+            overrides.append(text)
+            if override.is_sweep_override() and not override.is_hydra_override():
+                count = _count(override)
+                jobs = jobs * count if jobs is not None and count is not None else None
+    return Arguments(tuple(overrides), axes, jobs)
+
+
+def set_axes(composed: Any, axes: Mapping[str, list[Any]]) -> None:
+    """Put the typed axes into what Hydra has composed."""
+    from omegaconf import OmegaConf
+
+    for key, values in axes.items():
+        OmegaConf.update(composed, key, values, merge=False, force_add=True)
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    """Return a setting's prefix ("+", "++", "~" or none), key and value."""
+    match = _SETTING.fullmatch(text)
+    if match is None or (match["value"] is None and match["prefix"] != "~"):
+        if text.endswith(SOURCES):
             raise ConfigError(
-                f"{text!r} is not a setting; settings are written key=value, such as experiment=reduction"
+                f"{text!r} is a kernel's source; a Python file says how it is launched: "
+                f"cuprof.kernel(NAME, source={text!r}, …), see docs/bring-your-kernel.md"
             )
-        key = match["key"]
-        if key in ("problem", "tune") and match["prefix"] != "~":
+        raise ConfigError(f"{text!r} is not a setting; settings are written key=value, such as experiment=reduction")
+    prefix, key = match["prefix"] or "", match["key"]
+    if prefix != "~":
+        if key in ("problem", "tune"):
             hint = " or problem.preset=NAME" if key == "problem" else ", or tune=all"
             raise ConfigError(f"{text!r} names no axis; write {key}.NAME=VALUE{hint}")
-        if match["prefix"] != "~" and (part := _AXIS_PART.match(key)):
-            raise ConfigError(f"{text!r}: {part['axis']} is an axis and has no parts; write {part['axis']}=VALUE")
-        if match["prefix"] != "~" and _AXIS.match(key):
-            given.add(key)
-            written.append(f"++{key}=[{','.join(map(write_value, _read_axis(text, key, match['value'])))}]")
-        elif match["prefix"] == "+" and key == "ncu.metrics":
-            values = _read_axis(text, key, match["value"])
-            written.append(f"++ncu.extra_metrics=[{','.join(map(write_value, values))}]")
-        else:
-            parsed = _parse(text)
-            if key in GROUPS and isinstance(parsed._value, bool | int | float):  # as a name, which is looked up
-                text = f"{key}='{match['value']}'"
-            written.append(text)
-            if parsed.is_sweep_override() and not parsed.is_hydra_override():
-                count = _count(parsed)
-                jobs = jobs * count if jobs is not None and count is not None else None
-    return Arguments(tuple(written), frozenset(given), jobs)
+        if part := _AXIS_PART.match(key):
+            raise ConfigError(f"{text!r}: {part[1]} is an axis and has no parts; write {part[1]}=VALUE")
+    return prefix, key, match["value"] or ""
 
 
 def _read_axis(text: str, key: str, value: str) -> list[Any]:
-    from hydra.core.override_parser.types import Glob, IntervalSweep
+    from hydra.core.override_parser.types import Glob, IntervalSweep, QuotedString
 
-    parsed = _parse(f"{key}={value}", typed=text, lenient=True)
-    raw: Any = parsed._value
+    override = _parse(f"{key}={value}", typed=text, lenient=True)
+    raw: Any = override._value
     if isinstance(raw, IntervalSweep):
         raise ConfigError(f"{text!r}: an axis takes single values; write range(start,stop,step) or a comma list")
-    values: list[Any]
     if isinstance(raw, Glob):
-        values = [*raw.include, *(f"!{pattern}" for pattern in raw.exclude)]
-    elif parsed.is_sweep_override():
-        values = list(islice(_flatten(parsed.sweep_iterator()), MOST_VALUES + 1))
-    else:
-        values = list(_flatten([raw]))
+        return [*raw.include, *(f"!{pattern}" for pattern in raw.exclude)]
+    given = override.sweep_iterator() if override.is_sweep_override() else [raw]
+    values = [
+        each.text if isinstance(each, QuotedString) else each for each in islice(_flatten(given), MOST_VALUES + 1)
+    ]
     if not values:
-        raise ConfigError(f"{text!r} leaves no value; give at least one")
+        raise ConfigError(f"{text!r} holds no value; give at least one")
     if len(values) > MOST_VALUES:
         raise ConfigError(f"{text!r} holds more than {MOST_VALUES:,} values; give range(…) a larger step")
-    for element in values:
-        if element is None or element == "" or isinstance(element, dict):
-            raise ConfigError(f"{text!r} holds {write_value(element) or 'nothing'}; an axis takes numbers and names")
+    if any(each is None or each == "" or isinstance(each, dict) for each in values):
+        raise ConfigError(f"{text!r} holds nothing, null or a mapping; an axis takes numbers and names")
     return values
 
 
@@ -127,55 +132,41 @@ def _flatten(values: Any) -> Iterator[Any]:
             yield value
 
 
-def write_value(value: Any) -> str:
-    """Return an element as Hydra reads it back to the same value: names and arithmetic in quotes."""
-    from hydra.core.override_parser.types import Override, QuotedString
-
-    if isinstance(value, QuotedString):
-        return value.with_quotes()
-    if isinstance(value, str):
-        # Inside quotes a backslash matters only ahead of a quote.
-        return "'" + re.sub(r"(\\*)'", r"\1\1\\'", re.sub(r"(\\+)$", r"\1\1", value)) + "'"
-    return Override._get_value_element_as_str(value)
-
-
-def _count(parsed: Override) -> int | None:
+def _count(override: Override) -> int | None:
     from hydra.core.override_parser.types import Glob
 
-    if isinstance(parsed._value, Glob) or not parsed.is_discrete_sweep():
+    if isinstance(override._value, Glob) or not override.is_discrete_sweep():
         return None
-    return sum(1 for _ in islice(parsed.sweep_iterator(), MOST_VALUES))
+    return sum(1 for _ in islice(override.sweep_iterator(), MOST_VALUES))
 
 
 def _parse(text: str, typed: str = "", lenient: bool = False) -> Override:
+    """Return a setting as Hydra reads it; `lenient` quotes what its grammar lacks, parentheses and !."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     parser = OverridesParser.create()
+    key, _, value = text.partition("=")
     try:
         return parser.parse_override(text)
     except HydraException as error:
-        key, _, value = text.partition("=")
-        if lenient:
-            # Parentheses and ! are beyond Hydra's grammar unless quoted: quote the elements that have any.
-            quoted = ",".join(
-                f"'{part.strip()}'" if re.search(r"[(!]", part) and "'" not in part else part
-                for part in _split_commas(value[1:-1] if value.startswith("[") and value.endswith("]") else value)
-            )
-            if quoted != value:
-                try:
-                    return parser.parse_override(f"{key}={quoted}")
-                except HydraException:
-                    pass
-        # The parser quotes a piece of what it cannot read, which may be one of a password's.
-        first = str(error).strip().partition("\n")[0]
-        cause = first if hide_passwords(value) == value else "no value of Hydra's grammar"
-        raise ConfigError(
-            f"cannot read {typed or text!r}: {cause}; put quotes around special characters: \"{key}='…'\""
-        ) from None
+        refused = error
+    if lenient:
+        with suppress(HydraException):
+            return parser.parse_override(f"{key}={_quote_elements(value)}")
+    # The parser quotes a piece of what it cannot read, which may be a part of a password.
+    said = str(refused).strip().partition("\n")[0]
+    cause = said if hide_passwords(value) == value else "no value of Hydra's grammar"
+    raise ConfigError(f"cannot read {typed or text!r}: {cause}; put quotes around special characters: \"{key}='…'\"")
+
+
+def _quote_elements(value: str) -> str:
+    elements = _split_commas(value[1:-1] if value.startswith("[") and value.endswith("]") else value)
+    return ",".join(f"'{each.strip()}'" if re.search(r"[(!]", each) and "'" not in each else each for each in elements)
 
 
 def _split_commas(value: str) -> list[str]:
+    """Split at the commas outside of brackets."""
     parts, depth = [""], 0
     for character in value:
         depth += (character in "([{") - (character in ")]}")

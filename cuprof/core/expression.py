@@ -9,7 +9,7 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cuprof.core.errors import SelectionError
@@ -18,7 +18,7 @@ MAX_CHARACTERS = 200
 """Characters of a number on an axis."""
 MAX_EXPRESSION = 1000
 """Characters of an expression with names."""
-MAX_DEPTH = 50
+MAX_DEPTH = 100
 MAX_BITS = 128
 """Bits of any whole number on the way to the result; more than any size or count needs."""
 
@@ -28,7 +28,6 @@ _CHARACTERS = re.compile(r"[0-9a-fA-FxXoO_.+\-*/%^() \t]+")
 Number = int | float
 Value = Any
 """A number, a text, a truth value, None, or a tuple of such."""
-_Part = Callable[[Mapping[str, Value]], Value]
 
 
 class ExpressionError(SelectionError):
@@ -58,19 +57,19 @@ def evaluate(text: str | Number) -> Number:
     """
     if isinstance(text, bool):
         raise ExpressionError(str(text), "is not a number")
-    try:
-        if isinstance(text, int | float):
-            return _bounded(text)  # type: ignore[no-any-return]
-        stripped = text.strip()
+    stripped = str(text).strip()
+    if isinstance(text, str):
         if len(stripped) > MAX_CHARACTERS:
             raise ExpressionError(text, f"has more than {MAX_CHARACTERS} characters")
         if not _CHARACTERS.fullmatch(stripped):
             raise ExpressionError(text, "is not a number")
-        return _Reader(()).read(stripped.replace("^", "**"))({})  # type: ignore[no-any-return]
-    except _RefusedError:
-        raise ExpressionError(str(text), "is not a number") from None
+    try:
+        value: Number = _compute(_parse(stripped.replace("^", "**"), ()), {}) if isinstance(text, str) else _bound(text)
+    except _LanguageError:
+        raise ExpressionError(stripped, "is not a number") from None
     except _FaultError as error:
-        raise ExpressionError(str(text), str(error)) from None
+        raise ExpressionError(stripped, str(error)) from None
+    return value
 
 
 class Expression:
@@ -90,15 +89,15 @@ class Expression:
     """
 
     def __init__(self, text: str, known: Sequence[str]) -> None:
-        self.text = text.strip()
-        reader = _Reader(known)
+        self.text, self.names = text.strip(), tuple(known)
         try:
             if len(self.text) > MAX_EXPRESSION:
                 raise _FaultError(f"has more than {MAX_EXPRESSION} characters")
-            self._compute = reader.read(self.text)
+            self._tree = _parse(self.text, known)
         except _FaultError as error:
-            raise self._error(error, known) from None
-        self.names = tuple(name for name in known if name in reader.used)
+            raise self._explain(error) from None
+        used = {node.id for node in ast.walk(self._tree) if isinstance(node, ast.Name)}
+        self.names = tuple(name for name in known if name in used)
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         """Return the value at values of its names.
@@ -107,13 +106,14 @@ class Expression:
             ExpressionError: an operation is not defined on these values, or a value exceeds the bounds.
         """
         try:
-            return self._compute(values)
+            return _compute(self._tree, values)
         except _FaultError as error:
-            raise self._error(error, self.names) from None
+            raise self._explain(error) from None
 
-    def _error(self, fault: Exception, names: Sequence[str]) -> ExpressionError:
-        known = f"the names {', '.join(names)}, " if names else ""
-        return ExpressionError(self.text, str(fault), f"{known}numbers, arithmetic, comparisons and {_CALLS}")
+    def _explain(self, fault: _FaultError) -> ExpressionError:
+        names = f"the names {', '.join(self.names)}, " if self.names else ""
+        functions = f"the functions {', '.join(sorted(FUNCTIONS))}"
+        return ExpressionError(self.text, str(fault), f"{names}numbers, arithmetic, comparisons and {functions}")
 
 
 def shorten(text: str, most: int = 60) -> str:
@@ -125,8 +125,8 @@ class _FaultError(Exception):
     """What is wrong with an expression, without its text."""
 
 
-class _RefusedError(_FaultError):
-    """Something that the language does not have."""
+class _LanguageError(_FaultError):
+    """It has something that the language does not have."""
 
 
 def _power(base: Number, exponent: Number) -> Number:
@@ -134,14 +134,14 @@ def _power(base: Number, exponent: Number) -> Number:
         if base in (-1, 0, 1):
             return base if exponent % 2 else abs(base)
         if (abs(base).bit_length() - 1) * exponent > MAX_BITS:
-            raise _FaultError("is too large")
+            raise OverflowError
     elif base < 0 and not float(exponent).is_integer():
         raise _FaultError("is not a real number")
     power: Number = base**exponent
     return power
 
 
-def _quotient(left: Number, right: Number) -> Number:
+def _divide(left: Number, right: Number) -> Number:
     """Divide without losing digits where the result is whole: 2**60 / 3 * 3 aside, 2**62 / 2 is 2**61 exactly."""
     if isinstance(left, int) and isinstance(right, int) and right and left % right == 0:
         return left // right
@@ -154,21 +154,17 @@ def _round(number: Number, digits: int = 0) -> Number:
     return round(number, digits or None)
 
 
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+_OPERATIONS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.Div: _quotient,
+    ast.Div: _divide,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
     ast.Pow: _power,
-}
-_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.UAdd: operator.pos,
     ast.USub: operator.neg,
     ast.Not: operator.not_,
-}
-_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -187,119 +183,86 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "pow": _power,
     "round": _round,
 }
-"""What an expression with names may call, by position only."""
-_CALLS = f"the functions {', '.join(sorted(FUNCTIONS))}"
+"""What an expression may call, by position only."""
+_FORMS = (ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Name, ast.Constant)
+_PARTS = (*_FORMS, *_OPERATIONS, ast.And, ast.Or, ast.Load)
 
 
-class _Reader:
-    """Turn a syntax tree into a function of the names' values, refusing whatever the language does not have."""
+def _parse(text: str, known: Sequence[str]) -> ast.expr:
+    """Return the syntax tree of an expression that has only what the language has, and only known names."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise _LanguageError("is not an expression") from None
+    level: list[ast.AST] = [tree]
+    for _ in range(MAX_DEPTH):
+        level = [part for node in level for part in _list_parts(node, known)]
+    if level:
+        raise _FaultError("is nested too deeply")
+    return tree
 
-    def __init__(self, known: Sequence[str]) -> None:
-        self.known, self.used = frozenset(known), set[str]()
 
-    def read(self, text: str) -> _Part:
-        try:
-            tree = ast.parse(text, mode="eval")
-        except (SyntaxError, ValueError, MemoryError, RecursionError):
-            raise _RefusedError("is not an expression") from None
-        return self._part(tree.body, 0)
+def _list_parts(node: ast.AST, known: Sequence[str]) -> Iterator[ast.AST]:
+    """Yield the parts of a node; raise where the language does not have it."""
+    if isinstance(node, ast.Call):
+        if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS or node.keywords:
+            raise _LanguageError(f"calls {shorten(ast.unparse(node.func))}, which expressions cannot")
+        yield from node.args
+    elif not isinstance(node, _PARTS):
+        name = type(node).__name__
+        raise _LanguageError(f"holds {'an' if name[0] in 'AEIOU' else 'a'} {name}, which expressions do not have")
+    elif isinstance(node, ast.Name) and node.id not in known:
+        raise _LanguageError(f"uses the unknown name {shorten(node.id)}")
+    elif isinstance(node, ast.Constant) and not isinstance(node.value, int | float | str | None):
+        raise _LanguageError(f"holds {shorten(repr(node.value))}, which expressions do not have")
+    else:
+        yield from ast.iter_child_nodes(node)
 
-    def _part(self, node: ast.expr, depth: int) -> _Part:
-        read = getattr(self, f"_{type(node).__name__.lower()}", None)
-        if read is None:
-            raise _RefusedError(f"holds a {type(node).__name__}, which expressions do not have")
-        if depth > MAX_DEPTH:
-            raise _FaultError("is nested too deeply")
-        part: _Part = read(node, depth + 1)
-        return part
 
-    def _parts(self, nodes: Sequence[ast.expr], depth: int) -> list[_Part]:
-        return [self._part(node, depth) for node in nodes]
-
-    def _constant(self, node: ast.Constant, _: int) -> _Part:
-        if not isinstance(node.value, int | float | str | None):
-            raise _RefusedError(f"holds {shorten(repr(node.value))}, which expressions do not have")
-        value = _bounded(node.value)
-        return lambda _: value
-
-    def _name(self, node: ast.Name, _: int) -> _Part:
-        name = node.id
-        if name not in self.known:
-            raise _RefusedError(f"uses the unknown name {shorten(name)}")
-        self.used.add(name)
-        return lambda values: _bounded(values[name])
-
-    def _tuple(self, node: ast.Tuple | ast.List, depth: int) -> _Part:
-        parts = self._parts(node.elts, depth)
-        return lambda values: tuple(part(values) for part in parts)
-
-    _list = _tuple
-
-    def _unaryop(self, node: ast.UnaryOp, depth: int) -> _Part:
-        if (function := _UNARY.get(type(node.op))) is None:
-            raise _RefusedError("uses ~, which expressions do not have")
-        operand = self._part(node.operand, depth)
-        return lambda values: _apply(function, operand(values))
-
-    def _binop(self, node: ast.BinOp, depth: int) -> _Part:
-        if (function := _BINARY.get(type(node.op))) is None:
-            raise _RefusedError(f"uses {type(node.op).__name__}, which expressions do not have")
-        left, right = self._parts((node.left, node.right), depth)
-        return lambda values: _apply(_numbers(function), left(values), right(values))
-
-    def _boolop(self, node: ast.BoolOp, depth: int) -> _Part:
-        parts, stops = self._parts(node.values, depth), isinstance(node.op, ast.Or)
-
-        def compute(values: Mapping[str, Value]) -> Value:
-            for part in parts:
-                value = part(values)
-                if bool(value) is stops:
+def _compute(node: ast.expr, values: Mapping[str, Value]) -> Value:
+    match node:
+        case ast.Constant():
+            return _bound(node.value)
+        case ast.Name():
+            return _bound(values[node.id])
+        case ast.Tuple() | ast.List():
+            return tuple(_compute(each, values) for each in node.elts)
+        case ast.IfExp():
+            return _compute(node.body if _compute(node.test, values) else node.orelse, values)
+        case ast.BoolOp():
+            for each in node.values:
+                value = _compute(each, values)
+                if bool(value) is isinstance(node.op, ast.Or):
                     break
             return value
-
-        return compute
-
-    def _compare(self, node: ast.Compare, depth: int) -> _Part:
-        parts = self._parts((node.left, *node.comparators), depth)
-        functions = [_COMPARE[type(each)] for each in node.ops]
-
-        def compute(values: Mapping[str, Value]) -> bool:
-            left = parts[0](values)
-            for function, part in zip(functions, parts[1:], strict=True):
-                right = part(values)
-                if not _apply(function, left, right):
-                    return False
-                left = right
-            return True
-
-        return compute
-
-    def _ifexp(self, node: ast.IfExp, depth: int) -> _Part:
-        condition, yes, no = self._parts((node.test, node.body, node.orelse), depth)
-        return lambda values: yes(values) if condition(values) else no(values)
-
-    def _call(self, node: ast.Call, depth: int) -> _Part:
-        function = FUNCTIONS.get(node.func.id) if isinstance(node.func, ast.Name) else None
-        if function is None or node.keywords:
-            raise _RefusedError(f"calls {shorten(ast.unparse(node.func))}, which expressions cannot")
-        parts = self._parts(node.args, depth)
-        return lambda values: _apply(function, *(part(values) for part in parts))
+        case ast.Compare():
+            return _compare(node, values)
+        case ast.UnaryOp():
+            return _apply(_OPERATIONS[type(node.op)], _compute(node.operand, values))
+        case ast.BinOp():
+            sides = _compute(node.left, values), _compute(node.right, values)
+            return _apply(_OPERATIONS[type(node.op)], *sides, only_numbers=True)
+        case ast.Call(func=ast.Name(id=name)):
+            return _apply(FUNCTIONS[name], *(_compute(each, values) for each in node.args))
+    raise _LanguageError("is not an expression")
 
 
-def _numbers(function: Callable[..., Value]) -> Callable[..., Value]:
-    """Return the function for numbers alone: texts and tuples could grow without bound."""
+def _compare(node: ast.Compare, values: Mapping[str, Value]) -> bool:
+    left = _compute(node.left, values)
+    for operation, each in zip(node.ops, node.comparators, strict=True):
+        right = _compute(each, values)
+        if not _apply(_OPERATIONS[type(operation)], left, right):
+            return False
+        left = right
+    return True
 
-    def checked(*values: Value) -> Value:
-        if not all(isinstance(value, int | float) for value in values):
-            raise TypeError
-        return function(*values)
 
-    return checked
-
-
-def _apply(function: Callable[..., Value], *values: Value) -> Value:
+def _apply(function: Callable[..., Value], *values: Value, only_numbers: bool = False) -> Value:
+    """Call a function; with `only_numbers`, refuse texts and tuples, which could grow without bound."""
     try:
-        return _bounded(function(*values))
+        if only_numbers and not all(isinstance(value, int | float) for value in values):
+            raise TypeError
+        return _bound(function(*values))
     except ZeroDivisionError:
         raise _FaultError("divides by zero") from None
     except OverflowError:
@@ -309,7 +272,7 @@ def _apply(function: Callable[..., Value], *values: Value) -> Value:
         raise _FaultError(f"has an operation that is not defined on {shown}") from None
 
 
-def _bounded(value: Value) -> Value:
+def _bound(value: Value) -> Value:
     if isinstance(value, complex):
         raise _FaultError("is not a real number")
     if isinstance(value, float) and not math.isfinite(value):

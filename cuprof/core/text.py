@@ -84,9 +84,9 @@ _SECRET = r"(?:password|passwd|passphrase|secret)[\w-]{0,40}|\bpwd"
 _NOT_HIDDEN = r"(?!\*\*\*(?:[&\s'\"]|$))"
 _IN_USER_INFO = re.compile(
     # an "@" in a password should be quoted and may not be, so the last one before another URL ends it
-    rf"(?<![\w+.:-])(?:[\w+.-]*:)?//[^:/\n]*:(?!\*\*\*@)(?P<password>(?:(?!{_NEXT_URL})[^\n])*|[^\n]*)@"
+    rf"(?<![\w+.:/-])[\w+.:-]*//[^:/\n]*:(?!\*\*\*@)(?P<password>(?:(?!{_NEXT_URL})[^\n])*|[^\n]*)@"
 )
-_OPTION = re.compile(r"[?&](?P<name>[^=&?\s]+)=")
+_OPTION = re.compile(r"[?&](?P<name>[^=&?\n]+)=")
 _VALUE = re.compile(rf"{_NOT_HIDDEN}[^&\n]*")
 _IN_SETTING = re.compile(
     rf"(?:{_SECRET})[\"']?\s{{0,9}}[=:]\s{{0,9}}{_NOT_HIDDEN}"
@@ -108,6 +108,13 @@ def hide_passwords(text: str) -> str:
             shown += [text[end:start], HIDDEN]
         end = max(end, stop)
     return "".join((*shown, text[end:]))
+
+
+def hide_folded_passwords(text: str) -> str:
+    """Return YAML without passwords; join its folded lines if a password goes over the end of one."""
+    joined = re.sub(r"\n +(?![^\s:]+:\s|- )", " ", text)
+    hidden = hide_passwords(joined)
+    return hide_passwords(text) if hidden == joined else hidden
 
 
 def hide_in_command(line: str) -> str:
@@ -137,7 +144,8 @@ def _find_passwords(text: str) -> Iterator[tuple[int, int]]:
         yield from (match.span("password") for match in _IN_USER_INFO.finditer(text))
     yield from (match.span("password") for match in _IN_SETTING.finditer(text))
     for match in _OPTION.finditer(text):
-        if _is_secret(unquote_plus(match["name"])) and (value := _VALUE.match(text, match.end())):
+        name = re.sub(r"\s", "", unquote_plus(match["name"]))  # a space where none belongs does not make it public
+        if _is_secret(name) and (value := _VALUE.match(text, match.end())):
             yield value.span()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from cuprof.backends.declared import find_mismatch
 from cuprof.backends.registry import find_builder
 from cuprof.config.model import SweepConfig
 from cuprof.core.errors import BuildError, ImpossibleError
@@ -37,16 +38,32 @@ class Built:
 
 @dataclass(frozen=True)
 class Building:
-    """Hold what is to be compiled; `others` are the variants that no compiler here builds without a device."""
+    """Hold what is to be compiled.
+
+    Args:
+        programs: each that a compiler here builds without a device, and the first trial that runs it.
+        others: the variants whose programs are compiled where they run, or that have none.
+        unbuilt: the programs of others; only their calls are held against the source.
+    """
 
     family: Family
     programs: tuple[tuple[Trial, Program], ...]
     others: tuple[str, ...]
+    unbuilt: tuple[tuple[Trial, Program], ...] = ()
 
     def run(self, arch: str) -> Iterator[Built]:
         """Compile side by side; yield in the order of the plan."""
         with ThreadPoolExecutor(count_cores()) as threads:
             yield from threads.map(lambda each: self._build(each[0], each[1], arch), self.programs)
+        for trial, program in self.unbuilt:
+            if fault := self._find_fault(trial, program):
+                yield Built(trial, fault)
+
+    def _find_fault(self, trial: Trial, program: Program) -> str:
+        """Return which of a program's calls does not fit the parameters that its source declares."""
+        signature = self.family.signature(trial.problem)
+        buffers = {**signature.inputs, **signature.outputs, **program.scratch}
+        return find_mismatch(program, trial.source_text, {name: array.type for name, array in buffers.items()})
 
     def _build(self, trial: Trial, program: Program, arch: str) -> Built:
         variant = self.family.variant(trial.variant)
@@ -59,7 +76,7 @@ class Building:
         except BuildError as error:
             where = variant.source, self.family.folder
             return Built(trial, relocate(str(error), *where), relocate(error.log, *where))
-        return Built(trial)
+        return Built(trial, self._find_fault(trial, program))
 
 
 def prepare_building(config: SweepConfig, project: Project) -> Building:
@@ -72,13 +89,17 @@ def prepare_building(config: SweepConfig, project: Project) -> Building:
         prepared = prepare(replace(config, dry_run=True), project, fleet.stations)
     family = prepared.family
     programs: dict[str, tuple[Trial, Program]] = {}
+    unbuilt: dict[str, tuple[Trial, Program]] = {}
     others: dict[str, None] = {}
     for trial in prepared.plan.trials:
-        if trial.kind != "kernel" or find_builder(trial.backend) is None:
+        has_builder = find_builder(trial.backend) is not None
+        if trial.kind != "kernel" or not has_builder:
             others[trial.variant] = None
+        if trial.kind != "kernel":
             continue
         program: Program = family.variant(trial.variant).make(trial.problem, trial.tunables)
         compiled = program_json(replace(program, steps=()))
         kernels = sorted({launch.kernel for launch in program.launches})
-        programs.setdefault(canonical_json([trial.variant, compiled, kernels]), (trial, program))
-    return Building(family, tuple(programs.values()), tuple(others))
+        kept = programs if has_builder else unbuilt
+        kept.setdefault(canonical_json([trial.variant, compiled, kernels]), (trial, program))
+    return Building(family, tuple(programs.values()), tuple(others), tuple(unbuilt.values()))

@@ -155,7 +155,7 @@ class Duel:
         target = max(min(config.target, SHARE_OF_EFFECT * settings.effect / 2**self.looks), LEAST_TARGET)
         measure = replace(
             config,
-            modes=(str(self.measure),),
+            modes=(self.measure,),
             target=target,
             max_samples=config.max_samples * factor,
             max_seconds=config.max_seconds * factor * share,

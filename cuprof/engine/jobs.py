@@ -25,16 +25,13 @@ def list_jobs(prepared: Prepared, trials: Sequence[Trial], seed: int) -> Iterato
 def make_jobs(prepared: Prepared, problem: Point, trials: Sequence[Trial], seed: int) -> Iterator[Job]:
     """Yield the job, or where variants are isolated the jobs, of trials of one problem on one back end."""
     isolate = prepared.config.limits.isolate
-    folder = prepared.family.path
-    if folder is None:
-        raise ValueError("the family was not loaded from a folder")
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
         groups.setdefault(trial.variant if isolate and trial.kind != "kernel" else "", []).append(trial)
     for process, members in groups.items():
         backend = members[0].backend
         yield Job(
-            family_folder=folder,
+            origin=prepared.family.origin,
             backend=backend,
             problem=problem,
             trials=tuple(_job_trial(trial) for trial in members),

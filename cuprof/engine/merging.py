@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from cuprof.core.errors import StoreError
 from cuprof.store import Store
+from cuprof.store import tables as t
 from cuprof.store.connection import database_file
-from cuprof.store.counter_models import Artifact
 from cuprof.store.merge import Merged
 from cuprof.store.source import Source, open_source
 
@@ -49,7 +49,7 @@ def _bring_reports(source: Source, artifacts: Path) -> tuple[dict[str, str], int
     file = database_file(source.url)
     paths: dict[str, str] = {}
     reports = missing = 0
-    for row in (row for rows in source.read(Artifact) for row in rows):
+    for row in (row for rows in source.read(t.artifact) for row in rows):
         path = PurePosixPath(row["path"])
         if path.is_absolute():
             continue  # it was never in that project's folder

@@ -17,8 +17,8 @@ from cuprof.engine.opened import OpenedFiles
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
 from cuprof.families import Family
-from cuprof.families.extension import Extension
-from cuprof.families.loader import get_family
+from cuprof.families.candidate import Extension
+from cuprof.interop.origins import get_family
 from cuprof.plan import Plan, Selection, plan, plan_hash
 from cuprof.plan.axes import ALL
 from cuprof.plan.selection import read_selection, select_variants
@@ -97,12 +97,20 @@ class Prepared:
         return known.message == str(trial.unavailable)
 
 
-def prepare(config: SweepConfig, project: Project, stations: list[Station], *, timed: bool = True) -> Prepared:
+def prepare(
+    config: SweepConfig,
+    project: Project,
+    stations: list[Station],
+    *,
+    timed: bool = True,
+    family: Family | None = None,
+) -> Prepared:
     """Load the family, ask the stations' workers for devices, and plan.
 
     Args:
         stations: are told their devices; those without one that can take part are taken out.
         timed: take the measures that the configuration names; else the trials are only checked.
+        family: what the configuration names, where somebody has it already.
 
     Raises:
         UsageError: the selection cannot be carried out; nothing has been stored.
@@ -111,7 +119,7 @@ def prepare(config: SweepConfig, project: Project, stations: list[Station], *, t
         from cuprof.engine.objective import check_names  # SQLAlchemy's import can wait for other sweeps
 
         check_names(config.search.counters)
-    family = get_family(config.family, project.kernel_folders)
+    family = get_family(config.family, project.kernel_folders) if family is None else family
     OpenedFiles(project, family).add_to(family)
     if config.baseline:
         family.variant(config.baseline)
@@ -161,11 +169,11 @@ def _probe(family: Family, selection: Selection, config: SweepConfig, runner: Jo
     Raises:
         FamilyError: one of them raised, or ended its process.
     """
-    if family.sample is None or family.path is None:
+    if family.sample is None or family.origin is None:
         return
     problems = tuple(point for _, point in read_selection(family, selection).problems)
     try:
-        probed = runner.worker.ask(Probe(family.path, problems), Probed, config.limits.trial_s)
+        probed = runner.worker.ask(Probe(family.origin, problems), Probed, config.limits.trial_s)
     except WorkerError as error:
         runner.replace_worker()
         raise FamilyError(f"family {family.name}: {error} while its inputs and its first results were made") from None

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import cuprof
+from cuprof.plan.identity import IDENTITY_VERSION
+from cuprof.results.sweeps import IDENTITIES
 
 RECORDED = (
     "numpy", "numba", "pandas", "sqlalchemy", "hydra-core", "plotly", "cupy-cuda13x", "cupy-cuda12x", "cuda-bindings",
@@ -22,8 +24,9 @@ NO_COMMIT, DETACHED = "(initial)", "(detached)"
 
 
 def software_versions() -> dict[str, str]:
-    """Return the versions of Python, cuprof and what it stands on."""
+    """Return the versions of Python, cuprof, its trials' identities and what it stands on."""
     versions = {"python": platform.python_version(), "cuprof": cuprof.__version__, "system": platform.platform()}
+    versions[IDENTITIES] = str(IDENTITY_VERSION)
     for name in RECORDED:
         try:
             versions[name] = metadata.version(name)

@@ -160,7 +160,7 @@ class Scores:
     def _learn_stored(self, earlier: Sequence[EarlierRun], sweep_id: int) -> None:
         """Tell the strategy what is stored of these very trials; more samples count before fewer."""
         backends = {trial.backend for trial in self.trials}
-        in_full = replace(self.config.measure, modes=(str(self.measure),))
+        in_full = replace(self.config.measure, modes=(self.measure,))
         accepted = [
             {methods(each, backend)[self.measure] for backend in backends if self.measure in methods(each, backend)}
             for each in (*list_measures(self.config), in_full)

@@ -30,6 +30,8 @@ from cuprof.engine.planning import prepare
 from cuprof.engine.provenance import git_state, software_versions, typed_command
 from cuprof.engine.runner import nobody
 from cuprof.engine.station import Station
+from cuprof.families import Family
+from cuprof.results.earlier import count_outdated
 from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.status_page import Phase
 
@@ -68,7 +70,11 @@ class SweepResult:
 
 
 def run_sweep(
-    config: SweepConfig, project: Project, observer: Observer, meanwhile: Callable[[], object] | None = None
+    config: SweepConfig,
+    project: Project,
+    observer: Observer,
+    meanwhile: Callable[[], object] | None = None,
+    family: Family | None = None,
 ) -> SweepResult:
     """Check, time and store every trial that is not stored yet.
 
@@ -79,6 +85,7 @@ def run_sweep(
     Args:
         meanwhile: run in a thread while a worker does its first job, or the database is waited for where there is none;
             not where the host is timed, since it would take part in the times.
+        family: what the configuration names, where somebody has it already.
 
     Raises:
         UsageError: the request cannot be carried out; nothing has been stored.
@@ -92,7 +99,7 @@ def run_sweep(
     with ExitStack() as stack:
         while True:
             with open_stations(config) as fleet:
-                prepared = prepare(config, project, fleet.stations)
+                prepared = prepare(config, project, fleet.stations, family=family)
                 from cuprof.engine.ledger import Ledger
                 from cuprof.engine.spool import hand_in, open_spool
                 from cuprof.store.connection import database_file, parse_url
@@ -190,6 +197,8 @@ class Sweep:
 
         prepared, store, ledger, note = self.prepared, self.store, self.ledger, self.observer.note
         plan, known, facts = prepared.plan, {} if prepared.is_search else prepared.stored(store), self._facts()
+        with store.snapshot() as connection:
+            outdated = count_outdated(connection, plan.family.name)
         with shielded():  # no sweep is begun whose number is not known
             ledger.sweep_id = self._begin(facts)
         ledger.started_at = store.read_start(ledger.sweep_id)
@@ -214,6 +223,11 @@ class Sweep:
         place = database_file(store.parsed_url)
         for text in (*plan.notes, *filter(None, [describe_network(place) if place else ""])):
             note(text)
+        if outdated:
+            note(
+                f"{count(outdated, 'stored trial')} of {plan.family.name} have identities of an earlier version: they "
+                "stay readable, and are not reused"
+            )
         ledger.take_stored(settled, known)
         if self.before is not None:
             ledger.take_over(self.before)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-OWN_CLASSES = ("builtins", "cupy", "numba", "numpy", "torch")
+OWN_CLASSES = ("builtins", "cupy", "jaxlib", "numba", "numpy", "torch")
 """Whose classes results may be of: one that a variant brings could compute only when it is copied, untimed."""
 
 
@@ -42,7 +42,7 @@ class Call:
             if not _is_plain(each):
                 raise TypeError(
                     f"it returned a {type(each).__name__}, whose class may compute when it is copied, which is not "
-                    "timed; return arrays of NumPy, CuPy or PyTorch, or a dict or tuple of them"
+                    "timed; return arrays of NumPy, CuPy, PyTorch or JAX, or a dict or tuple of them"
                 )
         self._put(found)
 

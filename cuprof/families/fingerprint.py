@@ -63,7 +63,7 @@ def contract_text(family: Family, variant: Variant | None = None) -> str:
 
 def _place_of(family: Family) -> Path:
     if family.folder is None:
-        raise FamilyError(f"family {family.name} has no folder; load it with cuprof.families.loader.load_family")
+        raise FamilyError(f"family {family.name} has no folder; load it with cuprof.families.origin.load_family")
     return family.path or family.folder
 
 

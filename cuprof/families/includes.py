@@ -32,12 +32,16 @@ def expand_includes(file: Path, folder: Path) -> str:
     Raises:
         FamilyError: a file is missing or is not UTF-8 text, or the text grows beyond `MAX_CHARACTERS`.
     """
-    return _Expansion(Path(folder)).enter(Path(file), within=())
+    return _join(_Expansion(Path(folder)).enter(Path(file), within=()))
 
 
 def expand_text(text: str, folder: Path, name: str) -> str:
     """Return a source that is no file with its local includes, looked for in `folder`, expanded."""
-    return _Expansion(Path(folder)).expand(text, Path(folder) / name, within=())
+    return _join(_Expansion(Path(folder)).expand(text, Path(folder) / name, within=()))
+
+
+def _join(pieces: list[Piece]) -> str:
+    return "".join([text for text, _, _ in pieces])
 
 
 def relocate(message: str, name: str | None, folder: Path | None) -> str:
@@ -71,71 +75,58 @@ def relocate(message: str, name: str | None, folder: Path | None) -> str:
 
 def list_origins(file: Path, folder: Path) -> list[tuple[Path, int]]:
     """Return for each line of what `expand_includes` gives the file that it comes from, and its line there."""
-    expansion = _Expansion(Path(folder), marked=True)
     origins: list[tuple[Path, int]] = []
-    inside: list[list[int]] = []
-    for line in f"{expansion.enter(Path(file), within=())}".split("\n"):
-        origin: tuple[Path, int] | None = None
-        for part in re.split(r"(\x01\d+\x02|\x03)", line):
-            if part.startswith("\x01"):
-                inside.append([int(part[1:-1]), 1])
-            elif part == "\x03":
-                origin = origin or (expansion.entered[inside[-1][0]], inside[-1][1])
-                inside.pop()
-            elif part:
-                origin = origin or (expansion.entered[inside[-1][0]], inside[-1][1])
-        if inside:
-            origins.append(origin or (expansion.entered[inside[-1][0]], inside[-1][1]))
-            inside[-1][1] += 1
-        elif origin is not None:
-            origins.append(origin)
-    return origins
+    origin: tuple[Path, int] | None = None
+    for text, place, first in _Expansion(Path(folder)).enter(Path(file), within=()):
+        *ended, rest = text.split("\n")
+        for line, _ in enumerate(ended, first):
+            origins.append(origin or (place, line))
+            origin = None
+        if rest and origin is None:
+            origin = place, first + len(ended)
+    return origins if origin is None else [*origins, origin]
+
+
+Piece = tuple[str, Path, int]
+"""Text, the file that it comes from, and the line there on which it begins."""
 
 
 class _Expansion:
-    """Replace includes by texts.
+    """Replace includes by texts."""
 
-    Args:
-        marked: put the place of a file in `entered` at its beginning, and another mark at its end.
-    """
-
-    def __init__(self, folder: Path, *, marked: bool = False) -> None:
-        self.folder, self.marked = folder, marked
-        self.entered: list[Path] = []
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.once: set[Path] = set()
         self.characters = 0
 
-    def enter(self, file: Path, within: tuple[Path, ...]) -> str:
-        text = self.expand(read_source(file), file, within)
-        if not self.marked:
-            return text
-        self.entered.append(file)
-        return f"\x01{len(self.entered) - 1}\x02{text}\x03"
+    def enter(self, file: Path, within: tuple[Path, ...]) -> list[Piece]:
+        return self.expand(read_source(file), file, within)
 
-    def expand(self, text: str, file: Path, within: tuple[Path, ...]) -> str:
+    def expand(self, text: str, file: Path, within: tuple[Path, ...]) -> list[Piece]:
         self.characters += len(text)
         if self.characters > MAX_CHARACTERS:
             raise FamilyError(
                 f"{within[0] if within else file} grows beyond {MAX_CHARACTERS} characters with its includes; "
                 "give the included files `#pragma once`"
             )
-        inside = (*within, file.resolve())
-
-        def replace(match: re.Match[str]) -> str:
+        pieces: list[Piece] = []
+        begin = 0
+        for match in _TOKEN.finditer(text):
+            is_once = match["once"] is not None and bool(within)
+            if match["include"] is not None or is_once:
+                pieces.append((text[begin : match.start()], file, 1 + text.count("\n", 0, begin)))
+                begin = match.end()
             if match["include"] is not None:
-                return self.include(match["include"], file, inside)
-            if match["once"] is not None and within:
+                pieces += self.include(match["include"], file, (*within, file.resolve()))
+            elif is_once:
                 self.once.add(file.resolve())
-                return ""
-            return match[0]
+        return [*pieces, (text[begin:], file, 1 + text.count("\n", 0, begin))]
 
-        return _TOKEN.sub(replace, text)
-
-    def include(self, name: str, file: Path, inside: tuple[Path, ...]) -> str:
+    def include(self, name: str, file: Path, inside: tuple[Path, ...]) -> list[Piece]:
         for beside in (file.parent, self.folder):
             found = (beside / name).resolve()
             if found.is_file():
-                return "" if found in inside or found in self.once else self.enter(found, inside)
+                return [] if found in inside or found in self.once else self.enter(found, inside)
         raise FamilyError(
             f'{file} includes "{name}", which is neither beside it nor in {self.folder}; '
             f"write #include <{name}> for a header of the toolkit"

@@ -261,14 +261,18 @@ class Family:
     """Where family.py lies; set by the loader."""
     path: Path | None = None
     """What the family was loaded from: its folder, or the one file that it is; set by the loader."""
+    origin: Any = None
+    """The `Origin` that another process loads the same family from; set by the loader."""
     code: Mapping[str, str] = field(default_factory=dict)
-    """Python file of the family's own → digest of what it held when the family was loaded; set by the loader."""
+    """File of the family's own → digest of what it held when the family was loaded; set by the loader."""
     contract: Mapping[str, Any] = field(default_factory=dict)
     """Whose texts say what a variant is given and what is right, where the functions above only pass on to others."""
     sample: Callable[[Point], Sample] | None = None
     """For a family whose shapes show only when its functions run: runs them. Workers alone call it; see `learn`."""
     known: dict[Point, Sample] = field(default_factory=dict)
     """What `sample` has told of each problem."""
+    add_solution: Callable[[Path], Variant] | None = None
+    """For the family of a definition: a solution's JSON → the variant that it is."""
     usual: Mapping[str, Mapping[str, tuple[Coordinate, ...]]] = field(default_factory=dict)
     """"problem" and "tune" → axis → the values that a sweep takes where it asks for none, in place of the default."""
 

@@ -6,6 +6,7 @@ import re
 import traceback
 from pathlib import Path
 
+PACKAGE = Path(__file__).resolve().parents[1]
 NO_ORIGIN = "#line\n"
 """The comment that says that the lines below it are those of the file itself."""
 _ORIGIN = re.compile(r'#line(?: (\d+) "(.+)")?$')
@@ -46,6 +47,22 @@ def place_of(error: BaseException, folder: Path | None) -> str:
         return ""
     file, line = _find_origin(own[-1].filename, own[-1].lineno or 0)
     return f" ({Path(file).name}, line {line}, in {own[-1].name})"
+
+
+def last_frames(error: BaseException) -> str:
+    """Return " (family.py, line 12, in prepare; linalg.py, line 3, in inv)": the author's last, the last two."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_cuprof(Path(frame.filename))]
+    own = [frame for frame in frames[:-2] if "site-packages" not in frame.filename]
+    shown = [
+        f"{Path(file).name}, line {line}, in {frame.name}"
+        for frame in (*own[-1:], *frames[-2:])
+        for file, line in [_find_origin(frame.filename, frame.lineno or 0)]
+    ]
+    return f" ({'; '.join(shown)})" if shown else ""
+
+
+def _is_cuprof(file: Path) -> bool:
+    return file.resolve().is_relative_to(PACKAGE) and "_bundled" not in file.parts
 
 
 def _find_origin(file: str, line: int) -> tuple[str, int]:

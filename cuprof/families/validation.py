@@ -111,7 +111,7 @@ def _variant_faults(variant: Variant, axes: set[str], folder: Path | None) -> It
     if variant.kind == "kernel":
         if not (variant.source or variant.text):
             yield "a kernel variant needs source=, the name of a file beside family.py"
-        elif variant.source and folder is not None and not (folder / variant.source).is_file():
+        elif variant.source and not variant.text and folder is not None and not (folder / variant.source).is_file():
             near = sorted(file.name for file in folder.iterdir() if file.suffix == Path(variant.source).suffix)
             yield f"source {variant.source} does not exist; beside family.py there are {', '.join(near) or 'none'}"
     if variant.compiler and variant.compiler not in COMPILERS:

@@ -1,5 +1,5 @@
-"""Definitions, workloads and solutions in the JSON of FlashInfer-Bench and SOL-ExecBench, run as families."""
+"""What other tools write: definitions, solutions and tuner scripts as families, files of results as trials."""
 
-from cuprof.interop.entry import define, enter
+from cuprof.interop.origins import define
 
-__all__ = ["define", "enter"]
+__all__ = ["define"]

@@ -1,25 +1,35 @@
 """The JSON of FlashInfer-Bench and SOL-ExecBench: a definition, its workloads, its solutions.
 
 Both have one schema: https://bench.flashinfer.ai/docs/flashinfer-trace and docs/ of NVIDIA/SOL-ExecBench. Fields that
-change nothing of a run (tags, target_hardware, a trace's evaluation) are passed over.
+change nothing of a run (tags, target_hardware, a trace's evaluation) are passed over. All of it is data: expressions
+are bounded arithmetic, and nothing here runs what a file says.
 """
 
 from __future__ import annotations
 
+import ast
+import warnings
+from math import prod
 from pathlib import Path, PurePosixPath
 from typing import Literal, TypeVar
 
 import msgspec
 
 from cuprof.core.errors import UsageError
+from cuprof.core.expression import Expression
 from cuprof.families import Array
-from cuprof.families.constraints import compile_expression
+from cuprof.interop.files import read_bytes
 
 T = TypeVar("T")
 
 DTYPES = {name: name for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")}
 DTYPES |= {name: name for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")} | {"float8_e4m3": "float8_e4m3fn"}
 """Their name of a type → ours. NumPy and ml_dtypes have none of two float4 in a byte."""
+MOST_ELEMENTS = 1 << 40
+"""Of an array: more than any device holds."""
+MOST_TEXT = 1 << 20
+"""Characters of a reference."""
+MOST_WORKLOADS = 100_000
 COMPILED = frozenset({"cuda", "cpp", "cuda_cpp", "cutlass", "cudnn", "cublas"})
 """Languages whose sources a compiler of the host makes a module of; all others are imported as Python."""
 
@@ -54,12 +64,16 @@ class Definition(msgspec.Struct):
 
     def size(self, axes: dict[str, int]) -> dict[str, int]:
         """Return the value of every axis, from those of a workload."""
-        known = {name: axis.value for name, axis in self.axes.items() if axis.type == "const"} | axes
+        known: dict[str, int] = {name: axis.value for name, axis in self.axes.items() if axis.type == "const"} | axes
         for name, axis in self.axes.items():
             if axis.type == "expr":
-                names, function = compile_expression(axis.expression, tuple(known))
-                known[name] = int(function(*(known[each] for each in names)))
+                known[name] = self._whole(Expression(axis.expression, tuple(known))(known), name)
         return known
+
+    def _whole(self, value: object, name: str) -> int:
+        if not isinstance(value, int | float) or value != int(value):
+            raise UsageError(f"axis {name} of definition {self.name} is {value!r}, and must be a whole number")
+        return int(value)
 
     def arrays(self, tensors: dict[str, Tensor], axes: dict[str, int]) -> dict[str, Array]:
         """Return the arrays among inputs or outputs; of outputs numbers are arrays without a dimension."""
@@ -68,6 +82,8 @@ class Definition(msgspec.Struct):
         for name, one in tensors.items():
             shape = tuple(int(each) if each.isdigit() else sizes[each] for each in one.shape or ())
             if one.shape is not None or tensors is self.outputs:
+                if min(shape, default=1) < 0 or prod(shape) > MOST_ELEMENTS:
+                    raise UsageError(f"{name} of definition {self.name} has the shape {shape}, which no array has")
                 found[name] = Array(shape, DTYPES[one.dtype])
         return found
 
@@ -164,7 +180,8 @@ def read_definition(path: Path) -> Definition:
     Raises:
         UsageError: the file is none, or asks for what is not taken in.
     """
-    found = _decode(path, path.read_bytes(), Definition)
+    found = _decode(path, read_bytes(path), Definition)
+    parse_python(found.reference, f"{path}: the reference")
     tensors = {**found.inputs, **found.outputs}
     for name, one in tensors.items():
         if one.dtype not in DTYPES:
@@ -181,16 +198,18 @@ def read_definition(path: Path) -> Definition:
 
 def read_workloads(path: Path, definition: Definition) -> list[Workload]:
     """Return the workloads of a definition in a file with one a line, each plain or in a trace."""
-    found = []
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    found: list[Workload] = []
+    for number, line in enumerate(read_bytes(path).splitlines(), 1):
+        if number > MOST_WORKLOADS:
+            raise UsageError(f"{path} has more than {MOST_WORKLOADS} workloads")
         if not line.strip():
             continue
         where = Path(f"{path}:{number}")
         outer = _decode(where, line, dict[str, msgspec.Raw])
         if "workload" not in outer:
             found.append(_decode(where, line, Workload))
-        elif msgspec.json.decode(outer["definition"]) == definition.name:
-            found.append(_decode(where, line, Trace).workload)
+        elif (trace := _decode(where, line, Trace)).definition == definition.name:
+            found.append(trace.workload)
     variable = {name for name, axis in definition.axes.items() if axis.type == "var"}
     for each in found:
         repeated = {name: each.axes.pop(name) for name in each.axes.keys() & definition.axes.keys() - variable}
@@ -214,22 +233,37 @@ def read_solution(path: Path) -> Solution:
     Raises:
         UsageError: the file is none, or one of its sources would not lie below its folder.
     """
-    return _check(path, _decode(path, path.read_bytes(), Solution))
+    return _check(path, _decode(path, read_bytes(path), Solution))
 
 
-def parse_solution(text: str, definition: Definition) -> Solution:
-    """Return a solution of a definition, given as JSON; raises as `read_solution`."""
-    found = _check(Path("the solution"), _decode(Path("the solution"), text.encode(), Solution))
-    if found.definition != definition.name:
-        raise UsageError(f"solution {found.name} is of {found.definition}, and not of {definition.name}")
-    return found
+def list_python(path: Path) -> list[str]:
+    """Return the Python texts of a solution; raises as `read_solution`."""
+    return [source.content for source in read_solution(path).sources if source.path.endswith(".py")]
+
+
+def parse_python(text: str, what: str) -> ast.Module:
+    """Return Python text parsed.
+
+    Raises:
+        UsageError: it is no Python.
+    """
+    if len(text) > MOST_TEXT:
+        raise UsageError(f"{what} has more than {MOST_TEXT} characters")
+    try:
+        with warnings.catch_warnings():  # of escapes in a stranger's texts
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except SyntaxError as error:
+        raise UsageError(f"{what}, line {error.lineno}: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError):
+        raise UsageError(f"{what} is no Python: it is nested too deeply, or has a zero byte") from None
 
 
 def _check(path: Path, found: Solution) -> Solution:
     for source in found.sources:
         place = PurePosixPath(source.path)
-        if place.is_absolute() or ".." in place.parts:
-            raise UsageError(f"{path}: source {source.path} must be a relative path without ..")
+        if place.is_absolute() or ".." in place.parts or not place.parts or "\0" in source.path:
+            raise UsageError(f"{path}: source {source.path!r} must be a relative path without ..")
     file, separator, function = found.spec.entry_point.partition("::")
     is_there = found.spec.is_compiled or file in {source.path for source in found.sources}
     if not separator or not function.isidentifier() or not is_there:
@@ -243,6 +277,6 @@ def _check(path: Path, found: Solution) -> Solution:
 def _decode(path: Path, text: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(text, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
         name = getattr(kind, "__name__", "object").lower()
         raise UsageError(f"{path} is no {name} of FlashInfer-Bench or SOL-ExecBench: {error}") from None

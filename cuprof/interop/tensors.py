@@ -1,8 +1,7 @@
-"""Inputs of a workload on the host, and arrays as a solution is given them."""
+"""Inputs of a workload on the host: drawn, or read from a file of tensors."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import struct
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from cuprof.core.errors import UsageError
+from cuprof.core.text import list_first
 from cuprof.families import Array
-from cuprof.families.program import is_extended, read_dtype
+from cuprof.interop.files import open_regular
 
 LARGEST = {"int8": 128, "int16": 1024, "int32": 1024, "int64": 1024, "uint8": 255}
 """Random whole numbers are drawn between minus this and this, as both benchmarks draw them."""
@@ -21,8 +21,10 @@ SAFETENSORS = {
     "F8_E5M2": "float8_e5m2", "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8",
     "BOOL": "bool",
 }  # fmt: skip
-BITS = {2: "int16", 1: "uint8"}
-"""Bytes of a type that NumPy and CuPy lack → what its bits are exchanged as."""
+META = "__metadata__"
+"""What stands in the header beside the tensors."""
+MOST_HEADER_BYTES = 100 << 20
+"""As the library safetensors takes them."""
 
 
 def draw(spec: Array, rng: np.random.Generator) -> np.ndarray:
@@ -44,36 +46,37 @@ def read_tensor(path: Path, key: str, spec: Array) -> np.ndarray:
         UsageError: there is no such tensor, or it is of another shape or type.
     """
     try:
-        with path.open("rb") as stream:
-            header = json.loads(stream.read(struct.unpack("<Q", stream.read(8))[0]))
+        with open_regular(path) as stream:
+            length = struct.unpack("<Q", stream.read(8))[0]
+            if length > MOST_HEADER_BYTES:
+                raise ValueError(f"its header has {length} bytes, and {MOST_HEADER_BYTES} are taken")
+            header = json.loads(stream.read(length))
             said, begin = header.get(key), stream.tell()
             if said is None:
-                raise UsageError(f"{path} has no tensor {key}; there are {', '.join(set(header) - {'__metadata__'})}")
+                raise UsageError(f"{path} has no tensor {key}; there are {list_first(sorted({*header} - {META}), 4)}")
             if SAFETENSORS.get(said["dtype"]) != spec.dtype or tuple(said["shape"]) != spec.shape:
                 found = f"{said['dtype']} of {said['shape']}"
                 raise UsageError(f"{path}: {key} is {found}, not {spec.dtype} of {spec.shape}")
-            stream.seek(begin + said["data_offsets"][0])
-            content = stream.read(said["data_offsets"][1] - said["data_offsets"][0])
-    except (OSError, ValueError, KeyError, struct.error) as error:
+            first, last = said["data_offsets"]
+            if last - first != spec.nbytes:
+                raise ValueError(f"{key} has {last - first} bytes, and its shape takes {spec.nbytes}")
+            stream.seek(begin + first)
+            content = stream.read(spec.nbytes)
+        return np.frombuffer(bytearray(content), spec.type).reshape(spec.shape)
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        struct.error,
+    ) as error:
         raise UsageError(f"{path} cannot be read as safetensors: {error}") from None
-    return np.frombuffer(bytearray(content), spec.type).reshape(spec.shape)
 
 
-def as_tensor(array: Any, kind: np.dtype | str) -> Any:
-    """Return a PyTorch tensor on the memory of a NumPy or CuPy array; types that CuPy lacks lie in it as bits."""
-    torch, kind = importlib.import_module("torch"), read_dtype(kind) if isinstance(kind, str) else kind
-    is_foreign = is_extended(kind)
-    seen = array.view(BITS[kind.itemsize]) if is_foreign else array
-    tensor = torch.from_numpy(seen) if isinstance(seen, np.ndarray) else torch.from_dlpack(seen)
-    return tensor.view(getattr(torch, kind.name)) if is_foreign else tensor
-
-
-def to_device(array: np.ndarray, kind: np.dtype | str) -> Any:
-    """Return a PyTorch tensor on the device with the content of a NumPy array."""
-    return as_tensor(np.array(array), kind).cuda()
-
-
-def to_host(value: Any, spec: Array) -> np.ndarray:
+def as_declared(value: Any, spec: Array) -> np.ndarray:
     """Return a result of the reference, or an input that a definition makes, as a NumPy array of the type declared."""
     if hasattr(value, "detach"):
         value = value.detach()

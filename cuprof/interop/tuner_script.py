@@ -1,4 +1,4 @@
-"""Run a script of Kernel Tuner's up to its call of `tune_kernel`, with a stand-in for `kernel_tuner`, and return that.
+"""Run a script of Kernel Tuner's up to its call of `tune_kernel`, and return the call's arguments.
 
 Nothing is tuned and nothing behind the call runs. Kernel Tuner itself need not be installed.
 """
@@ -20,18 +20,9 @@ from typing import Any
 from cuprof.core.errors import FamilyError
 from cuprof.families.modules import imported_names, parse_file
 from cuprof.families.trace import blame
-from cuprof.interop.files import write_made
 from cuprof.interop.modules import other_modules
 
 ROOT = "kernel_tuner"
-TEXT = '''"""A script of Kernel Tuner's, as a family."""
-
-import cuprof
-from cuprof.api.kernel_tuner import read_script
-
-kernel, given = read_script({path!r})
-cuprof.compare(kernel, **given)
-'''
 
 
 def is_tuner_script(file: Path) -> bool:
@@ -40,11 +31,6 @@ def is_tuner_script(file: Path) -> bool:
         return False
     roots = {name.partition(".")[0] for node in ast.walk(parse_file(file).tree) for name in imported_names(node)}
     return ROOT in roots and "cuprof" not in roots
-
-
-def write_family(script: Path) -> Path:
-    """Write the file that is a script's family, into the project; return its path."""
-    return write_made(script.name, TEXT.format(path=str(script.absolute())))
 
 
 def find_call(script: Path) -> dict[str, Any]:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cuprof.core.errors import UnknownNameError, UsageError, WorkerError
+from cuprof.core.errors import CuprofError, UnknownNameError, UsageError, WorkerError
 from cuprof.core.records import DeviceFacts, Trial, Unavailable
 from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess
 from cuprof.families import Family
-from cuprof.families.extension import LANGUAGES, PYTHON, Extension, copy_family, extend
-from cuprof.families.loader import load_family
+from cuprof.families.candidate import LANGUAGES, PYTHON, SOLUTION, Extension, copy_family, extend
+from cuprof.families.origin import Folder
+from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.report import Candidate, Evidence, Ruling
 from cuprof.plan import Selection, plan
 from cuprof.worker.messages import Outline, Outlined
@@ -32,14 +33,14 @@ class Contender:
     """One variant of a candidate's file.
 
     Args:
-        folder: of the family, with the file in it where that is Python.
+        origin: of the family; for a Python file of a copy with the file in it.
         runs_on_host: code of the file runs in the worker's process, beside the clock.
     """
 
     file: Path
     variant: str
     backend: str
-    folder: Path
+    origin: AnyOrigin
     extension: Extension
     trials: tuple[Trial, ...]
     runs_on_host: bool
@@ -75,24 +76,39 @@ class Entrance:
         """
         if file.suffix in LANGUAGES:
             return self._admit_source(file)
+        if file.suffix == SOLUTION:
+            return self._admit_solution(file)
         return self._admit_python(file, self.workshop / str(number))
 
     def _admit_source(self, file: Path) -> list[Contender]:
-        folder = _folder_of(self.family)
         like = find_like(self.family, LANGUAGES[file.suffix], self.like)
         extension = Extension(str(file), file.parent, like)
-        family = load_family(folder)  # anew: it is going to be added to
+        family, (name,), trials = self._extend(extension)
+        calls = [family.variant(name).make(trial.problem, trial.tunables).calls_host for trial in trials]
+        origin = self.family.origin
+        return [Contender(file, name, trials[0].backend, origin, extension, trials, runs_on_host=any(calls))]
+
+    def _admit_solution(self, file: Path) -> list[Contender] | Candidate:
+        """Return a solution of the family's definition; its code runs in the sandbox alone."""
+        extension = Extension(str(file), file.parent)
+        try:
+            _, (name,), trials = self._extend(extension)
+        except CuprofError as error:
+            return _refused(file, Ruling.UNUSABLE, str(error))
+        return [Contender(file, name, trials[0].backend, self.family.origin, extension, trials, runs_on_host=True)]
+
+    def _extend(self, extension: Extension) -> tuple[Family, tuple[str, ...], tuple[Trial, ...]]:
+        family = self.family.origin.load()  # anew: it is going to be added to
         names = extend(family, extension)
-        trials = plan(family, replace(self.selection, variants=names), self.devices).trials
-        calls = [family.variant(names[0]).make(trial.problem, trial.tunables).calls_host for trial in trials]
-        return [Contender(file, names[0], trials[0].backend, folder, extension, trials, runs_on_host=any(calls))]
+        return family, names, plan(family, replace(self.selection, variants=names), self.devices).trials
 
     def _admit_python(self, file: Path, into: Path) -> list[Contender] | Candidate:
         into.mkdir()
-        folder, extension = copy_family(_folder_of(self.family), into, file)
+        folder, extension = copy_family(self.family.origin.folder, into, file)
+        origin = Folder(folder)
         found = {name: device for name, device in self.devices.items() if isinstance(device, DeviceFacts)}
         absent = {name: reason for name, reason in self.devices.items() if isinstance(reason, Unavailable)}
-        outline = Outline(folder, extension, self.selection, found, absent)
+        outline = Outline(origin, extension, self.selection, found, absent)
         try:
             with self.start(folder, file.parent) as worker:
                 outlined = worker.ask(outline, Outlined, self.limit_s)
@@ -105,18 +121,18 @@ class Entrance:
         if outlined.fault:
             return _refused(file, Ruling.UNUSABLE, outlined.fault, outlined.log)
         try:
-            contenders = list(self._contenders(file, folder, extension, outlined))
+            contenders = list(self._contenders(file, origin, extension, outlined))
         except _LieError as lie:
             return _refused(file, Ruling.WRONG, str(lie))
         return contenders or _refused(
             file, Ruling.UNUSABLE, f"no trial is left of it: {'; '.join(outlined.excluded[:3])}"
         )
 
-    def _contenders(self, file: Path, folder: Path, extension: Extension, outlined: Outlined) -> Iterator[Contender]:
+    def _contenders(self, file: Path, origin: Folder, extension: Extension, outlined: Outlined) -> Iterator[Contender]:
         for name in dict.fromkeys(trial.variant for trial in outlined.trials):
             trials = tuple(self._confirm(trial) for trial in outlined.trials if trial.variant == name)
             only = replace(extension, only=name)
-            yield Contender(file, name, trials[0].backend, folder, only, trials, runs_on_host=True)
+            yield Contender(file, name, trials[0].backend, origin, only, trials, runs_on_host=True)
 
     def _confirm(self, trial: Trial) -> Trial:
         """Return a trial of which a stranger's process told us, with all that we know better put in its place."""
@@ -164,17 +180,14 @@ def find_like(family: Family, backend: str, wanted: str) -> str:
 def check_file(path: Path) -> Path:
     """Return a candidate's absolute path, or raise `UsageError` where it is none."""
     if not path.is_file():
-        raise UsageError(f"there is no file {path}; a candidate is a .cu, .cl or .py file")
-    if path.suffix not in (*LANGUAGES, PYTHON):
-        raise UsageError(f"{path} is no candidate; one is a source (.cu, .cl) or a Python file that defines variants")
+        raise UsageError(f"there is no file {path}; a candidate is a .cu, .cl, .py or .json file")
+    if path.suffix not in (*LANGUAGES, PYTHON, SOLUTION):
+        raise UsageError(
+            f"{path} is no candidate; name a source (.cu, .cl), a Python file with variants, or a solution in JSON"
+        )
     return path.resolve()
 
 
 def _refused(file: Path, ruling: Ruling, message: str, log: str = "") -> Candidate:
     evidence = (Evidence("log", log),) if log else ()
     return Candidate(str(file), "", message=message, ruling=ruling, evidence=evidence)
-
-
-def _folder_of(family: Family) -> Path:
-    assert family.folder is not None
-    return family.folder

@@ -11,6 +11,8 @@ from cuprof.core.errors import CuprofError
 from cuprof.core.records import CounterValue, Outcome, State, Trial
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.profiling import collect, reason_to_skip
+from cuprof.families.candidate import Extension
+from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.contenders import Contender
 from cuprof.judge.legs import Course
 from cuprof.judge.report import Candidate, Counter, Row
@@ -39,13 +41,13 @@ class Counting:
     notes: list[str]
 
     def count(
-        self, judged: Sequence[tuple[Contender, Candidate]], baselines: Mapping[str, Sequence[Trial]], folder: Path
+        self, judged: Sequence[tuple[Contender, Candidate]], baselines: Mapping[str, Sequence[Trial]], origin: AnyOrigin
     ) -> list[Candidate]:
         """Return the candidates with the counters of the trials that their rows compare.
 
         Args:
             baselines: back end → trials; only those that are compared with are profiled.
-            folder: of the baselines' family.
+            origin: of the baselines' family.
         """
         bases: dict[str, Found] = {}
         counted = []
@@ -57,8 +59,10 @@ class Counting:
                 if contender.backend not in bases:
                     rows = [row for one, other in judged if one.backend == contender.backend for row in other.rows]
                     wanted = {row.trials[0] for row in rows}
-                    bases[contender.backend] = self._collect(baselines[contender.backend], wanted, folder)
-                new = self._collect(contender.trials, {row.trials[1] for row in candidate.rows}, contender)
+                    bases[contender.backend] = self._collect(baselines[contender.backend], wanted, origin, None)
+                new = self._collect(
+                    contender.trials, {row.trials[1] for row in candidate.rows}, contender.origin, contender.extension
+                )
             beside = _beside(candidate.rows, bases[contender.backend], new) if new else ()
             counted.append(replace(candidate, counters=beside))
         return counted
@@ -71,12 +75,13 @@ class Counting:
             return f"its own code would run under {self.profiler.title}, in no sandbox; --sandbox=off allows it"
         return ""
 
-    def _collect(self, trials: Sequence[Trial], wanted: set[str], origin: Contender | Path) -> Found:
+    def _collect(
+        self, trials: Sequence[Trial], wanted: set[str], origin: AnyOrigin, extension: Extension | None
+    ) -> Found:
         """Profile trials, whatever is stored of them; return what was found, after a note of what was not."""
-        folder, extension = (origin, None) if isinstance(origin, Path) else (origin.folder, origin.extension)
         chosen = [trial for trial in trials if trial.identity in wanted]
         outcomes = {trial.identity: Outcome(trial.identity, State.OK) for trial in chosen}
-        course, source = self.course, Source(folder, extension, self.artifacts)
+        course, source = self.course, Source(origin, extension, self.artifacts)
         try:
             with self.profiler.open(course.config, course.project, source) as collector:
                 found = collect(

@@ -17,8 +17,7 @@ from cuprof.engine.fleet import open_stations
 from cuprof.engine.observer import Observer
 from cuprof.engine.worker_process import WorkerProcess
 from cuprof.families import Family
-from cuprof.families.extension import LANGUAGES
-from cuprof.families.loader import load_family
+from cuprof.families.candidate import LANGUAGES
 from cuprof.judge.contenders import Contender, Devices, Entrance, check_file
 from cuprof.judge.counters import Counting
 from cuprof.judge.legs import Course
@@ -77,7 +76,7 @@ class _Trial:
 
     def hold(self) -> Report:
         """Do all of it."""
-        family = load_family(self.request.family_folder)
+        family = self.request.origin.load()
         config = self._config()
         profiler = get_profiler("ncu") if self.request.counters else None
         conditions = None
@@ -130,7 +129,7 @@ class _Trial:
                         may_run_host_code=self.request.sandbox == "off",
                         notes=self.notes,
                     )
-                    self.done += counting.count(judged, baselines, self.request.family_folder)
+                    self.done += counting.count(judged, baselines, self.request.origin)
         return Report(
             family=family.name,
             candidates=tuple(sorted(self.done, key=lambda each: order.index(each.file))),
@@ -174,13 +173,12 @@ class _Trial:
             else:
                 running.append((contender, Legs(contender.variant)))
         bases = {backend: Legs(baselines[backend][0].variant) for backend in {one.backend for one, _ in running}}
-        folder = self.request.family_folder
         planned = sum(len(one.trials) for one, _ in running) * self.request.rounds
         planned += sum(len(baselines[backend]) for backend in bases) * (self.request.rounds + 1)
         self.observer.started(planned, ())
         for turn in range(self.request.rounds + 1):
             for backend in {one.backend for one, _ in running}:
-                sweep_id = course.run(baselines[backend], folder)
+                sweep_id = course.run(baselines[backend], self.request.origin)
                 bases[backend].read(course.store, sweep_id)
                 if bases[backend].failed or bases[backend].skipped:
                     entry = (bases[backend].failed or bases[backend].skipped)[0]
@@ -190,9 +188,9 @@ class _Trial:
                     )
             if turn < self.request.rounds:
                 for contender, legs in list(running):
-                    shown = (contender.folder, contender.file.parent)
+                    shown = (contender.origin.folder, contender.file.parent)
                     sandbox = self._sandbox(contender.backend, shown)
-                    sweep_id = course.run(contender.trials, contender.folder, contender.extension, sandbox)
+                    sweep_id = course.run(contender.trials, contender.origin, contender.extension, sandbox)
                     legs.read(course.store, sweep_id)
                     if legs.failed or legs.skipped:
                         running.remove((contender, legs))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from cuprof.config.model import SweepConfig
 from cuprof.core.project import Project
@@ -21,7 +20,8 @@ from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
 from cuprof.engine.sweep import Sweep
 from cuprof.families import Family
-from cuprof.families.extension import Extension
+from cuprof.families.candidate import Extension
+from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.contenders import Devices
 from cuprof.plan import Plan, Selection, plan_hash
 from cuprof.sandbox.settings import Sandbox
@@ -64,18 +64,19 @@ class Course(Observer):
     def run(
         self,
         trials: Sequence[Trial],
-        folder: Path,
+        origin: AnyOrigin,
         extension: Extension | None = None,
         sandbox: Sandbox | None = None,
     ) -> int:
         """Check and time trials in new workers; return the number of their sweep.
 
         Args:
-            folder: where the workers find the family.
+            origin: where the workers load the family from.
             extension: what they add to it.
             sandbox: what they are shut into.
         """
-        family = replace(self.family, folder=folder, path=folder, code={})  # what is judged cannot write there
+        # what is judged cannot write there, so its code needs no guard
+        family = replace(self.family, folder=origin.folder, path=origin.path, origin=origin, code={})
         backend = trials[0].backend
         selection = Selection(family.name, tuple(dict.fromkeys(trial.variant for trial in trials)))
         plan = Plan(family, selection, tuple(trials))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cuprof.config.model import SweepConfig
+from cuprof.interop.origins import AnyOrigin
 from cuprof.statistics.verdict import Rule
 
 SHARE_OF_MEMORY = 0.75
@@ -18,8 +19,8 @@ class Request:
 
     Args:
         config: the family, the problems and how they are timed; its variants, database and report are passed over.
-        family_folder: where family.py lies.
-        candidates: sources (.cu, .cl) and Python files.
+        origin: of the family.
+        candidates: sources (.cu, .cl), Python files and solutions in JSON.
         like: the variant that sources stand in for; empty takes the baseline, or the one variant of their language.
         rounds: how often each candidate is timed, between two timings of the baseline.
         noise: relative standard deviation of a time from one process to another; None as `compare` takes it.
@@ -31,7 +32,7 @@ class Request:
     """
 
     config: SweepConfig
-    family_folder: Path
+    origin: AnyOrigin
     candidates: tuple[Path, ...]
     baseline: str = ""
     like: str = ""

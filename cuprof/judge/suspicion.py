@@ -6,7 +6,10 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from cuprof.families.extension import PYTHON
+from cuprof import families
+from cuprof.core.errors import CuprofError
+from cuprof.families.candidate import PYTHON, SOLUTION
+from cuprof.interop.schema import list_python
 from cuprof.judge.report import Evidence
 
 UNUSUAL_MODULES = {
@@ -34,15 +37,16 @@ MOST = 12
 
 
 def suspect(file: Path) -> tuple[Evidence, ...]:
-    """Return what is unusual in a Python file; nothing of other files, which run no code beside the clock."""
-    if file.suffix != PYTHON:
-        return ()
+    """Return what is unusual in a Python file or in a solution's; of kernels' sources nothing."""
+    found: list[tuple[int, str]] = []
     try:
-        tree = ast.parse(file.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, SyntaxError):
+        texts = [file.read_text(encoding="utf-8-sig")] if file.suffix == PYTHON else []
+        for text in list_python(file) if file.suffix == SOLUTION else texts:
+            tree = ast.parse(text)
+            imported = {name for node in ast.walk(tree) for name in _imported(node)}
+            found += sorted((line, said) for node in ast.walk(tree) for line, said in _oddities(node, imported))
+    except (OSError, ValueError, SyntaxError, CuprofError):
         return ()
-    imported = {name for node in ast.walk(tree) for name in _imported(node)}
-    found = sorted((line, text) for node in ast.walk(tree) for line, text in _oddities(node, imported))
     shown = [Evidence("unusual", f"line {line}: {text}", counts=False) for line, text in found[:MOST]]
     if len(found) > MOST:
         shown.append(Evidence("unusual", f"and {len(found) - MOST} lines more", counts=False))
@@ -60,6 +64,8 @@ def _oddities(node: ast.AST, imported: set[str]) -> Iterator[tuple[int, str]]:
         names = [alias.name for alias in node.names]
     elif isinstance(node, ast.ImportFrom) and not node.level:
         names = [node.module or ""]
+        if node.module == INNER:
+            names = [f"{INNER}.{alias.name}" for alias in node.names if alias.name not in families.__all__]
     for name in names:
         line = node.lineno  # type: ignore[attr-defined]
         if reason := UNUSUAL_MODULES.get(name.partition(".")[0]):

@@ -64,7 +64,7 @@ def _device_index(trials: Sequence[Trial]) -> int:
 
 def _task(trials: Sequence[Trial], setting: Setting, progress: Path) -> ProfilingTask:
     return ProfilingTask(
-        family_folder=setting.family_folder(trials[0].family),
+        origin=setting.find_origin(trials[0].family),
         trials=tuple(TaskTrial(each.identity, each.variant, each.problem, each.tunables) for each in trials),
         profiler=NAME,
         backend=trials[0].backend,

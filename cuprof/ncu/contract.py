@@ -12,7 +12,8 @@ from typing import ClassVar, Self
 from cuprof.config.model import SweepConfig
 from cuprof.core.project import Project
 from cuprof.core.records import Artifact, Conditions, CounterValue, LaunchRecord, Profile, Trial
-from cuprof.families.extension import Extension
+from cuprof.families.candidate import Extension
+from cuprof.interop.origins import AnyOrigin
 from cuprof.ncu.metric import Catalog
 
 Launches = Mapping[str | None, tuple[LaunchRecord, ...]]
@@ -39,12 +40,12 @@ class Source:
     """Say where trials come from that are no project's, and where reports of them go.
 
     Args:
-        folder: of their family.
+        origin: of their family.
         extension: what is added to it.
         artifacts: folder that takes the reports.
     """
 
-    folder: Path
+    origin: AnyOrigin
     extension: Extension | None
     artifacts: Path
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from cuprof.config.model import NcuConfig
 from cuprof.core.errors import ConfigError
 from cuprof.core.project import Project
 from cuprof.core.records import Conditions
-from cuprof.families.extension import Extension
-from cuprof.families.loader import find_family, is_path
+from cuprof.families.candidate import Extension
+from cuprof.families.origin import is_path
+from cuprof.interop.origins import AnyOrigin, find_origin
 from cuprof.ncu.console import missing_metric_reason
 from cuprof.ncu.contract import Request, Source
 from cuprof.ncu.executable import NcuExecutable, get_executable
@@ -29,7 +31,7 @@ class Setting:
     Args:
         request: what was asked for: metric names, "set:NAME", "section:NAME".
         collection: what ncu is given, settled: the requested metrics and their companions.
-        family_folder: family name → the folder of its family.py.
+        find_origin: family name → where it comes from.
         artifacts: folder that the reports are kept in.
         missing: metrics asked for that the chip does not have → why.
         extension: what is added to the trials' families.
@@ -38,7 +40,7 @@ class Setting:
     executable: NcuExecutable
     request: Request
     collection: NcuConfig
-    family_folder: Callable[[str], Path]
+    find_origin: Callable[[str], AnyOrigin]
     artifacts: Path
     missing: Mapping[str, str] = field(default_factory=dict)
     extension: Extension | None = None
@@ -46,7 +48,7 @@ class Setting:
     def of(self, source: Source) -> Setting:
         """Return the setting for trials from elsewhere."""
         return replace(
-            self, family_folder=lambda _: source.folder, extension=source.extension, artifacts=source.artifacts
+            self, find_origin=lambda _: source.origin, extension=source.extension, artifacts=source.artifacts
         )
 
     def without(self, metrics: Sequence[str], known: Iterable[str]) -> Setting:
@@ -77,7 +79,7 @@ def make_setting(config: NcuConfig, project: Project, family: str = "") -> Setti
         executable=get_executable(config.path),
         request=make_request(asked),
         collection=replace(asked, metrics=(*asked.metrics, *companions(asked.metrics))),
-        family_folder=lambda name: find_family(family if is_path(family) else name, project.kernel_folders),
+        find_origin=lambda name: find_origin(family if is_path(family) else name, project.kernel_folders),
         artifacts=project.artifacts,
     )
 
@@ -94,7 +96,7 @@ def settle(config: NcuConfig) -> NcuConfig:
     metrics = tuple(dict.fromkeys([*config.metrics, *config.extra_metrics]))
     if not (metrics or is_whole(config)):
         raise ConfigError("ncu collects nothing; choose a metric set (ncu=study) or add +ncu.metrics=[NAME]")
-    chosen = "kernel" if config.cache_control == "all" else "application"
+    chosen: Literal["kernel", "application"] = "kernel" if config.cache_control == "all" else "application"
     replay = chosen if config.replay == "auto" else config.replay
     return replace(config, metrics=metrics, extra_metrics=(), replay=replay)
 

@@ -16,7 +16,8 @@ import msgspec
 
 from cuprof.core.errors import ProfilerError
 from cuprof.core.point import Point
-from cuprof.families.extension import Extension
+from cuprof.families.candidate import Extension
+from cuprof.interop.origins import AnyOrigin
 
 WAIT_S = 0.02
 TASK, OWNER, PROGRESS = "task.json", "owner.json", "progress.jsonl"
@@ -38,7 +39,7 @@ class ProfilingTask:
     """Say what one profiled process has to do.
 
     Args:
-        family_folder: of the family of all the trials, as `load_family` takes it.
+        origin: of the family of all the trials.
         trials: in the order they are executed.
         profiler: name of the one it runs under, whose mark encloses each execution.
         backend: the back end of all the trials.
@@ -49,7 +50,7 @@ class ProfilingTask:
         extension: what is added to the family.
     """
 
-    family_folder: Path
+    origin: AnyOrigin
     trials: tuple[TaskTrial, ...]
     profiler: str
     backend: str

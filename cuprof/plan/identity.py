@@ -34,11 +34,9 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from cuprof.backends.registry import get_spec
@@ -55,7 +53,6 @@ from cuprof.families.program import (
     File,
     Fill,
     Invoke,
-    Launch,
     Program,
     Reduced,
     Repeat,
@@ -66,8 +63,10 @@ from cuprof.families.program import (
 from cuprof.families.requirements import list_versions
 from cuprof.plan.model import Plan
 
-IDENTITY_VERSION = 1
-"""Raised whenever what is hashed changes, so that identities of two versions never meet."""
+IDENTITY_VERSION = 2
+"""Raise it whenever what is hashed changes, so that identities of two versions never meet.
+
+Version 2: the text of Python code is made of live functions, classes and values, and names no module of cuprof's."""
 
 DIGITS = 32
 
@@ -105,16 +104,13 @@ class Identifier:
             **({"compiler": get_compiler(variant.compiler).version} if variant.compiler else {}),
         }
         self._shared = hashlib.sha256(canonical_json(shared).encode() + b"\n")
-        self._problem: Point | None = None
-        self._at_problem = self._shared
 
-    def identify(self, problem: Point, tunables: str, program: str) -> str:
-        """Return the identity of one trial whose tunables and program are known as canonical JSON."""
-        if problem is not self._problem:
-            self._problem, self._at_problem = problem, self._shared.copy()
-            self._at_problem.update(f'{{"problem":{canonical_json(dict(problem))},"program":'.encode())
-        digest = self._at_problem.copy()
-        digest.update(f'{program},"tunables":{tunables}}}'.encode())
+    def identify(self, problem: Point, tunables: Point, program: Program | None) -> str:
+        """Return the identity of one trial; `program` is None for anything but a kernel variant."""
+        described = describe_program(program) if program is not None else None
+        content = {"problem": dict(problem), "program": described, "tunables": dict(tunables)}
+        digest = self._shared.copy()
+        digest.update(canonical_json(content).encode())
         return digest.hexdigest()[:DIGITS]
 
 
@@ -150,82 +146,26 @@ def plan_hash(plan: Plan, methods: Mapping[str, str]) -> str:
 
 
 canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
-"""Makes JSON of plain data that is the same for equal content: keys sorted, ASCII, no spaces. What is no plain data is
-a TypeError, what is not finite a ValueError."""
+"""Makes JSON that is the same for equal content: keys sorted, ASCII, no spaces. Raises TypeError for anything but plain
+data, ValueError for numbers that are not finite."""
 
 
 def program_json(program: Program) -> str:
     """Return the canonical JSON of a program; see the module's docstring."""
-    before, after = frame_json(program)
-    return f"{before}{defines_json(program)}{after}"
+    return canonical_json(describe_program(program))
 
 
-def defines_json(program: Program) -> str:
-    """Return the canonical JSON of a program's macros."""
-    defines = program.defines
-    if _INTEGERS.issuperset(map(type, defines.values())):
-        names, text = _template(tuple(defines))
-        return text % tuple(map(defines.__getitem__, names))
-    return flat_json({name: str(value) for name, value in defines.items()})
-
-
-_INTEGERS = frozenset({int})
-
-
-@lru_cache
-def _template(names: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """Return macros that are whole numbers in canonical order, and their canonical JSON with a place for each."""
-    order = tuple(sorted(names))
-    return order, "{" + ",".join(f'{canonical_json(name).replace("%", "%%")}:"%d"' for name in order) + "}"
-
-
-def frame_json(program: Program) -> tuple[str, str]:
-    """Return what stands before and behind a program's macros in its canonical JSON."""
-    steps = ",".join(canonical_json(_step(step)) for step in program.steps)
-    setup = f',"setup":[{",".join(canonical_json(_step(step)) for step in program.setup)}]' if program.setup else ""
-    scratch = {name: _array(array) for name, array in program.scratch.items()}
-    return f'{{"constants":{flat_json(dict(program.constants))},"defines":', (
-        f',"options":{canonical_json(list(program.options)) if program.options else "[]"}'
-        f',"results":{flat_json({name: _result(each) for name, each in program.results.items()})}'
-        f',"scratch":{canonical_json(scratch) if scratch else "{}"}'
-        f"{setup}"
-        f',"steps":[{steps}]}}'
-    )
-
-
-def frame_key(program: Program) -> tuple[object, ...]:
-    """Return what is equal for programs that differ in their macros alone, so that such are looked at once.
-
-    Raises:
-        TypeError: a part of the program has no hash.
-    """
-    key: list[object] = [program.options]
-    if program.scratch or program.results or program.constants or program.setup:
-        key += (tuple(each.items()) for each in (program.scratch, program.results, program.constants))
-        key += ("setup", *_step_keys(program.setup), "steps")
-    key += _step_keys(program.steps)
-    return tuple(key)
-
-
-def _step_keys(steps: Sequence[Step]) -> list[object]:
-    key: list[object] = []
-    for step in steps:
-        key += (type(step), *vars(step).values())
-        if isinstance(step, (Launch, Invoke)):
-            key += [type(one) if type(one) in _PLAIN else (type(one), _bits(one)) for one in step.args]
-        if isinstance(step, Launch):  # 5 and np.int64(5) are equal, and above so are 0.0 and -0.0
-            key += map(type, (*step.grid, *step.block))
-        elif isinstance(step, Repeat):
-            key += _step_keys(step.steps)
-    return key
-
-
-_PLAIN = frozenset({str, int})
-
-
-def _bits(argument: Argument) -> bytes | str:
-    """Return what tells apart what is equal, such as 0.0 and -0.0; a NumPy number's text takes ten times as long."""
-    return argument.tobytes() if isinstance(argument, np.generic) else repr(argument)
+def describe_program(program: Program) -> dict[str, object]:
+    """Return what a program is to an identity, as plain data."""
+    return {
+        "constants": dict(program.constants),
+        "defines": {name: str(value) for name, value in program.defines.items()},
+        "options": program.options,
+        "results": {name: _result(each) for name, each in program.results.items()},
+        "scratch": {name: _array(array) for name, array in program.scratch.items()},
+        **({"setup": [_step(step) for step in program.setup]} if program.setup else {}),
+        "steps": [_step(step) for step in program.steps],
+    }
 
 
 def _result(result: str | Reduced) -> str | list[str]:
@@ -233,7 +173,7 @@ def _result(result: str | Reduced) -> str | list[str]:
 
 
 def _step(step: Step) -> tuple[object, ...]:
-    """Return a step as nested tuples, which are JSON's arrays and have a hash."""
+    """Return a step as nested tuples, which are JSON's arrays."""
     if isinstance(step, Copy):
         return ("copy", step.source, step.target)
     if isinstance(step, Repeat):
@@ -256,23 +196,6 @@ def _step(step: Step) -> tuple[object, ...]:
         *((("cluster", *map(int, step.cluster)),) if step.cluster else ()),
         *(("overlaps",) if step.overlaps else ()),
     )
-
-
-def flat_json(values: Mapping[str, Any]) -> str:
-    """Return the canonical JSON of a mapping without further ones in it, by the faster encoder where both agree.
-
-    They differ in floats and in what is not printable ASCII.
-    """
-    if not values:
-        return "{}"
-    if float not in map(type, values.values()):
-        encoded = _encode_flat(values)
-        if encoded.isascii() and b"\x7f" not in encoded:
-            return encoded.decode()
-    return canonical_json(values)
-
-
-_encode_flat = msgspec.json.Encoder(order="deterministic").encode
 
 
 def _argument(argument: Argument) -> tuple[object, ...]:

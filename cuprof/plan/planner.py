@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from cuprof.core.errors import CuprofError, FamilyError, ImpossibleError, SelectionError
-from cuprof.core.point import Point, describe_coordinate
+from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts, Trial, Unavailable
 from cuprof.core.text import summarize
 from cuprof.families.fingerprint import contract_text, hash_text, source_text
@@ -16,11 +15,11 @@ from cuprof.families.model import Family, Signature, Variant
 from cuprof.families.program import Program
 from cuprof.families.requirements import check_requirements
 from cuprof.families.trace import describe, place_of
-from cuprof.plan.identity import Identifier, defines_json, flat_json, frame_json, frame_key, headers_of
+from cuprof.plan.identity import Identifier, headers_of
 from cuprof.plan.memory import explain_excess, scratch_bytes, signature_bytes
 from cuprof.plan.model import Exclusion, Plan, Selection
-from cuprof.plan.program_check import check_names, check_program
-from cuprof.plan.selection import Choice, Grid, points_of, read_selection
+from cuprof.plan.program_check import check_program
+from cuprof.plan.selection import Choice, points_of, read_selection
 
 T = TypeVar("T")
 
@@ -34,7 +33,7 @@ def plan(family: Family, selection: Selection, devices: Mapping[str, DeviceFacts
     """Return the trials of a selection, in an order that depends on nothing but family and selection.
 
     Args:
-        family: loaded by `cuprof.families.loader`.
+        family: loaded by `cuprof.families.origin`.
         selection: what to take of it.
         devices: back end → its device, or why there is none. A trial without a device is planned all the same, with
             `unavailable` set and an identity of its own. One that needs more than all of its device's memory has
@@ -66,8 +65,8 @@ def _expand(family: Family, selection: Selection, choice: Choice, lines: list[_V
             excluded.append(Exclusion(f"{family.name} · {problem.label}", str(problem.excluded)))
             continue
         for line in lines:
-            for described in _described(choice.tunables[line.variant.name]):
-                made = line.make(problem, *described)
+            for tunables in points_of(choice.tunables[line.variant.name]):
+                made = line.make(problem, tunables)
                 if isinstance(made, Exclusion):
                     excluded.append(made)
                     refused.setdefault(line.variant.name, []).append(made.reason)
@@ -129,94 +128,63 @@ class _VariantPlanner:
         if variant.tolerance is not None:
             contract = hash_text(contract_text(family, variant))
         headers = headers_of(variant, self.source)
-        self._frames: dict[tuple[object, ...], tuple[str, str, int, int | None]] = {}
-        self._common: Trial | None = None
         self.identifier = Identifier(family, variant, self.device, self.source_hash, contract, headers)
 
-    def make(self, problem: _Problem, tunables: Point, choice: str, tunables_json: str) -> Trial | Exclusion:
-        """Return the trial at a problem and tunables, which are labelled as `choice`, or why it is none."""
+    def make(self, problem: _Problem, tunables: Point) -> Trial | Exclusion:
+        """Return the trial at a problem and tunables, or why it is none."""
         variant = self.variant
-        label = f"{self.family.name}/{variant.name} · {problem.label}"
-        if choice:
-            label += f" · {choice}"
+        label = " · ".join(filter(None, (f"{self.family.name}/{variant.name}", problem.label, tunables.label)))
+        try:
+            return guarded(label, self.family.folder, self._make, problem, tunables, label)
+        except ImpossibleError as error:
+            return Exclusion(label, str(error), is_impossible=True)
+
+    def _make(self, problem: _Problem, tunables: Point, label: str) -> Trial | Exclusion:
+        variant, program = self.variant, None
         if variant.constraint is not None:
-            reason = guarded(f"{label}: constraint", self.family.folder, variant.constraint, problem.point, tunables)
-            check_reason(reason, f"{label}: constraint")
+            where = f"{label}: constraint"
+            reason = guarded(where, self.family.folder, variant.constraint, problem.point, tunables)
+            check_reason(reason, where)
             if reason:
                 return Exclusion(label, reason)
-        content, needed, threads = "null", problem.bytes, None
         if variant.kind == "kernel":
-            try:
-                content, scratch, threads = guarded(
-                    label, self.family.folder, self._read_program, problem, tunables, label
-                )
-            except ImpossibleError as error:
-                return Exclusion(label, str(error), is_impossible=True)
-            needed += scratch
-        unavailable = self.unavailable
-        if unavailable is None and self.device is not None and needed > self.device.memory_bytes:
-            unavailable = explain_excess(self.family, problem.point, needed, self.device)
-        identity = self.identifier.identify(problem.point, tunables_json, content)
-        return self._template(problem).at(tunables, identity, label, unavailable, threads)
+            program = variant.make(problem.point, tunables)
+            check_program(program, problem.signature, variant.backend, label, self.family.constants)
+        return Trial(
+            identity=self.identifier.identify(problem.point, tunables, program),
+            family=self.family.name,
+            variant=variant.name,
+            backend=variant.backend,
+            kind=variant.kind,
+            problem=problem.point,
+            tunables=tunables,
+            label=label,
+            device=self.device,
+            source_text=self.source,
+            source_hash=self.source_hash,
+            description=variant.description,
+            origin=variant.origin,
+            expected=variant.expected,
+            order=self.order,
+            useful_bytes=problem.useful_bytes,
+            flops=problem.flops,
+            unavailable=self._explain_absence(problem, program),
+            threads=_count_threads(program),
+        )
 
-    def _read_program(self, problem: _Problem, tunables: Point, label: str) -> tuple[str, int, int | None]:
-        """Return a program's JSON, its scratch and threads a block; what differs in macros alone is checked once."""
-        program: Program = self.variant.make(problem.point, tunables)
-        if self._common is None or self._common.problem is not problem.point:
-            self._frames.clear()
-        key: tuple[object, ...] | None
-        try:
-            key = frame_key(program)
-            known = self._frames.get(key)
-        except (TypeError, AttributeError):  # of something that has no hash, or is no program: most likely a fault
-            key = known = None
-        if known is None:
-            check_program(program, problem.signature, self.variant.backend, label, self.family.constants)
-            known = (*frame_json(program), scratch_bytes(program), program.block_threads)
-            if key is not None:
-                self._frames[key] = known
-        before, after, scratch, threads = known
-        check_names(program.defines, label)
-        warps = program.defines.get("num_warps")
-        threads = threads or (WARP_THREADS * warps if isinstance(warps, int) else None)
-        return f"{before}{defines_json(program)}{after}", scratch, threads
-
-    def _template(self, problem: _Problem) -> Trial:
-        """Return a trial at a problem, for what all of them there have in common."""
-        if self._common is None or self._common.problem is not problem.point:
-            variant = self.variant
-            self._common = Trial(
-                identity="",
-                family=self.family.name,
-                variant=variant.name,
-                backend=variant.backend,
-                kind=variant.kind,
-                problem=problem.point,
-                tunables=Point(),
-                label="",
-                device=self.device,
-                source_text=self.source,
-                source_hash=self.source_hash,
-                description=variant.description,
-                origin=variant.origin,
-                expected=variant.expected,
-                order=self.order,
-                useful_bytes=problem.useful_bytes,
-                flops=problem.flops,
-            )
-        return self._common
+    def _explain_absence(self, problem: _Problem, program: Program | None) -> Unavailable | None:
+        if self.unavailable is not None or self.device is None:
+            return self.unavailable
+        needed = problem.bytes + (scratch_bytes(program) if program is not None else 0)
+        return explain_excess(self.family, problem.point, needed, self.device)
 
 
-def _described(grid: Grid) -> Iterator[tuple[Point, str, str]]:
-    """Yield each point of a grid, its label and its canonical JSON, both put together from those of coordinates."""
-    axes = [
-        [(describe_coordinate(name, each), flat_json({name: each})[1:-1]) for each in values]
-        for name, values in grid.items()
-    ]
-    order = [place for _, place in sorted((name, place) for place, name in enumerate(grid))]
-    for point, coordinates in zip(points_of(grid), itertools.product(*axes), strict=True):
-        texts = ",".join([coordinates[place][1] for place in order])
-        yield point, ", ".join([label for label, _ in coordinates]), f"{{{texts}}}"
+def _count_threads(program: Program | None) -> int | None:
+    """Return the threads of a program's largest block, where they are known before it runs."""
+    if program is None:
+        return None
+    warps = program.defines.get("num_warps")
+    return program.block_threads or (WARP_THREADS * warps if isinstance(warps, int) else None)
 
 
 def check_reason(reason: object, where: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -52,17 +52,11 @@ def check_program(
         raise ImpossibleError(fault) if isinstance(fault, Excess) else FamilyError(f"{where}: {fault}")
 
 
-def check_names(defines: Iterable[str], where: str) -> None:
-    """Raise `FamilyError` where a macro's name is none."""
-    for name in defines:
-        if not name.isidentifier():
-            raise FamilyError(f"{where}: define {name!r} is not a macro's name")
-
-
 def _list_faults(program: Program, signature: Signature, spec: BackendSpec) -> Iterator[str]:
     given = _kind(program)
     if given != "Program":
         yield f"the variant's function returned a {given}, and must return a Program"
+    yield from (f"define {name!r} is not a macro's name" for name in program.defines if not name.isidentifier())
     buffers = {**signature.inputs, **signature.outputs, **program.scratch}
     for name in program.scratch:
         if name in signature.inputs or name in signature.outputs:

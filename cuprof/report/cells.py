@@ -15,6 +15,8 @@ from cuprof.report.trials import StudyTrial, by_sure_time, grouped
 from cuprof.report.units import QUANTITIES, Dimension, point_label
 
 Key = tuple[Any, ...]
+APART = "another session"
+"""What stands in place of a speed-up between trials that two sweeps measured."""
 
 
 @dataclass(frozen=True)
@@ -23,14 +25,16 @@ class Candidate:
 
     Args:
         value: in base units, None unless the trial is right and the value known.
-        reason: why a counter of a right trial is missing, where that is known.
+        reason: why the value of a right trial is missing, where that is known.
         choice: the tunables that it was chosen for and that are no facts of the table, as text.
+        doubt: what a reader must know of a speed-up or a time: a wide interval, an earlier sweep.
     """
 
     trial: StudyTrial
     value: float | None
     reason: str = ""
     choice: str = ""
+    doubt: str = ""
 
 
 def fact_of(trial: StudyTrial, fact: str) -> Any:
@@ -77,10 +81,40 @@ def _candidate(study: Study, trial: StudyTrial, value: str, against: str) -> Can
     if not trial.is_right:
         return Candidate(trial, None)
     if value == "speedup":
-        return Candidate(trial, study.speedup(trial, against))
+        return _speedup(study, trial, against)
+    if value == "total_speedup":
+        return Candidate(trial, study.total_speedup(trial, against))
     if value in QUANTITIES:
-        return Candidate(trial, getattr(trial, QUANTITIES[value].attribute))
+        return Candidate(trial, getattr(trial, QUANTITIES[value].attribute), doubt=study.age(trial))
     return Candidate(trial, study.counters.value_of(trial, value), why_uncounted(study, trial, value))
+
+
+def _speedup(study: Study, trial: StudyTrial, against: str) -> Candidate:
+    base = study.baseline_of(trial, against or study.baseline)
+    if base is not None and study.are_apart(base, trial):
+        return Candidate(trial, None, APART)
+    return Candidate(trial, study.speedup(trial, against), doubt=doubt_of(base, trial) if base else "")
+
+
+def doubt_of(base: StudyTrial, new: StudyTrial) -> str:
+    """Return "±58 %", the wider of two intervals where it is too wide for a speed-up without a mark."""
+    return max(base, new, key=lambda trial: trial.half_width or 0.0).doubt
+
+
+def ratio_notes(notes: Iterable[str]) -> list[str]:
+    """Return what the small print below speed-ups means, of those kinds that there are."""
+    shown = set(", ".join(notes).split(", "))
+    said = []
+    if shown & {"same", "undecided"}:
+        said.append("Below a ratio: the verdict of cuprof compare where it is neither faster nor slower.")
+    if any(each.startswith("±") for each in shown):
+        said.append("± below a ratio: the interval of one of its two times reaches that far from the median.")
+    if APART in shown:
+        said.append(
+            "Another session: the two were measured by two sweeps, between which the machine may have changed; "
+            "retry=all measures them together."
+        )
+    return said
 
 
 def describe(study: Study, value: str) -> tuple[str, str, Dimension]:
@@ -133,11 +167,13 @@ def list_published(
     It is one value, or one a kernel where the kernels' counters were published apart.
 
     Args:
-        reference: for the measure "speedup": the variant whose published time is divided by this one's.
+        reference: for the measure "speedup": the variant whose published time is divided by this one's; where no times
+            are published, a speedup that is.
     """
     if measure == "speedup":
         speedup = _published_speedup(study, table, trial, tuple(facts), reference or study.baseline)
-        return (speedup,) if speedup else ()
+        if speedup:
+            return (speedup,)
     names = [fact.partition(".")[2] for fact in facts if fact.startswith("tune.")]
     tunables = {name: trial.tunables.get(name) for name in names}
     found: dict[str, PublishedValue] = {}

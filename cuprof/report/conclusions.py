@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 from cuprof.core.records import FAILED, State
 from cuprof.core.text import count, level_text
+from cuprof.report.cells import doubt_of
 from cuprof.report.failures import failure_groups, surprising_passes
 from cuprof.report.orders import published_order, winners
 from cuprof.report.sampling_notes import sampling_notes
 from cuprof.report.search import describe_standing
 from cuprof.report.study import Study
 from cuprof.report.trials import StudyTrial, by_sure_time, by_time, grouped
-from cuprof.report.units import choose_scale, format_ratio, format_value, list_names, shorten
+from cuprof.report.units import choose_scale, describe_age, format_ratio, format_value, list_names, shorten
 from cuprof.statistics import Verdict
 
 TELLING_SHARE = 0.1
@@ -23,6 +24,7 @@ TELLING_SHARE = 0.1
 
 LEVEL: dict[Verdict | None, str] = {Verdict.SAME: "is as fast as", Verdict.UNDECIDED: "is not told apart from"}
 """The words for two times of which none is shown to be the shorter one."""
+_APART = "two sweeps measured them, and the machine may have changed in between"
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def conclude(study: Study) -> Conclusions:
     headline = f"{name} is the fastest right variant at {_where(fastest)}: {time}"
     headline += (
         f", {fastest.share * 100:.0f}\N{NO-BREAK SPACE}% of the device's measured read bandwidth."
-        if fastest.share and fastest.share >= TELLING_SHARE
+        if fastest.share and TELLING_SHARE <= fastest.share <= 1
         else "."
     )
     if len(ranked) == 1:
@@ -98,7 +100,7 @@ def _numbers(study: Study) -> tuple[KeyNumber, ...]:
     bounds, name = _bounds(fastest), shorten(fastest.contender)
     spread = f"{bounds[0]} to {bounds[1]}" if bounds else fastest.few_samples
     found = [KeyNumber("Fastest", format_value("time", fastest.median_ns), ", ".join(filter(None, (name, spread))))]
-    if fastest.share and fastest.share >= TELLING_SHARE:
+    if fastest.share and TELLING_SHARE <= fastest.share <= 1:
         found.append(
             KeyNumber(
                 "Of the measured peak",
@@ -113,7 +115,7 @@ def _numbers(study: Study) -> tuple[KeyNumber, ...]:
         found.append(
             KeyNumber(
                 f"Against {baseline.contender}" if study.stand_in else "Against the baseline",
-                f"{format_ratio(1 / ratio)}×",
+                f"{format_ratio(1 / ratio)}×{_doubted(baseline, fastest)}",
                 f"in place of {study.baseline}" if study.stand_in else baseline.contender,
             )
         )
@@ -122,7 +124,7 @@ def _numbers(study: Study) -> tuple[KeyNumber, ...]:
         found.append(
             KeyNumber(
                 "Best kernel against best library",
-                f"{format_ratio(1 / ratio)}×",
+                f"{format_ratio(1 / ratio)}×{_doubted(study.libraries[0], mine)}",
                 f"{mine.contender} against {study.libraries[0].contender}",
             )
         )
@@ -143,6 +145,11 @@ def _against_baseline(study: Study, fastest: StudyTrial) -> list[str]:
         if len(study.best) > 1:
             sentences.append("That is the baseline itself: nothing else that ran is faster.")
         return sentences
+    if study.are_apart(baseline, fastest):
+        return [
+            *sentences,
+            f"{shorten(fastest.contender)} is not compared with the baseline {_name(baseline)}: {_APART}.",
+        ]
     return [*sentences, f"{_compare(study, baseline, fastest, '' if study.stand_in else 'the baseline ')}."]
 
 
@@ -156,6 +163,8 @@ def _against_library(study: Study, ranked: Sequence[StudyTrial]) -> list[str]:
             f"The best library is {_name(library)}, {_time(library)}; no hand-written kernel has a right result here."
         ]
     mine = own[0]
+    if study.are_apart(library, mine):
+        return [f"{shorten(mine.contender)} is not compared with the best library, {_name(library)}: {_APART}."]
     if by_time(mine) <= by_time(library):
         return [f"{_compare(study, library, mine, 'the best library, ')}."]
     verdict, times = study.verdict(library, mine), _times(study, library, mine)
@@ -178,7 +187,7 @@ def _against_library(study: Study, ranked: Sequence[StudyTrial]) -> list[str]:
 def _against_cpu(study: Study, ranked: Sequence[StudyTrial]) -> list[str]:
     cpu = next((trial for trial in ranked if trial.kind == "cpu"), None)
     other = next((trial for trial in ranked if trial.kind != "cpu"), None)
-    if cpu is None or other is None:
+    if cpu is None or other is None or study.are_apart(other, cpu):
         return []
     if by_time(cpu) >= by_time(other):
         return [
@@ -198,7 +207,7 @@ def _other_devices(study: Study, ranked: Sequence[StudyTrial]) -> list[str]:
         best = trials[0]
         text = f"On {device} the fastest is {_name(best, best.variant)}, {_time(best)}"
         baseline = study.baseline_of(best)
-        if baseline is not None and baseline.device == device and baseline is not best:
+        if baseline and baseline.device == device and baseline is not best and not study.are_apart(baseline, best):
             text += f", {_times(study, baseline, best, inverse=True)} times as fast as {baseline.variant} there"
             text += _interval(study, baseline, best)
         sentences.append(f"{text}.")
@@ -217,6 +226,7 @@ def _cautions(study: Study) -> tuple[str, ...]:
             "The same command goes on where it stopped."
             + (f" The page of an earlier finished sweep: report.sweep={earlier}." if earlier else "")
         )
+    cautions += _reused(study)
     for group in failure_groups(study):
         names = list_names(group.variants)
         if group.state in FAILED and not group.expected:
@@ -246,6 +256,19 @@ def _cautions(study: Study) -> tuple[str, ...]:
     return tuple(dict.fromkeys(cautions))
 
 
+def _reused(study: Study) -> list[str]:
+    """Return how many trials earlier sweeps measured, and what does not follow from them."""
+    reused = [trial for trial in study.trials if trial.is_reused]
+    if not reused:
+        return []
+    ages = sorted(age for trial in reused if (age := study.age_s(trial)) is not None)
+    oldest = f", the oldest {describe_age(ages[-1])} before this one" if ages else ""
+    text = f"{len(reused)} of {count(len(study.trials), 'trial')} were measured by earlier sweeps{oldest}."
+    if any(study.are_apart(reused[0], trial) for trial in study.trials if trial.run):
+        text += " No speed-up is given between times of different sweeps; retry=all measures everything together."
+    return [text]
+
+
 def _nothing(study: Study) -> str:
     numbers: Counter[str] = Counter()
     for group in failure_groups(study):
@@ -261,13 +284,18 @@ def _compare(study: Study, base: StudyTrial, new: StudyTrial, role: str) -> str:
         text = f"{shorten(new.contender)} {LEVEL[verdict]} {role}{_name(base)}: {times}×"
     else:
         text = f"{shorten(new.contender)} is {times} times as fast as {role}{_name(base)}, {_time(base)}"
-    return f"{text}{_interval(study, base, new)}"
+    doubt = doubt_of(base, new)
+    return f"{text}{_interval(study, base, new)}{f'; one of the two times is known to {doubt} only' if doubt else ''}"
 
 
 def _times(study: Study, base: StudyTrial, new: StudyTrial, *, inverse: bool = False) -> str:
     """Return the ratio of the times, new / base or its inverse."""
     ratio = study.ratio(base, new)
     return "?" if not ratio else format_ratio(1 / ratio if inverse else ratio)
+
+
+def _doubted(base: StudyTrial, new: StudyTrial) -> str:
+    return f" ({doubt})" if (doubt := doubt_of(base, new)) else ""
 
 
 def _interval(study: Study, base: StudyTrial, new: StudyTrial, *, inverse: bool = True) -> str:

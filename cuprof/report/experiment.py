@@ -85,10 +85,11 @@ class PublishedSpec(_Spec, frozen=True):
 
 
 class SumSpec(_Spec, frozen=True):
-    """Ask for a last row that adds the others up, each as often as `repeats` says."""
+    """Ask for a last row that adds the others up, each as often as `repeats` says, below rows that add up its parts."""
 
     label: str
     repeats: dict[str, int] = {}
+    parts: dict[str, tuple[str, ...]] = {}
 
 
 class TableSpec(_Spec, frozen=True):

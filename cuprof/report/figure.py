@@ -1,12 +1,16 @@
-"""What every figure is made of: its data and layout as plain mappings, its words, one colour a variant."""
+"""What every figure is made of: traces by plotly.express as plain data, its words, one colour a variant."""
 
 from __future__ import annotations
 
 import html
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+import pandas as pd
+import plotly.express as px
 
 from cuprof.core.point import PLAIN_BELOW
 from cuprof.core.text import visible
@@ -22,6 +26,8 @@ MOST_LABEL = 26
 MOST_WRITTEN_CELLS = 100
 SEQUENTIAL = "Cividis"
 """A scale that reads the same with and without colour vision (Nuñez et al. 2018)."""
+UNUSED = ("legendgroup", "showlegend", "xaxis", "yaxis", "alignmentgroup", "offsetgroup", "coloraxis")
+"""What plotly.express says of a trace that holds of every trace of ours."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +49,7 @@ class Figure:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Style:
+class Style(NamedTuple):
     """Say how a series is drawn: colours first, then symbols and dashes, so that no two are alike for long."""
 
     color: str
@@ -66,6 +71,29 @@ def _style(index: int) -> Style:
     return Style(PALETTE[index % len(PALETTE)], SYMBOLS[(index + turn) % len(SYMBOLS)], DASHES[turn % len(DASHES)])
 
 
+def frame_of(**columns: Iterable[Any]) -> pd.DataFrame:
+    """Return columns as a frame for plotly.express; its numbers stay numbers in the page, not packed arrays."""
+    return pd.DataFrame({name: pd.Series(list(values), dtype=object) for name, values in columns.items()})
+
+
+def traces_of(figure: Any, **more: Any) -> list[dict[str, Any]]:
+    """Return the traces of a figure of plotly.express as plain data.
+
+    Args:
+        more: what `update_traces` is to change in each of them.
+    """
+    data = json.loads(figure.update_traces(**more).to_json())["data"]
+    return [
+        {key: value for key, value in trace.items() if key not in UNUSED and (key, value) != ("orientation", "v")}
+        for trace in data
+    ]
+
+
+def hovers(*lines: str) -> str:
+    """Return Plotly's template of what is shown of a point, line by line, without the trace's name beside it."""
+    return f"{'<br>'.join(lines)}<extra></extra>"
+
+
 def plain(text: object) -> str:
     """Return text that Plotly shows as it is: Plotly reads a few HTML tags and entities in every label."""
     return html.escape(visible(str(text)), quote=False)
@@ -76,7 +104,7 @@ def label(text: object, most: int = MOST_LABEL) -> str:
     return plain(shorten(text, most))
 
 
-def labels(names: Sequence[object]) -> list[str]:
+def labels(names: Iterable[object]) -> list[str]:
     """Return distinct labels: names that shorten to the same text are numbered."""
     made: list[str] = []
     for name in names:
@@ -94,15 +122,12 @@ def numbers(values: Iterable[float | None], scale: Scale) -> list[float | None]:
 
 def error_bars(
     values: Sequence[float], intervals: Sequence[tuple[float, float] | None], scale: Scale
-) -> dict[str, Any]:
-    """Return error bars from the values to the ends of their intervals; none where there is no interval."""
+) -> dict[str, list[float | None]]:
+    """Return the columns `above` and `below` of error bars: from values to the ends of their intervals, where known."""
     pairs = list(zip(values, intervals, strict=True))
     return {
-        "type": "data",
-        "symmetric": False,
-        "array": numbers([ends[1] - value if ends else None for value, ends in pairs], scale),
-        "arrayminus": numbers([value - ends[0] if ends else None for value, ends in pairs], scale),
-        "color": NEUTRAL,
+        "above": numbers([ends[1] - value if ends else None for value, ends in pairs], scale),
+        "below": numbers([value - ends[0] if ends else None for value, ends in pairs], scale),
     }
 
 
@@ -113,25 +138,23 @@ def axis_title(heading: str, scale: Scale) -> str:
 
 def heat_map(
     name: object, xs: Sequence[str], ys: Sequence[str], grid: Sequence[Sequence[Any]], scale: Scale, hover: str
-) -> dict[str, Any]:
+) -> list[dict[str, Any]]:
     """Return the trace of a map, its numbers written into the cells while they have room.
 
     Args:
         grid: a row a `ys`, in units of the scale.
         hover: Plotly's template of what is shown of a cell.
     """
-    return {
-        "type": "heatmap",
-        "name": plain(name),
-        "x": xs,
-        "y": ys,
-        "z": grid,
-        "colorscale": SEQUENTIAL,
-        "reversescale": True,
-        "texttemplate": "%{z:.3~r}" if len(xs) * len(ys) <= MOST_WRITTEN_CELLS else "",
-        "colorbar": {"title": {"text": plain(scale.unit)}, "thickness": 12},
-        "hovertemplate": f"{hover}<extra></extra>",
-    }
+    (trace,) = traces_of(
+        px.imshow(list(grid), x=list(xs), y=list(ys), template=None),
+        name=plain(name),
+        colorscale=SEQUENTIAL,
+        reversescale=True,
+        texttemplate="%{z:.3~r}" if len(xs) * len(ys) <= MOST_WRITTEN_CELLS else "",
+        colorbar={"title": {"text": plain(scale.unit)}, "thickness": 12},
+        hovertemplate=hovers(hover),
+    )
+    return [{**trace, "z": list(grid)}]  # plotly.express packs the numbers of its array
 
 
 def integer_ticks(values: Iterable[float]) -> dict[str, Any]:

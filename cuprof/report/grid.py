@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from cuprof.core.records import NOT_RUN, State
 from cuprof.report.cache_modes import collect_command, left_out_notes, mode_note
-from cuprof.report.cells import Candidate, Key, candidates, choose, describe, fact_label, keep, list_published, ordered
+from cuprof.report.cells import (
+    Candidate,
+    Key,
+    candidates,
+    choose,
+    describe,
+    fact_label,
+    keep,
+    list_published,
+    ordered,
+    ratio_notes,
+)
 from cuprof.report.experiment import TableSpec
 from cuprof.report.failures import words_of
 from cuprof.report.launches import launches_text
@@ -38,7 +49,7 @@ def grid_table(study: Study, spec: TableSpec) -> Table:
         return Table(title, "", (), (), (*filter(None, [spec.note]), *missing))
     rows = [grid.row(key) for key in grid.row_keys]
     if spec.sum is not None and not grid.is_values:
-        rows.append(grid.sum_row())
+        rows += grid.sum_rows()
     notes = [*grid.notes(), *missing] if grid.is_values and not missing else [*missing, *grid.notes()]
     folded = spec.folded or bool(missing)
     return Table(title, grid.corner, grid.columns, tuple(rows), (*notes, *grid.counter_notes()), folded)
@@ -122,6 +133,10 @@ class _Grid:
         return any(each.value is not None for each in self.cells.values())
 
     @property
+    def is_speedup(self) -> bool:
+        return "speedup" in (self.spec.values.values() if self.is_values else [self.spec.value])
+
+    @property
     def heading(self) -> str:
         return describe(self.study, self.spec.value)[0]
 
@@ -152,7 +167,8 @@ class _Grid:
         scale = self.scales[row if self.is_values else column]
         published = _published_text(self.published.get(row + column, ()), scale)
         if candidate.value is not None:
-            note = self._launches(candidate, row) or candidate.choice
+            choice = self._launches(candidate, row) or candidate.choice
+            note = " · ".join(filter(None, [choice, candidate.doubt]))
             return Cell(scale.format(candidate.value), note=note, published=published)
         trial = candidate.trial
         if trial.state is State.OK and not trial.is_expected_wrong:
@@ -177,21 +193,30 @@ class _Grid:
         text = next(point_label(each.trial.problem) for place, each in self.cells.items() if place[:1] == key)
         return "" if text == key_label(key) else text
 
-    def sum_row(self) -> Row:
-        """Return the last row: Σ value × repeats, only where every row that it adds up is there and has a value."""
+    def sum_rows(self) -> list[Row]:
+        """Return the last rows: Σ value × repeats, of each part with its share and of all rows."""
         assert self.spec.sum is not None
+        label, parts = self.spec.sum.label, self.spec.sum.parts
         repeats = self.spec.sum.repeats or {key_label(key): 1 for key in self.row_keys}
-        cells = []
-        for column in self.column_keys:
-            found = {
-                key_label(key): self.cells[key + column].value for key in self.row_keys if key + column in self.cells
-            }
-            needed = [(found.get(label), times) for label, times in repeats.items() if times]
-            known = [value * times for value, times in needed if value is not None]
-            total = sum(known) if needed and len(known) == len(needed) else None
-            text = self.scales[column].format(total)
-            cells.append(Cell("not complete", "missing") if total is None else Cell(text))
-        return Row(self.spec.sum.label, "", tuple(cells), "sum")
+        totals = {column: self._add_up(column, repeats) for column in self.column_keys}
+        rows = []
+        for part, names in {**parts, label: tuple(repeats)}.items():
+            chosen = {name: times for name, times in repeats.items() if name in names}
+            cells = []
+            for column, whole in totals.items():
+                value = self._add_up(column, chosen)
+                share = f"{value / whole:.1%}" if part in parts and value is not None and whole else ""
+                text = self.scales[column].format(value)
+                cells.append(Cell("not complete", "missing") if value is None else Cell(text, note=share))
+            rows.append(Row(part, "", tuple(cells), "sum"))
+        return rows
+
+    def _add_up(self, column: Key, repeats: Mapping[str, int]) -> float | None:
+        """Return Σ value × repeats, only where every row that it adds up is there and has a value."""
+        found = {key_label(key): self.cells[key + column].value for key in self.row_keys if key + column in self.cells}
+        needed = [(found.get(label), times) for label, times in repeats.items() if times]
+        known = [value * times for value, times in needed if value is not None]
+        return sum(known) if needed and len(known) == len(needed) else None
 
     @property
     def not_measured(self) -> str:
@@ -218,6 +243,7 @@ class _Grid:
             )
         if any(self.published.values()):
             notes.append("Small print after a device's name is a published figure, measured by others on that machine.")
+        notes += ratio_notes(each.doubt or each.reason for each in cells if each.value is None or self.is_speedup)
         if not self.is_values and len(cells) < len(self.row_keys) * len(self.column_keys):
             notes.append("A dash: the variant is not defined for that problem, or was not selected.")
         if any(each.trial.state is State.SKIPPED and not each.trial.is_expected_wrong for each in cells):

@@ -149,6 +149,7 @@ def _trials(
                 problem_name=problem_names[row.problem],
                 device=label,
                 read_bandwidth=device.read_bandwidth if device else None,
+                theoretical_bandwidth=device.theoretical_bandwidth if device else None,
                 entry=entries.get(row.identity),
             )
         )

@@ -23,6 +23,8 @@ def published_order(study: Study) -> list[str]:
         return []
     said: dict[Verdict, list[str]] = {verdict: [] for verdict in Verdict}
     for before, after in pairwise(steps):
+        if study.are_apart(trials[before], trials[after]):
+            return []
         ratio = study.ratio(trials[before], trials[after]) or 1.0
         verdict = study.verdict(trials[before], trials[after]) or Verdict.UNDECIDED
         slower = f"{after} takes {format_ratio(ratio)} times as long as {before}"

@@ -26,11 +26,12 @@ from cuprof.report.failures import failure_groups
 from cuprof.report.figure import Figure, styles_of
 from cuprof.report.grid import grid_table
 from cuprof.report.markdown import to_html
+from cuprof.report.overview import make_overview
 from cuprof.report.provenance import moment, provenance
 from cuprof.report.standard_figures import standard_figures
 from cuprof.report.study import Study
 from cuprof.report.study_figures import study_figure
-from cuprof.report.tables import Table
+from cuprof.report.tables import Cell, Table
 from cuprof.report.units import format_ratio
 from cuprof.report.variants_table import fastest_table, steps_table
 
@@ -95,15 +96,17 @@ def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
         undefined=StrictUndefined,
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False}
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False, "ensure_ascii": False}
     environment.filters["ratio"] = format_ratio
     environment.filters["moment"] = moment
     environment.filters["breakable"] = breakable
-    figures = study_figures(study)
+    figures, overview = study_figures(study), make_overview(study)
     return environment.get_template("page.html").render(
         study=study,
         conclusions=conclude(study),
         tables=study_tables(study),
+        overview=overview,
+        problems=overview and {"problems": [table_data(each) for each in overview.problems], "chosen": overview.chosen},
         figures=figures,
         specs={figure.id: {"data": figure.data, "layout": figure.layout} for figure in figures},
         comparisons=comparison_data(study),
@@ -136,6 +139,29 @@ def study_figures(study: Study) -> list[Figure]:
         elif (figure := study_figure(study, spec, styles, index)) is not None:
             figures.append(figure)
     return figures
+
+
+def table_data(table: Table) -> dict[str, Any]:
+    """Return a table as the page's script draws it: lists in a fixed order, which take a third of the room."""
+
+    def cell(given: Cell) -> list[Any]:
+        share = "" if given.share is None else f"{given.share * 100:.1f}%"
+        facts = [given.text, given.note, given.kind.replace("number", ""), share, given.span if given.span > 1 else ""]
+        while not facts[-1]:
+            facts.pop()
+        return facts
+
+    rows = [[row.heading, row.note, row.mark, [cell(each) for each in row.cells]] for row in table.rows]
+    columns = [[column.heading, column.unit] for column in table.columns]
+    data = {"title": table.title, "corner": table.corner, "columns": columns, "rows": rows, "notes": table.notes}
+    return {name: _shown(value) for name, value in data.items()}
+
+
+def _shown(value: Any) -> Any:
+    """Return data whose texts show what they are, as the templates' texts do."""
+    if isinstance(value, (list, tuple)):
+        return [_shown(each) for each in value]
+    return visible(value) if isinstance(value, str) else value
 
 
 def comparison_data(study: Study) -> list[dict[str, Any]]:

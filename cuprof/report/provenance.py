@@ -11,7 +11,7 @@ import yaml
 
 from cuprof.report.study import Device, Study
 from cuprof.report.units import format_value
-from cuprof.store.columns import plain
+from cuprof.store.types import plain
 
 GIT_FACTS = ("commit", "branch", "dirty")
 

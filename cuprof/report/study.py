@@ -18,6 +18,7 @@ from cuprof.report.experiment import Experiment
 from cuprof.report.load_counters import Counters
 from cuprof.report.published import PublishedValue
 from cuprof.report.trials import RANKING, StudyTrial, best_of_tunables, by_sure_time
+from cuprof.report.units import describe_age
 from cuprof.results.sweeps import SweepRow, is_search
 from cuprof.statistics import Verdict
 
@@ -40,6 +41,12 @@ class Device:
         """Return bytes a second, the roof; None where it was not measured."""
         return self.calibration.read_bandwidth if self.calibration else None
 
+    @property
+    def theoretical_bandwidth(self) -> float | None:
+        """Return bytes a second by the data sheet; None where the device does not tell."""
+        gigabytes = self.facts.details.get("theoretical_bandwidth_gbs")
+        return float(gigabytes) * 1e9 if gigabytes else None
+
 
 @dataclass(frozen=True)
 class Study:
@@ -53,6 +60,7 @@ class Study:
         reference_note: why that problem, when it is not the study's own.
         earlier_finished: number of the newest earlier sweep of the same experiment that was finished.
         database: its place, for the provenance.
+        agreeing: numbers of earlier sweeps whose times agree with this one's, as was tried by timing some trials again.
         options: the rule by which variants are compared, that of `cuprof compare` when not told another.
     """
 
@@ -68,6 +76,7 @@ class Study:
     earlier_finished: int | None = None
     looked_again: int = 0
     database: str = ""
+    agreeing: frozenset[int] = frozenset()
     options: Options = field(default_factory=Options)
 
     @property
@@ -151,27 +160,34 @@ class Study:
         base = self.baseline_of(trial, against or self.baseline) if trial.is_right else None
         return 1 / ratio if base and (ratio := self.ratio(base, trial)) else None
 
+    def total_speedup(self, trial: StudyTrial, against: str = "") -> float | None:
+        """Return the ratio of `speedup` for the times with transfers."""
+        base = self.baseline_of(trial, against or self.baseline) if trial.is_right else None
+        return base.total_ns / trial.total_ns if base and base.total_ns and trial.total_ns else None
+
     def foresee_speedups(self, trials: Iterable[StudyTrial]) -> None:
         """Reckon the speedups of many trials at once, which are then told in little time."""
-        pairs = [(self.baseline_of(trial, self.baseline), trial) for trial in trials if trial.is_right]
+        right = [trial for trial in trials if trial.is_right]
+        pairs = [(self.baseline_of(trial, self.baseline), trial) for trial in right]
         self.comparisons.foresee_ratios(
             (base.identity, new.identity, measure)
             for base, new in pairs
-            if base and (measure := _shared_measure(base, new))
+            if base and (measure := self._shared_measure(base, new))
         )
 
     def ratio(self, base: StudyTrial, new: StudyTrial) -> float | None:
         """Return how many times as long `new` takes as `base`, as `cuprof compare` estimates it.
 
         Two back ends' times are not compared by methods that mean something else, but their ratio is still told: by the
-        same estimator, without an interval or a verdict. It is None without samples of a common measure.
+        same estimator, without an interval or a verdict. It is None without samples of a common measure, and across a
+        gap (`are_apart`).
         """
-        measure = _shared_measure(base, new)
+        measure = self._shared_measure(base, new)
         return self.comparisons.find_ratio(base.identity, new.identity, measure) if measure else None
 
     def compare(self, base: StudyTrial, new: StudyTrial) -> ComparedTrial | None:
         """Return what `cuprof compare` says of two variants' best trials at one problem; None where it says nothing."""
-        measure = _shared_measure(base, new)
+        measure = self._shared_measure(base, new)
         return self.comparisons.find(base.identity, new.identity, measure) if measure else None
 
     def verdict(self, base: StudyTrial, new: StudyTrial) -> Verdict | None:
@@ -193,8 +209,33 @@ class Study:
                 found.setdefault((trial.problem, name), {}).setdefault(trial.device, trial)
         return found
 
+    def _shared_measure(self, base: StudyTrial, new: StudyTrial) -> Measure | None:
+        """Return the ranking measure that both have samples of and may be compared by, None without one."""
+        ours, theirs = (each.entry.series if each.entry else {} for each in (base, new))
+        shared = (measure for measure in RANKING if measure in ours and measure in theirs)
+        return None if self.are_apart(base, new) else next(shared, None)
 
-def _shared_measure(base: StudyTrial, new: StudyTrial) -> Measure | None:
-    """Return the ranking measure that both have samples of, None without one."""
-    ours, theirs = (each.entry.series if each.entry else {} for each in (base, new))
-    return next((measure for measure in RANKING if measure in ours and measure in theirs), None)
+    def are_apart(self, base: StudyTrial, new: StudyTrial) -> bool:
+        """Return whether two trials were measured by two sweeps that are not known to agree.
+
+        The machine may have been quieter or hotter in one of them: no speed-up is given across such a gap.
+        """
+        sweeps = {each.run.sweep_id for each in (base, new) if each.run}
+        return len({self.sweep.id if each in self.agreeing else each for each in sweeps}) > 1
+
+    def age(self, trial: StudyTrial) -> str:
+        """Return "measured 18 min earlier" of a trial taken over from an earlier sweep, else the empty text."""
+        if trial.run is None or not trial.is_reused:
+            return ""
+        seconds = self.age_s(trial)
+        return (
+            f"measured in sweep {trial.run.sweep_id}"
+            if seconds is None
+            else f"measured {describe_age(seconds)} earlier"
+        )
+
+    def age_s(self, trial: StudyTrial) -> float | None:
+        """Return by how much a trial was measured before this sweep started; None where that is not known."""
+        if trial.run is None or trial.run.started_at is None or self.sweep.started_at is None:
+            return None
+        return max(0.0, self.sweep.started_at - trial.run.started_at)

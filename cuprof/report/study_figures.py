@@ -3,33 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import pandas as pd
+import plotly.express as px
 
 from cuprof.report.cache_modes import left_out_notes, mode_note
-from cuprof.report.cells import describe, fact_label, keep, ordered
+from cuprof.report.cells import Candidate, candidates, choose, describe, fact_label, keep, list_published, ordered
 from cuprof.report.experiment import FigureSpec
 from cuprof.report.figure import (
+    NEUTRAL,
     Figure,
-    Style,
     Styles,
     axis_title,
     decades,
     error_bars,
+    frame_of,
     heat_map,
+    hovers,
     integer_ticks,
     label,
     labels,
     numbers,
     plain,
     styles_of,
+    traces_of,
 )
-from cuprof.report.roofs import roof_trace
-from cuprof.report.series import FigurePoint, FigurePoints, figure_points
+from cuprof.report.line_figures import MOST_LINES, Roof, lines, roof_of, roof_trace
+from cuprof.report.published import whole
 from cuprof.report.study import Study
 from cuprof.report.trials import grouped
 from cuprof.report.units import QUANTITIES, Scale, choose_scale, shorten, value_label
 
 LOW_IS_BEST = ("time", "energy", "power")
+ROOFED = ("time", "cold", "hot", "bandwidth")
+"""The values that a read bandwidth bounds."""
+
+
+class FigurePoint(NamedTuple):
+    """One point; `value` is the y of lines and bars and the colour of a map, `y` the second axis of a map."""
+
+    series: Any
+    x: Any
+    y: Any
+    value: float
+    order: int
+    device: str
+    interval: tuple[float, float] | None = None
+    tunables: str = ""
+
+
+class FigurePoints(NamedTuple):
+    """Measured and published points in the family's order, roofs, and what is not drawn."""
+
+    measured: list[FigurePoint]
+    published: list[FigurePoint]
+    roofs: list[Roof]
+    notes: tuple[str, ...] = ()
 
 
 def study_figure(study: Study, spec: FigureSpec, styles: Styles, index: int) -> Figure | None:
@@ -43,105 +73,168 @@ def study_figure(study: Study, spec: FigureSpec, styles: Styles, index: int) -> 
     heading, unit, dimension = describe(study, value)
     values = [point.value for point in (*measured, *points.published)]
     scale = Scale(unit, 1.0, 2) if unit or dimension == "plain" else choose_scale(dimension, values)
-    title = spec.title or f"{heading} over {fact_label(spec.x)}"
-    notes = [spec.note] if spec.note else []
-    named = heading
-    if value not in QUANTITIES:
-        named = f"{heading} ({value})" if heading != value else heading
-        notes += filter(None, (mode_note(study), *left_out_notes(study, keep(study.trials, spec.where), value)))
-    notes += points.notes
-    identity = f"figure-study-{index}"
-    low = dimension in LOW_IS_BEST
-    best = (min if low else max)(measured, key=lambda point: point.value)
+    is_low = dimension in LOW_IS_BEST
+    best = (min if is_low else max)(measured, key=lambda point: point.value)
+    named = heading if value in QUANTITIES or heading == value else f"{heading} ({value})"
     text = (
-        f"{named} over {fact_label(spec.x)}; the {'lowest' if low else 'highest'} measured value is "
+        f"{named} over {fact_label(spec.x)}; the {'lowest' if is_low else 'highest'} measured value is "
         f"{scale.format(best.value, unit=True)}, "
         f"{shorten(best.series)} at {fact_label(spec.x)} = {value_label(best.x)}."
     )
-    if spec.kind == "map":
-        return Figure(identity, title, [_map(measured, spec, scale)], _map_layout(spec), text, tuple(notes))
-    numeric = all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in xs)
-    both = numeric and spec.x.startswith("problem.") and spec.kind == "lines"
-    log = spec.log if spec.log is not None else (("x", "y") if both else ())
-    data = _traces(points, spec, styles, scale, numeric)
-    for i, roof in enumerate(points.roofs):
-        data.append({**roof_trace(i, roof, scale), "hoverinfo": "x+y+name"})
+    title = spec.title or f"{heading} over {fact_label(spec.x)}"
+    draw = _map if spec.kind == "map" else _curves
+    data, layout = draw(points, spec, styles, scale, heading)
+    return Figure(f"figure-study-{index}", title, data, layout, text, _notes(study, spec, value, points))
+
+
+def _notes(study: Study, spec: FigureSpec, value: str, points: FigurePoints) -> tuple[str, ...]:
+    notes = [spec.note]
+    if value not in QUANTITIES:
+        notes += [mode_note(study), *left_out_notes(study, keep(study.trials, spec.where), value)]
+    notes += points.notes
     if points.published:
         devices = ", ".join(dict.fromkeys(point.device for point in points.published if point.device))
         notes.append(f"Hollow marks are published figures, measured by others on {devices or 'another machine'}.")
+    return tuple(filter(None, notes))
+
+
+def figure_points(study: Study, spec: FigureSpec) -> FigurePoints:
+    """Return what a study's own figure draws."""
+    value = spec.value if spec.kind == "map" else spec.y
+    facts = (spec.series, spec.x, spec.y) if spec.kind == "map" else (spec.series, spec.x)
+    measured, published, shown = [], [], []
+    for key, each in choose(candidates(study, spec.where, value), facts).items():
+        trial, place = each.trial, (key[0], key[1], key[2] if spec.kind == "map" else None)
+        if each.value is not None and key[1] is not None:
+            interval = trial.interval if value == "time" else None
+            shown.append((key[1], each))
+            measured.append(FigurePoint(*place, each.value, trial.order, trial.device, interval, trial.tunables_label))
+        found = whole(list_published(study, spec.published, value, trial, facts)) if spec.published else None
+        if found is not None and found.value is not None:
+            published.append(FigurePoint(*place, found.value, trial.order, found.device))
+    measured.sort(key=lambda point: point.order)
+    published.sort(key=lambda point: point.order)
+    roofs = _roofs(study, spec, shown) if spec.roof and spec.y in ROOFED else []
+    series = grouped(measured, lambda point: point.series)
+    if spec.kind == "map" or len(series) <= MOST_LINES:
+        return FigurePoints(measured, published, roofs)
+    lowest = sorted(series, key=lambda name: min(point.value for point in series[name]))[:MOST_LINES]
+    drawn, beside = ([point for point in points if point.series in lowest] for points in (measured, published))
+    return FigurePoints(drawn, beside, roofs, (f"{MOST_LINES} of {len(series)} series are drawn.",))
+
+
+def _roofs(study: Study, spec: FigureSpec, shown: Sequence[tuple[Any, Candidate]]) -> list[Roof]:
+    """Return useful bytes over the measured read bandwidth (of a time), or that bandwidth itself."""
+    roofs = []
+    for device in study.devices:
+        sizes = {x: each.trial.useful_bytes or 0 for x, each in reversed(shown) if each.trial.device == device.label}
+        roofs += [roof_of(device, sizes, spec.y == "bandwidth")] if sizes else []
+    return [roof for roof in roofs if roof]
+
+
+def _curves(
+    points: FigurePoints, spec: FigureSpec, styles: Styles, scale: Scale, heading: str
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return lines, marks or bars, with the layout of their axes."""
+    xs = [point.x for point in points.measured]
+    numeric = all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in xs)
+    is_sized = numeric and spec.x.startswith("problem.") and spec.kind == "lines"
+    log = spec.log if spec.log is not None else (("x", "y") if is_sized else ())
+    data = _traces(points, spec, styles, scale, numeric)
+    data += [{**roof_trace(i, roof, scale), "hoverinfo": "x+y+name"} for i, roof in enumerate(points.roofs)]
     x_axis: dict[str, Any] = {"title": {"text": plain(fact_label(spec.x))}}
     if numeric:
         x_axis |= {**integer_ticks(xs), **({"type": "log"} if "x" in log and min(xs) > 0 else {})}
     else:
         x_axis |= {"type": "category", "tickangle": -30 if len(set(xs)) > 6 else 0}
     y_axis: dict[str, Any] = {"title": {"text": axis_title(heading, scale)}}
-    heights = numbers([point.value for point in measured], scale)
+    heights = numbers([point.value for point in points.measured], scale)
     y_axis |= {"type": "log", **decades(heights)} if "y" in log else {"rangemode": "tozero"}
-    layout = {"height": 440, "xaxis": x_axis, "yaxis": y_axis, "showlegend": len(data) > 1, "barmode": "group"}
-    return Figure(identity, title, data, layout, text, tuple(notes))
+    return data, {"height": 440, "xaxis": x_axis, "yaxis": y_axis, "showlegend": len(data) > 1, "barmode": "group"}
 
 
 def _traces(
     points: FigurePoints, spec: FigureSpec, styles: Styles, scale: Scale, numeric: bool
 ) -> list[dict[str, Any]]:
-    lines = grouped(points.measured, lambda point: point.series)
-    published = grouped(points.published, lambda point: point.series)
-    shorts = labels([value_label(name) for name in lines])
-    own = styles if spec.series == "variant" else styles_of(lines)
-    bars = spec.kind == "bars" and "y" not in (spec.log or ())  # a bar needs a zero; a logarithmic axis has none
-    data: list[dict[str, Any]] = []
-    for short, (name, measured) in zip(shorts, lines.items(), strict=True):
-        style = own[name]
-        look: dict[str, Any] = {"type": "bar", "marker": {"color": style.color}}
-        if not bars:
-            look = _marks(style, style.symbol, "lines+markers" if numeric else "markers")
-        data.append({**_trace(short, measured, scale, numeric), **look})
-        if hollow := published.get(name):
-            beside = f"{short} ({label(hollow[0].device or 'published', 18)})"
-            look = _marks(style, f"{style.symbol}-open", "markers")
-            data.append({**_trace(beside, hollow, scale, numeric), **look})
-    return data
+    """Return the measured series, each with the published one behind it."""
+    names = dict(zip(grouped(points.measured, lambda point: point.series), _names(points), strict=True))
+    own = styles if spec.series == "variant" else styles_of(names)
+    looks = {name: own[series] for series, name in names.items()}
+    hover = hovers("%{customdata[0]}", f"%{{x}}: %{{y}} {plain(scale.unit)}", "%{customdata[1]}")
+    frame = _frame(points.measured, names, scale, numeric)
+    custom = ["series", "tunables"]
+    if spec.kind == "bars" and "y" not in (spec.log or ()):  # a bar needs a zero; a logarithmic axis has none
+        colors = {name: style.color for name, style in looks.items()}
+        errors = {"error_y": "above", "error_y_minus": "below"} if "above" in frame else {}
+        drawn = px.bar(
+            frame, x="x", y="y", color="name", color_discrete_map=colors, custom_data=custom, template=None, **errors
+        )
+        data = traces_of(drawn, hovertemplate=hover)
+    else:
+        mode = "lines+markers" if numeric else "markers"
+        data = lines(frame, looks, custom, hovertemplate=hover, marker_size=8, mode=mode)
+    beside = _published_traces(points.published, names, looks, scale, numeric, hover)
+    return [trace for each in data for trace in (_with_bars(each), *beside.get(each["name"], ()))]
 
 
-def _marks(style: Style, symbol: str, mode: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": mode,
-        "marker": {"color": style.color, "size": 8, "symbol": symbol},
-        "line": {"color": style.color, "width": 2, "dash": style.dash},
-    }
+def _published_traces(
+    points: Sequence[FigurePoint], names: dict[Any, str], looks: Any, scale: Scale, numeric: bool, hover: str
+) -> dict[str, list[dict[str, Any]]]:
+    """Return name of a series → its published points, hollow and named with their device."""
+    found = {}
+    for series, hollow in grouped(points, lambda point: point.series).items():
+        if series in names:
+            name, style = names[series], looks[names[series]]
+            beside = f"{name} ({label(hollow[0].device or 'published', 18)})"
+            look = {beside: style._replace(symbol=f"{style.symbol}-open")}
+            frame = _frame(hollow, {series: beside}, scale, numeric)
+            more = {"hovertemplate": hover, "marker_size": 8, "mode": "markers"}
+            found[name] = lines(frame, look, ["series", "tunables"], **more)
+    return found
 
 
-def _trace(name: str, points: Sequence[FigurePoint], scale: Scale, numeric: bool) -> dict[str, Any]:
-    points = sorted(points, key=lambda point: point.x) if numeric else points
-    trace: dict[str, Any] = {
-        "name": name,
-        "x": [point.x if numeric else label(value_label(point.x)) for point in points],
-        "y": numbers([point.value for point in points], scale),
-        "customdata": [[plain(point.series), plain(point.tunables)] for point in points],
-        "hovertemplate": f"%{{customdata[0]}}<br>%{{x}}: %{{y}} {plain(scale.unit)}<br>"
-        "%{customdata[1]}<extra></extra>",
-    }
-    if any(point.interval for point in points):
-        bars = error_bars([point.value for point in points], [point.interval for point in points], scale)
-        trace["error_y"] = bars | {"thickness": 1.2}
-    return trace
+def _names(points: FigurePoints) -> list[str]:
+    return labels(value_label(name) for name in grouped(points.measured, lambda point: point.series))
 
 
-def _map(measured: Sequence[FigurePoint], spec: FigureSpec, scale: Scale) -> dict[str, Any]:
-    xs = [key[0] for key in ordered((point.x,) for point in measured)]
-    ys = [key[0] for key in ordered((point.y,) for point in measured)]
-    # of several series the lowest value
-    cells = {(point.x, point.y): point.value for point in sorted(measured, key=lambda point: -point.value)}
-    hover = f"{plain(fact_label(spec.x))} = %{{x}}, {plain(fact_label(spec.y))} = %{{y}}: %{{z}} {plain(scale.unit)}"
+def _frame(points: Sequence[FigurePoint], names: dict[Any, str], scale: Scale, numeric: bool) -> pd.DataFrame:
+    """Return points as a frame: series in order of appearance, each by rising x where x is a number."""
+    groups = grouped(points, lambda point: point.series).values()
+    points = [point for group in groups for point in (sorted(group, key=lambda each: each.x) if numeric else group)]
+    values = [point.value for point in points]
+    intervals = [point.interval for point in points]
+    return frame_of(
+        name=[names[point.series] for point in points],
+        x=[point.x if numeric else label(value_label(point.x)) for point in points],
+        y=numbers(values, scale),
+        series=[plain(point.series) for point in points],
+        tunables=[plain(point.tunables) for point in points],
+        **(error_bars(values, intervals, scale) if any(intervals) else {}),
+    )
+
+
+def _with_bars(trace: dict[str, Any]) -> dict[str, Any]:
+    """Return a trace with its error bars drawn thin and grey; without any where no point of it has an interval."""
+    bars = trace.pop("error_y", None)
+    if bars is None or not any(value is not None for value in bars["array"]):
+        return trace
+    return trace | {"error_y": bars | {"type": "data", "symmetric": False, "color": NEUTRAL, "thickness": 1.2}}
+
+
+def _map(
+    points: FigurePoints, spec: FigureSpec, styles: Styles, scale: Scale, heading: str
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the map of a value over two axes; of several series the lowest value."""
+    xs = [key[0] for key in ordered((point.x,) for point in points.measured)]
+    ys = [key[0] for key in ordered((point.y,) for point in points.measured)]
+    cells = {(point.x, point.y): point.value for point in sorted(points.measured, key=lambda point: -point.value)}
+    x_name, y_name = plain(fact_label(spec.x)), plain(fact_label(spec.y))
+    hover = f"{x_name} = %{{x}}, {y_name} = %{{y}}: %{{z}} {plain(scale.unit)}"
     grid = [numbers([cells.get((x, y)) for x in xs], scale) for y in ys]
     columns, rows = ([label(value_label(value)) for value in values] for values in (xs, ys))
-    return heat_map(spec.title or spec.value, columns, rows, grid, scale, hover)
-
-
-def _map_layout(spec: FigureSpec) -> dict[str, Any]:
-    return {
+    layout = {
         "height": 380,
-        "xaxis": {"type": "category", "title": {"text": plain(fact_label(spec.x))}},
-        "yaxis": {"type": "category", "title": {"text": plain(fact_label(spec.y))}},
+        "xaxis": {"type": "category", "title": {"text": x_name}},
+        "yaxis": {"type": "category", "title": {"text": y_name}},
     }
+    return heat_map(spec.title or spec.value, columns, rows, grid, scale, hover), layout

@@ -19,6 +19,8 @@ class Cell:
         published: a published value of the same quantity, to be shown as such.
         share: length of a bar behind the number, 0 to 1.
         span: columns that the cell covers.
+        mark: a sign beside the number, "★" for the fastest.
+        heat: shade of the cell, from 0 (the fastest) to 1; None for none.
     """
 
     text: str
@@ -27,6 +29,8 @@ class Cell:
     published: str = ""
     share: float | None = None
     span: int = 1
+    mark: str = ""
+    heat: float | None = None
 
 
 @dataclass(frozen=True)

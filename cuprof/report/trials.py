@@ -17,6 +17,8 @@ from cuprof.statistics import is_mere_range, sure_time
 
 RANKING = (Measure.COLD, Measure.HOT)
 """The measures that trials are ranked by: the first that a trial has."""
+WIDEST = 0.2
+"""Times whose intervals reach further than this from the median are marked wherever a speed-up rests on them."""
 KINDS = ("kernel", "library", "cpu")
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
@@ -38,6 +40,7 @@ class StudyTrial(TrialRow):
         device: label of the study's device, empty for a trial without one.
         problem_name: the study's name of its problem, else the problem's coordinates.
         read_bandwidth: of its device as measured, bytes a second.
+        theoretical_bandwidth: of its device by its data sheet, bytes a second.
         entry: the trial as `cuprof compare` knows it, with its samples.
     """
 
@@ -45,6 +48,7 @@ class StudyTrial(TrialRow):
     problem_name: str
     device: str = ""
     read_bandwidth: float | None = None
+    theoretical_bandwidth: float | None = None
     entry: Entry | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -92,6 +96,22 @@ class StudyTrial(TrialRow):
         return count(self.timing.summary.count, "sample") if self.timing and not self.interval else ""
 
     @property
+    def half_width(self) -> float | None:
+        """Return half the width of that interval as a share of the median, None where there is no interval."""
+        return (self.interval[1] - self.interval[0]) / 2 / self.median_ns if self.interval and self.median_ns else None
+
+    @property
+    def doubt(self) -> str:
+        """Return "±58 %" of a time whose interval is too wide for a speed-up without a mark, else the empty text."""
+        width = self.half_width or 0.0
+        return f"±{width * 100:.0f}\N{NO-BREAK SPACE}%" if width > WIDEST else ""
+
+    @property
+    def is_reused(self) -> bool:
+        """Return whether an earlier sweep measured it."""
+        return self.run is not None and self.run.sweep_id != self.sweep_id
+
+    @property
     def energy(self) -> Energy | None:
         """Return the energy of one execution; it is stored with the measure that was taken first."""
         return next((timing.energy for timing in self.timings.values() if timing.energy), None)
@@ -134,6 +154,12 @@ class StudyTrial(TrialRow):
         return self.bandwidth / self.read_bandwidth if self.bandwidth and self.read_bandwidth else None
 
     @property
+    def theoretical_share(self) -> float | None:
+        """Return the bandwidth as a share of the one in its device's data sheet."""
+        peak = self.theoretical_bandwidth
+        return self.bandwidth / peak if self.bandwidth and peak else None
+
+    @property
     def is_right(self) -> bool:
         """Return whether it may be ranked: checked, right, timed, and of a variant that is meant to be right."""
         return self.state is State.OK and not self.is_expected_wrong and self.timing is not None
@@ -155,8 +181,9 @@ class StudyTrial(TrialRow):
 
     @property
     def total_ns(self) -> float | None:
-        """Return the median of the times with transfers."""
-        return self.median_of(Measure.TOTAL)
+        """Return the median of the times with transfers; a variant on the host has none to make."""
+        total_ns = self.median_of(Measure.TOTAL)
+        return self.median_ns if total_ns is None and self.backend == "cpu" else total_ns
 
     @property
     def energy_j(self) -> float | None:

@@ -56,7 +56,9 @@ QUANTITIES: dict[str, Quantity] = {
     "bandwidth": Quantity("Bandwidth", "bandwidth", "bandwidth"),
     "rate": Quantity("Arithmetic rate", "rate", "rate"),
     "share": Quantity("Share of the measured peak", "share", "share"),
+    "theoretical_share": Quantity("Share of the data sheet's peak", "share", "theoretical_share"),
     "speedup": Quantity("Speedup", "ratio", ""),
+    "total_speedup": Quantity("Speedup with transfers", "ratio", ""),
     "energy": Quantity("Energy", "energy", "energy_j"),
     "power": Quantity("Mean power", "power", "mean_w"),
     "registers": Quantity("Registers a thread", "count", "registers"),
@@ -119,6 +121,15 @@ def format_ratio(ratio: float) -> str:
     """Return a ratio for a sentence: "3.41 times"; more digits near 1, fewer when large."""
     decimals = 3 if 0.95 < ratio < 1.05 else 2 if ratio < 10 else 1 if ratio < 100 else 0
     return f"{ratio:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def describe_age(seconds: float) -> str:
+    """Return a span of time in its largest unit: "18 min", "3 days"."""
+    for unit, size in (("day", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            number = int(seconds // size)
+            return f"{number} {unit}{'s' if unit == 'day' and number > 1 else ''}"
+    return "less than a minute"
 
 
 def point_label(point: Mapping[str, Any]) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cuprof.core.point import Point
 from cuprof.core.records import NOT_RUN, State
 from cuprof.core.text import level_text
-from cuprof.report.cells import keep
+from cuprof.report.cells import APART, doubt_of, keep, ratio_notes
 from cuprof.report.experiment import TableSpec
 from cuprof.report.failures import words_of
 from cuprof.report.published import PublishedValue
@@ -23,12 +23,14 @@ HEADINGS = {
     "time": "Time",
     "bandwidth": "Bandwidth",
     "share": "Of peak",
+    "theoretical_share": "Of data sheet",
     "step_speedup": "Step",
     "cumulative_speedup": "Speedup",
     "total": "Total",
 }
-PLAIN = ("time", "bandwidth", "share", "total")
+PLAIN = ("time", "bandwidth", "share", "theoretical_share", "total")
 """Those of the columns that are quantities of one trial."""
+ABOVE_PEAK = "Above 100 % of the peak: the data fit into a cache, which is faster than the memory that was measured."
 CACHES = {"cold": "inputs not in the L2 cache", "hot": "caches as the previous repetition left them"}
 ENOUGH = 40
 """From this many configurations at the reference problem on, the fastest are listed."""
@@ -58,11 +60,14 @@ def steps_table(study: Study, spec: TableSpec) -> Table:
     return variants_table(study, [trial for trial in trials if trial.problem == problem], problem, spec)
 
 
-def variants_table(study: Study, trials: Sequence[StudyTrial], problem: Point, spec: TableSpec) -> Table:
-    """Return time, bandwidth, share of the peak, step and cumulative speedup and total time of every variant.
+def variants_table(
+    study: Study, trials: Sequence[StudyTrial], problem: Point, spec: TableSpec, *, notes: bool = True
+) -> Table:
+    """Return time, bandwidth, shares of the peaks, step and cumulative speedup and total time of every variant.
 
     Args:
         trials: those to show, all at the problem.
+        notes: whether to explain the columns below the table.
     """
     steps = _steps(study, trials)
     published, other = _published(study, spec, problem)
@@ -81,9 +86,10 @@ def variants_table(study: Study, trials: Sequence[StudyTrial], problem: Point, s
         is_fastest, is_base = step.values.get("time", 0) == fastest, step.trial.variant == study.baseline
         cells = (*_measured_cells(step, measured, scales), *_published_cells(step.trial, shown, scales, published))
         mark = "fastest" if is_fastest else "baseline" if is_base else ""
-        rows.append(Row(step.trial.contender, _below(step.trial), cells, mark))
+        rows.append(Row(step.trial.contender, _below(study, step.trial), cells, mark))
     title = f"{spec.title or 'Variants'} at {study.experiment.problem_name(problem) or point_label(problem)}"
-    return Table(title, "Variant", tuple(columns), tuple(rows), _notes(study, spec, steps, published))
+    words = _notes(study, spec, steps, published) if notes else ()
+    return Table(title, "Variant", tuple(columns), tuple(rows), words)
 
 
 def _steps(study: Study, trials: Sequence[StudyTrial]) -> list[Step]:
@@ -113,8 +119,10 @@ def _step(study: Study, trial: StudyTrial, bases: Mapping[str, StudyTrial | None
         if base is not None and base is not trial:
             ratio, verdict = study.ratio(base, trial), study.verdict(base, trial)
             values[name] = 1 / ratio if ratio else None
-            if verdict in (Verdict.SAME, Verdict.UNDECIDED):
-                notes[name] = verdict.value
+            words = verdict.value if verdict in (Verdict.SAME, Verdict.UNDECIDED) else ""
+            notes[name] = ", ".join(filter(None, [words, doubt_of(base, trial)]))
+            if study.are_apart(base, trial):
+                notes[name] = APART
     return Step(trial, {name: value for name, value in values.items() if value is not None}, notes)
 
 
@@ -143,12 +151,14 @@ def _measured_cells(step: Step, columns: Sequence[str], scales: Mapping[str, Sca
     for name in columns:
         value, note = step.values.get(name), step.notes.get(name, "")
         if value is None:
-            cells.append(MISSING)
+            cells.append(replace(MISSING, note=note))
             continue
         if name == "time":
             bounds = trial.interval or ()
             note = "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}".join(map(scales[name].format, bounds)) or trial.few_samples
-        cells.append(Cell(scales[name].format(value), note=note, share=min(value, 1.0) if name == "share" else None))
+        cells.append(
+            Cell(scales[name].format(value), note=note, share=min(value, 1.0) if name.endswith("share") else None)
+        )
     return cells
 
 
@@ -163,10 +173,11 @@ def _published_cells(
     return cells
 
 
-def _below(trial: StudyTrial) -> str:
+def _below(study: Study, trial: StudyTrial) -> str:
     """Return what stands below a variant's name."""
     kind = trial.kind if trial.kind not in ("kernel", trial.origin.lower()) else ""
-    return " · ".join(filter(None, [trial.origin, kind, trial.tunables_label if trial.is_right else ""]))
+    tunables = trial.tunables_label if trial.is_right else ""
+    return " · ".join(filter(None, [trial.origin, kind, tunables, study.age(trial)]))
 
 
 def _ending(trial: StudyTrial) -> str:
@@ -185,6 +196,11 @@ def _notes(study: Study, spec: TableSpec, steps: Sequence[Step], published: Publ
         for device in study.devices
         if device.read_bandwidth
     )
+    sheets = " and ".join(
+        f"{format_value('bandwidth', device.theoretical_bandwidth)} on {device.label}"
+        for device in study.devices
+        if device.theoretical_bandwidth
+    )
     against = f"Speedup is against {shorten(study.stand_in or study.baseline)}"
     if study.stand_in:
         against += f", as the baseline {shorten(study.baseline)} has no right, timed result here"
@@ -193,12 +209,14 @@ def _notes(study: Study, spec: TableSpec, steps: Sequence[Step], published: Publ
     notes = [
         f"Time is the median; below it the {level_text(study.confidence)} interval of the median{few}. "
         "Bandwidth is useful bytes (inputs once, outputs once) over time.",
-        f"Times are {words}; Total includes the transfers to the device and back." if words else "",
-        f"Of peak: share of the read bandwidth that was measured at the start of the sweep, {roofs}." if roofs else "",
-        f"{against}.",
-        "Below a ratio: the verdict of cuprof compare where it is neither faster nor slower."
-        if any(step.notes for step in steps)
+        f"Times are {words}; Total includes the transfers to the device and back, which the host does not make."
+        if words
         else "",
+        f"Of peak: share of the read bandwidth that was measured at the start of the sweep, {roofs}." if roofs else "",
+        f"Of data sheet: share of the bandwidth that memory clock and bus width give, {sheets}." if sheets else "",
+        f"{against}. Ratios are cuprof compare's estimates, not quotients of the medians shown.",
+        *ratio_notes(note for step in steps for note in step.notes.values()),
+        ABOVE_PEAK if any(step.values.get("share", 0.0) > 1 for step in steps) else "",
         "Published figures were measured by others on the machine named above them; "
         "they are here to compare shapes, not speeds."
         if published

@@ -14,8 +14,7 @@ from sqlalchemy.engine import Connection
 
 from cuprof.core.records import Conditions
 from cuprof.results.intact import intact
-from cuprof.store import counter_models as tables
-from cuprof.store.models import SweepTrial, Trial
+from cuprof.store import tables as t
 from cuprof.store.rows import chunks
 
 
@@ -87,10 +86,10 @@ def list_trial_counters(connection: Connection, sweep_id: int) -> list[TrialCoun
     """Return every stored value of the trials of a sweep, whichever sweep it was collected in, by profile and name."""
     rows = connection.execute(
         _select(TrialCounter, _ROLLED)
-        .join(_ROLLED, _ROLLED.profile_id == _PROFILE.id)
-        .join(_METRIC, _METRIC.id == _ROLLED.metric_id)
+        .join(_ROLLED, _ROLLED.c.profile_id == _PROFILE.c.id)
+        .join(_METRIC, _METRIC.c.id == _ROLLED.c.metric_id)
         .where(_of_sweep(sweep_id))
-        .order_by(_PROFILE.id, _METRIC.name)
+        .order_by(_PROFILE.c.id, _METRIC.c.name)
     )
     return [TrialCounter._make(row) for row in rows]
 
@@ -98,14 +97,14 @@ def list_trial_counters(connection: Connection, sweep_id: int) -> list[TrialCoun
 @intact
 def list_launch_counters(connection: Connection, sweep_id: int) -> list[LaunchCounter]:
     """Return every stored value of the launches of a sweep's trials, by profile, launch and name."""
-    counter = tables.Counter
+    counter = t.counter
     rows = connection.execute(
         _select(LaunchCounter, counter)
-        .join(_LAUNCH, _LAUNCH.profile_id == _PROFILE.id)
-        .join(counter, counter.launch_id == _LAUNCH.id)
-        .join(_METRIC, _METRIC.id == counter.metric_id)
+        .join(_LAUNCH, _LAUNCH.c.profile_id == _PROFILE.c.id)
+        .join(counter, counter.c.launch_id == _LAUNCH.c.id)
+        .join(_METRIC, _METRIC.c.id == counter.c.metric_id)
         .where(_of_sweep(sweep_id))
-        .order_by(_PROFILE.id, _LAUNCH.ordinal, _METRIC.name)
+        .order_by(_PROFILE.c.id, _LAUNCH.c.ordinal, _METRIC.c.name)
     )
     return [LaunchCounter._make(row) for row in rows]
 
@@ -114,11 +113,11 @@ def list_launch_counters(connection: Connection, sweep_id: int) -> list[LaunchCo
 def list_advice(connection: Connection, sweep_id: int) -> list[LaunchAdvice]:
     """Return the advice about the launches of a sweep's trials, by profile and launch, in the profiler's order."""
     rows = connection.execute(
-        _select(LaunchAdvice, tables.Advice)
-        .join(_LAUNCH, _LAUNCH.profile_id == _PROFILE.id)
-        .join(tables.Advice, tables.Advice.launch_id == _LAUNCH.id)
+        _select(LaunchAdvice, t.advice)
+        .join(_LAUNCH, _LAUNCH.c.profile_id == _PROFILE.c.id)
+        .join(t.advice, t.advice.c.launch_id == _LAUNCH.c.id)
         .where(_of_sweep(sweep_id))
-        .order_by(_PROFILE.id, _LAUNCH.ordinal, tables.Advice.ordinal)
+        .order_by(_PROFILE.c.id, _LAUNCH.c.ordinal, t.advice.c.ordinal)
     )
     return [LaunchAdvice._make(row) for row in rows]
 
@@ -127,14 +126,14 @@ def list_advice(connection: Connection, sweep_id: int) -> list[LaunchAdvice]:
 def list_profile_durations(connection: Connection, sweep_id: int) -> list[ProfileDuration]:
     """Return the duration of every profile of a sweep's trials that saw a launch."""
     # half a sum is not a sum
-    whole = sa.case((sa.func.count() == sa.func.count(_LAUNCH.duration_ns), sa.func.sum(_LAUNCH.duration_ns)))
+    whole = sa.case((sa.func.count() == sa.func.count(_LAUNCH.c.duration_ns), sa.func.sum(_LAUNCH.c.duration_ns)))
     facts = [_COLUMNS[name] for name in ProfileDuration._fields[:-1]]
     rows = connection.execute(
         sa.select(*facts, whole)
-        .join(_LAUNCH, _LAUNCH.profile_id == _PROFILE.id)
+        .join(_LAUNCH, _LAUNCH.c.profile_id == _PROFILE.c.id)
         .where(_of_sweep(sweep_id))
         .group_by(*facts)
-        .order_by(_PROFILE.id)
+        .order_by(_PROFILE.c.id)
     )
     return [ProfileDuration._make(row) for row in rows]
 
@@ -147,35 +146,36 @@ def list_newest_counters(
     for chunk in chunks(list(dict.fromkeys(identities))):
         rows = connection.execute(
             _select(NewestCounter, _ROLLED)
-            .join(_PROFILE, _PROFILE.trial_id == Trial.id)
-            .join(_ROLLED, _ROLLED.profile_id == _PROFILE.id)
-            .join(_METRIC, _METRIC.id == _ROLLED.metric_id)
-            .where(Trial.identity.in_(chunk))
-            .where(*(getattr(_PROFILE, name) == value for name, value in asdict(conditions).items()))
-            .order_by(_PROFILE.id)
+            .join(_PROFILE, _PROFILE.c.trial_id == t.trial.c.id)
+            .join(_ROLLED, _ROLLED.c.profile_id == _PROFILE.c.id)
+            .join(_METRIC, _METRIC.c.id == _ROLLED.c.metric_id)
+            .where(t.trial.c.identity.in_(chunk))
+            .where(*(_PROFILE.c[name] == value for name, value in asdict(conditions).items()))
+            .order_by(_PROFILE.c.id)
         )
         for identity, name, unit, value, text in rows:
             found[identity, name] = NewestCounter(identity, name, unit or "", value, text or "")
     return list(found.values())
 
 
-_PROFILE, _LAUNCH, _METRIC, _ROLLED = tables.Profile, tables.Launch, tables.Metric, tables.TrialCounter
+_PROFILE, _LAUNCH, _METRIC, _ROLLED = t.profile, t.launch, t.metric, t.trial_counter
 _COLUMNS = {
-    **{name: getattr(_PROFILE, name) for name in ("trial_id", "cache_mode", "clock_control")},
-    **{name: getattr(_LAUNCH, name) for name in ("ordinal", "kernel")},
-    **{name: getattr(_METRIC, name) for name in ("unit", "rollup", "meaning")},
-    "profile_id": _PROFILE.id,
-    "metric": _METRIC.name,
-    "identity": Trial.identity,
+    **{name: _PROFILE.c[name] for name in ("trial_id", "cache_mode", "clock_control")},
+    **{name: _LAUNCH.c[name] for name in ("ordinal", "kernel")},
+    **{name: _METRIC.c[name] for name in ("unit", "rollup", "meaning")},
+    "profile_id": _PROFILE.c.id,
+    "metric": _METRIC.c.name,
+    "identity": t.trial.c.identity,
 }
 
 
 def _select(row: Any, table: Any) -> sa.Select[Any]:
     """Select the fields of a row: those that tell of which profile, launch and metric, the others from a table."""
-    columns: list[Any] = [_COLUMNS[name] if name in _COLUMNS else getattr(table, name) for name in row._fields]
+    columns: list[Any] = [_COLUMNS[name] if name in _COLUMNS else table.c[name] for name in row._fields]
     return sa.select(*columns)
 
 
 def _of_sweep(sweep_id: int) -> sa.ColumnElement[bool]:
-    members: Any = sa.select(SweepTrial.trial_id).where(SweepTrial.sweep_id == sweep_id)
-    return _PROFILE.trial_id.in_(members)
+    members: Any = sa.select(t.sweep_trial.c.trial_id).where(t.sweep_trial.c.sweep_id == sweep_id)
+    chosen: sa.ColumnElement[bool] = _PROFILE.c.trial_id.in_(members)
+    return chosen

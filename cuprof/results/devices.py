@@ -11,8 +11,7 @@ from sqlalchemy.engine import Connection
 
 from cuprof.core.records import Calibration, DeviceFacts
 from cuprof.results.intact import intact
-from cuprof.store.models import Calibration as CalibrationTable
-from cuprof.store.models import Device, Run, SweepTrial, Trial
+from cuprof.store import tables as t
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +34,15 @@ def list_devices(connection: Connection, sweep_ids: Collection[int] | None = Non
     Args:
         sweep_ids: None takes every stored device: they are few, and none of a sweep's trials has to be looked at.
     """
-    every = sa.select(*Device.__table__.c).order_by(Device.id)
+    every = sa.select(*t.device.c).order_by(t.device.c.id)
     if sweep_ids is None:
         return [DeviceRow(row.id, row.comparable, _facts(row)) for row in connection.execute(every)]
-    members = SweepTrial.sweep_id.in_(sweep_ids)
-    planned = sa.select(SweepTrial.device_id).where(members)
-    trials = sa.select(Trial.device_id).join(SweepTrial, SweepTrial.trial_id == Trial.id).where(members)
-    runs = sa.select(Run.device_id).join(SweepTrial, SweepTrial.run_id == Run.id).where(members)
-    calibrated = sa.select(CalibrationTable.device_id).where(CalibrationTable.sweep_id.in_(sweep_ids))
-    chosen = sa.or_(*(Device.id.in_(each) for each in (planned, trials, runs, calibrated)))
+    members = t.sweep_trial.c.sweep_id.in_(sweep_ids)
+    planned = sa.select(t.sweep_trial.c.device_id).where(members)
+    trials = sa.select(t.trial.c.device_id).join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id).where(members)
+    runs = sa.select(t.run.c.device_id).join(t.sweep_trial, t.sweep_trial.c.run_id == t.run.c.id).where(members)
+    calibrated = sa.select(t.calibration.c.device_id).where(t.calibration.c.sweep_id.in_(sweep_ids))
+    chosen = sa.or_(*(t.device.c.id.in_(each) for each in (planned, trials, runs, calibrated)))
     rows = connection.execute(every.where(chosen))
     return [DeviceRow(row.id, row.comparable, _facts(row)) for row in rows]
 
@@ -63,13 +62,13 @@ def find_calibration(connection: Connection, comparable: str, sweep_id: int) -> 
         comparable: see `DeviceRow`.
     """
     row = connection.execute(
-        sa.select(*CalibrationTable.__table__.c)
-        .join(Device, Device.id == CalibrationTable.device_id)
-        .where(Device.comparable == comparable)
+        sa.select(*t.calibration.c)
+        .join(t.device, t.device.c.id == t.calibration.c.device_id)
+        .where(t.device.c.comparable == comparable)
         .order_by(
-            CalibrationTable.read_bandwidth.is_(None),
-            (CalibrationTable.sweep_id == sweep_id).desc(),
-            CalibrationTable.sweep_id.desc(),
+            t.calibration.c.read_bandwidth.is_(None),
+            (t.calibration.c.sweep_id == sweep_id).desc(),
+            t.calibration.c.sweep_id.desc(),
         )
         .limit(1)
     ).first()

@@ -11,7 +11,8 @@ from sqlalchemy.engine import Connection
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
 from cuprof.results.intact import intact
-from cuprof.store.models import Device, Problem, Run, Timing, Trial, Variant
+from cuprof.results.sweeps import is_outdated
+from cuprof.store.models import Device, Problem, Run, Sweep, SweepTrial, Timing, Trial, Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +94,19 @@ def list_earlier(
         )
         for row in rows
     ]
+
+
+@intact
+def count_outdated(connection: Connection, family: str) -> int:
+    """Return the stored trials of a family whose identities are of an earlier version, until it has newer ones."""
+    sweeps = connection.execute(
+        sa.select(Sweep.id, Sweep.software, sa.func.count(SweepTrial.run_id))
+        .join(SweepTrial, SweepTrial.sweep_id == Sweep.id)
+        .where(Sweep.family == family)
+        .group_by(Sweep.id)
+    ).all()
+    stored = {row[0]: is_outdated(row[1]) for row in sweeps if row[2]}
+    if not all(stored.values()):
+        return 0
+    trials = sa.select(sa.func.count(sa.distinct(SweepTrial.trial_id))).where(SweepTrial.sweep_id.in_(stored))
+    return connection.scalar(trials.where(SweepTrial.run_id.is_not(None))) or 0

@@ -10,8 +10,8 @@ from sqlalchemy.engine import Connection
 
 from cuprof.core.records import FAILED, State
 from cuprof.results.intact import intact
-from cuprof.results.sweeps import count_looked_again, is_search
-from cuprof.store.models import Run, Station, Sweep, SweepTrial, Trial, Variant
+from cuprof.results.sweeps import count_looked_again, is_outdated, is_search
+from cuprof.store import tables as t
 from cuprof.store.processes import Process, this_host
 from cuprof.store.stations import BEAT_S, LEASE_S, clock
 
@@ -50,6 +50,7 @@ class Progress:
         seconds_left: at the pace of the stations that work now, and no sooner than a silent one's lease ends; None
             where that is not known.
         failures: label and message, the newest first, at most `MOST_FAILURES`; those expected to be wrong are left out.
+        is_outdated: its trials have identities of an earlier version, so no sweep reuses them.
     """
 
     sweep_id: int
@@ -65,6 +66,7 @@ class Progress:
     seconds_left: float | None
     stations: tuple[StationRow, ...]
     failures: tuple[tuple[str, str], ...]
+    is_outdated: bool = False
 
 
 @intact
@@ -74,46 +76,46 @@ def list_progress(connection: Connection, sweep_id: int | None = None) -> list[P
     Args:
         sweep_id: this one alone.
     """
-    numbers = sa.select(Sweep.id).order_by(Sweep.started_at.desc(), Sweep.id.desc())
+    numbers = sa.select(t.sweep.c.id).order_by(t.sweep.c.started_at.desc(), t.sweep.c.id.desc())
     if sweep_id is not None:
-        found = connection.scalars(numbers.where(Sweep.id == sweep_id)).all()
+        found = connection.scalars(numbers.where(t.sweep.c.id == sweep_id)).all()
     else:
-        found = connection.scalars(numbers.where(Sweep.state != "finished")).all()
+        found = connection.scalars(numbers.where(t.sweep.c.state != "finished")).all()
         found = found or connection.scalars(numbers.limit(1)).all()
     return [_progress(connection, number) for number in found]
 
 
 def _progress(connection: Connection, sweep_id: int) -> Progress:
     now = clock(connection)
-    sweep = connection.execute(sa.select(*Sweep.__table__.c).where(Sweep.id == sweep_id)).one()
+    sweep = connection.execute(sa.select(*t.sweep.c).where(t.sweep.c.id == sweep_id)).one()
     failed_states = [state.value for state in FAILED]
-    as_expected = sa.and_(Variant.expected == "wrong", Run.state == State.WRONG_RESULT.value)
-    failed = sa.and_(Run.state.in_(failed_states), ~as_expected)
+    as_expected = sa.and_(t.variant.c.expected == "wrong", t.run.c.state == State.WRONG_RESULT.value)
+    failed = sa.and_(t.run.c.state.in_(failed_states), ~as_expected)
     members = (
-        sa.select(SweepTrial, Run)
-        .join(Trial, Trial.id == SweepTrial.trial_id)
-        .join(Variant, Variant.id == Trial.variant_id)
-        .outerjoin(Run, Run.id == SweepTrial.run_id)
-        .where(SweepTrial.sweep_id == sweep_id)
+        sa.select(t.sweep_trial, t.run)
+        .join(t.trial, t.trial.c.id == t.sweep_trial.c.trial_id)
+        .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
+        .outerjoin(t.run, t.run.c.id == t.sweep_trial.c.run_id)
+        .where(t.sweep_trial.c.sweep_id == sweep_id)
     )
     planned, done, reused, wrong = connection.execute(
         members.with_only_columns(
             sa.func.count(),
-            sa.func.count(SweepTrial.run_id),
-            sa.func.coalesce(sa.func.sum(sa.case((SweepTrial.reused, 1), else_=0)), 0),
+            sa.func.count(t.sweep_trial.c.run_id),
+            sa.func.coalesce(sa.func.sum(sa.case((t.sweep_trial.c.reused, 1), else_=0)), 0),
             sa.func.coalesce(sa.func.sum(sa.case((failed, 1), else_=0)), 0),
         )
     ).one()
     counts = (
-        sa.select(SweepTrial.station_id, sa.func.count(SweepTrial.run_id), sa.func.count())
-        .where(SweepTrial.sweep_id == sweep_id)
-        .group_by(SweepTrial.station_id)
+        sa.select(t.sweep_trial.c.station_id, sa.func.count(t.sweep_trial.c.run_id), sa.func.count())
+        .where(t.sweep_trial.c.sweep_id == sweep_id)
+        .group_by(t.sweep_trial.c.station_id)
     )
     claims = connection.execute(counts).all()
     by_station = {row[0]: row[1] for row in claims}
     held = {row[0] for row in claims if row[2] > row[1]}
     rows = connection.execute(
-        sa.select(*Station.__table__.c).where(Station.sweep_id == sweep_id).order_by(Station.id)
+        sa.select(*t.station.c).where(t.station.c.sweep_id == sweep_id).order_by(t.station.c.id)
     ).all()
     stations = tuple(
         StationRow(
@@ -146,9 +148,9 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
     elif state == "running" and done > reused and not chooses:
         seconds_left = (now - begun) / (done - reused) * (planned - done)
     told = connection.execute(
-        members.with_only_columns(Trial.label, Run.state, Run.message)
+        members.with_only_columns(t.trial.c.label, t.run.c.state, t.run.c.message)
         .where(failed)
-        .order_by(Run.id.desc())
+        .order_by(t.run.c.id.desc())
         .limit(MOST_FAILURES)
     )
     return Progress(
@@ -165,6 +167,7 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
         seconds_left=seconds_left,
         stations=stations,
         failures=tuple((row.label, f"{row.state}: {row.message}") for row in told),
+        is_outdated=is_outdated(sweep.software),
     )
 
 

@@ -16,7 +16,6 @@ from cuprof.core.errors import StoreError, UnknownNameError, UsageError
 from cuprof.core.project import bundled, find_project
 from cuprof.results.frames import make_frame
 from cuprof.results.rows import Batch, Rows
-from cuprof.store.drivers import connect_current
 from cuprof.store.schema import list_views
 
 if TYPE_CHECKING:
@@ -67,10 +66,10 @@ def read(
         StoreError: the database cannot be opened or read.
         KeyboardInterrupt: Ctrl-C, which stops the database's work too.
     """
-    connection, give_up = _connect(url), time.monotonic() + time_limit_s
-    is_file = isinstance(connection, sqlite3.Connection)
+    give_up = time.monotonic() + time_limit_s
     with ExitStack() as opened:
-        opened.callback(connection.close)
+        connection = _connect(opened, url)
+        is_file = isinstance(connection, sqlite3.Connection)
         with _translated(connection, url, give_up):
             sql = _find_sql(connection, sql_or_name.strip()).strip().rstrip(";")
             if is_file:
@@ -155,18 +154,19 @@ def _first_word(sql: str) -> str:
     return word.group().lower() if word else ""
 
 
-def _connect(url: str) -> Any:
-    """Return the driver's connection to a database that can be read as it is.
+def _connect(opened: ExitStack, url: str) -> Any:
+    """Return the driver's connection to a database, which reads only.
 
     Raises:
         StoreError: there is none, or it cannot be brought up to date.
     """
-    if (connection := connect_current(url)) is not None:
-        return connection
     from cuprof.store.store import Store
 
-    with Store.open(url, create=False, read_only=True) as store, store.snapshot():
-        return connect_current(store.url, is_checked=True)
+    store = opened.enter_context(Store.open(url, create=False, read_only=True))
+    with store.snapshot():
+        connection = store.engine.raw_connection()
+    opened.callback(connection.close)
+    return connection.driver_connection
 
 
 def _execute_on_server(

@@ -11,10 +11,13 @@ from sqlalchemy.engine import Connection
 
 from cuprof.core.errors import SelectionError, UnknownNameError
 from cuprof.core.records import FAILED
+from cuprof.plan.identity import IDENTITY_VERSION
 from cuprof.results.intact import intact
-from cuprof.store.models import Run, Sweep, SweepTrial, Timing
+from cuprof.store import tables as t
 
 FINISHED = "finished"
+IDENTITIES = "identities"
+"""Under what name a sweep's software has the version of its trials' identities; without it, that is 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +50,16 @@ class SweepRow:
         return self.state == FINISHED
 
 
-_COLUMNS = tuple(getattr(Sweep, name) for name in SweepRow.__slots__)
+_COLUMNS = tuple(t.sweep.c[name] for name in SweepRow.__slots__)
 
 
 @intact
 def list_tried_sweeps(connection: Connection) -> list[SweepRow]:
     """Return the sweeps that timed something or saw it fail, the oldest first; those for a profiler are left out."""
-    members = sa.select(SweepTrial.sweep_id).where(SweepTrial.sweep_id == Sweep.id)
-    timed = members.join(Timing, Timing.run_id == SweepTrial.run_id).exists()
-    failed = members.join(Run, Run.id == SweepTrial.run_id).where(Run.state.in_([*FAILED])).exists()
-    return _rows(connection, sa.select(*_COLUMNS).where(Sweep.purpose != "profiling", timed | failed))
+    members = sa.select(t.sweep_trial.c.sweep_id).where(t.sweep_trial.c.sweep_id == t.sweep.c.id)
+    timed = members.join(t.timing, t.timing.c.run_id == t.sweep_trial.c.run_id).exists()
+    failed = members.join(t.run, t.run.c.id == t.sweep_trial.c.run_id).where(t.run.c.state.in_([*FAILED])).exists()
+    return _rows(connection, sa.select(*_COLUMNS).where(t.sweep.c.purpose != "profiling", timed | failed))
 
 
 @intact
@@ -73,11 +76,11 @@ def get_sweep(connection: Connection, experiment: str, sweep_id: int | None = No
     """
     if sweep_id is not None:
         return _get_numbered(connection, experiment, sweep_id)
-    for column in (Sweep.experiment, Sweep.family, Sweep.name):
-        of_name = sa.select(*_COLUMNS).where(column == experiment, Sweep.purpose == "timing")
+    for column in (t.sweep.c.experiment, t.sweep.c.family, t.sweep.c.name):
+        of_name = sa.select(*_COLUMNS).where(column == experiment, t.sweep.c.purpose == "timing")
         if experiment and (found := _rows(connection, of_name)):
             return found[-1]
-    stored = _rows(connection, sa.select(*_COLUMNS).where(Sweep.purpose == "timing"))
+    stored = _rows(connection, sa.select(*_COLUMNS).where(t.sweep.c.purpose == "timing"))
     what_to_do = (
         f"the newest sweep is of {_setting(stored[-1])}; write that"
         if stored
@@ -90,15 +93,15 @@ def get_sweep(connection: Connection, experiment: str, sweep_id: int | None = No
 def find_finished_before(connection: Connection, sweep: SweepRow) -> int | None:
     """Return the newest earlier timing sweep of the same experiment that was finished, None without one."""
     found: int | None = connection.scalar(
-        sa.select(Sweep.id)
+        sa.select(t.sweep.c.id)
         .where(
-            Sweep.started_at < sweep.started_at,
-            Sweep.experiment == sweep.experiment,
-            Sweep.family == sweep.family,
-            Sweep.purpose == "timing",
-            Sweep.state == FINISHED,
+            t.sweep.c.started_at < sweep.started_at,
+            t.sweep.c.experiment == sweep.experiment,
+            t.sweep.c.family == sweep.family,
+            t.sweep.c.purpose == "timing",
+            t.sweep.c.state == FINISHED,
         )
-        .order_by(Sweep.started_at.desc(), Sweep.id.desc())
+        .order_by(t.sweep.c.started_at.desc(), t.sweep.c.id.desc())
         .limit(1)
     )
     return found
@@ -106,22 +109,22 @@ def find_finished_before(connection: Connection, sweep: SweepRow) -> int | None:
 
 def is_newest(connection: Connection, sweep: SweepRow) -> bool:
     """Return whether no other timing sweep of the same name has begun later; one of the same plan shows the same."""
-    same = [getattr(Sweep, name) == getattr(sweep, name) for name in ("experiment", "family", "name", "purpose")]
-    plan = sa.select(Sweep.plan_hash).where(Sweep.id == sweep.id).correlate(None).scalar_subquery()
-    later = sa.exists().where(*same, Sweep.started_at > sweep.started_at, Sweep.plan_hash != plan)
+    same = [t.sweep.c[name] == getattr(sweep, name) for name in ("experiment", "family", "name", "purpose")]
+    plan = sa.select(t.sweep.c.plan_hash).where(t.sweep.c.id == sweep.id).correlate(None).scalar_subquery()
+    later = sa.exists().where(*same, t.sweep.c.started_at > sweep.started_at, t.sweep.c.plan_hash != plan)
     return not connection.scalar(sa.select(later))
 
 
 def list_sources(connection: Connection, sweep_ids: Sequence[int]) -> list[int]:
     """Return the sweeps that made the runs which some sweeps go by."""
-    made = sa.select(Run.sweep_id).join(SweepTrial, SweepTrial.run_id == Run.id)
-    return sorted(connection.scalars(made.where(SweepTrial.sweep_id.in_(sweep_ids)).distinct()))
+    made = sa.select(t.run.c.sweep_id).join(t.sweep_trial, t.sweep_trial.c.run_id == t.run.c.id)
+    return sorted(connection.scalars(made.where(t.sweep_trial.c.sweep_id.in_(sweep_ids)).distinct()))
 
 
 @intact
 def read_configurations(connection: Connection, sweep_ids: Collection[int]) -> dict[int, dict[str, Any]]:
     """Return sweep → its composed configuration, as plain data."""
-    rows = connection.execute(sa.select(Sweep.id, Sweep.configuration).where(Sweep.id.in_(sweep_ids)))
+    rows = connection.execute(sa.select(t.sweep.c.id, t.sweep.c.configuration).where(t.sweep.c.id.in_(sweep_ids)))
     return {key: configuration or {} for key, configuration in rows}
 
 
@@ -130,23 +133,33 @@ def is_search(configuration: Mapping[str, Any]) -> bool:
     return bool((configuration.get("search") or {}).get("name"))
 
 
+def is_outdated(software: Mapping[str, str] | None) -> bool:
+    """Return whether a sweep that recorded this software gave its trials identities of an earlier version."""
+    return (software or {}).get(IDENTITIES, "1") != str(IDENTITY_VERSION)
+
+
 def count_looked_again(connection: Connection, sweep_id: int) -> int:
     """Return how many trials a search has looked at more than once."""
-    again = sa.select(Run.trial_id).where(Run.sweep_id == sweep_id).group_by(Run.trial_id).having(sa.func.count() > 1)
+    again = (
+        sa.select(t.run.c.trial_id)
+        .where(t.run.c.sweep_id == sweep_id)
+        .group_by(t.run.c.trial_id)
+        .having(sa.func.count() > 1)
+    )
     return connection.scalar(sa.select(sa.func.count()).select_from(again.subquery())) or 0
 
 
 def _get_numbered(connection: Connection, experiment: str, sweep_id: int) -> SweepRow:
-    found = next(iter(_rows(connection, sa.select(*_COLUMNS).where(Sweep.id == sweep_id))), None)
+    found = next(iter(_rows(connection, sa.select(*_COLUMNS).where(t.sweep.c.id == sweep_id))), None)
     if found is None:
-        newest = connection.scalar(sa.select(sa.func.max(Sweep.id)))
+        newest = connection.scalar(sa.select(sa.func.max(t.sweep.c.id)))
         raise SelectionError(
             f"there is no sweep {sweep_id}; " + (f"the newest is {newest}" if newest else "none is stored")
         )
     if not experiment:
         return found
     # a family's name finds a sweep of its own only where it is no experiment's name, as without a number
-    is_experiment = connection.scalar(sa.select(sa.exists().where(Sweep.experiment == experiment)))
+    is_experiment = connection.scalar(sa.select(sa.exists().where(t.sweep.c.experiment == experiment)))
     names = {found.experiment, *(() if found.experiment and is_experiment else (found.family, found.name))}
     if experiment not in names:
         what = _setting(found)
@@ -167,4 +180,4 @@ def _setting(sweep: SweepRow) -> str:
 
 
 def _rows(connection: Connection, query: sa.Select[Any]) -> list[SweepRow]:
-    return [SweepRow(*row) for row in connection.execute(query.order_by(Sweep.started_at, Sweep.id))]
+    return [SweepRow(*row) for row in connection.execute(query.order_by(t.sweep.c.started_at, t.sweep.c.id))]

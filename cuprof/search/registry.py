@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
-from cuprof.core.errors import UnknownNameError
+from cuprof.core.plugins import list_plugins, load_plugin
 
 if TYPE_CHECKING:  # choosing one by name needs no NumPy
     from cuprof.search.space import Space
     from cuprof.search.strategy import Strategy
 
+GROUP = "cuprof.strategies"
+"""Packages add subclasses of `Strategy` as entry points of this group."""
 DEFAULT = "surrogate"
 STRATEGIES = {
     "surrogate": "cuprof.search.surrogate:Surrogate",
-    "random": "cuprof.search.chance:Chance",
-    "annealing": "cuprof.search.annealing:Annealing",
-    "genetic": "cuprof.search.genetic:Genetic",
-    "optuna": "cuprof.search.optuna_sampler:OptunaSampler",
+    "random": "cuprof.search.baselines:Chance",
+    "annealing": "cuprof.search.baselines:Annealing",
+    "genetic": "cuprof.search.baselines:Genetic",
+    "optuna": "cuprof.search.baselines:OptunaSampler",
 }
 
 
+def list_strategies() -> tuple[str, ...]:
+    """Return the names of all strategies, the built-in ones first."""
+    return list_plugins(GROUP, STRATEGIES)
+
+
 def make_strategy(name: str, space: Space, seed: int, hints: Mapping[int, float] | None = None) -> Strategy:
-    """Return a strategy of this name that has been told nothing but hints; see `Strategy`.
+    """Return a strategy of this name that knows nothing but hints; see `Strategy`.
 
     Raises:
-        UnknownNameError: there is none of this name.
+        UnknownNameError: no strategy has this name.
+        UsageError: the package that adds it cannot be imported.
         MissingDependencyError: its library is not installed.
     """
-    if name not in STRATEGIES:
-        raise UnknownNameError("search strategy", name, STRATEGIES)
-    strategy: Strategy = resolve_name(STRATEGIES[name])(space, seed, hints or {})
+    strategy: Strategy = load_plugin(GROUP, name, STRATEGIES, "search strategy")(space, seed, hints or {})
     return strategy

@@ -1,4 +1,4 @@
-"""What every strategy offers: it is asked what to try next, and told what came of it."""
+"""What every strategy offers: ask it what to try next, tell it the result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from cuprof.search.space import Space
 
 HINTED = 3
-"""So many configurations of a group are tried because they were the best elsewhere."""
+"""How many configurations of a group to try because they were the best elsewhere."""
 
 
 class Strategy(ABC):
@@ -20,12 +20,12 @@ class Strategy(ABC):
     Args:
         space: what there is to choose from.
         seed: of every random choice; the same seed and the same answers give the same questions.
-        hints: index → the logarithm of how many times as long as others it took under other conditions (another
-            problem, device or version): what is small there is tried first.
+        hints: index → logarithm of its time relative to others under other conditions (another problem, device or
+            version); the smallest are tried first.
 
     Attributes:
-        values: index → what is to be small (a duration), NaN where the configuration failed.
-        costs: index → seconds that finding out has taken.
+        values: index → the value to minimize (a duration), NaN where the configuration failed.
+        costs: index → seconds that measuring it took.
     """
 
     def __init__(self, space: Space, seed: int, hints: Mapping[int, float]) -> None:
@@ -36,9 +36,9 @@ class Strategy(ABC):
         self.is_taken = np.zeros(space.size, bool)
 
     def ask(self, count: int = 1) -> list[int]:
-        """Return the next configurations to try, at most `count`; fewer, or none, where all have been asked for.
+        """Return the next configurations to try, at most `count`; fewer, or none, once all have been asked for.
 
-        Further ones may be asked for before these are told.
+        You may ask for more before you tell the results of these.
         """
         chosen: list[int] = []
         while len(chosen) < count and not self.is_taken.all():
@@ -49,7 +49,7 @@ class Strategy(ABC):
         return chosen
 
     def tell(self, index: int, value: float, cost: float) -> None:
-        """Take what came of a configuration, asked for or not; a later answer replaces an earlier one.
+        """Take the result of a configuration, asked for or not; a later one replaces an earlier one.
 
         Args:
             value: positive, small is good; NaN for a failure.
@@ -62,7 +62,7 @@ class Strategy(ABC):
         self._learn(index)
 
     def _choose_hinted(self) -> int | None:
-        """Return what the hints say is best in a group of which little has been tried, or None."""
+        """Return the best hinted configuration of a group in which little has been tried, or None."""
         if not self.hints:
             return None
         known = np.array([*self.hints], int)
@@ -76,12 +76,25 @@ class Strategy(ABC):
         """Return a configuration that is not taken yet; there is one."""
 
     def _learn(self, index: int) -> None:  # noqa: B027 - random search learns nothing
-        """Take note of a configuration's answer, which stands in `values` and `costs`."""
+        """Learn from a configuration's result, which is in `values` and `costs`."""
 
     def _draw(self) -> int:
         """Return any configuration that is not taken."""
         return int(self.random.choice(np.flatnonzero(~self.is_taken)))
 
+    def _draw_group(self) -> int:
+        """Return the group of any configuration that is not taken."""
+        return int(self.space.groups[self._draw()])
+
+    def _list_free(self, group: int) -> np.ndarray:
+        """Return the configurations of a group that are not taken."""
+        return np.flatnonzero(~self.is_taken & (self.space.groups == group))
+
+    def _draw_nearest(self, among: np.ndarray, codes: np.ndarray) -> int:
+        """Return one of those that differ from these codes in the fewest columns."""
+        differing = (self.space.codes[among] != codes).sum(axis=1)
+        return int(self.random.choice(among[differing == differing.min()]))
+
     def likely_left(self, group: int = 0) -> float | None:
-        """Return by what share trying everything else is expected to better a group's best; None where nobody knows."""
+        """Return the share by which trying everything else is expected to improve a group's best; None if unknown."""
         return None

@@ -133,7 +133,7 @@ class Surrogate(Strategy):
         taken = np.bincount(self.space.groups[self.is_taken], minlength=self.space.group_count)
         open_groups = np.flatnonzero(np.bincount(self.space.groups[~self.is_taken]))
         group = open_groups[np.argmin(taken[open_groups])]
-        free = np.flatnonzero(~self.is_taken & (self.space.groups == group))
+        free = self._list_free(int(group))
         is_told = any(self.space.groups[index] == group for index in self.values)
         if taken[group] < START or not is_told:  # what is usual may fail altogether
             supposed = self.space.supposed[free]

@@ -18,7 +18,7 @@ COUNTED = ("sweep", "run")
 STEPS_BETWEEN_LOOKS = 10_000
 TARGETS_ERRORS = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 PAGES_AT_ONCE = 2000
-"""Of 4 KiB mostly: copied between two looks at whether Ctrl-C was pressed."""
+"""Pages, mostly of 4 KiB, that are copied before Ctrl-C is handled."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,16 @@ class Copy:
 
 
 def back_up(url: str, file: Path, *, overwrite: bool = False) -> Copy:
-    """Copy a database to a file, which is complete as soon as it is there under its name.
+    """Copy a database to a file, which is complete as soon as it has its name.
 
-    Nobody is kept from writing meanwhile. The copy is of the same revision as the database, needs no other file beside
-    it, and is checked before it gets its name.
+    Others may write meanwhile. The copy has the database's revision, needs no other file beside it, and is checked
+    before it gets its name.
 
     Args:
         overwrite: replace a file of that name.
 
     Raises:
-        UsageError: the file exists or is the database itself, or the database is no file of SQLite's.
+        UsageError: the file exists or is the database itself, or the database is on a server.
         StoreError: the database cannot be read, is damaged or not cuprof's, or the file cannot be written.
     """
     parsed = parse_url(url)
@@ -79,9 +79,9 @@ def _write(database: sqlite3.Connection, source: Path, file: Path) -> int:
         part = Path(name)
         try:
             with closing(sqlite3.connect(part, isolation_level=None)) as target:
-                # A function of Python's is called, so that Ctrl-C is heard.
+                # Python handles Ctrl-C when it calls the function.
                 database.backup(target, pages=PAGES_AT_ONCE, progress=lambda *_: None)
-                target.execute("PRAGMA journal_mode=DELETE")  # WAL needs a folder that its readers may write to
+                target.execute("PRAGMA journal_mode=DELETE")  # WAL needs a folder that its readers can write to
                 check_pages(target, str(source))
             shutil.copymode(source, part)
             size_bytes = part.stat().st_size
@@ -99,10 +99,10 @@ def _write(database: sqlite3.Connection, source: Path, file: Path) -> int:
 
 
 def check_pages(database: sqlite3.Connection, place: str) -> None:
-    """Look through all pages of a file; Ctrl-C is heard.
+    """Check all pages of a file. Ctrl-C interrupts the check.
 
     Raises:
-        StoreError: something is not as SQLite writes it.
+        StoreError: a page is damaged.
     """
     database.set_progress_handler(lambda: False, STEPS_BETWEEN_LOOKS)
     try:

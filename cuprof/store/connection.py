@@ -1,7 +1,8 @@
-"""Engines for SQLite and PostgreSQL, and errors of the database in one line a person can act on."""
+"""Engines for SQLite and PostgreSQL, and the database's errors as one line with what to do about them."""
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import time
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import sqlalchemy as sa
@@ -19,57 +21,40 @@ from sqlalchemy.engine import URL, Engine, make_url
 from cuprof.core.errors import MissingDependencyError, StoreError, UnreachableStoreError
 from cuprof.core.interrupts import stop_if_deferred
 from cuprof.core.text import HIDDEN, hide_passwords
-from cuprof.store.columns import to_json
-from cuprof.store.drivers import BUSY_SECONDS, connect_file, prepare_server
+from cuprof.store.types import to_json
 
+BUSY_SECONDS = 30.0
+"""How long a statement waits for another process's lock before it gives up."""
 PIECE_SECONDS = 0.2
-"""How long a writer waits before it looks whether it was asked to stop."""
+"""How long a writer waits before it checks whether it was asked to stop."""
 READING = "cuprof_reading"
 """Execution option of a connection that only reads: on SQLite its transactions take no lock that keeps writers off."""
-AS_SENT = "cuprof_as_sent"
-"""Execution option of a query whose rows are taken as the driver has them: a server sends numbers in binary."""
-
-_AS_JSON = {"json_serializer": to_json, "json_deserializer": msgspec.json.decode}
-
 DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg"}
-REFUSALS = {
-    "42501": "its owner can grant that, or name another database with --store",
-    "42P07": "what is there is not cuprof's; name another database, or a schema: ?options=-csearch_path%3DSCHEMA",
-    "42P01": "it is damaged or was changed by hand; restore a copy of it, or name another one with --store",
-    "3F000": "make the schema that search_path names, or name another one: ?options=-csearch_path%3DSCHEMA",
-    "25006": "it is a server's copy, or is closed to writers; name the server that is written to",
-    "53100": "free space on the server's disk, then run the command again",
-}
-"""What to do about PostgreSQL's errors of these codes: https://www.postgresql.org/docs/current/errcodes-appendix.html."""
 AWAY = ("08", "25P03", "53300", "57P0")
-"""Codes begin so where a server has ended the connection, or has none to give: it is asked again."""
+"""SQLSTATE prefixes of a server that ended the connection or has none to spare: the store tries again."""
 _BUSY = r"the database system is|sorry, too many clients|too many connections|remaining connection slots"
-"""And these are its words when one connects, which come without a code."""
+"""The same, in the words that a server answers a new connection with: they come without a SQLSTATE."""
 _QUOTING = "write @ : / ? # & % and spaces of a password as %40 %3A %2F %3F %23 %26 %25 %20, or keep it in ~/.pgpass"
-REMEDIES = {
-    "postgresql": "install it with: pip install 'psycopg[binary]'",
-    "mysql": "use sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE",
-}
 
 
 def parse_url(url: str) -> URL:
     """Return the URL with the driver that cuprof uses.
 
     Raises:
-        StoreError: the text is no database URL, or names a database that cuprof does not know.
+        StoreError: the text is no database URL, or names a database that cuprof does not support.
     """
     scheme, separator, path = url.partition(":///")
     if separator and scheme in ("sqlite", "sqlite+pysqlite"):
         if re.search(r"\?\w+=", path):
             raise StoreError(f"{hide_passwords(url)!r}: an SQLite URL takes no options; write sqlite:///FILE")
-        return URL.create("sqlite+pysqlite", database=path)  # taken as it stands: a path may hold "?"
+        return URL.create("sqlite+pysqlite", database=path)  # not parsed further: a path may contain "?"
     try:
         parsed = make_url(url)
     except exc.ArgumentError:
         raise StoreError(
             f"{_hide_all(url)!r} is not a database URL; write sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
         ) from None
-    except ValueError:  # letters where the port's number should be
+    except ValueError:
         raise StoreError(f"{_hide_all(url)!r}: the port is no number; {_QUOTING}") from None
     backend = "postgresql" if parsed.drivername == "postgres" else parsed.get_backend_name()
     if backend not in DRIVERS:
@@ -78,7 +63,10 @@ def parse_url(url: str) -> URL:
         )
     if parsed.password is not None and _is_ambiguous(url):
         raise StoreError(f"{_hide_all(url)!r} can be read in two ways; {_QUOTING}")
-    return parsed.set(drivername=f"{backend}+{DRIVERS[backend]}")
+    parsed = parsed.set(drivername=f"{backend}+{DRIVERS[backend]}")
+    if not all(re.fullmatch(r"\d*(,\d*)*", port) for port in sa.util.to_list(parsed.query.get("port", ""))):
+        raise StoreError(f"{_hide_all(url)!r}: the port is no number; {_QUOTING}")
+    return parsed
 
 
 def database_file(url: URL) -> Path | None:
@@ -89,7 +77,7 @@ def database_file(url: URL) -> Path | None:
 
 
 def same_place(one: str, other: str) -> bool:
-    """Return whether two URLs name one database, as far as they tell."""
+    """Return whether two URLs name the same database, as far as their text shows it."""
     urls = parse_url(one), parse_url(other)
     files = [database_file(url) for url in urls]
     if files[0] and files[1]:
@@ -104,13 +92,13 @@ def show(url: URL) -> str:
 
 
 def _is_ambiguous(url: str) -> bool:
-    """Return whether another part of a URL with a password may be meant for it, or it for one of the options."""
+    """Return whether part of a URL's password may have been read as its host or options, or the other way round."""
     password, _, place = url.partition("://")[2].partition(":")[2].partition("@")
     return "@" in place.partition("?")[0] or re.search(r"[?&]\w+=", password) is not None
 
 
 def _hide_all(text: str) -> str:
-    """Return what is no URL without anything that may be meant for a password."""
+    """Return a malformed URL without anything that may be its password."""
     hidden = hide_passwords(text)
     _, at, host = hidden.rpartition("@")
     return f"{HIDDEN}@{host}" if at and hidden == text else hidden
@@ -121,52 +109,90 @@ def make_engine(url: URL, *, read_only: bool = False, foreign_keys: bool = True)
 
     Args:
         read_only: its connections cannot change anything.
-        foreign_keys: whether SQLite checks them; off for migrations alone.
+        foreign_keys: whether SQLite enforces them; only migrations turn that off.
 
     Raises:
         MissingDependencyError: the driver for PostgreSQL is not installed.
     """
+    as_json: dict[str, Any] = {"json_serializer": to_json, "json_deserializer": msgspec.json.decode}
+    if url.get_backend_name() == "sqlite":
+        path = database_file(url)
+        if path is None:
+            raise StoreError("a database in memory cannot be shared by cuprof's processes; use sqlite:///FILE")
+        connect = partial(_connect_file, path, read_only, foreign_keys)
+        engine = sa.create_engine(url, creator=connect, poolclass=sa.pool.QueuePool, **as_json)
+        event.listen(engine, "begin", partial(_begin, read_only))
+        return engine
     try:
-        if url.get_backend_name() == "sqlite":
-            return _make_sqlite(url, read_only, foreign_keys)
-        engine = sa.create_engine(url, **_AS_JSON, pool_pre_ping=True)
+        engine = sa.create_engine(url, **as_json, pool_pre_ping=True)
     except ImportError:
-        backend = url.get_backend_name()
-        raise MissingDependencyError(f"the driver for {backend} ({DRIVERS[backend]})", REMEDIES[backend]) from None
-
-    @event.listens_for(engine, "connect")
-    def prepare(connection: Any, record: Any) -> None:
-        prepare_server(connection, read_only)
-
-    @event.listens_for(engine, "before_cursor_execute")
-    def ask(connection: Any, cursor: Any, statement: str, values: Any, context: Any, many: bool) -> None:
-        if context is not None and context.execution_options.get(AS_SENT):
-            cursor.format = 1  # binary, which is made and read in half of the time
-
+        raise MissingDependencyError(
+            f"the driver for {url.get_backend_name()} ({DRIVERS[url.get_backend_name()]})",
+            "install it with: pip install 'psycopg[binary]'",
+        ) from None
+    event.listen(engine, "connect", lambda connection, _: _prepare_server(connection, read_only))
     return engine
 
 
-def _make_sqlite(url: URL, read_only: bool, foreign_keys: bool) -> Engine:
-    path = database_file(url)
-    if path is None:
-        raise StoreError("a database in memory cannot be shared by cuprof's processes; use sqlite:///FILE")
-    connect = partial(connect_file, path, read_only=read_only, foreign_keys=foreign_keys)
-    engine = sa.create_engine(url, creator=connect, poolclass=sa.pool.QueuePool, **_AS_JSON)
+def _prepare_server(connection: Any, read_only: bool) -> None:
+    connection.autocommit = True
+    # In a stricter isolation, a transaction that waited for a lock would not see what changed meanwhile. Compiling a
+    # view (jit) takes two seconds, more than it saves.
+    connection.execute(
+        "SET TIME ZONE 'UTC'; SET default_transaction_isolation = 'read committed'; SET jit = off; "
+        f"SET lock_timeout = {int(BUSY_SECONDS * 1000)}"
+    )
+    connection.autocommit = False
+    connection.read_only = read_only
 
-    # The driver would begin transactions by itself, too late for a read that decides what is written, and never
-    # before DDL; so the driver is left in autocommit mode and SQLAlchemy begins.
-    @event.listens_for(engine, "begin")
-    def begin(connection: sa.Connection) -> None:
-        if read_only or connection.get_execution_options().get(READING):
-            connection.exec_driver_sql("BEGIN")
+
+def _connect_file(path: Path, read_only: bool, foreign_keys: bool) -> sqlite3.Connection:
+    """Connect to an SQLite file, in WAL mode where it may be written to."""
+    target = f"file:{quote(str(path.absolute()))}?mode={'ro' if read_only else 'rwc'}"
+    if read_only and not _can_share(path):
+        target += "&immutable=1"
+    # The driver would begin transactions by itself: too late for a read that decides what is written, and never before
+    # DDL. So it stays in autocommit mode, and SQLAlchemy begins.
+    connection = sqlite3.connect(target, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute(f"PRAGMA foreign_keys={int(foreign_keys)}")
+        if read_only:
+            connection.execute("PRAGMA query_only=ON")
         else:
-            _begin_writing(connection)
+            _enter_wal(connection)
+            connection.execute("PRAGMA synchronous=NORMAL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
-    return engine
+
+def _can_share(path: Path) -> bool:
+    # A WAL database is read through its -shm file. Where there is none and none can be made, and no -wal file holds
+    # pages, the file is complete by itself.
+    wal = path.with_name(path.name + "-wal")
+    return os.access(path.parent, os.W_OK) or (wal.exists() and wal.stat().st_size > 0)
 
 
-def _begin_writing(connection: sa.Connection) -> None:
-    # SQLite waits for other writers without hearing signals, so it waits in short pieces.
+def _enter_wal(connection: sqlite3.Connection) -> None:
+    # Entering WAL needs the file alone for a moment, and SQLite does not wait when two processes make one file.
+    give_up = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > give_up:
+                raise
+            time.sleep(0.01)
+
+
+def _begin(read_only: bool, connection: sa.Connection) -> None:
+    if read_only or connection.get_execution_options().get(READING):
+        connection.exec_driver_sql("BEGIN")
+        return
+    # SQLite hears no signal while it waits for other writers, so it waits in short pieces.
     give_up = time.monotonic() + BUSY_SECONDS
     connection.exec_driver_sql(f"PRAGMA busy_timeout={int(PIECE_SECONDS * 1000)}")
     while True:
@@ -181,7 +207,7 @@ def _begin_writing(connection: sa.Connection) -> None:
 
 
 def is_unreachable(error: exc.SQLAlchemyError) -> bool:
-    """Return whether a server could not be asked at all, or no longer; whatever else it answered, it can be reached."""
+    """Return whether a server could not be reached, or no longer; one that answers with an error can be."""
     if not isinstance(error, exc.DBAPIError):
         return False
     if error.connection_invalidated:
@@ -200,13 +226,13 @@ def explained(url: URL) -> Iterator[None]:
     except exc.SQLAlchemyError as error:
         kind = UnreachableStoreError if database_file(url) is None and is_unreachable(error) else StoreError
         raise kind(explain(url, error)) from error
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter where a name in the schema is no text
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # UnicodeDecodeError: a name in the schema is not UTF-8
         raise StoreError(explain(url, error)) from error
 
 
 @contextmanager
 def checking(url: URL) -> Iterator[None]:
-    """Turn what wrong values lead to into a `StoreError`: text that is no JSON, an unknown word, a missing row."""
+    """Turn errors that wrong values cause into a `StoreError`: invalid JSON, an unknown word, a missing row."""
     try:
         yield
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
@@ -222,32 +248,48 @@ def explain(url: URL, error: Exception) -> str:
     cause = getattr(error, "orig", None) or error
     said = getattr(getattr(cause, "diag", None), "message_primary", None)  # without the statement
     text = hide_passwords(" ".join((said or str(cause)).split()))
-    where, path = show(url), database_file(url)
-    low = text.lower()
+    path, low = database_file(url), text.lower()
+    where = f"database {show(url)}"
     if path is not None:
         if "unable to open database file" in low:
-            if path.is_dir():
-                return f"database {where} is a folder; name a file with --store"
-            if not (folder := path.parent).is_dir():
-                return f"database {where}: there is no folder {folder}; make it, or name another place with --store"
-            return f"database {where} cannot be opened; check the permissions of the file and of its folder"
-        if "readonly" in low:
-            return f"database {where} is not writable; change its permissions, or name another place with --store"
-        if any(word in low for word in ("not a database", "malformed", "disk image", "file format", "decode")):
-            return f"database {where} is damaged or no SQLite database ({text}); move it, or name another with --store"
-        if "disk is full" in low or "disk i/o" in low:
-            return f"database {where} cannot be written ({text}); free space on that disk, then run the command again"
-        if "locked" in low or "busy" in low:
-            return (
-                f"database {where} has been locked by another process for {BUSY_SECONDS:g} s; "
-                "let it end, then run the command again"
-            )
-    if "lock timeout" in low:
-        return f"database {where} has been locked for {BUSY_SECONDS:g} s; let the other command end, then try again"
-    if "statement timeout" in low:
-        return f"database {where}: {text}; give its role a longer one: ALTER ROLE … SET statement_timeout"
-    if isinstance(error, exc.SQLAlchemyError) and path is None and is_unreachable(error):
-        return f"database {where} cannot be reached: {text}"
-    if remedy := REFUSALS.get(getattr(cause, "sqlstate", None) or ""):
-        return f"database {where}: {text}; {remedy}"
-    return f"database {where}: {text}"
+            return _explain_open(where, path)
+        advice = next((advice for words, advice in _FILE_ADVICE.items() if re.search(words, low)), None)
+    else:
+        advice = next((advice for words, advice in _SERVER_ADVICE.items() if words in low), None)
+        if advice is None and isinstance(error, exc.SQLAlchemyError) and is_unreachable(error):
+            advice = " cannot be reached: {text}"
+        if advice is None and (remedy := REFUSALS.get(getattr(cause, "sqlstate", None) or "")):
+            advice = f": {{text}}; {remedy}"
+    return where + (advice or ": {text}").format(text=text, seconds=BUSY_SECONDS)
+
+
+def _explain_open(where: str, path: Path) -> str:
+    if path.is_dir():
+        return f"{where} is a folder; name a file with --store"
+    if not path.parent.is_dir():
+        return f"{where}: there is no folder {path.parent}; make it, or name another place with --store"
+    return f"{where} cannot be opened; check the permissions of the file and of its folder"
+
+
+_FILE_ADVICE = {
+    "readonly": " is not writable; change its permissions, or name another place with --store",
+    "not a database|malformed|disk image|file format|decode": (
+        " is damaged or no SQLite database ({text}); move it, or name another with --store"
+    ),
+    "disk is full|disk i/o": " cannot be written ({text}); free space on that disk, then run the command again",
+    "locked|busy": (" has been locked by another process for {seconds:g} s; let it end, then run the command again"),
+}
+"""What to say when SQLite's message contains one of these words."""
+_SERVER_ADVICE = {
+    "lock timeout": " has been locked for {seconds:g} s; let the other command end, then try again",
+    "statement timeout": ": {text}; give its role a longer one: ALTER ROLE … SET statement_timeout",
+}
+REFUSALS = {
+    "42501": "its owner can grant that, or name another database with --store",
+    "42P07": "what is there is not cuprof's; name another database, or a schema: ?options=-csearch_path%3DSCHEMA",
+    "42P01": "it is damaged or was changed by hand; restore a copy of it, or name another one with --store",
+    "3F000": "make the schema that search_path names, or name another one: ?options=-csearch_path%3DSCHEMA",
+    "25006": "it is a standby, or closed to writers; name the server that accepts writes",
+    "53100": "free space on the server's disk, then run the command again",
+}
+"""What to do about PostgreSQL's errors of these codes: https://www.postgresql.org/docs/current/errcodes-appendix.html."""

@@ -13,22 +13,20 @@ from sqlalchemy.engine import Connection
 from cuprof.core.errors import StoreError
 from cuprof.core.records import Artifact, Conditions, CounterValue, LaunchRecord, Profile, State, StoredProfile
 from cuprof.core.text import hide_in_data
-from cuprof.store.counter_models import Advice, Counter, Launch, Metric, TrialCounter
-from cuprof.store.counter_models import Artifact as ArtifactRow
-from cuprof.store.counter_models import Profile as ProfileRow
-from cuprof.store.models import Trial
-from cuprof.store.rows import chunks, columns_of, insert_row, upsert
+from cuprof.store import tables as t
+from cuprof.store.rows import among, columns_of, insert_row, save
 from cuprof.store.trials import find_keys
 
-MetricKey = tuple[str, str, str]
+Metrics = dict[tuple[Any, ...], int]
+"""(rollup, unit, name) → the metric's id."""
 
 
 def record_profile(connection: Connection, sweep_id: int | None, profile: Profile) -> int:
     """Write one profile with its launches, counters and advice, and return its key.
 
     Args:
-        sweep_id: the sweep it was collected in; None for reports taken in from elsewhere.
-        profile: with identity None it stands for foreign launches under the name given.
+        sweep_id: the sweep it was collected in; None for imported reports.
+        profile: with identity None it holds foreign launches under the given name.
 
     Raises:
         StoreError: the trial is not in the database.
@@ -39,7 +37,7 @@ def record_profile(connection: Connection, sweep_id: int | None, profile: Profil
         if trial_id is None:
             raise StoreError(f"trial {profile.identity} is not in the database; counters belong to stored trials")
     row = columns_of(
-        ProfileRow,
+        t.profile,
         profile,
         trial_id=trial_id,
         sweep_id=sweep_id,
@@ -47,29 +45,27 @@ def record_profile(connection: Connection, sweep_id: int | None, profile: Profil
         recorded_at=time.time(),
         **asdict(profile.conditions),
     )
-    profile_id = insert_row(connection, ProfileRow, row)
+    profile_id = insert_row(connection, t.profile, row)
     values = [counter for launch in profile.launches for counter in launch.counters]
     metrics = _save_metrics(connection, [*values, *profile.rolled])
+    cache_mode = profile.conditions.cache_mode
     for launch in profile.launches:
-        _record_launch(connection, profile_id, launch, metrics, profile.conditions.cache_mode)
+        _record_launch(connection, profile_id, launch, metrics, cache_mode)
     place = {"profile_id": profile_id, "trial_id": trial_id}
-    rolled = [place | _value_columns(value, metrics, profile.conditions.cache_mode) for value in profile.rolled]
-    if rolled:
-        connection.execute(sa.insert(TrialCounter), rolled)
+    _insert(connection, t.trial_counter, [place | _columns(value, metrics, cache_mode) for value in profile.rolled])
     return profile_id
 
 
 def save_artifact(connection: Connection, artifact: Artifact) -> int:
-    """Insert the artifact, or note its new place where the same contents are known, and return its key."""
-    row = columns_of(ArtifactRow, artifact, command=hide_in_data(artifact.command))
-    upsert(connection, ArtifactRow, [row], key=["sha256"], update=["path"])
-    return int(connection.execute(sa.select(ArtifactRow.id).where(ArtifactRow.sha256 == artifact.sha256)).scalar_one())
+    """Insert the artifact, or store its new path where the same contents are known, and return its key."""
+    row = columns_of(t.artifact, artifact, command=hide_in_data(artifact.command))
+    return save(connection, t.artifact, [row], key=["sha256"], update=["path"])[artifact.sha256]
 
 
 def profiled(
     connection: Connection, identities: Sequence[str], conditions: Conditions, metrics: Collection[str]
 ) -> dict[str, StoredProfile]:
-    """Return what is stored of those trials that have been profiled for all of the metrics under these conditions.
+    """Return what is stored of the trials that have been profiled for all of the metrics under these conditions.
 
     A trial that failed under the profiler is among them where nothing better is stored.
 
@@ -80,22 +76,21 @@ def profiled(
     asked: dict[str, set[str]] = {}
     missing: dict[str, dict[str, str]] = {}
     settled: dict[str, StoredProfile] = {}
-    for chunk in chunks(list(dict.fromkeys(identities))):
-        found = connection.execute(
-            sa.select(Trial.identity, ProfileRow.state, ProfileRow.message, ProfileRow.metrics, ProfileRow.missing)
-            .join(ProfileRow, ProfileRow.trial_id == Trial.id)
-            .where(
-                Trial.identity.in_(chunk),
-                *(getattr(ProfileRow, name) == value for name, value in asdict(conditions).items()),
-            )
-            .order_by(ProfileRow.id)
+    found = connection.execute(
+        sa.select(t.trial.c.identity, *(t.profile.c[name] for name in ("state", "message", "metrics", "missing")))
+        .join(t.profile, t.profile.c.trial_id == t.trial.c.id)
+        .where(
+            among(connection, t.trial.c.identity, identities),
+            *(t.profile.c[name] == value for name, value in asdict(conditions).items()),
         )
-        for identity, state, message, names, absent in found:
-            if state == State.OK:
-                asked.setdefault(identity, set()).update(names)
-                missing.setdefault(identity, {}).update(absent)
-            elif state != State.SKIPPED and wanted <= set(names):
-                settled[identity] = StoredProfile(State(state), message)
+        .order_by(t.profile.c.id)
+    )
+    for identity, state, message, names, absent in found:
+        if state == State.OK:
+            asked.setdefault(identity, set()).update(names)
+            missing.setdefault(identity, {}).update(absent)
+        elif state != State.SKIPPED and wanted <= set(names):
+            settled[identity] = StoredProfile(State(state), message)
     for identity, names in asked.items():
         if wanted <= names:
             lacking = {name: why for name, why in missing[identity].items() if name in wanted}
@@ -104,50 +99,35 @@ def profiled(
 
 
 def _record_launch(
-    connection: Connection, profile_id: int, launch: LaunchRecord, metrics: dict[MetricKey, int], cache_mode: str
+    connection: Connection, profile_id: int, launch: LaunchRecord, metrics: Metrics, cache_mode: str
 ) -> None:
     names = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"]
     sizes = dict(zip(names, (*launch.grid, *launch.block), strict=True))
-    launch_id = insert_row(connection, Launch, columns_of(Launch, launch, profile_id=profile_id, **sizes))
-    counters = [{"launch_id": launch_id, **_value_columns(value, metrics, cache_mode)} for value in launch.counters]
-    if counters:
-        connection.execute(sa.insert(Counter), counters)
-    advice = [
-        columns_of(Advice, piece, launch_id=launch_id, ordinal=ordinal) for ordinal, piece in enumerate(launch.advice)
-    ]
-    if advice:
-        connection.execute(sa.insert(Advice), advice)
+    launch_id = insert_row(connection, t.launch, columns_of(t.launch, launch, profile_id=profile_id, **sizes))
+    counters = [{"launch_id": launch_id, **_columns(value, metrics, cache_mode)} for value in launch.counters]
+    _insert(connection, t.counter, counters)
+    place = {"launch_id": launch_id}
+    advice = [columns_of(t.advice, piece, **place, ordinal=ordinal) for ordinal, piece in enumerate(launch.advice)]
+    _insert(connection, t.advice, advice)
 
 
-def _save_metrics(connection: Connection, values: Iterable[CounterValue]) -> dict[MetricKey, int]:
-    rows: dict[MetricKey, dict[str, Any]] = {
-        _metric_key(value): columns_of(Metric, value, name=value.metric) for value in values
-    }
-    known = _find_metrics(connection, rows)
-    fresh = [row for key, row in rows.items() if known.get(key, (0, ""))[1] != row["meaning"] or key not in known]
-    if fresh:
-        upsert(connection, Metric, fresh, key=["name", "unit", "rollup"], update=["meaning"])
-        known = _find_metrics(connection, rows)
-    return {key: found[0] for key, found in known.items()}
+def _insert(connection: Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        connection.execute(sa.insert(table), rows)
 
 
-def _find_metrics(connection: Connection, keys: Collection[MetricKey]) -> dict[MetricKey, tuple[int, str]]:
-    found: dict[MetricKey, tuple[int, str]] = {}
-    for chunk in chunks(sorted({name for name, _, _ in keys})):
-        rows = connection.execute(
-            sa.select(Metric.id, Metric.name, Metric.unit, Metric.rollup, Metric.meaning).where(Metric.name.in_(chunk))
-        )
-        found |= {(row.name, row.unit, row.rollup): (row.id, row.meaning) for row in rows}
-    return {key: found[key] for key in keys if key in found}
+def _save_metrics(connection: Connection, values: Iterable[CounterValue]) -> Metrics:
+    rows = {_key(value): columns_of(t.metric, value, name=value.metric) for value in values}
+    return save(connection, t.metric, list(rows.values()), key=["rollup", "unit", "name"], update=["meaning"])
 
 
-def _metric_key(value: CounterValue) -> MetricKey:
-    return value.metric, value.unit, value.rollup
+def _key(value: CounterValue) -> tuple[str, str, str]:
+    return value.rollup, value.unit, value.metric
 
 
-def _value_columns(value: CounterValue, metrics: dict[MetricKey, int], cache_mode: str) -> dict[str, Any]:
+def _columns(value: CounterValue, metrics: Metrics, cache_mode: str) -> dict[str, Any]:
     return {
-        "metric_id": metrics[_metric_key(value)],
+        "metric_id": metrics[_key(value)],
         "cache_mode": cache_mode,
         "value": value.value,
         "text": value.text or None,

@@ -1,16 +1,15 @@
 """Bring a database to the newest revision: the migrations of db/migrations, then the views of db/views.
 
-A new database gets the tables of the newest revision at once, without Alembic, which takes as long to import as a sweep
-takes to be planned.
+A new database gets the tables of the newest revision directly, because importing Alembic takes as long as planning a
+sweep.
 
-Views hold no data, so no migration mentions them: they are dropped and made again from their files whenever the
-revision or one of the files has changed, and so is what they rank by. A file that ends in .DATABASE.sql is one kind's.
+Views hold no data, so no migration mentions them. They are dropped and made again from their files when the revision or
+a file has changed, and the ranking is computed again. A file that ends in .DATABASE.sql is for that database only.
 """
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -20,20 +19,14 @@ from cuprof.core.errors import StoreError
 from cuprof.core.project import bundled
 from cuprof.store import ranking
 from cuprof.store.connection import database_file, make_engine, show
-from cuprof.store.models import REVISION, Base
 from cuprof.store.schema import VERSION_TABLE, describe_views, list_views
+from cuprof.store.tables import METADATA, REVISION
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-_LOCK = 0x6375_7072_6F66  # "cuprof": the advisory lock that two migrating processes meet at on PostgreSQL
-
-
-def read_revision(connection: Connection) -> str | None:
-    """Return the revision that the database says it has, None for one that cuprof has not made."""
-    if not sa.inspect(connection).has_table(VERSION_TABLE):
-        return None
-    return connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+_LOCK = 0x6375_7072_6F66
+"""The advisory lock of migrations on PostgreSQL: "cuprof" in ASCII."""
 
 
 def is_current(connection: Connection) -> bool:
@@ -47,11 +40,11 @@ def check_revision(connection: Connection, url: URL) -> str | None:
     """Return the database's revision, None for an empty database.
 
     Raises:
-        StoreError: a newer cuprof wrote it, or something other than cuprof.
+        StoreError: a newer cuprof wrote it, or another program.
     """
     revision = read_revision(connection)
     if revision is None:
-        # On a server cuprof may share a database with others; a file is one program's.
+        # On a server cuprof may share a database with other programs; a file belongs to one.
         if database_file(url) is not None and connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first():
             raise StoreError(f"database {show(url)} was not made by cuprof; name another file with --store")
         return None
@@ -64,13 +57,13 @@ def check_revision(connection: Connection, url: URL) -> str | None:
 
 
 def upgrade(url: URL) -> None:
-    """Make or upgrade the database in one transaction; of several processes the first does it and the others wait.
+    """Make or upgrade the database in one transaction; of several processes one does it and the others wait.
 
     Raises:
-        StoreError: a newer cuprof wrote the database, or something other than cuprof.
+        StoreError: a newer cuprof wrote the database, or another program.
     """
-    # SQLite changes a table by copying it and dropping the old one, and with foreign keys on the drop would take the
-    # rows of every table that refers to it along. They are checked at the end instead.
+    # SQLite changes a table by copying it and dropping the old one. With foreign keys on, the drop would delete the
+    # rows of every table that refers to it, so they are checked at the end instead.
     engine = make_engine(url, foreign_keys=False)
     try:
         with engine.begin() as connection:
@@ -81,7 +74,7 @@ def upgrade(url: URL) -> None:
                 _make_tables(connection)
             elif revision != REVISION:
                 drop_views(connection)
-                _run_migrations(connection, url)
+                run_migrations(connection, url)
             make_views(connection)
             ranking.refresh(connection)
             if connection.dialect.name == "sqlite" and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
@@ -91,21 +84,24 @@ def upgrade(url: URL) -> None:
 
 
 def _make_tables(connection: Connection) -> None:
-    """Make what all migrations come to, in a database that has none of it."""
-    import cuprof.store.counter_models  # noqa: F401  (its tables belong to the same metadata)
-
-    Base.metadata.create_all(connection, checkfirst=False)  # another program's table of the same name is an error
-    made = sa.Table(
+    """Make the tables of the newest revision in an empty database."""
+    METADATA.create_all(connection, checkfirst=False)  # another program's table of the same name is an error
+    version = sa.Table(
         VERSION_TABLE,
         sa.MetaData(),
         sa.Column("version_num", sa.String(32), nullable=False),
         sa.PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
     )
-    made.create(connection, checkfirst=True)  # whoever takes all migrations back leaves it there, empty
-    connection.execute(sa.insert(made).values(version_num=REVISION))
+    version.create(connection, checkfirst=True)  # downgrading through all migrations leaves it there, empty
+    connection.execute(sa.insert(version).values(version_num=REVISION))
 
 
-def _run_migrations(connection: Connection, url: URL, revision: str = "head") -> None:
+def run_migrations(connection: Connection, url: URL, revision: str = "head") -> None:
+    """Run the migrations up to a revision.
+
+    Raises:
+        StoreError: the database has a revision that no migration has.
+    """
     from alembic import command
     from alembic.util.exc import CommandError
 
@@ -122,7 +118,7 @@ def make_configuration() -> Config:
     from alembic.config import Config
 
     configuration = Config()
-    configuration.set_main_option("script_location", str(_migrations()).replace("%", "%%"))
+    configuration.set_main_option("script_location", str(bundled("db") / "migrations").replace("%", "%%"))
     return configuration
 
 
@@ -133,18 +129,21 @@ def drop_views(connection: Connection) -> None:
 
 
 def make_views(connection: Connection) -> None:
-    """Make the views anew from db/views, and note which they are."""
+    """Make the views again from db/views, and store their names and hash."""
     drop_views(connection)
     views = list_views(connection.dialect.name)
     for view in views:
         connection.exec_driver_sql(view.statement)
-    value = describe_views(views)
     connection.execute(sa.text("DELETE FROM property WHERE name = 'views'"))
-    connection.execute(sa.text("INSERT INTO property (name, value) VALUES ('views', :value)"), {"value": value})
+    told = {"value": describe_views(views)}
+    connection.execute(sa.text("INSERT INTO property (name, value) VALUES ('views', :value)"), told)
 
 
-def _migrations() -> Path:
-    return bundled("db") / "migrations"
+def read_revision(connection: Connection) -> str | None:
+    """Return the revision that the database names, None for a database that cuprof did not make."""
+    if not sa.inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
 
 
 def _read_views(connection: Connection) -> str:

@@ -1,4 +1,4 @@
-"""Whether a database file lies on a network file system, where SQLite cannot keep several hosts apart.
+"""Whether a database file is on a network file system, where SQLite cannot protect it from several hosts.
 
 WAL needs memory that all of its processes share, and locks that hold: https://sqlite.org/wal.html,
 https://sqlite.org/faq.html#q5.
@@ -17,7 +17,7 @@ FUSE_NETWORKS = ("ceph", "davfs", "gcsfuse", "gluster", "juicefs", "mfs", "rclon
 
 
 def describe_network(file: Path) -> str:
-    """Return one line where the file lies, or would lie, on a network file system, else the empty text."""
+    """Return a warning where the file is on a network file system, or will be; otherwise the empty text."""
     kind = find_filesystem(file)
     program = kind.removeprefix("fuse.")
     if kind not in NETWORKS and not (program != kind and program.startswith(FUSE_NETWORKS)):
@@ -29,7 +29,7 @@ def describe_network(file: Path) -> str:
 
 
 def find_filesystem(file: Path) -> str:
-    """Return the type of the file system that the file is on, or will be; empty where that is not known."""
+    """Return the type of the file system that the file is on, or will be; empty where it is unknown."""
     import psutil
 
     place = file.absolute()

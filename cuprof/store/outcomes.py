@@ -13,39 +13,37 @@ from sqlalchemy.engine import Connection
 from cuprof.core.errors import StoreError
 from cuprof.core.records import BuildFacts, Check, DeviceFacts, Outcome, Sample, State, Timing
 from cuprof.store import ranking
-from cuprof.store.models import Run, Samples, SweepTrial, Trial
-from cuprof.store.models import Timing as TimingRow
+from cuprof.store import tables as t
 from cuprof.store.rows import columns_of, insert_row
 from cuprof.store.sweeps import save_device
 
 _FIND = (
-    sa.select(Trial.id, Trial.state, SweepTrial.device_id, SweepTrial.run_id, SweepTrial.station_id)
-    .join(SweepTrial, SweepTrial.trial_id == Trial.id)
-    .where(SweepTrial.sweep_id == sa.bindparam("sweep"), Trial.identity == sa.bindparam("identity"))
-    .with_for_update(of=SweepTrial)
+    sa.select(t.trial.c.id, t.trial.c.state, *(t.sweep_trial.c[name] for name in ("device_id", "run_id", "station_id")))
+    .join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id)
+    .where(t.sweep_trial.c.sweep_id == sa.bindparam("sweep"), t.trial.c.identity == sa.bindparam("identity"))
+    .with_for_update(of=t.sweep_trial)
 )
-_TELL = (
-    sa.update(Trial)
-    .where(Trial.id == sa.bindparam("trial"))
+_SET_STATE = (
+    sa.update(t.trial)
+    .where(t.trial.c.id == sa.bindparam("trial"))
     .values(state=sa.bindparam("became"), message=sa.bindparam("said"))
 )
 _GO_BY = (
-    sa.update(SweepTrial)
-    .where(SweepTrial.sweep_id == sa.bindparam("sweep"), SweepTrial.trial_id == sa.bindparam("trial"))
+    sa.update(t.sweep_trial)
+    .where(t.sweep_trial.c.sweep_id == sa.bindparam("sweep"), t.sweep_trial.c.trial_id == sa.bindparam("trial"))
     .values(run_id=sa.bindparam("run"), reused=False)
 )
-_KEEP = sa.insert(Samples)
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Say where an outcome comes from.
+    """Where an outcome was measured, and for which claim.
 
     Args:
-        station_id: what has claimed the trial; None where nobody else may have.
-        device: what it ran on, where that is not the device that the trial was planned for.
-        job: equal for what was measured of a problem one after another.
-        again: the trial has a run that the sweep goes by, and keeps it.
+        station_id: the station that has claimed the trial; None where claims do not matter.
+        device: the device it ran on, where that is not the one that the trial was planned for.
+        job: equal for everything that was measured of a problem one after another.
+        again: the sweep goes by another run of the trial, and keeps it.
     """
 
     station_id: int | None = None
@@ -58,12 +56,12 @@ NOWHERE = Origin()
 
 
 def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Origin = NOWHERE) -> int | None:
-    """Write what became of a trial, with all samples, and return the run's key.
+    """Write how a trial ended, with all samples, and return the run's key.
 
-    Nothing is written, and None returned, where another station has taken the trial over.
+    Where another station has taken the trial over, nothing is written and None is returned.
 
-    The run becomes the one that this sweep goes by, and its state the trial's (a skipped run does not hide the
-    state of an earlier one that was more than that).
+    The sweep goes by this run from now on, and the trial takes its state, except that a skipped run does not replace
+    the state of an earlier one that was not skipped.
 
     Raises:
         StoreError: the trial was not enlisted for this sweep.
@@ -84,36 +82,34 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
     found = {**_prefixed("check_", outcome.check), **_prefixed("build_", outcome.build)}
     if outcome.check is not None:  # a seed may be wider than 64 bits, the widest integer of the databases
         found["check_seed"] = str(outcome.check.seed)
-    run_id = insert_row(connection, Run, columns_of(Run, outcome, **place, **found))
+    run_id = insert_row(connection, t.run, columns_of(t.run, outcome, **place, **found))
     for timing in outcome.timings:
         _record_timing(connection, run_id, timing)
-    if origin.again:
-        ranking.refresh(connection, trial.id)
-        return run_id
-    if outcome.state is not State.SKIPPED or trial.state in (State.PLANNED, State.SKIPPED):
-        connection.execute(_TELL, {"trial": trial.id, "became": outcome.state.value, "said": outcome.message})
-    connection.execute(_GO_BY, {"sweep": sweep_id, "trial": trial.id, "run": run_id})
+    if not origin.again:
+        if outcome.state is not State.SKIPPED or trial.state in (State.PLANNED, State.SKIPPED):
+            values = {"trial": trial.id, "became": outcome.state.value, "said": outcome.message}
+            connection.execute(_SET_STATE, values)
+        connection.execute(_GO_BY, {"sweep": sweep_id, "trial": trial.id, "run": run_id})
     ranking.refresh(connection, trial.id)
     return run_id
 
 
 def _record_timing(connection: Connection, run_id: int, timing: Timing) -> None:
     summary = timing.summary
-    figures = columns_of(TimingRow, summary, sample_count=summary.count, excluded_count=summary.excluded)
-    figures |= columns_of(TimingRow, timing.energy)
-    timing_id = insert_row(connection, TimingRow, columns_of(TimingRow, timing, run_id=run_id, **figures))
+    figures = columns_of(t.timing, summary, sample_count=summary.count, excluded_count=summary.excluded)
+    figures |= columns_of(t.timing, timing.energy)
+    timing_id = insert_row(connection, t.timing, columns_of(t.timing, timing, run_id=run_id, **figures))
     if timing.samples:
-        connection.execute(_KEEP, {"timing_id": timing_id, **listed(timing.samples)})
+        connection.execute(sa.insert(t.samples), {"timing_id": timing_id, **listed(timing.samples)})
 
 
 def listed(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Return the columns of a timing's samples; what none of them has is NULL."""
+    """Return the columns of a timing's samples; a fact that no sample has is NULL."""
     clocks = [sample.sm_clock_mhz for sample in samples]
     exclusions = [sample.excluded for sample in samples]
+    durations = [sample.duration_ns for sample in samples]
     return {
-        "durations_ns": [
-            None if sample.duration_ns != sample.duration_ns else sample.duration_ns for sample in samples
-        ],
+        "durations_ns": [None if duration != duration else duration for duration in durations],
         "rounds": [sample.round for sample in samples],
         "sm_clocks_mhz": clocks if any(clock is not None for clock in clocks) else None,
         "exclusions": exclusions if any(exclusions) else None,

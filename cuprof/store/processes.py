@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SAME_START_SECONDS = 2.0
-"""Start times are computed from the boot time, which moves when the clock is set; pids do not return so fast."""
-
-
+"""Start times are computed from the boot time, which moves when the clock is set; pids are not reused so fast."""
 HOSTS_OWN = "pid:[4026531836]"
 """The PID namespace that a host starts with: PROC_PID_INIT_INO in Linux' include/linux/proc_ns.h."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """Name one process for good: a pid alone is used again.
+    """Identify one process: a pid alone is used again.
 
     Args:
         host: as `this_host` names it.
@@ -52,7 +50,7 @@ def this_process() -> Process:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Return whether a process is there that /proc does not show: where it is mounted with hidepid, another user's."""
+    """Return whether a process exists that /proc does not show: another user's, where it is mounted with hidepid."""
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -63,7 +61,7 @@ def _is_hidden(pid: int) -> bool:
 
 
 def this_host() -> str:
-    """Return the host's name, and the PID namespace where that is a container's own: there pids mean something else."""
+    """Return the host's name, with the PID namespace in a container that has its own, where pids differ."""
     space = ""
     with suppress(OSError):
         space = str(Path("/proc/self/ns/pid").readlink())

@@ -1,4 +1,4 @@
-"""Which revision and which views a database of this cuprof has, told without SQLAlchemy."""
+"""The views that a database of this cuprof has, read from db/views."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class View(NamedTuple):
 
 
 def list_views(database: str = "sqlite") -> list[View]:
-    """Return the views of db/views in the order in which they can be made (the files are numbered)."""
+    """Return the views of db/views in the order of their files' numbers, in which they can be made."""
     views = []
     for path in sorted((bundled("db") / "views").glob("*.sql")):
         name, _, only = re.sub(r"^\d+_", "", path.stem).partition(".")
@@ -29,12 +29,7 @@ def list_views(database: str = "sqlite") -> list[View]:
     return views
 
 
-def newest_revision() -> str:
-    """Return the number of the newest migration."""
-    return max(path.name for path in (bundled("db") / "migrations" / "versions").glob("0*.py"))[:4]
-
-
 def describe_views(views: list[View]) -> str:
-    """Return what a database keeps under the property `views`: their names, and the hash of their files."""
+    """Return what a database keeps in its property `views`: the views' names, and the hash of their files."""
     text = "\0".join(view.name + "\n" + view.statement for view in views)
     return json.dumps({"hash": hashlib.sha256(text.encode()).hexdigest(), "names": [view.name for view in views]})

@@ -1,4 +1,4 @@
-"""A database of somebody else's, opened to be read: nothing in it is executed, and nothing of it is changed."""
+"""A foreign database, opened to be read: nothing in it is executed, and nothing of it is changed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from cuprof.core.scratch import ScratchFolder
 from cuprof.store import migrate
 from cuprof.store.backup import check_pages
 from cuprof.store.connection import checking, database_file, explained, make_engine, parse_url, show
-from cuprof.store.models import REVISION, Base
 from cuprof.store.schema import VERSION_TABLE
+from cuprof.store.tables import METADATA, REVISION
 
 AT_ONCE = 5000
 """Rows that are in memory at a time."""
 ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_PRAGMA}
+FUNCTIONS = ("typeof", "length")
 
 
 @dataclass(frozen=True)
@@ -42,22 +43,19 @@ class Source:
         """Return the file's path or the URL without its password."""
         return show(self.url)
 
-    def read(self, model: type[Base]) -> Iterator[list[dict[str, Any]]]:
+    def read(self, table: sa.Table) -> Iterator[list[dict[str, Any]]]:
         """Yield all rows of a table, some at a time.
 
         Raises:
-            StoreError: a value is none that cuprof writes, or the database is damaged.
+            StoreError: a value has another type than its column, or the database is damaged.
         """
-        columns = model.__table__.c
-        select = sa.select(*columns).execution_options(yield_per=AT_ONCE)
+        select = sa.select(table).execution_options(yield_per=AT_ONCE)
         with explained(self.url), checking(self.url):
+            if self.connection.dialect.name == "sqlite":
+                _check_types(self.connection, table)
             for rows in self.connection.execute(select).partitions():
                 stop_if_deferred()
-                found = [dict(row._mapping) for row in rows]
-                for row in found:
-                    for column in columns:
-                        _check(column, row[column.name])
-                yield found
+                yield [row._asdict() for row in rows]
 
 
 @contextmanager
@@ -78,7 +76,7 @@ def open_source(url: str) -> Iterator[Source]:
             if revision is None:
                 raise EmptyStoreError(f"database {show(parsed)} is empty")
             if revision == REVISION:
-                _check_tables(connection, parsed, sorted(Base.metadata.tables))
+                _check_tables(connection, parsed, sorted(METADATA.tables))
             else:
                 folder = ScratchFolder()
                 stack.callback(folder.cleanup)
@@ -90,7 +88,7 @@ def open_source(url: str) -> Iterator[Source]:
 
 @contextmanager
 def _reading(url: URL) -> Iterator[Connection]:
-    """Yield a connection that sees one state of a database; of an SQLite file nothing but plain columns is read."""
+    """Yield a connection that sees one state of a database."""
     engine = make_engine(url, read_only=True)
     if database_file(url) is None:
         engine = engine.execution_options(isolation_level="REPEATABLE READ")
@@ -104,10 +102,11 @@ def _reading(url: URL) -> Iterator[Connection]:
 
 
 def _distrust(raw: sqlite3.Connection, url: URL) -> None:
-    """Follow https://sqlite.org/security.html, and refuse whatever a schema would compute when it is read."""
+    """Follow https://sqlite.org/security.html, and refuse everything that a schema would compute when it is read."""
 
-    def authorize(action: int, table: str | None, column: str | None, schema: str | None, within: str | None) -> int:
-        return sqlite3.SQLITE_OK if action in ALLOWED and within is None else sqlite3.SQLITE_DENY
+    def authorize(action: int, first: str | None, second: str | None, schema: str | None, within: str | None) -> int:
+        is_plain = action in ALLOWED or (action == sqlite3.SQLITE_FUNCTION and second in FUNCTIONS)
+        return sqlite3.SQLITE_OK if is_plain and within is None else sqlite3.SQLITE_DENY
 
     raw.execute("PRAGMA trusted_schema=OFF")
     raw.execute("PRAGMA cell_size_check=ON")
@@ -116,11 +115,10 @@ def _distrust(raw: sqlite3.Connection, url: URL) -> None:
 
 
 def _check_tables(connection: Connection, url: URL, names: list[str]) -> None:
-    """Refuse views, virtual tables and columns that are computed in the place of tables."""
-    if connection.dialect.name != "sqlite":
-        return
+    """Refuse views, virtual tables and computed columns where tables should be."""
     raw = connection.connection.driver_connection
-    assert isinstance(raw, sqlite3.Connection)
+    if not isinstance(raw, sqlite3.Connection):
+        return
     plain = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND rootpage > 0 AND name = ?"
     for name in names:
         with closing(raw.execute(plain, (name,))) as found:
@@ -129,40 +127,47 @@ def _check_tables(connection: Connection, url: URL, names: list[str]) -> None:
             raise StoreError(f"database {show(url)} is damaged or was not made by cuprof: {name} is no plain table")
 
 
+def _check_types(connection: Connection, table: sa.Table) -> None:
+    """Raise ValueError where a value of an SQLite table is one that no other database would take in its column."""
+    faults = [(_is_wrong(column), column.name) for column in table.c]
+    wrong = sa.select(sa.case(*faults)).where(sa.or_(*(fault for fault, _ in faults))).limit(1)
+    if name := connection.scalar(wrong):
+        raise ValueError(f"{table.name}.{name} holds a value of another type")
+
+
+def _is_wrong(column: sa.Column[Any]) -> sa.ColumnElement[bool]:
+    kind = column.type.impl_instance if isinstance(column.type, sa.TypeDecorator) else column.type
+    if isinstance(kind, (sa.Integer, sa.Boolean)):
+        allowed = ["integer"]
+    else:
+        allowed = ["real", "integer"] if isinstance(kind, sa.Double) else ["text"]
+    stored: Any = sa.type_coerce(column, sa.Text)
+    wrong: sa.ColumnElement[bool] = sa.func.typeof(stored).not_in([*allowed, *["null"] * bool(column.nullable)])
+    if isinstance(kind, sa.String) and kind.length:
+        wrong |= sa.func.length(stored) > kind.length
+    elif isinstance(kind, sa.Integer) and not isinstance(kind, sa.BigInteger):
+        wrong |= sa.not_(sa.type_coerce(column, sa.BigInteger).between(-(2**31), 2**31 - 1))
+    return wrong
+
+
 def _copy(connection: Connection, revision: str, url: URL, copy: URL) -> None:
     """Write the rows of an older database into a new one of its revision, whose schema is cuprof's own."""
     engine = make_engine(copy, foreign_keys=False)
     try:
         with engine.begin() as target:
-            migrate._run_migrations(target, copy, revision)
+            migrate.run_migrations(target, copy, revision)
             metadata = sa.MetaData()
             metadata.reflect(target)
             tables = [table for table in metadata.sorted_tables if table.name not in (VERSION_TABLE, "property")]
             _check_tables(connection, url, [table.name for table in tables])
             for table in tables:
                 for column in table.c:
-                    column.type = (
-                        sa.JSON(none_as_null=True) if isinstance(column.type, sa.JSON) else column.type.as_generic()
-                    )
-                for rows in connection.execute(sa.select(*table.c).execution_options(yield_per=AT_ONCE)).partitions():
-                    target.execute(table.insert(), [dict(row._mapping) for row in rows])
+                    is_json = isinstance(column.type, sa.JSON)
+                    column.type = sa.JSON(none_as_null=True) if is_json else column.type.as_generic()
+                for rows in connection.execute(sa.select(table).execution_options(yield_per=AT_ONCE)).partitions():
+                    target.execute(table.insert(), [row._asdict() for row in rows])
             if target.exec_driver_sql("PRAGMA foreign_key_check").first():
                 raise StoreError(f"database {show(url)} is damaged: its rows do not fit together")
     finally:
         engine.dispose()
     migrate.upgrade(copy)
-
-
-def _check(column: sa.ColumnElement[Any], value: Any) -> None:
-    """Raise ValueError for a value that the column's type would let through on SQLite, and no other database takes."""
-    kind = column.type
-    if value is None:
-        is_sound = bool(column.nullable)
-    elif isinstance(kind, sa.String):
-        is_sound = isinstance(value, str) and len(value) <= (kind.length or len(value))
-    elif isinstance(kind, sa.Integer) and not isinstance(kind, sa.BigInteger):
-        is_sound = isinstance(value, int) and abs(value) < 2**31
-    else:
-        is_sound = not isinstance(kind, sa.Integer) or isinstance(value, int)
-    if not is_sound:
-        raise ValueError(f"{value!r:.40} is in {column.table.name}.{column.name}")

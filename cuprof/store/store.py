@@ -18,7 +18,7 @@ from cuprof.core.errors import EmptyStoreError, StoreError, UnreachableStoreErro
 from cuprof.core.interrupts import shielded, stop_if_deferred
 from cuprof.store import counters, migrate, outcomes, stations, sweeps, trials
 from cuprof.store.connection import READING, database_file, explained, is_unreachable, make_engine, parse_url, show
-from cuprof.store.models import REVISION
+from cuprof.store.tables import REVISION
 
 if TYPE_CHECKING:
     from cuprof.core.records import Trial
@@ -30,14 +30,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 AWAY_SECONDS = 120.0
-"""How long a server that was there may be away: it is restarted, or its network is."""
+"""How long a server that has been reached may be away: it restarts, or its network does."""
 RETRY_SECONDS = 0.2
 CROSSED = ("40P01", "40001")
-"""PostgreSQL's codes of a transaction that it took back for another's sake: a deadlock, another order of things."""
+"""PostgreSQL's codes of a transaction that it rolled back for another one: deadlock, serialization failure."""
 PART, PARTS = 10_000, 3
-"""Of more trials than this a server writes so many parts at a time, each by a connection and a core of its own."""
+"""More trials than PART go to a server in up to PARTS parts, each over a connection of its own."""
 MERGES = 3
-"""How often a merge is tried that meets what another process has just written."""
+"""How often a merge is tried that collides with what another process has just written."""
 
 
 def transaction(function: Callable[Concatenate[Connection, P], T]) -> Callable[Concatenate[Store, P], T]:
@@ -51,14 +51,13 @@ def transaction(function: Callable[Concatenate[Connection, P], T]) -> Callable[C
 
 
 class Store:
-    """Write and read one database.
+    """Write and read one database; the modules beside this one say what each method writes.
 
-    What it writes stands in the modules beside this one. Every method is one transaction, but `enlist` on a server: all
-    of it is stored when the method returns, or nothing is when it raises. An interrupt waits for the transaction's end;
-    raised then, it leaves all of it stored.
-    On SQLite (WAL, synchronous=NORMAL) what a method has stored outlives the end of the process, however it comes
-    about; a power cut may take the last transactions back, never part of one. PostgreSQL keeps them as its server is
-    set.
+    Every method is one transaction, except `enlist` on a server: when it returns, everything is stored, and when it
+    raises, nothing is. An interrupt waits for the end of the transaction, and leaves it stored.
+
+    On SQLite (WAL, synchronous=NORMAL) what is stored survives the end of the process, however it ends; a power cut may
+    take the last transactions back, never part of one. PostgreSQL keeps what its settings promise.
 
     Threads may share a Store. Any number of processes may open the same database; SQLite lets one of them write at a
     time and the others wait, up to 30 s. A Store does not survive a fork.
@@ -75,7 +74,7 @@ class Store:
         Args:
             url: SQLAlchemy URL, "sqlite:///FILE" or "postgresql+psycopg://USER@HOST/DATABASE".
             create: make the file (and its folder) or the tables where there are none.
-            read_only: no data can be changed; a database of an older cuprof is brought up to date nevertheless.
+            read_only: no data can be changed; a database of an older cuprof is upgraded all the same.
 
         Raises:
             StoreError: no such database, not writable, damaged, locked, of a newer cuprof, or not cuprof's.
@@ -100,7 +99,7 @@ class Store:
         return cls(parsed, engine, read_only)
 
     def close(self) -> None:
-        """Close every connection; on SQLite the last one to close tidies the -wal file away."""
+        """Close every connection; on SQLite the last one to close removes the -wal file."""
         self.engine.dispose()
 
     def __enter__(self) -> Store:
@@ -148,7 +147,7 @@ class Store:
     ) -> None:
         """Write the rows of trials and their membership in the sweep; see `cuprof.store.trials.enlist`.
 
-        A server takes very many in several transactions side by side, so that one may be stored and another not.
+        A server takes many of them in several transactions side by side, so some may be stored when others fail.
         """
         parts = 1 if database_file(self.parsed_url) is not None else min(PARTS, 1 + len(listed) // PART)
         size = max(1, -(-len(listed) // parts))
@@ -162,27 +161,26 @@ class Store:
             write(0)
             return
         with shielded(), ThreadPoolExecutor(parts) as threads:
-            for _ in threads.map(write, range(0, len(listed), size)):
-                pass
+            list(threads.map(write, range(0, len(listed), size)))
 
     def merge(self, source: Source, paths: Mapping[str, str] = MappingProxyType({})) -> Merged:
         """Take in what another database holds, all of it or nothing; what is here already is not taken again.
 
         Args:
-            paths: SHA-256 → where an artifact's file lies, for those that lie elsewhere now.
+            paths: SHA-256 → where an artifact's file lies, for those that were moved.
 
         Raises:
-            StoreError: a value there is damaged, or one thing is told differently here and there.
+            StoreError: a value there is damaged, or one thing differs between the two databases.
         """
         from cuprof.store.merge import Merge
 
         for chance in reversed(range(MERGES)):
             try:
                 return self._write(lambda connection: Merge(connection, source, paths).run())
-            except StoreError as error:  # who sweeps at the same time may have been the first to write a trial
+            except StoreError as error:  # a sweep may have been the first to write a trial meanwhile
                 if not chance or not isinstance(error.__cause__, exc.IntegrityError):
                     raise
-        raise AssertionError
+        raise AssertionError("unreachable")
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -195,9 +193,9 @@ class Store:
             yield connection.execution_options(**{READING: True})
 
     def _write(self, transact: Callable[[Connection], T]) -> T:
-        """Run a transaction; one that loses its connection to a server is run again, until that has been away too long.
+        """Run a transaction, again where a server lost the connection, for as long as it may be away.
 
-        A server may have committed what it could not confirm any more, so what is written twice must come to the same.
+        A server may have committed what it could not confirm any more, so writing twice must give the same rows.
         """
         self._check_process()
         give_up = time.monotonic() + AWAY_SECONDS
@@ -220,7 +218,7 @@ class Store:
 
 
 def wait_for(read: Callable[[], T]) -> T:
-    """Return what a function reads of a database that was there, whose server may be away for a while."""
+    """Return what a function reads of a database whose server may be away for a while."""
     give_up = time.monotonic() + AWAY_SECONDS
     while True:
         try:
@@ -233,14 +231,13 @@ def wait_for(read: Callable[[], T]) -> T:
 
 def _check_file(url: URL, create: bool) -> None:
     path = database_file(url)
-    if path is None:
+    if path is None or path.exists():
         return
-    if not create and not path.exists():
+    if not create:
         raise StoreError(f"there is no database {path}; run a sweep first, or name another one with --store")
-    if create and not path.exists():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(
-                f"database {path}: its folder cannot be made ({error.strerror}); name another place with --store"
-            ) from None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"database {path}: its folder cannot be made ({error.strerror}); name another place with --store"
+        ) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -12,80 +13,70 @@ from cuprof.core.errors import StoreError, UsageError
 from cuprof.core.records import Calibration, DeviceFacts, State, SweepFacts
 from cuprof.core.text import hide_in_command, hide_in_data
 from cuprof.store import stations
-from cuprof.store.columns import plain
-from cuprof.store.models import Calibration as CalibrationRow
-from cuprof.store.models import Device, Run, Sweep, SweepTrial
+from cuprof.store import tables as t
 from cuprof.store.processes import Process, this_process
-from cuprof.store.rows import columns_of, fingerprint, insert_row, upsert
-
-ENDS = ("finished", "interrupted")
-TOLD_ANEW = ("ordinal", "memory_bytes", "details")
-"""What may change of a device; the latest counts."""
-_FIND_DEVICE = sa.select(Device.id, *(getattr(Device, name) for name in TOLD_ANEW)).where(
-    Device.fingerprint == sa.bindparam("mark")
-)
+from cuprof.store.refusals import SWEEP_ENDS
+from cuprof.store.rows import columns_of, insert_row, save, upsert
+from cuprof.store.types import fingerprint
 
 
 def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> int:
     """Return the sweep to write to: the newest unfinished one of the same plan, or a new one.
 
-    An unfinished sweep is taken up again when the process that ran it is gone, or silent, or was this one.
+    An unfinished sweep is continued when its process has ended or been silent for a lease, or is this process.
 
     Args:
-        shared: join one that others work on.
+        shared: join a sweep that others work on.
 
     Raises:
         UsageError: that process is alive on this host, or others work on the sweep.
     """
     lock(connection, facts.plan_hash)
     me, now = this_process(), stations.clock(connection)
-    mine = {
-        "state": "running",
-        "process_host": me.host,
-        "process_id": me.pid,
-        "process_started": me.started,
-        "finished_at": None,
-    }
     shown = {"command_line": hide_in_command(facts.command_line), "configuration": hide_in_data(facts.configuration)}
-    described = columns_of(Sweep, facts, **shown)
+    described = columns_of(t.sweep, facts, **shown)
     begun = described.pop("started_at") or now
+    described |= {"state": "running", "finished_at": None}
+    described |= {"process_host": me.host, "process_id": me.pid, "process_started": me.started}
     unfinished = connection.execute(
-        sa.select(Sweep.id, Sweep.state, Sweep.process_host, Sweep.process_id, Sweep.process_started)
-        .where(Sweep.plan_hash == facts.plan_hash, Sweep.state != "finished")
-        .order_by(Sweep.started_at.desc(), Sweep.id.desc())
-    ).all()
-    for row in unfinished:
-        process = Process(row.process_host, row.process_id, row.process_started)
-        others = stations.list_present(connection, row.id)
+        sa.select(*(t.sweep.c[name] for name in ("id", "state", "process_host", "process_id", "process_started")))
+        .where(t.sweep.c.plan_hash == facts.plan_hash, t.sweep.c.state != "finished")
+        .order_by(t.sweep.c.started_at.desc(), t.sweep.c.id.desc())
+    )
+    for key, state, *process in unfinished.all():
+        others = stations.list_present(connection, key)
         if shared and others:
-            return int(row.id)
-        if row.state == "running" and process != me:
-            if others or (process.is_alive() and not stations.is_known(connection, row.id)):
-                raise UsageError(
-                    f"the same sweep is running (pid {process.pid}, sweep {row.id}); let it end or stop it first"
-                )
-            if process.host != me.host and not stations.is_known(connection, row.id):
-                continue  # it may be alive there, and its trials are reused anyhow
-        _forget_skipped(connection, row.id)
-        connection.execute(
-            sa.update(Sweep)
-            .where(Sweep.id == row.id)
-            .values(**described, **mine, resumed_at=now, invocations=Sweep.invocations + 1)
+            return int(key)
+        if state == "running" and not _may_continue(connection, key, Process(*process), bool(others)):
+            continue
+        _forget_skipped(connection, key)
+        values = {**described, "resumed_at": now, "invocations": t.sweep.c.invocations + 1}
+        connection.execute(sa.update(t.sweep).where(t.sweep.c.id == key).values(**values))
+        return int(key)
+    return insert_row(connection, t.sweep, {**described, "invocations": 1, "started_at": begun})
+
+
+def _may_continue(connection: Connection, sweep_id: int, process: Process, has_others: bool) -> bool:
+    """Return whether this process may continue a sweep that another one left running.
+
+    False means that it may be alive on another host; a new sweep reuses its trials anyway.
+    """
+    me = this_process()
+    if process == me:
+        return True
+    is_known = stations.is_known(connection, sweep_id)
+    if has_others or (process.is_alive() and not is_known):
+        raise UsageError(
+            f"the same sweep is running (pid {process.pid}, sweep {sweep_id}); let it end or stop it first"
         )
-        return int(row.id)
-    return insert_row(connection, Sweep, {**described, **mine, "invocations": 1, "started_at": begun})
-
-
-def read_start(connection: Connection, sweep_id: int) -> float:
-    """Return when a sweep began; with its plan this tells it from every other."""
-    return float(connection.execute(sa.select(Sweep.started_at).where(Sweep.id == sweep_id)).scalar_one())
+    return process.host == me.host or is_known
 
 
 def join(connection: Connection, facts: SweepFacts, names: Sequence[str]) -> tuple[int, list[int]]:
     """Begin a sweep, or join one that others work on, and enter stations into it.
 
     Args:
-        names: the stations', for people.
+        names: the stations' names, for people.
 
     Returns:
         The sweep, and the stations' keys in the order of their names.
@@ -94,12 +85,17 @@ def join(connection: Connection, facts: SweepFacts, names: Sequence[str]) -> tup
     return sweep_id, stations.join(connection, sweep_id, names)
 
 
+def read_start(connection: Connection, sweep_id: int) -> float:
+    """Return when a sweep began. Together with its plan this distinguishes it from every other sweep."""
+    return float(connection.execute(sa.select(t.sweep.c.started_at).where(t.sweep.c.id == sweep_id)).scalar_one())
+
+
 def lock(connection: Connection, what: str, *, shared: bool = False, wait: bool = True) -> bool:
-    """Let others who lock the same wait until the transaction's end; on SQLite all who write do.
+    """Hold a named lock until the transaction ends; on SQLite every writing transaction holds all of them.
 
     Args:
-        shared: those who share it do not wait for one another.
-        wait: else return False where another one has it.
+        shared: holders of a shared lock do not wait for one another.
+        wait: otherwise return False where somebody else holds it.
     """
     if connection.dialect.name != "postgresql":
         return True
@@ -108,75 +104,74 @@ def lock(connection: Connection, what: str, *, shared: bool = False, wait: bool 
 
 
 def _forget_skipped(connection: Connection, sweep_id: int) -> None:
-    """Let a sweep that goes on go by no run that was skipped, since that trial is tried again."""
-    skipped = sa.select(Run.id).where(Run.sweep_id == sweep_id, Run.state == State.SKIPPED.value)
+    """Detach skipped runs from a sweep that continues, because their trials are tried again."""
+    skipped = sa.select(t.run.c.id).where(t.run.c.sweep_id == sweep_id, t.run.c.state == State.SKIPPED.value)
     connection.execute(
-        sa.update(SweepTrial)
-        .where(SweepTrial.sweep_id == sweep_id, SweepTrial.run_id.in_(skipped))
+        sa.update(t.sweep_trial)
+        .where(t.sweep_trial.c.sweep_id == sweep_id, t.sweep_trial.c.run_id.in_(skipped))
         .values(run_id=None, station_id=None)
     )
 
 
 def finish(connection: Connection, sweep_id: int, state: str) -> None:
-    """Note that a sweep ended: "finished" (never taken up again) or "interrupted", but while others go on with it.
+    """Store that a sweep ended, unless others continue with it.
 
-    One that is finished stays so: an interrupt may come when the last trial is done.
+    Args:
+        state: "finished" (never continued) or "interrupted". A finished sweep stays finished, because an interrupt may
+            arrive after the last trial.
     """
-    if state not in ENDS:
+    if state not in SWEEP_ENDS:
         raise ValueError(f"a sweep ends 'finished' or 'interrupted', not {state!r}")
-    before = connection.scalar(sa.select(Sweep.state).where(Sweep.id == sweep_id))
+    before = connection.scalar(sa.select(t.sweep.c.state).where(t.sweep.c.id == sweep_id))
     if before is None:
         raise StoreError(f"there is no sweep {sweep_id} in the database")
     if state == "interrupted" and (before == "finished" or stations.list_present(connection, sweep_id)):
         return
-    connection.execute(
-        sa.update(Sweep).where(Sweep.id == sweep_id).values(state=state, finished_at=stations.clock(connection))
-    )
+    values = {"state": state, "finished_at": stations.clock(connection)}
+    connection.execute(sa.update(t.sweep).where(t.sweep.c.id == sweep_id).values(**values))
 
 
 def save_device(connection: Connection, facts: DeviceFacts) -> int:
-    """Insert the device, or bring its details up to date, and return its key."""
-    identity = dict(facts.identity)
-    row = columns_of(
-        Device,
-        facts,
-        fingerprint=fingerprint([facts.backend, facts.name, facts.uuid or f"#{facts.index}", identity]),
-        comparable=fingerprint([facts.backend, facts.name, identity]),
-        ordinal=facts.index,
-    )
-    told = [row[name] for name in TOLD_ANEW]
-    found = connection.execute(_FIND_DEVICE, {"mark": row["fingerprint"]}).first()
-    if found is None or [*found[1:-1], found[-1] or {}] != [*told[:-1], plain(told[-1])]:
-        upsert(connection, Device, [row], key=["fingerprint"], update=TOLD_ANEW)
-        found = connection.execute(_FIND_DEVICE, {"mark": row["fingerprint"]}).one()
-    return int(found.id)
+    """Insert the device, or update its ordinal, memory and details, and return its key."""
+    marks = mark_device(facts.backend, facts.name, facts.uuid or f"#{facts.index}", dict(facts.identity))
+    row = columns_of(t.device, facts, **marks, ordinal=facts.index)
+    changing = ["ordinal", "memory_bytes", "details"]
+    return save(connection, t.device, [row], key=["fingerprint"], update=changing)[row["fingerprint"]]
+
+
+def mark_device(backend: str, name: str, uuid: str, identity: dict[str, Any]) -> dict[str, str]:
+    """Return the hashes of a device: of this one card, and of all cards whose timings are comparable."""
+    return {
+        "fingerprint": fingerprint([backend, name, uuid, identity]),
+        "comparable": fingerprint([backend, name, identity]),
+    }
 
 
 def save_calibration(connection: Connection, sweep_id: int, facts: DeviceFacts, calibration: Calibration) -> None:
-    """Keep what was measured of a device in this sweep, in place of what was kept before."""
+    """Store what was measured of a device in this sweep, in place of what was stored before."""
     place = {"sweep_id": sweep_id, "device_id": save_device(connection, facts), "measured_at": time.time()}
-    row = columns_of(CalibrationRow, calibration, **place)
+    row = columns_of(t.calibration, calibration, **place)
     key = ["sweep_id", "device_id"]
-    upsert(connection, CalibrationRow, [row], key=key, update=[name for name in row if name not in key])
+    upsert(connection, t.calibration, [row], key=key, update=[name for name in row if name not in key])
 
 
 def reuse_calibration(connection: Connection, sweep_id: int, facts: DeviceFacts) -> Calibration | None:
-    """Give the sweep what was last measured of this device on the sweep's host; return it, or None.
+    """Copy the newest calibration of this device on the sweep's host into the sweep; return it, or None.
 
-    Its `measured_at` stays what it was.
+    The copy keeps its `measured_at`.
     """
     device_id = save_device(connection, facts)
-    host = sa.select(Sweep.host).where(Sweep.id == sweep_id).scalar_subquery()
+    host = sa.select(t.sweep.c.host).where(t.sweep.c.id == sweep_id).scalar_subquery()
     found = connection.execute(
-        sa.select(CalibrationRow.__table__)
-        .join(Sweep, Sweep.id == CalibrationRow.sweep_id)
-        .where(CalibrationRow.device_id == device_id, Sweep.host == host)
-        .order_by(CalibrationRow.measured_at.desc())
+        sa.select(t.calibration)
+        .join(t.sweep, t.sweep.c.id == t.calibration.c.sweep_id)
+        .where(t.calibration.c.device_id == device_id, t.sweep.c.host == host)
+        .order_by(t.calibration.c.measured_at.desc())
         .limit(1)
     ).one_or_none()
     if found is None:
         return None
     if found.sweep_id != sweep_id:
         row = {**found._asdict(), "sweep_id": sweep_id}
-        upsert(connection, CalibrationRow, [row], key=["sweep_id", "device_id"], update=["measured_at"])
+        upsert(connection, t.calibration, [row], key=["sweep_id", "device_id"], update=["measured_at"])
     return Calibration(found.backend, found.read_bandwidth, found.event_overhead_ns, found.details or {})

@@ -19,7 +19,7 @@ from cuprof.core.errors import (
 )
 from cuprof.core.records import OF_FAMILY, Check, Measure, Outcome, State, Timing
 from cuprof.families import Program, Tolerances, Variant
-from cuprof.families.trace import describe
+from cuprof.families.trace import describe, last_frames
 from cuprof.worker.excerpt import excerpt, one_line
 from cuprof.worker.messages import Finished, JobTrial
 from cuprof.worker.status_page import Phase
@@ -104,7 +104,7 @@ class Candidate:
             lost, starved = isinstance(error, DeviceLostError), isinstance(error, DeviceMemoryError)
             return replace(finished, lost=lost, starved=starved)
         log = excerpt("".join(traceback.format_exception(error)))
-        return self.finish(State.LAUNCH_ERROR, describe(error), log, name)
+        return self.finish(State.LAUNCH_ERROR, describe(error) + last_frames(error), log, name)
 
     def finish(self, state: State, message: str = "", log: str = "", phase: str = "") -> Finished:
         """Return the answer to this trial as it stands."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from cuprof.config.model import MeasureConfig
 from cuprof.core.point import Point
 from cuprof.core.records import Calibration, DeviceFacts, Measure, Outcome, Trial, Unavailable
 from cuprof.families import Sample
-from cuprof.families.extension import Extension
+from cuprof.families.candidate import Extension
+from cuprof.interop.origins import AnyOrigin
 from cuprof.plan.model import Selection
 
 
@@ -75,13 +75,9 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class Probe:
-    """Ask what a family's own functions show of problems when they run; see `Family.sample`.
+    """Ask what a family's own functions show of problems when they run; see `Family.sample`."""
 
-    Args:
-        family_folder: what `load_family` takes.
-    """
-
-    family_folder: Path
+    origin: AnyOrigin
     problems: tuple[Point, ...]
 
 
@@ -101,7 +97,7 @@ class Outline:
         selection: its variants are passed over.
     """
 
-    family_folder: Path
+    origin: AnyOrigin
     extension: Extension
     selection: Selection
     found: Mapping[str, DeviceFacts]
@@ -133,7 +129,7 @@ class Job:
     """All trials of one problem on one back end.
 
     Args:
-        family_folder: what `load_family` takes.
+        origin: of the family.
         seed: seed of the inputs.
         methods: the measures to take, with the hash of each method; empty to check only.
         build_ahead: build in the background; if the worker is lost while building, it cannot be told on which source.
@@ -147,7 +143,7 @@ class Job:
             waited for.
     """
 
-    family_folder: Path
+    origin: AnyOrigin
     backend: str
     problem: Point
     trials: tuple[JobTrial, ...]

@@ -17,9 +17,8 @@ import numpy as np
 from cuprof.backends.contract import Backend, DeviceLostError, ReadingOptions, Runnable, Session
 from cuprof.backends.registry import open_backend
 from cuprof.families import Family, Point, Program
-from cuprof.families.extension import extend
+from cuprof.families.candidate import extend
 from cuprof.families.fingerprint import source_text
-from cuprof.families.loader import load_family
 from cuprof.ncu.progress import Step, write_progress
 from cuprof.ncu.registry import get_profiler
 from cuprof.ncu.task import ProfilingTask, TaskTrial, find_owner, read_task, wait_for_task
@@ -68,7 +67,7 @@ class Profiling:
             if self._opened is not None:
                 self._opened[2].close()
                 self._opened = None
-            family = load_family(self.task.family_folder)
+            family = self.task.origin.load()
             signature = family.signature(problem)
             inputs = as_long_as(signature, family.generate(problem, np.random.default_rng(0)))
             if self.task.extension is not None:  # strangers' code, after the inputs have been made

@@ -22,9 +22,9 @@ from cuprof.core.processes import AHEAD
 from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.core.text import list_first
 from cuprof.families import Family
-from cuprof.families.extension import extend
-from cuprof.families.loader import load_family
+from cuprof.families.candidate import extend
 from cuprof.families.trace import describe
+from cuprof.interop.origins import AnyOrigin
 from cuprof.plan import plan
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.excerpt import excerpt
@@ -70,6 +70,7 @@ class Worker:
         self._integrity: Integrity | None = None
         self._workload: tuple[tuple[object, ...], Workload] | None = None
         self._held = Held()
+        self._families: dict[AnyOrigin, Family] = {}
         self._ahead: dict[str, None] = {}
 
     def serve(self) -> None:
@@ -125,7 +126,7 @@ class Worker:
     def _probe(self, probe: Probe) -> Probed:
         """Return what a family's functions show of problems when they run."""
         try:
-            family = load_family(probe.family_folder)
+            family = self._load(probe.origin)
             assert family.sample is not None
             return Probed(tuple(family.sample(problem) for problem in probe.problems))
         except CuprofError as error:
@@ -133,10 +134,16 @@ class Worker:
         except Exception as error:  # a process border: whatever a family raises is its own fault
             return Probed(fault=describe(error))
 
+    def _load(self, origin: AnyOrigin) -> Family:
+        """Return a family whose code runs once in this process, where no stranger's code does."""
+        if origin not in self._families:
+            self._families[origin] = origin.load()
+        return self._families[origin]
+
     def _outline(self, outline: Outline) -> Outlined:
         """Return the trials of what a file adds to a family."""
         try:
-            family = load_family(outline.family_folder)
+            family = outline.origin.load()
             names = extend(family, outline.extension)
             planned = plan(family, replace(outline.selection, variants=names), {**outline.found, **outline.absent})
         except CuprofError as error:
@@ -188,11 +195,11 @@ class Worker:
 
     def _get_workload(self, job: Job, backend: Backend[Runnable], integrity: Integrity) -> Workload:
         """Return inputs and reference, kept from the previous job where it had the same problem."""
-        key = (job.family_folder, job.extension, job.problem, job.seed)
+        key = (job.origin, job.extension, job.problem, job.seed)
         if self._workload is None or self._workload[0] != key:
             self._held.close()
             self._workload = None  # free the old inputs before making new ones
-            family = load_family(job.family_folder)
+            family = self._load(job.origin) if job.extension is None else job.origin.load()
             _require_unchanged(family, job)
             if job.build_ahead:
                 self.page.enter(NO_TRIAL, Phase.BUILD)  # of variants' code, which may not return

@@ -2,17 +2,16 @@
 
 from alembic import context
 
-import cuprof.store.counter_models  # noqa: F401  (its tables belong to the same metadata)
 from cuprof.store.connection import make_engine, parse_url
 from cuprof.store.migrate import VERSION_TABLE
-from cuprof.store.models import Base
+from cuprof.store.tables import METADATA
 
 
 def run(connection):
     """Run what was asked for in the transaction that is open on the connection."""
     context.configure(
         connection=connection,
-        target_metadata=Base.metadata,
+        target_metadata=METADATA,
         version_table=VERSION_TABLE,
         render_as_batch=connection.dialect.name == "sqlite",
         compare_type=True,

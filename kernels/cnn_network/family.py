@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.family import Array, Arrays, Axis, Family, Point, Signature, Tolerance
+from cuprof import Array, Arrays, Axis, Family, Point, Signature, Tolerance
 
 Buffers = Mapping[str, Any]
 

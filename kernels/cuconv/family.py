@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.family import Array, Arrays, Axis, Family, Launch, Point, Program, Signature, Tolerance, Tunable
+from cuprof import Array, Arrays, Axis, Family, Launch, Point, Program, Signature, Tolerance, Tunable
 
 Buffers = Mapping[str, Any]
 

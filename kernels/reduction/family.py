@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from cuprof import Array, Axis, Family, Launch, Point, Program, Tunable
 from cuprof.errors import LaunchError
-from cuprof.family import Array, Axis, Family, Launch, Point, Program, Tunable
 
 from .cpu import compile_sum
 from .passes import C_TYPE, chain_passes, list_first_add_passes, list_passes

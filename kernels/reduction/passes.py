@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cuprof.family import Array, Launch, Point, Program
+from cuprof import Array, Launch, Point, Program
 
 C_TYPE = {"float32": "float", "int32": "int"}
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from cuprof.family import Array, Arrays, Point, Signature, Tolerance
+from cuprof import Array, Arrays, Point, Signature, Tolerance
 
 UNIT_ROUNDOFF = 2.0**-24  # u of float32, round to nearest
 CHAIN = 1024  # the most float32 additions one after another that a variant may make before it goes over to a tree

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.api.computation import Computation
-from cuprof.api.kernels import Kernel, kernel
 from cuprof.core.errors import FamilyError, UsageError
 from cuprof.core.records import Check
-from cuprof.families import Array, Call, Invoke, Point
+from cuprof.families import Array, Call, Invoke, Point, Tolerance
+from cuprof.families.computation import Computation
+from cuprof.families.kernel import Kernel, kernel
+from cuprof.families.origin import Script
 from cuprof.families.program import read_dtype
 from cuprof.worker.check import compare
 from cuprof.worker.messages import Job
@@ -180,11 +181,22 @@ def test_a_function_that_is_the_reference_is_not_wrong_for_what_its_formula_lose
 
 @pytest.mark.parametrize(
     ("given", "bounds"),
-    [(1e-3, (1e-3, 0.0)), ((1e-3, 1e-6), (1e-3, 1e-6))],
+    [(1e-3, (1e-3, 2e-3)), ((1e-3, 1e-6), (1e-3, 1e-6)), ({"result": 1e-3}, (1e-3, 2e-3))],
 )
-def test_a_tolerance_as_it_is_given(given: Any, bounds: tuple[float, float]) -> None:
-    found = make(tolerance=given).tolerate(N, {}, {})
-    assert (found.relative, found.absolute) == bounds
+def test_one_number_is_relative_to_the_value_and_to_the_mean_one_and_a_pair_says_both(
+    given: Any, bounds: tuple[float, float]
+) -> None:
+    found = make(tolerance=given).tolerate(N, {}, {"result": np.array([0.0, -4.0])})
+    one = Tolerance.of(found, "result")
+    assert (one.relative, one.absolute) == bounds
+
+
+def test_a_value_near_zero_of_a_sum_is_right_within_one_number() -> None:
+    """As KernelBench's results: -1.19e-07 where 0 is expected, of values around 1."""
+    expected = {"result": np.array([0.0, 1.0, 2.0])}
+    tolerance = make(tolerance=1e-3).tolerate(N, {}, expected)
+    assert compare({"result": np.array([-1.19e-7, 1.0, 2.0])}, expected, tolerance).passed
+    assert not compare({"result": np.array([0.0, 1.0, 2.1])}, expected, tolerance).passed
 
 
 def test_results_that_are_returned_are_timed_alone_and_copied_afterwards() -> None:
@@ -485,7 +497,7 @@ def spread(rng, n=64):  # type: ignore[no-untyped-def]
 
 def judge(made: Computation, function: Any, seed: int = 1) -> Check:
     """Return what is said of a function's results on inputs of a seed, as a worker judges them."""
-    job = Job(HERE, "cpu", Point(n=64), (), seed, methods={})
+    job = Job(Script(HERE), "cpu", Point(n=64), (), seed, methods={})
     family = replace(made.make_family(), folder=HERE.parent)
     workload = Workload.make(family, job)
     outputs = {

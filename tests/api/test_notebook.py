@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cuprof.api.comparison import Comparison
+from cuprof.api.result import Comparison
 from cuprof.cli.progress import NotebookProgress, make_observer
 from cuprof.core.project import Project
 from cuprof.core.records import Outcome, State

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from cuprof.api.capture import Capture
+from cuprof.api.entry import define
+from cuprof.api.snapshot import take_snapshot
 from cuprof.core.errors import FamilyError, UsageError
 from cuprof.families import Family, Point
 from cuprof.families.fingerprint import source_text
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 
 STAND_IN = {
     "__init__.py": """
@@ -157,17 +158,19 @@ def test_its_text_is_what_is_compiled_and_no_more(folder: Path) -> None:
     assert text() != whole
 
 
-def test_a_notebook_hands_it_over_as_text(folder: Path) -> None:
+def test_a_notebook_hands_it_over_by_value(folder: Path) -> None:
     family = load(folder)
     typed: dict[str, Any] = {"__name__": "__main__"}
     text = (folder / "made.py").read_text().replace("cuprof.compare(", "dict(variant=")
     exec(compile(text, str(folder / "made.py"), "exec"), typed)
-    capture = Capture()
-    words = f"{capture.express(typed['mine'], 'mine')}, inputs={capture.express(typed['inputs'], 'inputs')}"
-    call = f"cuprof.compare({words}, outputs='y', reference=lambda x: 2 * x)"
-    again = load_family(capture.write(folder / "kept", "made", call))
+    place = folder / "kept"
+    place.mkdir()
+    given = {"inputs": typed["inputs"], "outputs": ("y",), "reference": lambda x: 2 * x}
+    again = take_snapshot(define([typed["mine"]], "", place, given, {}), folder)
     assert again.variants["scale"].tunables == family.variants["scale"].tunables
-    assert source_text(again, again.variants["scale"]) == source_text(family, family.variants["scale"])
+    assert again.variants["scale"].text == family.variants["scale"].text
+    made = program(again.origin.load(), BLOCK=512, num_warps=4, num_stages=3)
+    assert made == program(family, BLOCK=512, num_warps=4, num_stages=3)
 
 
 def test_what_is_wanting_is_said(folder: Path) -> None:

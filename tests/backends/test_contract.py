@@ -33,7 +33,7 @@ from cuprof.core.errors import BuildError, CuprofError, LaunchError
 from cuprof.core.records import Measure
 from cuprof.families import Array, Copy, Family, Fill, Point, Reduced, Signature, Tolerance
 from cuprof.families.fingerprint import source_text
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 from cuprof.plan.memory import arena_bytes
 from cuprof.worker.check import compare
 from cuprof.worker.sampling import Sampler

@@ -9,7 +9,7 @@ from cuprof.core.errors import CuprofError
 from cuprof.core.records import Measure, Sample, Timing
 from cuprof.engine.runner import JobRunner
 from cuprof.families import Point
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 from cuprof.statistics import Judgement, Verdict
 from cuprof.statistics.median import summarise
 from cuprof.worker.messages import WorkerSettings

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.api.frameworks import HOMES
 from cuprof.core.point import Point
-from cuprof.families.loader import load_family
+from cuprof.families.arrays import HOMES
 from cuprof.families.model import Sample
+from cuprof.families.origin import load_family
 from cuprof.families.program import Array
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "kernel_tuner"

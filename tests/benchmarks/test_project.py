@@ -23,7 +23,7 @@ from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.cli.hydra_app import compose
 from cuprof.core.project import find_project
 from cuprof.families import Point
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 
 SCRIPTS = (agreement, faults, forms, known_truth, memory_pauses, profilers, side_by_side, tricks, triton_autotune)
 

@@ -23,7 +23,7 @@ from benchmarks.wide_project import CASES, Case, Project
 from cuprof.comparison import Entry
 from cuprof.core.point import Point
 from cuprof.core.records import Measure
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 from cuprof.plan import Selection, plan
 from cuprof.statistics import Series
 

@@ -17,7 +17,7 @@ from cuprof.core.errors import BuildError
 from cuprof.core.point import Point
 from cuprof.families import Family, Invoke, Launch, Program, Variant
 from cuprof.families.fingerprint import source_text
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 
 FORMS = Path(__file__).parents[1] / "data" / "families" / "forms"
 PROBLEM = Point(n=4096)

@@ -26,6 +26,31 @@ SOURCE = (
     '#include "half.cuh"\nextern "C" __global__ void twice(float *y, const float *x, int n) { y[0] = two() * x[0]; }\n'
 )
 
+CALLS = """
+from cuprof import Array, Axis, Family, Invoke, Launch, Program, Signature, Tolerance
+
+ARRAY = Array((8,), "float32")
+family = Family(
+    name="calls", title="calls", axes=(Axis("n", default=8, low=1, high=8),),
+    signature=lambda problem: Signature({"x": ARRAY}, {"y": ARRAY}), generate=lambda problem, rng: {},
+    reference=lambda problem, inputs: {}, tolerance=lambda problem, inputs, reference: Tolerance(),
+    useful_bytes=lambda problem: 64,
+)
+
+@family.kernel("right", backend="cpu", source="a.c", compiler="gcc")
+def right(problem, tune):
+    return Program((Invoke("run", ("x", "y", problem.n)),))
+
+@family.kernel("c", backend="cpu", source="a.c", compiler="gcc")
+def in_c(problem, tune):
+    return Program((Invoke("run", ("x", "y")),))
+
+@family.opencl("opencl", source="a.cl")
+@family.cuda("cuda", source="a.cu")
+def launched(problem, tune):
+    return Program((Launch("run", (1,), (8,), ("x", "y")),))
+"""
+
 
 @pytest.fixture
 def folder(project: Project, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -79,3 +104,19 @@ def test_an_architecture_that_nobody_knows_is_told(folder: Path, cli: Callable[.
     done = cli("check", "mine.py", "--arch", "sm_1")
     assert done.exit_code == 2
     assert "unknown architecture 'sm_1'; this compiler knows sm_" in done.err
+
+
+def test_calls_that_do_not_fit_their_source_are_failures_wherever_it_is_compiled(
+    cli: Callable[..., Result], project: Project
+) -> None:
+    folder = project.root / "kernels" / "calls"
+    folder.mkdir(parents=True)
+    (folder / "a.c").write_text("int run(const float *x, float *y, int n) { return 0; }\n")
+    (folder / "a.cl").write_text("__kernel void run(__global float *x, __global float *y, int n) {}\n")
+    (folder / "a.cu").write_text('extern "C" __global__ void run(float *x, float *y, int n) {}')
+    (folder / "family.py").write_text(CALLS)
+    done = cli("check", "calls")
+    assert done.exit_code == 1
+    assert done.err.startswith("failed: calls/cuda · n=8 and 2 more: run takes 3 arguments (x, y, n), and is given 2")
+    assert "calls/right" not in done.err
+    assert done.out.startswith("0 of 1 programs compile for sm_90\ncompiled where they run: right, c, opencl")

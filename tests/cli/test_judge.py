@@ -15,6 +15,7 @@ from cuprof.cli.table import to_text
 from cuprof.core.point import Point
 from cuprof.core.project import Project
 from cuprof.core.records import Measure
+from cuprof.families.origin import Folder
 from cuprof.judge.report import Candidate, Evidence, Report, Row, Ruling, as_data
 from cuprof.statistics.verdict import Judgement, Verdict
 from tests.conftest import Result
@@ -48,7 +49,7 @@ def test_words_are_candidates_settings_and_options(cli: Cli, asked: list[Any], p
     )
     assert done.err == ""
     (request,) = asked
-    assert request.family_folder == project.root / "kernels" / "vector"
+    assert request.origin == Folder(project.root / "kernels" / "vector")
     assert request.candidates == (Path("mine.py").resolve(),)
     assert (request.rounds, request.memory_bytes, request.sandbox) == (5, 2 << 30, "auto")
     assert request.config.problem == {"n": ("2**4", "2**5")}
@@ -79,7 +80,7 @@ def test_counters_are_a_set_or_named(
 
 def test_a_family_may_be_a_folder(cli: Cli, asked: list[Any]) -> None:
     cli("judge", str(FAMILY), "mine.py", "measure.modes=[hot]")
-    assert asked[0].family_folder == FAMILY
+    assert asked[0].origin == Folder(FAMILY)
     assert asked[0].config.measure.modes == ("hot",)
 
 

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from cuprof.core.project import Project
 from cuprof.store import Store
-from cuprof.store.models import REVISION
+from cuprof.store.tables import REVISION
 from tests.conftest import Result
 
 WHOLE = Path(__file__).parents[1] / "data" / "db" / f"{REVISION}.sqlite"
@@ -39,3 +41,18 @@ def test_databases_are_taken_in_once_and_what_cannot_be_is_told_in_a_line(
         assert "hunter2" not in refused.err
     with Store.open(project.database_url, read_only=True) as store, store.snapshot() as connection:
         assert connection.exec_driver_sql("SELECT COUNT(*) FROM run").scalar() == 5
+
+
+def test_refused_rows_are_counted_and_the_target_still_has_a_report(
+    cli: Callable[..., Result], project: Project
+) -> None:
+    shutil.copy(WHOLE, "theirs.sqlite")
+    with closing(sqlite3.connect("theirs.sqlite")) as raw:
+        raw.execute("UPDATE timing SET median_ns = -5.0, low_ns = 9e999 WHERE id = 1")
+        raw.commit()
+    (told,) = json.loads(cli("merge", "theirs.sqlite", "--json").out)
+    assert sum(told["refused"].values()) == 1
+    told = cli("merge", "theirs.sqlite")
+    assert told.exit_code == 0
+    assert "refused" not in told.out  # the run that it belongs to is here already
+    assert cli("report", "experiment=reduction").exit_code == 0

@@ -8,6 +8,7 @@ from itertools import product
 
 import pytest
 
+from cuprof.cli.hydra_arguments import quoted
 from cuprof.core.project import Project
 from tests.conftest import Result
 from tests.core.typed_passwords import FORMS, SECRETS, leaks, type_url
@@ -49,3 +50,50 @@ def test_doctor(cli: Cli, project: Project) -> None:
             result = cli("doctor", *options)
             assert not leaks(result.out + result.err), (url, result)
             assert (result.exit_code, result.err) == (1, ""), (url, result)
+
+
+SHOWN = [["--cfg", "job"], ["--cfg", "all"], ["--cfg", "job", "--package", "store"], ["--info", "config"], ["--info"]]
+
+
+@pytest.mark.parametrize("options", SHOWN, ids=" ".join)
+def test_a_configuration_that_is_shown(cli: Cli, project: Project, options: list[str]) -> None:
+    urls = (
+        [type_url(FORMS[0], secret) for secret in SECRETS] if options == SHOWN[0] else [*URLS[::40], "//u:hunter2@h/d"]
+    )
+    for url in urls:
+        for setting in ([f"store.url={quoted(url)}"], ["--store", url]):
+            result = cli("sweep", *setting, *options)
+            assert result.exit_code == 0, result
+            assert "***@" in result.out or "***" in result.out
+            assert not leaks(result.out + result.err), (url, result)
+
+
+def test_a_configuration_file_that_is_shown(cli: Cli, project: Project) -> None:
+    url = type_url(FORMS[0], f"a long password {SECRETS[5]} that YAML folds over two lines, {SECRETS[0]}: {SECRETS[0]}")
+    (project.root / "conf/store").mkdir(parents=True)
+    (project.root / "conf/store/mine.yaml").write_text(json.dumps({"url": url}))
+    result = cli("sweep", "store=mine", "--cfg", "job")
+    assert result.exit_code == 0
+    assert "me:***@127.0.0.1:1/base" in result.out
+    assert "family: reduction" in result.out
+    assert not leaks(result.out + result.err)
+
+
+def test_a_setting_of_a_job(cli: Cli, project: Project) -> None:
+    result = cli(
+        "sweep",
+        "-m",
+        "store.url='//u:hunter2@127.0.0.1/db','x//u:hunter2@h/db'",
+        "experiment=reduction",
+        "dry_run=true",
+    )
+    assert result.exit_code == 2
+    assert "job 0: store.url='//u:***@127.0.0.1/db'" in result.err
+    assert not leaks(result.out + result.err)
+
+
+@pytest.mark.parametrize(
+    "options", ["port=1 2", "pass word=hunter2", "passw+ord=hunter2", "application_name=a b&pass word=hunter2", "a b=1"]
+)
+def test_options_of_a_url_with_a_space(cli: Cli, project: Project, options: str) -> None:
+    check(cli, ["query", "best", "--store", f"postgresql://me:hunter2@127.0.0.1:1/base?{options}"])

@@ -12,7 +12,7 @@ from made import Made, fill
 
 from cuprof.cli.compare import print_comparison
 from cuprof.comparison import Comparison, Options, compare, load_sides
-from cuprof.comparison.nvbench import read_nvbench
+from cuprof.comparison.sides import read_side
 from cuprof.core.errors import CuprofError, SelectionError, UsageError
 from cuprof.core.records import Measure, State
 from cuprof.statistics import Verdict
@@ -91,7 +91,7 @@ def test_samples_are_found_where_nvbench_was_started(tmp_path: Path) -> None:
     path = write(tmp_path / "out", "run.json")
     text = path.read_text(encoding="utf-8").replace("run.json-bin/", "out/run.json-bin/")
     path.write_text(text, encoding="utf-8")
-    side = read_nvbench(path)
+    side = read_side(path)
     assert side.entries[0].series[Measure.COLD].durations.size == 80
 
 
@@ -110,7 +110,7 @@ def test_other_files_are_refused_in_one_line(tmp_path: Path, text: str, says: st
     path = tmp_path / "x.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=says) as caught:
-        read_nvbench(path)
+        read_side(path)
     assert "\n" not in str(caught.value)
 
 
@@ -119,14 +119,14 @@ def test_a_truncated_sample_file_is_refused(tmp_path: Path) -> None:
     sidecar = tmp_path / "x.json-bin" / "0.bin"
     sidecar.write_bytes(sidecar.read_bytes()[:-8])
     with pytest.raises(UsageError, match="78 samples where 80"):
-        read_nvbench(path)
+        read_side(path)
 
 
 def test_a_byte_order_mark_ahead_is_no_error(tmp_path: Path) -> None:
     path = write(tmp_path, "x.json")
     path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
     assert path.read_bytes().startswith(b"\xef\xbb\xbf")
-    assert len(read_nvbench(path).entries) == 3
+    assert len(read_side(path).entries) == 3
 
 
 def skip(path: Path, place: int, reason: str) -> None:

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import pytest
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
-from cuprof.config.overrides import MOST_VALUES, split_axes, write_value
+from cuprof.cli.hydra_app import compose
+from cuprof.config.overrides import MOST_VALUES, read_settings, set_axes
 from cuprof.core.errors import ConfigError
 
 
 def values(override: str) -> object:
-    (written,) = split_axes([override]).overrides
-    return OverridesParser.create().parse_override(written).value()
+    arguments = read_settings([override])
+    assert (arguments.overrides, arguments.jobs) == ((), 1)
+    (found,) = arguments.axes.values()
+    return found
 
 
 @pytest.mark.parametrize(
@@ -44,17 +47,29 @@ def values(override: str) -> object:
 )
 def test_an_axis_becomes_a_list_in_one_job(typed: str, expected: list[object]) -> None:
     assert values(typed) == expected
-    assert not split_axes([typed]).multirun
 
 
 @pytest.mark.parametrize("typed", ["report=false", "search=5"])
 def test_a_group_is_chosen_by_name_whatever_it_looks_like(typed: str) -> None:
-    assert values(typed) == typed.partition("=")[2]
+    group, _, name = typed.partition("=")
+    assert read_settings([typed]).overrides == (f"{group}='{name}'",)
 
 
-@given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1))
-def test_any_name_is_read_back_as_it_was(text: str) -> None:
-    assert OverridesParser.create().parse_override(f"variants=[{write_value(text)}]").value() == [text]
+@given(st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="'\\$"), min_size=1))
+def test_any_quoted_name_reaches_the_configuration_as_it_is(text: str) -> None:
+    composed = OmegaConf.create({"variants": ["all"], "problem": {}, "device": {"cuda": "auto"}})
+    OmegaConf.set_struct(composed, True)
+    set_axes(composed, read_settings([f"variants='{text}'", f"problem.name=['{text}',1]", "device.cuda=0,1"]).axes)
+    assert OmegaConf.to_container(composed, resolve=True) == {
+        "variants": [text],
+        "problem": {"name": [text, 1]},
+        "device": {"cuda": [0, 1]},
+    }
+
+
+def test_an_axis_may_refer_to_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIZE", "2**10")
+    assert compose(["problem.n=${oc.env:SIZE},7", "report.path=pages/${problem.n}"]).problem["n"] == ("2**10", 7)
 
 
 @pytest.mark.parametrize(
@@ -71,31 +86,23 @@ def test_any_name_is_read_back_as_it_was(text: str) -> None:
     ],
 )
 def test_a_list_on_another_key_makes_jobs(typed: list[str], jobs: int | None) -> None:
-    arguments = split_axes(typed)
-    assert arguments.jobs == jobs
-    assert arguments.multirun == (jobs != 1)
+    assert read_settings(typed).jobs == jobs
 
 
 def test_other_settings_stay_as_they_were_typed() -> None:
     typed = ["experiment=reduction", "+extra='a b'", "~measure.target", "~tune", "hydra/launcher=joblib"]
-    assert split_axes(typed).overrides == tuple(typed)
+    assert read_settings(typed).overrides == tuple(typed)
 
 
 def test_all_of_every_tunable_is_one_word() -> None:
-    arguments = split_axes(["tune=all", "tune.block=64"])
-    assert arguments.overrides == ("++tune.all=['all']", "++tune.block=[64]")
-    assert arguments.given == {"tune.all", "tune.block"}
-
-
-def test_the_typed_axes_are_known() -> None:
-    assert split_axes(["problem.n=1", "measure=quick", "variants=a"]).given == {"problem.n", "variants"}
+    assert read_settings(["tune=all", "tune.block=64"]).axes == {"tune.all": ["all"], "tune.block": [64]}
 
 
 def test_adding_metrics_extends_the_set() -> None:
-    assert split_axes(["+ncu.metrics=[dram__bytes_read.sum]"]).overrides == (
-        "++ncu.extra_metrics=['dram__bytes_read.sum']",
-    )
-    assert split_axes(["ncu.metrics=[a]"]).overrides == ("ncu.metrics=[a]",)
+    assert read_settings(["+ncu.metrics=[dram__bytes_read.sum]"]).axes == {
+        "ncu.extra_metrics": ["dram__bytes_read.sum"]
+    }
+    assert read_settings(["ncu.metrics=[a]"]).overrides == ("ncu.metrics=[a]",)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +115,7 @@ def test_adding_metrics_extends_the_set() -> None:
         ("problem.n=", "takes numbers and names"),
         ("problem.n=null", "takes numbers and names"),
         ("problem.n={a:1}", "takes numbers and names"),
-        ("problem.n=[]", "leaves no value"),
+        ("problem.n=[]", "holds no value"),
         ("problem.n=range(0,1000000000000)", f"{MOST_VALUES:,}"),
         ("problem.n=[1", "cannot read"),
         ("measure=[a", "cannot read"),
@@ -118,6 +125,6 @@ def test_adding_metrics_extends_the_set() -> None:
 )
 def test_what_cannot_be_read_is_refused_in_one_line(typed: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        split_axes([typed])
+        read_settings([typed])
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -23,7 +23,7 @@ from cuprof.cli.main import COMMANDS
 from cuprof.config.build import list_settings
 from cuprof.core.errors import CuprofError
 from cuprof.core.project import Project
-from cuprof.families.loader import get_family
+from cuprof.interop.origins import get_family
 from cuprof.plan import Selection
 from cuprof.plan.selection import read_selection
 from cuprof.results.queries import list_queries, query

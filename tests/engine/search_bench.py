@@ -18,7 +18,7 @@ from cuprof.engine.runner import JobRunner
 from cuprof.engine.scores import Scores
 from cuprof.engine.search import SearchFeed
 from cuprof.engine.station import Station
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 from cuprof.plan import Selection, plan
 from cuprof.results.earlier import EarlierRun
 from cuprof.statistics.median import summarise

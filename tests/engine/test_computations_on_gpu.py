@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cuprof.core.project import Project
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 
 pytestmark = pytest.mark.gpu
 

@@ -14,7 +14,7 @@ from cuprof.core.errors import BuildError, MissingDependencyError
 from cuprof.core.records import DeviceFacts, State
 from cuprof.engine.sweep import SweepResult
 from cuprof.families import Family, Point, Program
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 from cuprof.plan import Selection, plan
 
 FAULTY = Path(__file__).parents[1] / "data" / "families" / "faulty"

@@ -26,6 +26,7 @@ from cuprof.engine.jobs import find_references
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
 from cuprof.families import Tunable
+from cuprof.families.origin import Folder
 from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 from tests.store.store_samples import make_timing
 
@@ -42,7 +43,7 @@ def draw(problem: str, count: int, seed: int = 1) -> list[float]:
 
 def make_job(count: int, problem: int = 0) -> Job:
     trials = tuple(JobTrial(f"{problem}/{place}", "v", Point(place=place), "") for place in range(count))
-    return Job(Path(), "cuda", Point(n=problem), trials, 1, MeasureConfig(), {"cold": "a method"})
+    return Job(Folder(Path()), "cuda", Point(n=problem), trials, 1, MeasureConfig(), {"cold": "a method"})
 
 
 def play(

@@ -16,6 +16,7 @@ from cuprof.core.records import Outcome, State
 from cuprof.engine.feed import LATER, PlannedFeed
 from cuprof.engine.fleet import Fleet
 from cuprof.engine.station import Station
+from cuprof.families.origin import Folder
 from cuprof.store.stations import Claim
 from cuprof.worker.messages import Job, JobTrial
 
@@ -36,7 +37,7 @@ class Runner:
 
 def make_job(n: int, names: str, backend: str = "cuda") -> Job:
     trials = tuple(JobTrial(f"{n}{name}", name, Point(), "") for name in names)
-    return Job(Path(), backend, Point(n=n), trials, 0)
+    return Job(Folder(Path()), backend, Point(n=n), trials, 0)
 
 
 def make_stations(count: int) -> list[Station]:

@@ -16,6 +16,7 @@ from cuprof.engine import runner as runner_module
 from cuprof.engine.runner import MOST_KILLS, JobRunner
 from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.families import Point
+from cuprof.families.origin import Folder
 from cuprof.worker.messages import Finished, Job, JobDone, JobTrial, WorkerSettings
 from cuprof.worker.status_page import NO_TRIAL, Phase, Status
 
@@ -108,7 +109,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def make_job(variants: str, backend: str = "cpu") -> Job:
     trials = tuple(JobTrial(f"id {name}", name, Point(), "") for name in variants)
-    return Job(Path(), backend, Point(), trials, 0)
+    return Job(Folder(Path()), backend, Point(), trials, 0)
 
 
 def test_a_job_without_trouble(stage: Any) -> None:

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from cuprof.families.fingerprint import source_text
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 
 HEAD = """
 import functools

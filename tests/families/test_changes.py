@@ -150,7 +150,10 @@ IN_FILES = {
         {"ops": "TABLE = {}\n\ndef table():\n    return TABLE\n" + DOUBLER + "\ntable().update(doubler=doubler)\n"},
     ),
     "beside": (OPS, {"ops": REGISTER + "\n@register" + DOUBLER}),
-    "in another file": (OPS, {"ops": REGISTER, "more": "from .ops import register\n\n@register" + DOUBLER}),
+    "in another file": (
+        "from . import more\n" + OPS,
+        {"ops": REGISTER, "more": "from .ops import register\n\n@register" + DOUBLER},
+    ),
     "from family.py": (
         "from . import ops\n" + DOUBLER + '\nops.TABLE["doubler"] = doubler\n' + TABLE.replace("TABLE", "ops.TABLE"),
         {"ops": REGISTER},

@@ -8,7 +8,8 @@ from family_texts import HEAD, VARIANT, changes, texts
 
 from cuprof.core.errors import FamilyError
 from cuprof.families.fingerprint import contract_text, hash_text, source_text
-from cuprof.families.loader import load_family
+from cuprof.families.functions import installed_modules
+from cuprof.families.origin import load_family
 
 FAMILIES = Path(__file__).parent.parent / "data" / "families"
 
@@ -104,7 +105,7 @@ def test_sets_have_one_order_in_every_process(tmp_path):
     body = "NAMES = {'a', 'b', 'c', 'd', 'e', 'f'}\n" + VARIANT.format(body="NAMES")
     expected = texts(tmp_path, body)["a"]
     code = (
-        "import sys; from pathlib import Path; from cuprof.families.loader import load_family;"
+        "import sys; from pathlib import Path; from cuprof.families.origin import load_family;"
         "from cuprof.families.fingerprint import source_text; family = load_family(Path(sys.argv[1]));"
         "sys.stdout.write(source_text(family, family.variant('a')))"
     )
@@ -131,7 +132,7 @@ TABLE = Table(7)
     assert changes(tmp_path, body, "size + 100", "size + 200")
 
 
-def test_names_bound_in_branches_count(tmp_path):
+def test_the_branch_that_bound_a_name_counts_and_not_the_others(tmp_path):
     body = """
 try:
     import absent_module as fast
@@ -145,7 +146,9 @@ else:
     add = fast.add
 """ + VARIANT.format(body="add(1)")
     assert changes(tmp_path, body, "x + 1", "x + 2")
-    assert changes(tmp_path, body, "absent_module", "absent_module_2")
+    assert changes(tmp_path, body, "import absent_module as fast", "import operator as fast")
+    assert not changes(tmp_path, body, "absent_module", "absent_module_2")
+    assert not changes(tmp_path, body, "fast.add", "fast.plus")
 
 
 def test_closures_of_made_variants_count(tmp_path):
@@ -315,7 +318,29 @@ def test_whether_a_late_module_was_imported_changes_nothing():
 
 def test_installed_packages_enter_by_name_alone(tmp_path):
     text = texts(tmp_path, VARIANT.format(body="math.sqrt(2)"))["a"]
-    assert text == ("import math\n\ndef a(problem, tune, inputs, outputs):\n    return lambda: math.sqrt(2)\n")
+    assert text == "def a(problem, tune, inputs, outputs):\n    return lambda: math.sqrt(2)\n"
+    body = "import cmath as m\n" + VARIANT.format(body="m.sqrt(2)")
+    assert texts(tmp_path, body)["a"].endswith("m.sqrt(2)\n# m = cmath\n")
+    assert changes(tmp_path, body, "cmath", "math")
+
+
+def test_the_module_of_cuprof_that_a_name_comes_from_does_not_count(tmp_path):
+    body = "from cuprof.families import Point\n" + VARIANT.format(body="Point()")
+    assert not changes(tmp_path, body, "cuprof.families", "cuprof.core.point")
+    assert changes(tmp_path, body, "import Point", "import Axis as Point")
+
+
+def test_which_of_two_functions_of_one_name_is_used_counts(tmp_path):
+    body = "from .one import step\nfrom .two import step as other\nUSED = (step, other, step)\n"
+    files = {"one": "def step():\n    return 1\n", "two": "def step():\n    return 2\n"}
+    assert changes(tmp_path, body + VARIANT.format(body="USED"), "other, step)", "other, other)", **files)
+
+
+def test_what_an_import_inside_a_function_requires_is_found(tmp_path):
+    body = VARIANT.format(body="compute()") + "\ndef compute():\n    import scipy.fft\n    from . import late\n"
+    texts(tmp_path, body, late="import numba\n")
+    family = load_family(tmp_path / "sample")
+    assert installed_modules(family.variant("a").make, tmp_path / "sample") == ("numba", "scipy")
 
 
 def test_contract_counts_its_four_functions_and_no_variant(tmp_path):
@@ -357,9 +382,10 @@ def a(problem, tune):
 def test_a_file_edited_after_its_import_is_refused(tmp_path):
     texts(tmp_path, VARIANT.format(body="1"))
     family = load_family(tmp_path / "sample")
-    (tmp_path / "sample" / "family.py").write_text("\n" + HEAD + VARIANT.format(body="1"))
-    with pytest.raises(FamilyError, match="was changed since it was imported"):
-        source_text(family, family.variant("a"))
+    for edited in ("\n" + HEAD + VARIANT.format(body="1"), HEAD + VARIANT.format(body="2")):
+        (tmp_path / "sample" / "family.py").write_text(edited)
+        with pytest.raises(FamilyError, match="was changed since it was imported"):
+            source_text(family, family.variant("a"))
 
 
 def test_a_family_that_was_not_loaded_has_no_text():

@@ -4,7 +4,7 @@ import pytest
 from family_texts import VARIANT, changes, texts
 
 from cuprof.families.fingerprint import source_text
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 
 HELPER = {"helper": "def gf(x):\n    return 2 * x\n"}
 GF = "\ndef gf(x):\n    return 2 * x\n"
@@ -20,6 +20,7 @@ FILES = {
         + VARIANT.format(body="helper.gf(1)")
     ),
     "__import__": VARIANT.format(body='__import__("helper", globals(), None, ["gf"], 1).gf(1)'),
+    "__import__ by name": VARIANT.format(body='__import__(__package__ + ".helper").gf(1)'),
     "imported for its effect": (
         "import importlib\n\ndef load(name):\n    return importlib.import_module(name, __package__)\n"
         + VARIANT.format(body='load(".helper").gf(1)')
@@ -79,7 +80,7 @@ def test_a_renamed_file_changes_nothing_of_a_whole_folder(tmp_path, body):
 
 
 def test_hidden_folders_are_no_part_of_a_whole_folder(tmp_path):
-    body = "print()\n" + VARIANT.format(body="1")
+    body = VARIANT.format(body="globals()")
     before = texts(tmp_path, body)["a"]
     family = load_family(tmp_path / "sample")
     for folder in (".venv", "__pycache__", "deep"):
@@ -107,11 +108,29 @@ def test_a_lookup_that_reaches_no_file_of_the_family_is_plain(tmp_path, body):
     assert not changes(tmp_path, body + GF, "2 * x", "7 * x")
 
 
-def test_a_file_too_deep_to_judge_counts_with_all_others(tmp_path):
+def test_a_file_too_deep_to_read_makes_all_files_count_where_one_is_imported_late(tmp_path):
     deep = "x = " + " + ".join(["1"] * 20_000) + "\n"
-    plain = VARIANT.format(body="gf(1)") + GF
-    assert deep not in texts(tmp_path, plain)["a"]
-    assert deep in texts(tmp_path, plain, deep=deep)["a"]
+    late = VARIANT.format(body="0").replace("    return", "    from .helper import gf\n    return")
+    assert deep not in texts(tmp_path, VARIANT.format(body="gf(1)") + GF, deep=deep)["a"]
+    assert deep in texts(tmp_path, late, deep=deep, **HELPER)["a"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "from . import ops\nops.TABLE['f'] = 111\n",
+        "from .ops import TABLE\n\n@TABLE.update\ndef f():\n    return 111\n",
+    ],
+)
+def test_a_file_that_may_change_one_imported_late_counts(tmp_path, change):
+    body = VARIANT.format(body="TABLE").replace("    return", "    from .ops import TABLE\n    return")
+    assert changes(tmp_path, body, "111", "222", ops="TABLE = {}\n", other=change)
+
+
+def test_a_script_s_main_block_changes_nothing_that_is_imported_late(tmp_path):
+    body = "if __name__ == '__main__':\n    print(111)\n"
+    body += VARIANT.format(body="gf(1)").replace("    return", "    from .helper import gf\n    return")
+    assert not changes(tmp_path, body, "111", "222", **HELPER)
 
 
 def test_files_of_a_linked_folder_count(tmp_path):

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.gpu
 QUICK = ("measure=quick", "measure.modes=[cold]", "measure.max_seconds=0.3", "report=none", "output=json")
 BUILD = """
 import sys
-from cuprof.interop.modules import load_function
+from cuprof.interop.solutions import load_function
 from cuprof.interop.schema import Solution
 import msgspec
 load_function(msgspec.json.decode(sys.argv[1], type=Solution))

@@ -18,10 +18,10 @@ import pytest
 from cuprof.core.errors import BuildError, UsageError
 from cuprof.core.project import Project
 from cuprof.families import Point
+from cuprof.interop.definition import DefinitionFamily
 from cuprof.interop.files import find_files
-from cuprof.interop.modules import load_function, takes_outputs
 from cuprof.interop.schema import Solution
-from cuprof.interop.task import Task
+from cuprof.interop.solutions import load_function, takes_outputs
 from tests.conftest import Result
 from tests.interop import samples
 from tests.interop.samples import DEFINITION, WORKLOADS, write_beside, write_trace_set
@@ -36,8 +36,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUPROF_CACHE", str(tmp_path / "cache"))
 
 
-def task(folder: Path, **parts: Any) -> Task:
-    return Task(find_files(write_beside(folder, **parts)))
+def task(folder: Path, **parts: Any) -> DefinitionFamily:
+    return DefinitionFamily(find_files(write_beside(folder, **parts)))
 
 
 def test_a_definition_is_swept_as_it_lies(project: Project, cli: Callable[..., Result]) -> None:
@@ -67,7 +67,7 @@ def test_a_trace_set_is_the_same_definition(tmp_path: Path) -> None:
     beside = task(tmp_path / "beside").make_family()
     root = write_trace_set(tmp_path / "set")
     for named in (root, root / "definitions" / "rmsnorm" / "rmsnorm_h64.json"):
-        family = Task(find_files(named)).make_family()
+        family = DefinitionFamily(find_files(named)).make_family()
         assert {*family.variants} == {*NAMES}
         assert (family.usual, family.contract["definition"].args) == (beside.usual, beside.contract["definition"].args)
         assert family.variants["writing"].content.args == beside.variants["writing"].content.args
@@ -80,7 +80,7 @@ def test_workloads_say_where_inputs_come_from(tmp_path: Path) -> None:
     stored = {**samples.RANDOM, "weight": {"type": "safetensors", "path": "w.safetensors", "tensor_key": "w"}}
     folder = write_beside(tmp_path, workloads=[{"uuid": "a", "axes": {"rows": 4}, "inputs": stored}])
     (folder / "w.safetensors").write_bytes(content)
-    made = Task(find_files(folder))
+    made = DefinitionFamily(find_files(folder))
     inputs = made.generate(Point(rows=4), np.random.default_rng(1))
     assert np.array_equal(inputs["weight"], weight)
     assert (inputs["x"].shape, inputs["x"].dtype, abs(float(inputs["x"].mean())) < 0.3) == ((4, 64), np.float32, True)
@@ -112,7 +112,7 @@ def test_a_share_of_the_elements_may_be_far(tmp_path: Path) -> None:
     for wrong, said in ((25, None), (26, "89.84% of y is near the reference, and 90.00% has to be")):
         found = np.zeros(256)
         found[:wrong] = 1
-        assert made.verify(Point(rows=4), {}, {"y": found.reshape(4, 64)}, expected) == said
+        assert made.judge(Point(rows=4), {}, {"y": found.reshape(4, 64)}, expected) == said
 
 
 def test_workloads_with_the_same_axes_are_told_apart(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_the_reference_alone_says_where_all_run(tmp_path: Path, imported: str, i
     reference = f"{imported}\ndef run(x, weight, eps):\n    return x + 1"
     files = find_files(write_beside(tmp_path, definition={**DEFINITION, "reference": reference}))
     for known in (files, replace(files, solutions=())):  # as a sweep has it, and a judge
-        assert Task(known).on_device is is_so
+        assert DefinitionFamily(known).on_device is is_so
 
 
 def test_a_constraint_of_the_definition_holds_for_its_problems(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_an_input_that_the_reference_works_on_is_written_anew_and_not_looked_at(
 def test_of_a_compiled_solution_the_sources_tell_what_is_not_said(tmp_path: Path, text: str, binding: str) -> None:
     sources = {"kernel.cu": f"{text}\nvoid run();"}
     compiled = samples.solution("compiled", sources, language="cuda", entry_point="any_name::run")
-    made = task(tmp_path, solutions=[compiled]).solutions[1]
+    (made,) = task(tmp_path, solutions=[compiled]).solutions
     assert (made.binding, made.spec.destination_passing_style) == (binding, None)
 
 

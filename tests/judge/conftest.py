@@ -14,6 +14,7 @@ from cuprof.config.model import LimitsConfig, MeasureConfig, NcuConfig, SweepCon
 from cuprof.core.project import Project
 from cuprof.engine.calibrator import Calibrator
 from cuprof.engine.observer import Observer
+from cuprof.families.origin import Folder
 from cuprof.judge import Report, Request, judge
 from cuprof.sandbox.probe import find_refusal
 from tests.ncu.conftest import fake_ncu, make_trial, memory_store
@@ -66,7 +67,7 @@ class Court:
         )
         given = {"rounds": 1, "noise": 0.05, **changes}
         folder = self.family if family == "vector" else FAMILIES / family
-        request = Request(config=config, family_folder=folder, candidates=files, **given)
+        request = Request(config=config, origin=Folder(folder), candidates=files, **given)
         return judge(request, self.project, Observer())
 
 

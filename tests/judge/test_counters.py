@@ -16,7 +16,8 @@ from cuprof.core.point import Point
 from cuprof.core.project import Project
 from cuprof.core.records import Conditions, Measure
 from cuprof.engine.observer import Observer
-from cuprof.families.extension import Extension
+from cuprof.families.candidate import Extension
+from cuprof.families.origin import Folder
 from cuprof.judge.contenders import Contender
 from cuprof.judge.counters import Counting
 from cuprof.judge.legs import Course
@@ -45,7 +46,7 @@ class Bench:
         file = self.folder / name
         trial = self.make(identity, variant=file.stem, **{k: v for k, v in changes.items() if k == "backend"})
         contender = Contender(
-            file, file.stem, trial.backend, self.folder / "copy", Extension(name, self.folder, "v1"), (trial,),
+            file, file.stem, trial.backend, Folder(self.folder / "copy"), Extension(name, self.folder, "v1"), (trial,),
             runs_on_host=changes.get("runs_on_host", file.suffix == ".py"),
         )  # fmt: skip
         rows = tuple(Row(trial.problem, each, 1.0, 2.0, SLOWER, (BASE, identity)) for each in Measure)
@@ -54,7 +55,7 @@ class Bench:
     def count(self, *judged: tuple[Contender, Candidate], may_run_host_code: bool = False) -> list[Candidate]:
         counting = Counting(PROFILER, self.course, self.folder / "artifacts", may_run_host_code, self.notes)
         baselines = {name: (self.make(OTHER), self.make(BASE)) for name in ("cuda", "opencl")}
-        return counting.count(judged, baselines, self.folder / "family")
+        return counting.count(judged, baselines, Folder(self.folder / "family"))
 
 
 @pytest.fixture
@@ -80,9 +81,9 @@ def test_baseline_and_candidate_stand_beside_each_other(bench: Bench) -> None:
         BASE,
         NEW,
     ]  # the baseline's other one is not compared
-    assert (base["family_folder"], base["extension"]) == (str(bench.folder / "family"), None)
+    assert (base["origin"], base["extension"]) == ({"type": "Folder", "path": str(bench.folder / "family")}, None)
     extension = {"file": "mine.cu", "beside": str(bench.folder), "like": "v1", "only": ""}
-    assert (new["family_folder"], new["extension"]) == (str(bench.folder / "copy"), extension)
+    assert (new["origin"]["path"], new["extension"]) == (str(bench.folder / "copy"), extension)
     kept = [profile.artifact.path for profile in bench.course.store.profiles]  # type: ignore[attr-defined]
     assert sorted(kept) == sorted(path.name for path in (bench.folder / "artifacts").iterdir())
     assert not (bench.folder / "project").exists()

@@ -8,8 +8,8 @@ import pytest
 
 from cuprof.backends.opencl.presence import list_devices
 from cuprof.core.errors import MissingDependencyError, UsageError
-from cuprof.families.extension import Extension, extend
-from cuprof.families.loader import load_family
+from cuprof.families.candidate import Extension, extend
+from cuprof.families.origin import load_family
 from cuprof.judge.contenders import find_like
 from cuprof.judge.report import Ruling
 from tests.judge.conftest import FAMILIES, Court

@@ -16,7 +16,7 @@ from cuprof.core.errors import MissingDependencyError
 from cuprof.core.point import Coordinate
 from cuprof.families import Family, Point
 from cuprof.families.includes import expand_includes
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 FACTS = "compiled kernel"

@@ -60,7 +60,7 @@ def check_variant(
     )
     (trial,) = plan(family, selection, {chosen.backend: backend.facts()}).trials
     job = Job(
-        family_folder=family.folder,  # type: ignore[arg-type]
+        origin=family.origin,
         backend=chosen.backend,
         problem=Point(trial.problem),
         trials=(JobTrial(trial.identity, chosen.name, trial.tunables, source_text(family, chosen)),),

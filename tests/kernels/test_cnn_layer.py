@@ -10,7 +10,7 @@ from cuprof.backends.opencl.presence import find_devices
 from cuprof.core.errors import MissingDependencyError
 from cuprof.core.project import bundled
 from cuprof.families import Family, Fill, Launch, Point
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 from tests.kernels.conftest import CompileVariant
 from tests.kernels.often import seldom
 from tests.kernels.one_check import check_variant

@@ -8,7 +8,7 @@ import yaml
 
 from cuprof.core.project import bundled
 from cuprof.families import Family, Point
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 from tests.kernels.one_check import check_variant
 
 ODD = (

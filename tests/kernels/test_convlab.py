@@ -12,7 +12,7 @@ from scipy.signal import correlate2d
 from cuprof.builds import Built
 from cuprof.core.project import bundled
 from cuprof.families import Array, Family, Launch, Point
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 from cuprof.report.experiment import load_experiment
 from cuprof.report.published import read_published
 from tests.kernels.often import seldom

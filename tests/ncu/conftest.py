@@ -15,6 +15,7 @@ import pytest
 from cuprof.config.model import NcuConfig
 from cuprof.core.point import Point
 from cuprof.core.records import Conditions, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial
+from cuprof.families.origin import Folder
 from cuprof.ncu.executable import NcuExecutable
 from cuprof.ncu.metrics import companions
 from cuprof.ncu.setting import Setting, make_request, settle
@@ -103,7 +104,7 @@ def make_setting(fake_ncu: FakeNcu, tmp_path: Path) -> Callable[..., Setting]:
             "executable": NcuExecutable(fake_ncu.path),
             "request": make_request(asked),
             "collection": replace(asked, metrics=(*asked.metrics, *companions(asked.metrics))),
-            "family_folder": lambda family: Path("/families") / family,
+            "find_origin": lambda family: Folder(Path("/families") / family),
             "artifacts": tmp_path / "artifacts",
         }
         return Setting(**{**given, **changes})

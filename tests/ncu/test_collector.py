@@ -354,7 +354,7 @@ def test_batches_devices_and_tasks(fake_ncu, make_setting, make_trial, right, me
         "problem": {"n": 1024},
         "tunables": {"block": 256},
     }
-    assert all((task["family_folder"], task["extension"]) == ("/families/scale", None) for task in tasks)
+    assert all((task["origin"]["path"], task["extension"]) == ("/families/scale", None) for task in tasks)
     assert [profile.identity for profile in result.profiles] == [ONE, CRASH, HANG, TWO]
 
 

@@ -14,7 +14,8 @@ import pytest
 
 from cuprof.core.errors import ProfilerError
 from cuprof.core.point import Point
-from cuprof.families.extension import Extension
+from cuprof.families.candidate import Extension
+from cuprof.families.origin import Folder
 from cuprof.ncu.task import ProfilingTask, TaskOwner, TaskTrial, find_owner, read_task, wait_for_task, write_task
 
 A = "a" * 32
@@ -24,7 +25,7 @@ A = "a" * 32
 def test_a_task_survives_the_file(tmp_path: Path, extension: Extension | None) -> None:
     problem, tunables = Point(n=2**24, dtype="float32"), Point(block=256)
     trial = TaskTrial(A, "plain", problem, tunables)
-    path, folder = str(tmp_path / "p"), Path("/some where/scale")
+    path, folder = str(tmp_path / "p"), Folder(Path("/some where/scale"))
     task = ProfilingTask(folder, (trial,), "ncu", "cuda", 1, progress_path=path, warm_up=2, extension=extension)
     write_task(task, tmp_path / "task.json")
     read = read_task(tmp_path / "task.json")

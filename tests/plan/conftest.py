@@ -6,7 +6,7 @@ import pytest
 
 from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.families import Family
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 
 FAMILY = '''
 import numpy as np

@@ -30,9 +30,9 @@ from cuprof.families import (
 from cuprof.families.compilers import Compiler
 from cuprof.families.fingerprint import contract_text, hash_text, source_text
 from cuprof.families.headers import Headers
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 from cuprof.plan import Selection, plan, plan_hash
-from cuprof.plan.identity import Identifier, canonical_json, flat_json, headers_of, method_hash, program_json
+from cuprof.plan.identity import Identifier, canonical_json, headers_of, method_hash, program_json
 
 PROGRAM = Program(
     steps=(Fill("y", 1), Launch("k", (2, 3), (32,), ("x", "y", 5, 0.5, np.int64(7)), 16)),
@@ -57,7 +57,7 @@ def scale(make_scale):
 
 
 def identify_with(identifier, problem, tunables, program) -> str:
-    return identifier.identify(problem, flat_json(dict(tunables)), "null" if program is None else program_json(program))
+    return identifier.identify(problem, tunables, program)
 
 
 def identity(family, variant, problem, tunables, program, device) -> str:
@@ -82,14 +82,14 @@ def test_identity_is_the_hash_of_the_documented_text():
     whole = Identifier(family, family.variant("cpu_whole"), device, "0" * 64, "1" * 64)
     shared = (
         f'{{"backend":"cpu","contract":"{"1" * 64}","device":{{"cores":"2","name":"CPU"}},"family":"vector",'
-        f'"libraries":{{}},"source":"{"0" * 64}","variant":"cpu_whole","version":1}}\n'
+        f'"libraries":{{}},"source":"{"0" * 64}","variant":"cpu_whole","version":2}}\n'
     )
     trial = '{"problem":{"dtype":"int32","n":8},"program":null,"tunables":{}}'
     assert identify_with(whole, Point(n=8, dtype="int32"), Point(), None) == sha256(shared + trial)
     chunks = Identifier(family, family.variant("cpu_chunks"), None, "0" * 64, "1" * 64)
     shared = (
         f'{{"backend":"cpu","contract":"{"1" * 64}","device":null,"family":"vector",'
-        f'"libraries":{{}},"source":"{"0" * 64}","variant":"cpu_chunks","version":1}}\n'
+        f'"libraries":{{}},"source":"{"0" * 64}","variant":"cpu_chunks","version":2}}\n'
     )
     trial = (
         '{"problem":{"n":8},"program":{"constants":{"c":"x"},"defines":{"A":"1","B":"float"},'

@@ -18,7 +18,7 @@ import pytest
 
 from cuprof.config.model import MeasureConfig
 from cuprof.core.records import DeviceFacts
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 from cuprof.plan import Selection, plan
 from cuprof.worker.method import methods
 
@@ -34,10 +34,11 @@ SETTINGS = {
 }
 
 
-def digest_family(folder: Path) -> str:
-    """Return the hash of the identities of every default trial of a family on the example devices."""
+def digest_family(folder: Path, *, with_tunables: bool = False) -> str:
+    """Return the hash of the identities of a family's trials on the example devices, at the defaults or everywhere."""
     family = load_family(folder)
-    trials = plan(family, Selection(family.name, ("all",)), DEVICES).trials
+    names = {tunable.name for variant in family.variants.values() for tunable in variant.tunables if with_tunables}
+    trials = plan(family, Selection(family.name, ("all",), tune=dict.fromkeys(names, "all")), DEVICES).trials
     text = "\n".join(sorted(f"{trial.variant} {trial.label} {trial.identity}" for trial in trials))
     return f"{len(trials)} {hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -45,6 +46,11 @@ def digest_family(folder: Path) -> str:
 @pytest.mark.parametrize("folder", sorted(PINNED["families"]))
 def test_identities_are_those_of_before(folder):
     assert digest_family(ROOT / folder) == PINNED["families"][folder]
+
+
+@pytest.mark.parametrize("folder", sorted(PINNED["with tunables"]))
+def test_identities_at_every_value_of_the_tunables_are_those_of_before(folder):
+    assert digest_family(ROOT / folder, with_tunables=True) == PINNED["with tunables"][folder]
 
 
 @pytest.mark.parametrize("name", sorted(PINNED["methods"]))

@@ -7,7 +7,7 @@ import pytest
 from cuprof.core.errors import FamilyError, SelectionError, UnknownNameError
 from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.families import Point
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 from cuprof.plan import Selection, plan
 from cuprof.plan.memory import scratch_bytes, signature_bytes
 from tests.plan.test_identity import identity

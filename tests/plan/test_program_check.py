@@ -19,7 +19,7 @@ from cuprof.families import (
     TensorMap,
     Texture,
 )
-from cuprof.plan.program_check import check_names, check_program
+from cuprof.plan.program_check import check_program
 
 SIGNATURE = Signature({"x": Array((8,), "float32")}, {"y": Array((4,), "float32")})
 
@@ -120,9 +120,9 @@ def test_what_no_device_launches_is_impossible(beyond, said):
 
 
 def test_names_of_macros():
-    check_names({"AB": 1}, "here")
+    check_program(program(defines={"AB": 1}), SIGNATURE, "cuda", "here")
     with pytest.raises(FamilyError, match="here: define 'A B' is not a macro's name"):
-        check_names({"A B": 1}, "here")
+        check_program(program(defines={"A B": 1}), SIGNATURE, "cuda", "here")
 
 
 LINE = np.array((1.0, 2), [("slope", "f4"), ("length", "i4")])[()]

@@ -108,6 +108,64 @@ def test_what_the_reader_sees(browser: Any, pages: dict[str, Path]) -> None:
     assert "interleaved_divergent" in shown
 
 
+def column(browser: Any, selector: str) -> list[str]:
+    """Return the texts of the cells that are shown."""
+    script = "return [...document.querySelectorAll(arguments[0])].filter(e => e.offsetParent).map(e => e.textContent)"
+    return browser.execute_script(script, selector)
+
+
+def click(browser: Any, selector: str, place: int = 0) -> None:
+    browser.execute_script("document.querySelectorAll(arguments[0])[arguments[1]].click()", selector, place)
+
+
+def fill_in(browser: Any, place: int, text: str) -> None:
+    """Type into the filter of a column of the chosen problem's table."""
+    script = "let e = document.querySelectorAll('#problem tr.filters input')[arguments[0]]; e.value = arguments[1];"
+    browser.execute_script(f"{script} e.dispatchEvent(new Event('input'))", place, text)
+
+
+def test_a_click_on_a_problem_shows_its_table(browser: Any, pages: dict[str, Path]) -> None:
+    open_page(browser, pages["gpu"], 1200)
+    assert column(browser, "#problem caption span") == ["Variants at n=2^24, dtype=float32"]
+    click(browser, "#table-problems button.choose")
+    assert column(browser, "#problem caption span") == ["Variants at n=2^20, dtype=float32"]
+    assert column(browser, "#table-problems tr.chosen button.choose") == ["n=2^20, dtype=float32"]
+    assert column(browser, "#problem tbody td:nth-child(2) .value")[:2] == ["61.72", "57.53"]
+    click(browser, "#table-problems tbody td", 20)  # anywhere in the row
+    assert column(browser, "#problem caption span") == ["Variants at n=2^22, dtype=float32"]
+
+
+def test_tables_are_sorted_by_numbers_and_filtered(browser: Any, pages: dict[str, Path]) -> None:
+    open_page(browser, pages["gpu"], 1200)
+    cells = "#problem tbody td:nth-child(2) .value"
+    before = column(browser, cells)
+    numbers = []
+    for wanted in ("ascending", "descending", None):
+        click(browser, "#problem button.sort", 1)
+        script = "return document.querySelectorAll('#problem thead th')[1].getAttribute('aria-sort')"
+        assert browser.execute_script(script) == wanted
+        numbers.append([float(text.replace("\u202f", "")) for text in column(browser, cells)])
+    assert numbers[0] == sorted(numbers[0]) == numbers[1][::-1]
+    assert column(browser, cells) == before
+    click(browser, "#problem button.toggle")
+    fill_in(browser, 1, "<100")
+    assert column(browser, "#problem tbody .name") == ["vector4", "single_pass", "cupy_sum"]
+    fill_in(browser, 0, "PASS")
+    assert column(browser, "#problem tbody .name") == ["single_pass"]
+    fill_in(browser, 1, "90..100")
+    assert column(browser, "#problem tbody .name") == []
+    click(browser, "#problem button.toggle")
+    assert column(browser, cells) == before
+
+
+def test_what_has_no_number_stays_last(browser: Any, pages: dict[str, Path]) -> None:
+    open_page(browser, pages["cpu"], 1200)
+    for _ in range(2):
+        click(browser, "#problem button.sort", 1)
+        names = column(browser, "#problem tbody .name")
+        assert set(names[:3]) == {"cpu_serial", "cpu_numpy", "cpu_parallel"}
+
+
 def test_markup_in_a_name_is_shown_not_obeyed(browser: Any, pages: dict[str, Path]) -> None:
     from selenium.webdriver.common.by import By
 

@@ -148,7 +148,7 @@ def test_hostile_text_stays_text(make_study) -> None:
     assert "<script>alert" not in html
     assert "</textarea>" not in html
     assert "{{ 7*7 }}" in Page(html).words
-    assert html.count("<script") == 4  # two of data, Plotly, the page's own
+    assert html.count("<script") == 6  # three of data, Plotly, the page's own two
 
 
 @pytest.mark.parametrize(
@@ -259,6 +259,11 @@ def test_characters_that_turn_the_text_around_are_shown_as_escapes(make_study) -
     html = without_plotly(render(make_study([Made("evil\u202etxt.exe"), Made("b", 5.0)])))
     assert "\u202e" not in html
     assert "evil\\u202etxt." in html
+
+
+def test_the_tables_that_the_script_draws_show_such_characters_too(make_study) -> None:
+    html = render(make_study([Made("evil\u202etxt.exe", problem={"n": n}) for n in (1, 2)]))
+    assert "evil\\\\u202etxt." in re.findall(r'id="problem-data">(.*?)</script>', html)[0]
 
 
 def test_very_long_names_are_whole_in_the_table_and_short_in_sentences(make_study) -> None:

@@ -15,7 +15,7 @@ from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
 from cuprof.report.search import describe_standing, explain, find_search
 from cuprof.report.trials import StudyTrial, best_of_tunables
-from cuprof.report.tunable_maps import tunable_maps
+from cuprof.report.tuning_figures import tunable_maps
 from cuprof.report.variants_table import ENOUGH, fastest_table
 from cuprof.results.sweeps import is_search
 from cuprof.results.trials import RunRow

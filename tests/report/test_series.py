@@ -3,10 +3,20 @@ from __future__ import annotations
 import pytest
 from study_data import CPU, Made
 
-from cuprof.report.distribution import distribution
 from cuprof.report.experiment import FigureSpec
-from cuprof.report.series import figure_points, scaling
-from cuprof.report.tunable_maps import tunable_maps
+from cuprof.report.figure import styles_of
+from cuprof.report.line_figures import scaling_figure
+from cuprof.report.row_figures import distribution_figure
+from cuprof.report.study_figures import figure_points
+from cuprof.report.tuning_figures import tunable_maps
+
+
+def drawn(figure) -> dict[str, list[tuple[float, float]]]:
+    return {trace["name"]: list(zip(trace["x"], trace["y"], strict=True)) for trace in figure.data}
+
+
+def scaling(study):
+    return scaling_figure(study, styles_of(trial.contender for trial in study.trials))
 
 
 def test_scaling_runs_over_the_axis_with_the_most_values_and_has_a_roof(make_study) -> None:
@@ -14,15 +24,13 @@ def test_scaling_runs_over_the_axis_with_the_most_values_and_has_a_roof(make_stu
     trials += [Made("c", n / 10, {"n": n, "m": 1}, device=CPU, kind="cpu") for n in (1000, 2000)]
     found = scaling(make_study(trials, "reference_problem: {m: 1}"))
     assert found is not None
-    assert (found.axis, found.others) == ("n", "m = 1")
-    lines = {name: [(found.x_of(trial), trial.median_ns) for trial in trials] for name, trials in found.lines.items()}
-    assert lines == {
-        "a": [(1000.0, pytest.approx(1e4)), (2000.0, pytest.approx(2e4)), (4000.0, pytest.approx(4e4))],
-        "c": [(1000.0, pytest.approx(1e5)), (2000.0, pytest.approx(2e5))],
-    }
-    assert (found.xs, found.fastest_at_the_end.contender) == ([1000.0, 2000.0, 4000.0], "a")
-    roof = next(roof for roof in found.roofs if roof.device == "Test GPU 9000")
-    assert roof.values == pytest.approx((4.0, 8.0, 16.0))  # 4 bytes a number at 1 TB/s
+    assert found.title == "Scaling over n"
+    assert ", m = 1; at the largest the fastest is a with 40.0" in found.text
+    assert found.layout["yaxis"]["title"]["text"] == "Time (µs)"
+    lines = drawn(found)
+    assert lines["a"] == [(1000.0, 10.0), (2000.0, 20.0), (4000.0, 40.0)]
+    assert lines["c"] == [(1000.0, 100.0), (2000.0, 200.0)]
+    assert lines["roof: Test GPU 9000"] == [(1000.0, 0.004), (2000.0, 0.008), (4000.0, 0.016)]  # 4 bytes at 1 TB/s
 
 
 def test_one_problem_does_not_scale(make_study) -> None:
@@ -31,16 +39,13 @@ def test_one_problem_does_not_scale(make_study) -> None:
 
 def test_the_distribution_is_of_the_best_tunables(make_study) -> None:
     study = make_study([Made("a", 9.0, tune={"b": 1}, samples=30), Made("a", 3.0, tune={"b": 2}, samples=20)])
-    found = distribution(study)
+    found = distribution_figure(study, styles_of("a"))
     assert found is not None
-    (spread,) = found.spreads
-    assert (found.samples, len(spread.points), found.notes) == (
-        20,
-        19,
-        ("1 of 20 samples lie outside the axis and are not drawn; the boxes count them.",),
-    )
-    assert spread.trial.median_ns == pytest.approx(3000)
-    assert spread.fences[0] <= spread.q1 <= 0 <= spread.q3 <= spread.fences[1]
+    (box,) = found.data
+    assert "(20 samples)" in found.text
+    assert len(box["x"][0]) == 19
+    assert found.notes == ("1 of 20 samples lie outside the axis and are not drawn; the boxes count them.",)
+    assert box["lowerfence"] <= box["q1"] <= [0.0] <= box["q3"] <= box["upperfence"]
 
 
 def test_maps_are_of_tunables_that_vary(make_study) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from msgspec.structs import replace
 from study_data import CPU, NO_CUDA, STEPS, Made, add_counters
@@ -50,7 +52,7 @@ def test_the_table_of_steps_to_the_cell(make_study) -> None:
         "two": ["10.00", "419.4", "41.9", "4.00", "4.00", "300", "1\u202f000", "2.00"],
         "bad": ["wrong result: error 31 × allowed", "–", "–"],
         "lib": ["8.00", "524.3", "52.4", "–", "4.99", "–", "–", "–"],
-        "host": ["400.0", "10.5", "52.4", "–", "0.10", "–", "40\u202f000", "–"],
+        "host": ["400.0", "10.5", "52.4", "–", "0.10", "400", "40\u202f000", "–"],
     }
     assert [row.mark for row in table.rows] == ["baseline", "", "", "fastest", ""]
     assert table.groups == (("Measured here", 6, False), ("Published: Old card (another machine)", 2, True))
@@ -76,7 +78,7 @@ def test_skipped_variants_keep_their_row_beside_the_published_figures(make_study
     )
     table = steps_table(study, TableSpec(published="old"))
     assert texts(table)["one"] == ["skipped", "2\u202f000", "–"]
-    assert table.rows[0].cells[0].span == 5
+    assert table.rows[0].cells[0].span == 6
     assert any("Speedup is against host, as the baseline one has no" in note for note in table.notes)
 
 
@@ -169,6 +171,64 @@ def test_a_sum_row_counts_repeats_and_refuses_gaps(make_study) -> None:
     table = grid_table(make_study(trials, yaml), spec)
     assert texts(table) == {"conv1": ["1.00", "2.00"], "conv2": ["10.00", "–"], "network": ["31.00", "not complete"]}
     assert table.notes[-1:] == ("network: conv1 + 3 × conv2.",)
+
+
+def test_parts_of_a_sum_stand_above_it_with_their_shares(make_study) -> None:
+    trials = [Made("plain", time, problem={"n": n}) for n, time in ((1, 10.0), (2, 30.0), (3, 5.0))]
+    yaml = "problems: {conv1: {n: 1}, conv2: {n: 2}, pool: {n: 3}}"
+    parts = {"convolutions": ("conv1", "conv2"), "poolings": ("pool",), "others": ("fc",)}
+    total = SumSpec("network", {"conv1": 1, "conv2": 2, "pool": 2, "fc": 0}, parts)
+    spec = TableSpec(kind="pivot", rows=("problem",), columns=("variant",), sum=total)
+    last = grid_table(make_study(trials, yaml), spec).rows[-4:]
+    assert [(row.heading, row.cells[0].text, row.cells[0].note, row.mark) for row in last] == [
+        ("convolutions", "70.00", "87.5%", "sum"),
+        ("poolings", "10.00", "12.5%", "sum"),
+        ("others", "not complete", "", "sum"),
+        ("network", "80.00", "", "sum"),
+    ]
+
+
+def test_a_speedup_with_transfers_is_of_totals(make_study) -> None:
+    trials = [Made("one", 40.0, total=800.0), Made("host", 400.0, kind="cpu", device=CPU)]
+    spec = TableSpec(kind="pivot", rows=("variant",), columns=("problem.n",), against="host")
+    study = make_study(trials)
+    totals = grid_table(study, replace(spec, value="total_speedup"))
+    assert texts(totals) == {"one": ["0.50"], "host": ["1.00"]}
+    assert texts(grid_table(study, replace(spec, value="speedup"))) == {"one": ["10.00"], "host": ["1.00"]}
+
+
+def test_the_share_of_the_data_sheet_stands_beside_that_of_the_measured_peak(make_study) -> None:
+    study = make_study([Made("one", 40.0)])
+    assert "Of data sheet" not in [column.heading for column in steps_table(study, TableSpec()).columns]
+    (device,) = study.devices
+    sheet = {**device.facts.details, "theoretical_bandwidth_gbs": 1000.0}
+    known = dataclasses.replace(device, facts=dataclasses.replace(device.facts, details=sheet))
+    trials = tuple(
+        dataclasses.replace(trial, theoretical_bandwidth=known.theoretical_bandwidth) for trial in study.trials
+    )
+    table = steps_table(dataclasses.replace(study, devices=(known,), trials=trials), TableSpec())
+    headings = [column.heading for column in table.columns]
+    assert headings.index("Of data sheet") == headings.index("Of peak") + 1
+    shares = dict(zip(headings, table.rows[0].cells, strict=True))
+    assert (shares["Bandwidth"].text, shares["Of data sheet"].text) == ("105", "10.5")
+    assert any("memory clock and bus width" in note and "1.00" in note for note in table.notes)
+
+
+def test_a_speedup_that_was_published_as_such_is_shown(make_study) -> None:
+    yaml = """
+published:
+  - name: against
+    file: against.csv
+    rows: {device: Old card, variant: "{v}", measure: speedup, unit: x}
+    columns: {lib: {}}
+"""
+    spec = TableSpec(kind="pivot", rows=("variant",), columns=("problem.n",), value="speedup", against="lib")
+    table = grid_table(
+        make_study([Made("one", 40.0), Made("two", 20.0)], yaml, {"against.csv": "v,lib\none,2.72-2.96\n"}),
+        replace(spec, published="against"),
+    )
+    assert table.rows[0].cells[0].published == "Old card: 2.72-2.96"
+    assert table.folded, "nothing was measured against that library"
 
 
 def test_a_sum_is_of_the_rows_that_it_names_alone(make_study) -> None:

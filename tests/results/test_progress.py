@@ -15,9 +15,12 @@ from cuprof.cli.status import status_parts
 from cuprof.cli.table import to_text
 from cuprof.core.errors import UnreachableStoreError
 from cuprof.core.records import State
+from cuprof.plan.identity import IDENTITY_VERSION
+from cuprof.results.earlier import count_outdated
 from cuprof.results.progress import Progress, list_progress
+from cuprof.results.sweeps import IDENTITIES
 from cuprof.store import Store
-from cuprof.store.models import Station
+from cuprof.store import tables as t
 from cuprof.store.outcomes import Origin
 from cuprof.store.processes import Process
 from tests.conftest import Result
@@ -50,7 +53,7 @@ def test_what_runs_where_what_failed_and_how_long_still(
     with store.engine.begin() as connection:
         for station, name, ago in ((mine, "joined_at", 30), (theirs, "joined_at", 30), (dead, "seen_at", 90)):
             values = {name: time.time() - ago}
-            connection.execute(sa.update(Station).where(Station.id == station).values(**values))
+            connection.execute(sa.update(t.station).where(t.station.c.id == station).values(**values))
     found = read(store)
     assert (found.state, found.planned, found.done, found.failed) == ("running", 6, 3, 1)
     assert [station.state for station in found.stations] == ["working", "working", "silent"]
@@ -79,7 +82,7 @@ def test_what_a_silent_station_holds_is_left_until_its_lease_ends(
         store.claim(sweep_id, station, {trial.identity: TRIALS.index(trial)})
     store.record(sweep_id, make_outcome(TRIALS[0], make_timing(5)), Origin(mine))
     with store.engine.begin() as connection:
-        silent = sa.update(Station).where(Station.id == theirs).values(seen_at=time.time() - 20)
+        silent = sa.update(t.station).where(t.station.c.id == theirs).values(seen_at=time.time() - 20)
         connection.execute(silent)
     assert read(store).seconds_left == pytest.approx(40, abs=10)
 
@@ -148,3 +151,26 @@ def test_who_watches_waits_for_a_server_that_is_restarted(
 def test_how_often_is_a_number_of_seconds(cli: Callable[..., Result], text: str) -> None:
     told = cli("status", "--every", text)
     assert (told.exit_code, f"'{text}' is no number of seconds from 0 to 86400" in told.err) == (2, True)
+
+
+def test_results_of_an_earlier_identity_are_named_until_there_are_newer_ones(store: Store) -> None:
+    def sweep(software: dict[str, str], name: str) -> None:
+        sweep_id, (station,) = store.join_sweep(replace(FACTS, software=software, plan_hash=name), ["cuda:0"])
+        store.enlist(sweep_id, TRIALS)
+        store.claim(sweep_id, station, {TRIALS[0].identity: 0})
+        store.record(sweep_id, make_outcome(TRIALS[0], make_timing(5)))
+
+    def count() -> int:
+        with store.snapshot() as connection:
+            return count_outdated(connection, FACTS.family)
+
+    assert count() == 0
+    sweep({}, "one")
+    assert count() == 1
+    assert "identities of an earlier version" in text(read(store))
+    sweep({IDENTITIES: str(IDENTITY_VERSION)}, "two")
+    assert count() == 0
+    with store.snapshot() as connection:
+        newest, oldest = (text(each) for each in list_progress(connection))
+    assert "earlier version" not in newest
+    assert "earlier version" in oldest

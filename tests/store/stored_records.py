@@ -32,12 +32,7 @@ from cuprof.core.records import (
     Unavailable,
 )
 from cuprof.store import Store
-from cuprof.store.counter_models import Advice, Counter, Launch, Metric, TrialCounter
-from cuprof.store.counter_models import Artifact as ArtifactRow
-from cuprof.store.counter_models import Profile as ProfileRow
-from cuprof.store.models import Device, Problem, Run, SweepTrial, Variant
-from cuprof.store.models import Timing as TimingRow
-from cuprof.store.models import Trial as TrialRow
+from cuprof.store import tables as t
 
 
 def get_outcome(store: Store, run_id: int) -> Outcome:
@@ -72,7 +67,9 @@ def _get_outcome(connection: Connection, run_id: int) -> Outcome:
     """
     found = (
         connection.execute(
-            sa.select(Run, TrialRow.identity).join(TrialRow, TrialRow.id == Run.trial_id).where(Run.id == run_id)
+            sa.select(t.run, t.trial.c.identity)
+            .join(t.trial, t.trial.c.id == t.run.c.trial_id)
+            .where(t.run.c.id == run_id)
         )
         .mappings()
         .first()
@@ -81,7 +78,7 @@ def _get_outcome(connection: Connection, run_id: int) -> Outcome:
         raise StoreError(f"there is no run {run_id} in the database")
     row = dict(found)
     timings = connection.execute(
-        sa.select(TimingRow).where(TimingRow.run_id == run_id).order_by(TimingRow.id)
+        sa.select(t.timing).where(t.timing.c.run_id == run_id).order_by(t.timing.c.id)
     ).mappings()
     return Outcome(
         identity=row["identity"],
@@ -142,14 +139,16 @@ def _read_build(row: dict[str, Any]) -> BuildFacts | None:
 def _get_profile(connection: Connection, profile_id: int) -> Profile:
     """Return a profile as it was recorded (times to the microsecond); raises `StoreError` where there is none."""
     found = connection.execute(
-        sa.select(ProfileRow, TrialRow.identity)
-        .outerjoin(TrialRow, TrialRow.id == ProfileRow.trial_id)
-        .where(ProfileRow.id == profile_id)
+        sa.select(t.profile, t.trial.c.identity)
+        .outerjoin(t.trial, t.trial.c.id == t.profile.c.trial_id)
+        .where(t.profile.c.id == profile_id)
     ).first()
     if found is None:
         raise StoreError(f"there is no profile {profile_id} in the database")
-    rolled = _read_values(connection, TrialCounter, TrialCounter.profile_id, profile_id)
-    launches = connection.execute(sa.select(Launch).where(Launch.profile_id == profile_id).order_by(Launch.ordinal))
+    rolled = _read_values(connection, t.trial_counter, t.trial_counter.c.profile_id, profile_id)
+    launches = connection.execute(
+        sa.select(t.launch).where(t.launch.c.profile_id == profile_id).order_by(t.launch.c.ordinal)
+    )
     return Profile(
         identity=found.identity,
         name=found.name,
@@ -169,7 +168,7 @@ def _get_profile(connection: Connection, profile_id: int) -> Profile:
 
 
 def _read_launch(connection: Connection, row: Any) -> LaunchRecord:
-    found = connection.execute(sa.select(Advice).where(Advice.launch_id == row.id).order_by(Advice.ordinal))
+    found = connection.execute(sa.select(t.advice).where(t.advice.c.launch_id == row.id).order_by(t.advice.c.ordinal))
     return LaunchRecord(
         ordinal=row.ordinal,
         kernel=row.kernel,
@@ -179,7 +178,7 @@ def _read_launch(connection: Connection, row: Any) -> LaunchRecord:
         shared_static_bytes=row.shared_static_bytes,
         shared_dynamic_bytes=row.shared_dynamic_bytes,
         duration_ns=row.duration_ns,
-        counters=_read_values(connection, Counter, Counter.launch_id, row.id),
+        counters=_read_values(connection, t.counter, t.counter.c.launch_id, row.id),
         advice=tuple(
             AdviceRecord(found.rule, found.severity, found.text, found.title, found.section, found.speedup)
             for found in found
@@ -188,14 +187,18 @@ def _read_launch(connection: Connection, row: Any) -> LaunchRecord:
     )
 
 
-def _read_values(
-    connection: Connection, model: type[Counter] | type[TrialCounter], owner: Any, key: int
-) -> tuple[CounterValue, ...]:
+def _read_values(connection: Connection, table: sa.Table, owner: Any, key: int) -> tuple[CounterValue, ...]:
     rows = connection.execute(
-        sa.select(Metric.name, Metric.unit, Metric.rollup, Metric.meaning, model.value, model.text, model.instances)
-        .join(Metric, Metric.id == model.metric_id)
+        sa.select(
+            t.metric.c.name,
+            t.metric.c.unit,
+            t.metric.c.rollup,
+            t.metric.c.meaning,
+            *(table.c[name] for name in ("value", "text", "instances")),
+        )
+        .join(t.metric, t.metric.c.id == table.c.metric_id)
         .where(owner == key)
-        .order_by(Metric.name)
+        .order_by(t.metric.c.name)
     )
     return tuple(
         CounterValue(name, value, unit, rollup, meaning, instances or {}, text or "")
@@ -204,7 +207,7 @@ def _read_values(
 
 
 def _read_artifact(connection: Connection, key: int | None) -> Artifact | None:
-    row = connection.execute(sa.select(ArtifactRow).where(ArtifactRow.id == key)).first()
+    row = connection.execute(sa.select(t.artifact).where(t.artifact.c.id == key)).first()
     if row is None:
         return None
     return Artifact(row.path, row.sha256, row.size_bytes, row.kind, row.tool_version, tuple(row.command))
@@ -212,14 +215,14 @@ def _read_artifact(connection: Connection, key: int | None) -> Artifact | None:
 
 def _list_trials(connection: Connection, sweep_id: int) -> list[Trial]:
     """Return the trials of a sweep in their order."""
-    devices = {row.id: row for row in connection.execute(sa.select(Device))}
+    devices = {row.id: row for row in connection.execute(sa.select(t.device))}
     rows = connection.execute(
-        sa.select(TrialRow, Variant, Problem, SweepTrial)
-        .join(SweepTrial, SweepTrial.trial_id == TrialRow.id)
-        .join(Variant, Variant.id == TrialRow.variant_id)
-        .join(Problem, Problem.id == TrialRow.problem_id)
-        .where(SweepTrial.sweep_id == sweep_id)
-        .order_by(SweepTrial.ordinal)
+        sa.select(t.trial, t.variant, t.problem, t.sweep_trial)
+        .join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id)
+        .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
+        .join(t.problem, t.problem.c.id == t.trial.c.problem_id)
+        .where(t.sweep_trial.c.sweep_id == sweep_id)
+        .order_by(t.sweep_trial.c.ordinal)
         .set_label_style(sa.LABEL_STYLE_TABLENAME_PLUS_COL)
     )
     return [_read_trial(dict(row), devices) for row in rows.mappings()]

@@ -18,9 +18,9 @@ from cuprof.results.queries import query
 from cuprof.results.trials import list_trials
 from cuprof.store import Store, connection, migrate
 from cuprof.store.connection import explain, is_unreachable, parse_url
-from cuprof.store.models import Base
 from cuprof.store.schema import VERSION_TABLE
 from cuprof.store.store import wait_for
+from cuprof.store.tables import METADATA
 
 
 def refusal(url: str, **options: bool) -> str:
@@ -108,7 +108,7 @@ def test_a_servers_database_that_others_use_is_shared_or_refused(postgres) -> No
     url = postgres.make_database("shared")
     with Store.open(url) as store, store.engine.begin() as connection:
         migrate.drop_views(connection)
-        Base.metadata.drop_all(connection)
+        METADATA.drop_all(connection)
         connection.exec_driver_sql(f"DELETE FROM {VERSION_TABLE}")  # as who takes all migrations back leaves it
         connection.exec_driver_sql("CREATE TABLE theirs(x int); CREATE SCHEMA lab; CREATE ROLE guest LOGIN")
     told = refusal(url.replace("postgres@", "guest@"))

@@ -31,7 +31,7 @@ from cuprof.engine.merging import merge_database
 from cuprof.results.sweeps import get_sweep
 from cuprof.store import Store
 from cuprof.store.merge import PARTS
-from cuprof.store.models import REVISION, Base
+from cuprof.store.tables import METADATA, REVISION
 from tests.cli.damage import damage
 
 OLD = Path(__file__).parents[1] / "data" / "db"
@@ -104,7 +104,7 @@ def merge(store: Store, *urls: str) -> list[Any]:
 
 
 def test_every_table_is_merged() -> None:
-    assert {part.name for part in PARTS} == set(Base.metadata.tables) - {"property", "ranking"}
+    assert {part.name for part in PARTS} == set(METADATA.tables) - {"property", "ranking"}
 
 
 def test_four_databases_with_overlaps_twice_are_equal_to_one_that_was_filled_alone(
@@ -217,8 +217,6 @@ HOSTILE = {
     "a virtual table": "DROP TABLE advice; CREATE VIRTUAL TABLE advice USING fts5(id, launch_id, rule)",
     "a computed column": "ALTER TABLE run RENAME COLUMN log TO l; "
     "ALTER TABLE run ADD COLUMN log TEXT GENERATED ALWAYS AS (hex(zeroblob(100000000)))",
-    "another word": "UPDATE run SET state = 'marvellous'",
-    "a measure": "UPDATE timing SET measure = measure || '?'",
     "an escape from its folder": "UPDATE artifact SET path = '../../etc/passwd'",
     "another problem": "UPDATE problem SET coordinates = '{\"n\": 7}'",
     "deep JSON": "UPDATE device SET details = '" + "[" * 100_000 + "]" * 100_000 + "'",
@@ -252,6 +250,122 @@ def test_a_database_of_nobody_or_of_another_program_is_told(
         raw.execute(made)
     with Store.open(new("mine.sqlite")) as store, pytest.raises(StoreError, match=told):
         merge(store, f"sqlite:///{theirs}")
+
+
+NONSENSE = {
+    "a negative time": ("UPDATE timing SET median_ns = -5", "timing: median_ns is no possible duration"),
+    "an endless time": ("UPDATE timing SET mean_ns = 9e999", "timing: mean_ns is no possible duration"),
+    "no time": ("UPDATE timing SET min_ns = 0", "timing: min_ns is no possible duration"),
+    "a time below all clocks": ("UPDATE timing SET q1_ns = 1e-308", "timing: q1_ns is no possible duration"),
+    "a time below this clock": (
+        "UPDATE timing SET details = json_set(details, '$.tick_ns', 1e9)",
+        "timing: median_ns is below the resolution of its timer",
+    ),
+    "a negative range": ("UPDATE timing SET stdev_ns = -1", "timing: stdev_ns is no possible value"),
+    "an unknown measure": ("UPDATE timing SET measure = 'lukewarm'", "timing: measure is an unknown word"),
+    "a negative sample": (
+        "UPDATE samples SET durations_ns = json_set(durations_ns, '$[1]', -5.0)",
+        "samples: durations_ns has a sample that is no possible duration",
+    ),
+    "a sample that is text": (
+        "UPDATE samples SET durations_ns = json_set(durations_ns, '$[0]', 'Infinity')",
+        "samples: durations_ns has a sample that is no possible duration",
+    ),
+    "a sample too few": (
+        "UPDATE samples SET rounds = json_remove(rounds, '$[0]')",
+        "samples: rounds and durations_ns have different lengths",
+    ),
+    "an unknown state": ("UPDATE run SET state = 'marvellous'", "run: state is an unknown word"),
+    "a run that took less than no time": ("UPDATE run SET duration_ns = -1", "run: duration_ns is no possible value"),
+    "a run of the year 2099": (
+        "UPDATE run SET recorded_at = '2099-01-01 00:00:00.000000', state = 'wrong_result'",
+        "run: recorded_at is in the future",
+    ),
+    "a sweep of the year 2099": (
+        "UPDATE sweep SET started_at = '2099-01-01 00:00:00.000000'",
+        "sweep: started_at is in the future",
+    ),
+    "a bandwidth below none": (
+        "UPDATE calibration SET read_bandwidth = -1",
+        "calibration: read_bandwidth is no possible value",
+    ),
+    "an unknown expectation": ("UPDATE variant SET expected = 'perhaps'", "variant: expected is an unknown word"),
+    "a launch that took no time": ("UPDATE launch SET duration_ns = 0", "launch: duration_ns is no possible duration"),
+}
+LIMIT = {"timing": "id = 1", "samples": "timing_id = 1", "run": "id = 1", "variant": "id = 1", "launch": "id = 1"}
+
+
+@pytest.mark.parametrize("how", NONSENSE)
+def test_nonsense_is_refused_and_counted_and_the_rest_is_merged(
+    how: str, new: Callable[[str], str], tmp_path: Path, clock: Callable[[int], None]
+) -> None:
+    theirs, (statement, why) = tmp_path / "theirs.sqlite", NONSENSE[how]
+    table = why.partition(":")[0]
+    with Store.open(new(theirs.name)) as store:
+        sweep(store, 1, *[State.OK] * 4, clock=clock)
+        sweep(store, 2, *[State.OK] * 4, clock=clock)
+        honest = {name: len(rows) for name, rows in dump(store).items()}
+    with closing(sqlite3.connect(theirs)) as raw:
+        raw.execute(f"{statement} WHERE {LIMIT.get(table, 'rowid = 1' if table == 'sweep' else 'sweep_id = 1')}")
+        raw.commit()
+    with Store.open(new("mine.sqlite")) as store:
+        (result,) = merge(store, f"sqlite:///{theirs}")
+        assert dict(result.merged.refused) == {why: 1}
+        left = {name: len(rows) for name, rows in dump(store).items()}
+        assert {name: result.merged.added[name] for name in left} == left
+        lost = {name for name, count in honest.items() if left[name] < count}
+        assert lost == LOST.get(table, {table})
+        with store.snapshot() as connection:
+            assert set(connection.scalars(sa.text("SELECT state FROM trials"))) == {"ok"}
+            assert not connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+
+
+LOST = {
+    "timing": {"timing", "samples"},
+    "samples": {"timing", "samples"},
+    "run": {"run", "timing", "samples"},
+    "sweep": {
+        *("sweep", "station", "calibration", "run", "sweep_trial", "timing", "samples"),
+        *("profile", "launch", "counter", "trial_counter", "advice"),
+    },
+    "variant": {
+        *("variant", "trial", "run", "sweep_trial", "timing", "samples"),
+        *("profile", "launch", "counter", "trial_counter", "advice"),
+    },
+    "launch": {"launch", "counter", "advice"},
+}
+"""What goes with a refused row: all that belongs to it."""
+
+
+def test_a_run_of_the_future_changes_no_state_of_a_trial(
+    new: Callable[[str], str], tmp_path: Path, clock: Callable[[int], None]
+) -> None:
+    mine, theirs = tmp_path / "mine.sqlite", tmp_path / "theirs.sqlite"
+    for path, state in ((mine, State.OK), (theirs, State.WRONG_RESULT)):
+        with Store.open(new(path.name)) as store:
+            sweep(store, 1, state, clock=clock, plan=path.name)
+    with closing(sqlite3.connect(theirs)) as raw:
+        raw.execute("UPDATE run SET recorded_at = '2099-01-01 00:00:00.000000'")
+        raw.commit()
+    for target in (mine, Path(new("other.sqlite").removeprefix("sqlite:///"))):
+        with Store.open(f"sqlite:///{target}") as store:
+            (result,) = merge(store, f"sqlite:///{theirs}")
+            assert result.merged.refused["run: recorded_at is in the future"] == 1
+            with store.snapshot() as connection:
+                query = sa.text("SELECT DISTINCT state FROM trial WHERE identity = :identity")
+                state = connection.scalars(query, {"identity": TRIALS[0].identity}).one()
+            assert state == ("ok" if target == mine else "planned")
+
+
+def test_a_clock_that_is_some_hours_ahead_is_accepted(
+    new: Callable[[str], str], tmp_path: Path, clock: Callable[[int], None]
+) -> None:
+    with Store.open(new("theirs.sqlite")) as store:
+        sweep(store, 14, State.OK, clock=clock)
+    clock(0)
+    with Store.open(new("mine.sqlite")) as store:
+        (result,) = merge(store, f"sqlite:///{tmp_path / 'theirs.sqlite'}")
+        assert (result.merged.added["run"], dict(result.merged.refused)) == (1, {})
 
 
 def test_a_folder_is_told_as_one(new: Callable[[str], str], tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ from pandas.testing import assert_frame_equal
 from store_samples import FACTS
 from stored_records import get_outcome
 
-import cuprof.store.counter_models  # noqa: F401  (its tables belong to the same metadata)
 from cuprof.core.errors import StoreError
 from cuprof.core.project import bundled
 from cuprof.core.records import Artifact, Energy, Measure
@@ -37,8 +36,8 @@ from cuprof.store import schema as schema_module
 from cuprof.store import store as store_module
 from cuprof.store.connection import make_engine, parse_url
 from cuprof.store.counters import save_artifact
-from cuprof.store.models import REVISION, Base
 from cuprof.store.schema import View
+from cuprof.store.tables import METADATA, REVISION
 from tests.core.typed_passwords import FORMS, SECRETS, WORD, leaks, type_url
 
 _numbers = itertools.count()
@@ -56,7 +55,7 @@ def differences(store: Store) -> list[object]:
                 "include_name": lambda name, kind, parents: name != migrate.VERSION_TABLE,
             },
         )
-        return list(compare_metadata(context, Base.metadata))
+        return list(compare_metadata(context, METADATA))
 
 
 def schema(store: Store) -> dict[str, object]:
@@ -95,7 +94,7 @@ def migrated(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Itera
     parsed = parse_url(url)
     engine = make_engine(parsed, foreign_keys=False)
     with engine.begin() as connection:
-        migrate._run_migrations(connection, parsed)
+        migrate.run_migrations(connection, parsed)
     engine.dispose()
     with Store.open(url) as opened:
         yield opened
@@ -116,7 +115,7 @@ def test_a_new_database_is_what_all_migrations_come_to(migrated: Store, store: S
 
 
 def test_a_new_database_is_made_without_the_migrations(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migrate, "_run_migrations", lambda *_: pytest.fail("the migrations ran"))
+    monkeypatch.setattr(migrate, "run_migrations", lambda *_: pytest.fail("the migrations ran"))
     Store.open(url).close()
 
 
@@ -315,14 +314,14 @@ def test_passwords_that_were_stored_are_taken_out(url: str) -> None:
         with store.engine.begin() as connection:
             save_artifact(connection, Artifact("a.ncu-rep", "0" * 64, 1))
             for table, values in leaky.items():
-                connection.execute(sa.update(Base.metadata.tables[table]).values(values))
+                connection.execute(sa.update(METADATA.tables[table]).values(values))
             migrate.drop_views(connection)
             for undone in LATER_THAN_PASSWORDS:
                 connection.execute(sa.text(undone))
             connection.execute(sa.text(f"UPDATE {migrate.VERSION_TABLE} SET version_num = '0003'"))
     with Store.open(url) as store, store.snapshot() as connection:
-        sweep = connection.execute(sa.select(Base.metadata.tables["sweep"])).one()
-        artifact = connection.execute(sa.select(Base.metadata.tables["artifact"])).one()
+        sweep = connection.execute(sa.select(METADATA.tables["sweep"])).one()
+        artifact = connection.execute(sa.select(METADATA.tables["artifact"])).one()
     hidden = typed.replace(WORD, "***")
     assert sweep.command_line == f"cuprof sweep 'store.url={hidden}' measure=quick"
     assert sweep.configuration == {"store": {"url": hidden}, "measure": {"target": 0.01}}

@@ -13,7 +13,7 @@ from store_samples import FACTS, make_outcome, make_trial
 from cuprof.core.records import State
 from cuprof.results.queries import query
 from cuprof.store import Store, outcomes
-from cuprof.store.models import Sweep
+from cuprof.store import tables as t
 from cuprof.store.processes import Process
 from cuprof.store.stations import LEASE_S
 
@@ -112,5 +112,5 @@ def test_a_sweep_begins_and_ends_by_the_clock_that_all_share(store: Store, wait:
     wait(10.0)
     store.finish_sweep(sweep, "finished")
     with store.snapshot() as connection:
-        ended = connection.scalar(sa.select(Sweep.finished_at))
+        ended = connection.scalar(sa.select(t.sweep.c.finished_at))
     assert (begun, ended) == (1_790_000_000.0, 1_790_000_010.0)

@@ -27,7 +27,7 @@ from cuprof.core.point import Point
 from cuprof.core.records import Check, Measure, Outcome, State
 from cuprof.results.queries import query
 from cuprof.store import Store, StoredTrial, sweeps
-from cuprof.store.counter_models import Metric
+from cuprof.store import tables as t
 from cuprof.store.rows import upsert
 from cuprof.store.trials import ENLISTING
 
@@ -350,5 +350,8 @@ def test_of_rows_of_one_key_the_last_counts(store: Store) -> None:
     ]
     with store.engine.begin() as connection:
         for part in (rows[:2], rows):
-            upsert(connection, Metric, part, key=["name", "unit", "rollup"], update=["meaning"])
-        assert sorted(connection.execute(sa.select(Metric.name, Metric.meaning)).all()) == [("a", "e"), ("c", "f")]
+            upsert(connection, t.metric, part, key=["name", "unit", "rollup"], update=["meaning"])
+        assert sorted(connection.execute(sa.select(t.metric.c.name, t.metric.c.meaning)).all()) == [
+            ("a", "e"),
+            ("c", "f"),
+        ]

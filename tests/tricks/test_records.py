@@ -12,7 +12,7 @@ from benchmarks.trick_sweeps import Judgement, list_unsound
 from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.core.records import State
 from cuprof.families import Point
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 
 US = 1e3
 

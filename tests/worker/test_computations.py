@@ -17,7 +17,7 @@ from cuprof.core.errors import FamilyError, FamilyFault
 from cuprof.core.records import OF_FAMILY, Measure, Outcome, State
 from cuprof.families import Array, Chance, Family, Point, Signature, Tolerance
 from cuprof.families.fingerprint import contract_text
-from cuprof.families.loader import load_family
+from cuprof.families.origin import Folder, load_family
 from cuprof.families.validation import check_family
 from cuprof.worker.arrangement import by_field, in_order
 from cuprof.worker.messages import Job, JobTrial
@@ -48,7 +48,7 @@ SAID = {
 
 def run(family: Family, *variants: str, **changes: Any) -> dict[str, Outcome]:
     trials = tuple(JobTrial(f"{number:032x}", name, Point(), "") for number, name in enumerate(variants))
-    job = replace(Job(FAMILY, "cpu", Point(n=512), trials, seed=3, measure=QUICK, methods=METHODS), **changes)
+    job = replace(Job(Folder(FAMILY), "cpu", Point(n=512), trials, seed=3, measure=QUICK, methods=METHODS), **changes)
     runner = TrialRunner(CpuBackend(1), Workload.make(family, job), job, lambda *_: None)
     return {variants[finished.index]: finished.outcome for finished in runner.run()}
 
@@ -153,7 +153,7 @@ def test_what_verify_returns_is_looked_at(verdict: Any, said: str) -> None:
 
 def test_the_looks_share_the_rate_at_which_a_right_variant_is_called_wrong() -> None:
     small = Small(verify=lambda *_: Chance(1e-7), error_rate=1e-3)
-    workload = Workload.make(small.family, Job(FAMILY, "cpu", Point(), (), 1, QUICK, {}))
+    workload = Workload.make(small.family, Job(Folder(FAMILY), "cpu", Point(), (), 1, QUICK, {}))
     y = {"y": np.array(workload.inputs["x"])}
     passed = [workload.judge(y, 0, Tolerance(), look).passed for look in (1, 70, 80, 10_000)]
     assert passed == [False, False, True, True]

@@ -17,6 +17,7 @@ from cuprof.backends.contract import Draw, InputSet, Reading, Tally
 from cuprof.backends.sealed import Sealed
 from cuprof.core.records import Check, Measure
 from cuprof.families import Array, Point, Signature, Tolerance
+from cuprof.families.origin import Folder
 from cuprof.worker import executions as module
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
@@ -153,7 +154,7 @@ class Desk:
             family=SimpleNamespace(in_place=()), looks_late=looks_late,
             signature=Signature({}, {"y": Array((size,), "float32")}),
         )  # fmt: skip
-        job = Job(Path(), "cpu", Point(), (), 1, None, {}, isolated=isolated)  # type: ignore[arg-type]
+        job = Job(Folder(Path()), "cpu", Point(), (), 1, None, {}, isolated=isolated)  # type: ignore[arg-type]
         count = len(sets) if stocked is None else stocked
         seen = (lambda *_: None) if on_host else None
         bench = Bench(job, workload, self.device, lambda *_: None, count, on_host, STATE, UNCHANGED, seen)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from cuprof.backends.cpu.session import CpuSession
 from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure, State
 from cuprof.families import Arrays, Point, Signature
+from cuprof.families.origin import Folder
 from cuprof.worker.held import Held
 from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.trials import TrialRunner
@@ -25,7 +26,7 @@ from tests.worker.twice import make_twice
 N = 64
 QUICK = MeasureConfig(modes=("cold",), target=0.5, min_samples=3, max_samples=3, warmup=1, settle_seconds=0.0)
 JOB = Job(
-    Path(), "cpu", Point(n=N), (JobTrial("0" * 32, "twice", Point(), ""),), 3, QUICK, {Measure.COLD: "m" * 16},
+    Folder(Path()), "cpu", Point(n=N), (JobTrial("0" * 32, "twice", Point(), ""),), 3, QUICK, {Measure.COLD: "m" * 16},
     is_block=True,
 )  # fmt: skip
 

@@ -214,7 +214,7 @@ class Script:
         return self.verify(outputs)
 
 
-@pytest.mark.parametrize("home", ["cuprof.api.computation", __name__])
+@pytest.mark.parametrize("home", ["cuprof.families.computation", __name__])
 def test_a_method_that_judges_is_put_back_with_the_function_that_it_calls(known: Integrity, monkeypatch, home) -> None:
     def verify(outputs: list[float]) -> bool:
         return all(each < limit(1) for each in outputs)

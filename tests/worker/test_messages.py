@@ -25,7 +25,9 @@ from cuprof.core.records import (
     Unavailable,
 )
 from cuprof.families import Point
-from cuprof.families.extension import Extension
+from cuprof.families.candidate import Extension
+from cuprof.families.origin import Folder, Snapshot
+from cuprof.interop.origins import Definition
 from cuprof.plan import Selection
 from cuprof.statistics.median import summarise
 from cuprof.worker import messages
@@ -83,10 +85,24 @@ MESSAGES = (
     Calibrate("cpu"),
     Calibrated(Calibration("cpu", 1e10, None, {"read_bytes": 5})),
     Calibrated(None, "why"),
-    Job(Path("/a b/ü"), "cuda", Point(n=2**24, dtype="float32"), (MEMBER,), 2**70, MeasureConfig(), {Measure.HOT: "x"}),
-    Outline(Path("/a b"), EXTENSION, Selection("f", problem={"n": ("2**4", 5)}), {"cpu": DEVICE}, {}),
+    Job(
+        Folder(Path("/a b/ü")),
+        "cuda",
+        Point(n=2**24, dtype="float32"),
+        (MEMBER,),
+        2**70,
+        MeasureConfig(),
+        {Measure.HOT: "x"},
+    ),
+    Outline(
+        Definition(Path("/a b"), solutions=False),
+        EXTENSION,
+        Selection("f", problem={"n": ("2**4", 5)}),
+        {"cpu": DEVICE},
+        {},
+    ),
     Outlined((Trial("0" * 32, "f", "v", "cpu", "cpu", Point(n=1), Point(), "f/v", DEVICE, "text"),), ("why",), "fault"),
-    Probe(Path("/a b/mine.py"), (Point(n=8), Point(kind="rows"))),
+    Probe(Snapshot(Path("/a b/mine.py"), ("/s",), (Path("/f.py"),)), (Point(n=8), Point(kind="rows"))),
     Probed((SHOWN,), "fault"),
     Ready(3, 1.5),
     Execute(1 << 20),

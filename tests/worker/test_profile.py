@@ -12,7 +12,8 @@ import pytest
 
 from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.core.point import Point
-from cuprof.families.extension import Extension, copy_family
+from cuprof.families.candidate import Extension, copy_family
+from cuprof.families.origin import Folder
 from cuprof.ncu.progress import Step, read_progress
 from cuprof.ncu.task import ProfilingTask, TaskTrial, write_task
 from cuprof.worker import profile
@@ -64,7 +65,7 @@ def write(
     members = tuple(
         TaskTrial(identity, variant, Point(n=n, dtype="float32"), tunables) for identity, variant, n in trials
     )
-    task = ProfilingTask(family, members, "notes", "cpu", 0, str(folder / "progress"), extension=extension)
+    task = ProfilingTask(Folder(family), members, "notes", "cpu", 0, str(folder / "progress"), extension=extension)
     write_task(task, folder / "task.json")
     return folder / "task.json"
 

@@ -22,6 +22,7 @@ from cuprof.config.model import MeasureConfig
 from cuprof.core.records import ENERGY_UNAVAILABLE, Check, Measure, Outcome, State, Timing
 from cuprof.engine.witness import Witness
 from cuprof.families import Point
+from cuprof.families.origin import Folder
 from cuprof.worker import bench, workload
 from cuprof.worker.bench import LATE, BeSeen
 from cuprof.worker.candidate import Candidate
@@ -178,7 +179,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
             patience_seconds=patience_seconds,
         )  # fmt: skip
         methods = dict.fromkeys(measures, "m" * 16)
-        job = Job(Path(), "cpu", Point(n=N), trials, 3, settings, methods)
+        job = Job(Folder(Path()), "cpu", Point(n=N), trials, 3, settings, methods)
         runner = TrialRunner(CpuBackend(1), Workload.make(family, job), job, lambda *_: None, be_seen=be_seen)
         names = list(makes)
         return {names[finished.index]: finished.outcome for finished in runner.run()}

@@ -16,6 +16,7 @@ from cuprof.backends.registry import get_spec
 from cuprof.config.model import MeasureConfig
 from cuprof.core.point import Point
 from cuprof.families import Family, Program, Signature, Variant
+from cuprof.families.origin import Folder
 from cuprof.worker import devices, service
 from cuprof.worker.messages import Describe, Described, Job, JobTrial, Open, WorkerSettings
 from cuprof.worker.status_page import Phase, StatusPage
@@ -143,7 +144,7 @@ def test_what_a_program_replaces_while_it_is_made_ahead_has_no_part_in_the_refer
 
     monkeypatch.setattr(devices, "open_backend", lambda name, number: Building())
     monkeypatch.setattr(service, "TrialRunner", keep)
-    job = Job(folder, "cpu", Point(n=8), (JobTrial("id", "cheats", Point(), ""),), seed=3)
+    job = Job(Folder(folder), "cpu", Point(n=8), (JobTrial("id", "cheats", Point(), ""),), seed=3)
     with serving(tmp_path) as wire:
         wire.send(job)
         assert "enough seen" in wire.receive().fault
@@ -173,7 +174,7 @@ def test_what_runs_first_is_built_while_the_inputs_are_made(tmp_path: Path, monk
     monkeypatch.setattr(Workload, "make", make)
     names = ("doubles_cpu", "doubles_cuda", "absent", "adds_cuda")  # a function is not built, nor what comes later
     trials = tuple(JobTrial(f"id {name}", name, Point(), f"of {name}") for name in names)
-    job = Job(FAMILY, "cpu", Point(n=16), trials, seed=3, measure=MeasureConfig(rotation=3))
+    job = Job(Folder(FAMILY), "cpu", Point(n=16), trials, seed=3, measure=MeasureConfig(rotation=3))
     with serving(tmp_path) as wire:
         for each in (job, replace(job, build_ahead=False)):
             wire.send(each)

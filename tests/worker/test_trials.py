@@ -22,7 +22,7 @@ from cuprof.config.model import MeasureConfig
 from cuprof.core.errors import BuildError, DeviceMemoryError
 from cuprof.core.records import ENERGY_UNAVAILABLE, DeviceFacts, Measure, Outcome, State
 from cuprof.families import Array, Family, Launch, Point, Program, Signature, Tolerance, Variant
-from cuprof.families.loader import load_family
+from cuprof.families.origin import Folder, load_family
 from cuprof.worker.messages import Finished, Job, JobTrial
 from cuprof.worker.rotation import Rotation
 from cuprof.worker.status_page import NO_TRIAL, Phase
@@ -44,7 +44,7 @@ def family() -> Family:
 
 def make_job(*variants: str, methods: Mapping[Measure, str] = COLD, **changes: Any) -> Job:
     trials = tuple(JobTrial(f"{number:032x}", name, Point(), "") for number, name in enumerate(variants))
-    job = Job(FAULTY, "cpu", Point(n=16), trials, seed=3, measure=QUICK, methods=methods)
+    job = Job(Folder(FAULTY), "cpu", Point(n=16), trials, seed=3, measure=QUICK, methods=methods)
     return replace(job, **changes)
 
 

@@ -20,7 +20,7 @@ from cuprof.core.records import DeviceFacts, Measure, State, Unavailable
 from cuprof.engine import launch, worker_process
 from cuprof.engine.worker_process import LOG_TAIL_BYTES, WorkerDiedError, WorkerProcess
 from cuprof.families import Point
-from cuprof.families.loader import load_family
+from cuprof.families.origin import Folder, load_family
 from cuprof.worker import devices
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.messages import Describe, Described, Execute, Finished, Job, JobDone, JobTrial, Ready, WorkerSettings
@@ -40,7 +40,7 @@ def worker() -> Iterator[WorkerProcess]:
 
 def make_job(*variants: str, folder: Path = FAULTY, n: int = 16) -> Job:
     trials = tuple(JobTrial(name, name, Point(), "") for name in variants)
-    return Job(folder, "cpu", Point(n=n), trials, 1, QUICK, {Measure.COLD: "m"})
+    return Job(Folder(folder), "cpu", Point(n=n), trials, 1, QUICK, {Measure.COLD: "m"})
 
 
 def do(worker: WorkerProcess, job: Job) -> tuple[dict[str, State], JobDone]:

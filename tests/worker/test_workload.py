@@ -13,13 +13,14 @@ from cuprof.config.model import MeasureConfig
 from cuprof.core.errors import FamilyFault
 from cuprof.core.records import Measure
 from cuprof.families import Arrays, Family, Point, Tolerance, Variant
+from cuprof.families.origin import Folder
 from cuprof.worker import workload
 from cuprof.worker.messages import Job
 from cuprof.worker.workload import COMPARED_SETS, UNSEEN_SETS, Workload
 from tests.worker.twice import make_twice
 
 N = 64
-HOST = Job(Path(), "cpu", Point(n=N), (), 3, MeasureConfig(), {Measure.COLD: "m" * 16})
+HOST = Job(Folder(Path()), "cpu", Point(n=N), (), 3, MeasureConfig(), {Measure.COLD: "m" * 16})
 CARD = replace(HOST, backend="cuda")
 FAMILY = make_twice(N)
 PLAIN = Variant("plain", "cpu", "cpu", lambda *_: None, "")

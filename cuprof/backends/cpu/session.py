@@ -25,11 +25,12 @@ from cuprof.backends.contract import (
 )
 from cuprof.backends.cpu.caches import Caches
 from cuprof.backends.cpu.compilations import Compilations
+from cuprof.backends.declared import find_mismatch
 from cuprof.backends.guarded import GuardedArray
 from cuprof.backends.invoke import bind, load_library
 from cuprof.builds import BuildPool
 from cuprof.builds.native import NativeBuild
-from cuprof.core.errors import BuildError
+from cuprof.core.errors import BuildError, LaunchError
 from cuprof.core.point import Point
 from cuprof.core.records import BuildFacts, Measure
 from cuprof.families import Arrays, Invoke, Program, Reduced, Signature, Variant
@@ -110,6 +111,8 @@ class CpuSession(Session[CpuRunnable]):
         library = load_library(built.image, variant.name)
         scratch = {name: np.empty(array.shape, array.type) for name, array in program.scratch.items()}
         arrays = {**self.inputs, **self.outputs, **scratch}
+        if fault := find_mismatch(program, text, {name: array.dtype for name, array in arrays.items()}):
+            raise LaunchError(fault)
         actions = []
         for step in program.steps:
             assert isinstance(step, Invoke)

@@ -15,8 +15,10 @@ from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import PackedLaunch, call
 from cuprof.backends.cuda.limits import Needs, check_launch
 from cuprof.backends.cuda.loading import Loaded
+from cuprof.backends.declared import find_fault
 from cuprof.backends.invoke import bind
 from cuprof.builds.ptxas import most_of
+from cuprof.core.errors import LaunchError
 from cuprof.core.records import BuildFacts
 from cuprof.families import Array, Copy, Fill, Invoke, Launch, Repeat, TensorMap, Texture
 from cuprof.families.program import Argument, Step, as_scalar
@@ -127,6 +129,8 @@ class StepBinder:
 
     def _bind_function(self, step: Invoke) -> Callable[[], None]:
         assert self.loaded.library is not None
+        if fault := find_fault(step, self.text, {name: array.type for name, array in self.buffers.items()}):
+            raise LaunchError(fault)
         arguments = [self._argument(value, []) for value in step.args]
         function = bind(self.loaded.library, step, [*arguments, self.stream])
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import re
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +20,10 @@ from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.cpu.caches import Caches
 from cuprof.backends.cpu.processor import DEFAULT_CACHE_BYTES, cache_bytes
 from cuprof.backends.cpu.session import CpuSession
+from cuprof.core.errors import LaunchError
 from cuprof.core.processes import count_cores
 from cuprof.core.records import Measure
-from cuprof.families import Array, Point, Signature, Variant
+from cuprof.families import Array, Invoke, Point, Program, Signature, Variant
 
 SIGNATURE = Signature({"x": Array((4,), "float32")}, {"y": Array((4,), "float32")})
 DTYPES = ("float16", "float32", "float64", "complex64", "int8", "int32", "int64", "uint8", "bool")
@@ -237,3 +240,30 @@ def test_of_a_result_without_elements_nothing_is_read() -> None:
     runnable = prepare(session, lambda *_: lambda: None)
     session.outputs["z"][...] = 5
     assert {name: array.tolist() for name, array in session.fetch(runnable).items()} == {"y": [], "z": 5.0}
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("x", "y", 4), ""),
+        (("x", "y"), "run takes 3 arguments (x, y, n), and is given 2"),
+        (("x", 4, "y"), "run declares argument 2 as int *y, and is given the number int32 4; name a buffer"),
+        (("x", "y", 4.0), "run declares argument 3 as int n, and is given float32 4.0; give it as np.int32"),
+    ],
+)
+def test_a_call_that_does_not_fit_its_declaration_is_refused_before_it_runs(
+    arguments: tuple[Any, ...], said: str
+) -> None:
+    signature = Signature({"x": Array((4,), "int32")}, {"y": Array((4,), "int32")})
+    session = open_session(signature)
+    variant = Variant("c", "cpu", "kernel", lambda *_: None, "", source="a.c", compiler="gcc")
+    text = "int run(const int *x, int *y, int n) { for (int i = 0; i < n; i++) y[i] = x[i]; return 0; }"
+    program = Program((Invoke("run", arguments),))
+    if said:
+        with pytest.raises(LaunchError, match=re.escape(said)):
+            session.prepare(variant, Point(), Point(), program, text)
+    else:
+        session.prepare(variant, Point(), Point(), program, text).call()
+        assert session.outputs["y"].tolist() == session.inputs["x"].tolist()
+    session.close()

@@ -26,7 +26,7 @@ def refuse(*_: Any) -> None:
     raise RuntimeError("not supported")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def t4(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "read_attribute", lambda index, name: TESLA_T4[name])
 
@@ -35,6 +35,7 @@ def monitor(limit: Any) -> StateMonitor:
     return StateMonitor(object(), SimpleNamespace(nvmlDeviceGetPowerManagementLimit=limit))
 
 
+@pytest.mark.usefixtures("t4")
 def test_a_t4_has_the_figures_of_its_data_sheet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts.StateMonitor, "find", lambda uuid: monitor(lambda handle: 70_000))
     limits = facts.read_limits(0, "0" * 32)
@@ -43,6 +44,7 @@ def test_a_t4_has_the_figures_of_its_data_sheet(monkeypatch: pytest.MonkeyPatch)
     assert limits["power_limit_w"] == 70.0
 
 
+@pytest.mark.usefixtures("t4")
 @pytest.mark.parametrize("found", [None, monitor(refuse)], ids=["no NVML", "not supported"])
 def test_a_power_limit_that_is_not_known_is_none(monkeypatch: pytest.MonkeyPatch, found: StateMonitor | None) -> None:
     monkeypatch.setattr(facts.StateMonitor, "find", lambda uuid: found)

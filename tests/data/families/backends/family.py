@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.family import Array, Axis, Family, Launch, Program, Signature, Tolerance, Tunable
+from cuprof import Array, Axis, Family, Launch, Program, Signature, Tolerance, Tunable
 
 SOURCES = {"cuda": "behaviours.cu", "opencl": "behaviours.cl"}
 GROUP = 64

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import kstest
 
-from cuprof.family import (
+from cuprof import (
     Array,
     Axis,
     Chance,

@@ -11,7 +11,7 @@ import warnings
 
 import numpy as np
 
-from cuprof.family import Array, Axis, Family, Launch, Program, Signature, Tolerance, Tunable
+from cuprof import Array, Axis, Family, Launch, Program, Signature, Tolerance, Tunable
 
 BLOCK = 64
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.family import (
+from cuprof import (
     Array,
     Axis,
     Execute,

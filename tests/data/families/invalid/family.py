@@ -1,6 +1,6 @@
 """A family whose default lies outside its axis."""
 
-from cuprof.family import Axis, Family, Signature, Tolerance
+from cuprof import Axis, Family, Signature, Tolerance
 
 family = Family(
     name="invalid",

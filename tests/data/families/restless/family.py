@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 
-from cuprof.family import Array, Axis, Family, Signature, Tolerance
+from cuprof import Array, Axis, Family, Signature, Tolerance
 
 family = Family(
     name="restless",

@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from cuprof.family import Array, Axis, Family, Signature, Tolerance, Tunable
+from cuprof import Array, Axis, Family, Signature, Tolerance, Tunable
 
 family = Family(
     name="searchable",

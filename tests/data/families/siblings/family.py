@@ -1,6 +1,6 @@
 """A family in several files."""
 
-from cuprof.family import Array, Axis, Family, Signature, Tolerance
+from cuprof import Array, Axis, Family, Signature, Tolerance
 
 from . import steps
 from .contract import generate as draw

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cuprof.family import Array, Axis, Execute, Family, File, Program, Signature, Tolerance, Tunable
+from cuprof import Array, Axis, Execute, Family, File, Program, Signature, Tolerance, Tunable
 
 family = Family(
     name="slow_builds",

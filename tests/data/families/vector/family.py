@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cuprof.family import Array, Axis, Family, Signature, Tolerance, Tunable
+from cuprof import Array, Axis, Family, Signature, Tolerance, Tunable
 
 FACTOR = 2
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cuprof.families import Array, Axis, Family, Launch, Program, Signature, Tolerance, Tunable
+from cuprof import Array, Axis, Family, Launch, Program, Signature, Tolerance, Tunable
 
 
 def signature(problem):

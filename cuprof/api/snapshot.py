@@ -1,0 +1,115 @@
+"""A comparison that was made in a script or a notebook, as the process that measures it gets it: pickled, by value.
+
+The process that plans works with the family itself. Only the worker unpickles, what this user's own process has
+written into a folder of its own. Nobody hashes the pickle: two runs of one script give different bytes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import IO, Any
+
+import cloudpickle
+
+from cuprof.core.errors import UsageError
+from cuprof.families import Family
+from cuprof.families.function_source import own_folder
+from cuprof.families.modules import imported_files
+from cuprof.families.origin import Snapshot
+
+JIT_OPTIONS = ("do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline", "launch_metadata")
+"""What `@triton.jit` was told, under the names that it keeps it by."""
+
+
+def find_script() -> Path | None:
+    """Return the script that Python runs; None in a notebook, in the interpreter and where an installed module runs."""
+    main = sys.modules["__main__"]
+    file = getattr(main, "__file__", None)
+    is_own = file is not None and Path(file).suffix == ".py" and own_folder(_Stand(file)) is not None
+    return Path(file).resolve() if is_own and file is not None else None
+
+
+def take_snapshot(family: Family, folder: Path) -> Family:
+    """Write a family into a folder and return it with the origin that a worker loads it from.
+
+    Modules of the user's own are imported by the worker, so their contents are part of what results are known by.
+
+    Raises:
+        UsageError: an object cannot be pickled.
+    """
+    path = folder / "snapshot.pickle"
+    with path.open("wb") as stream:
+        pickler = _Pickler(stream)
+        pickle.dump(_read_cells(), stream)
+        try:
+            pickler.dump(family)
+        except Exception as error:
+            raise UsageError(
+                f"what cuprof.compare was given cannot be told to the process that measures ({error}); make the object "
+                "in the function that uses it, or put the call into a file: cuprof sweep FILE.py"
+            ) from error
+    known = imported_files(family.path) if family.path is not None else []
+    files = tuple(file for file in pickler.list_files() if file not in known)
+    for name, variant in family.variants.items():
+        family.variants[name] = replace(variant, files=(*variant.files, *map(str, files)))
+    family.origin = Snapshot(path, tuple(sys.path), files)
+    family.code = family.origin.digests()
+    return family
+
+
+class _Stand(ModuleType):
+    """Stand for the main module, whose name is not that of its file."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(Path(file).stem)
+        self.__file__ = file
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Pickle functions and classes of the script by value, and remember the modules of the user's own."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        super().__init__(stream)
+        self._modules: dict[str, ModuleType] = {}
+
+    def reducer_override(self, value: Any) -> Any:
+        """Return how an object is made again, where its library does not say it."""
+        name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        if isinstance(value, FunctionType | type | ModuleType) and name in sys.modules and name != "__main__":
+            self._modules[name] = sys.modules[name]
+        if isinstance(value, FunctionType) and hasattr(value, "_torchdynamo_orig_callable"):
+            context = inspect.getclosurevars(value).nonlocals["self"]
+            return _call, (context, value._torchdynamo_orig_callable)
+        if type(value).__module__.partition(".")[0] == "triton" and hasattr(value, "fn") and hasattr(value, "params"):
+            told = {key: getattr(value, key) for key in JIT_OPTIONS if hasattr(value, key)}
+            return _make, (type(value), value.fn, told)
+        return super().reducer_override(value)
+
+    def list_files(self) -> Iterator[Path]:
+        """Return the files of the user's own modules that the pickle imports, and what these import."""
+        found: dict[Path, None] = {}
+        for module in self._modules.values():
+            if own_folder(module) is not None:
+                found |= dict.fromkeys(imported_files(Path(str(module.__file__)).resolve()))
+        yield from found
+
+
+def _call(function: Callable[..., Any], given: Any) -> Any:
+    return function(given)
+
+
+def _make(kind: type, function: Any, told: dict[str, Any]) -> Any:
+    return kind(function, **told)
+
+
+def _read_cells() -> dict[str, list[str]]:
+    """Return the lines of what was typed into a notebook, by the name that Python has for each cell."""
+    names = [name for name, entry in linecache.cache.items() if len(entry) > 1 and entry[1] is None]
+    return {name: linecache.getlines(name) for name in names}

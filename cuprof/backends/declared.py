@@ -1,0 +1,149 @@
+"""Hold the arguments of a call against the parameters that a C, CUDA or OpenCL source declares.
+
+Only what is certain is refused: a type that is no plain C type, and a function that is declared by a macro, is
+overloaded or is not found, passes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from cuprof.families.program import Argument, Invoke, Launch, Program, Repeat, as_scalar
+
+SIZES = {
+    "bool": ("i", 1), "_Bool": ("i", 1), "char": ("i", 1), "short": ("i", 2), "int": ("i", 4), "long": ("i", 8),
+    "float": ("f", 4), "double": ("f", 8), "uchar": ("i", 1), "ushort": ("i", 2), "uint": ("i", 4), "ulong": ("i", 8),
+    "size_t": ("i", 8), "ssize_t": ("i", 8), "ptrdiff_t": ("i", 8), "intptr_t": ("i", 8), "uintptr_t": ("i", 8),
+    **{f"{sign}int{bits}_t": ("i", bits // 8) for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+"""C type → its kind, and its size in bytes on 64-bit Linux and on devices."""
+QUALIFIERS = (
+    r"\b(const|volatile|restrict|__restrict__|__restrict|__grid_constant__|register|signed|unsigned"
+    r"|__global|global|__constant|constant)\b"
+)
+NUMPY = {("i", 8): "np.int64", ("i", 4): "np.int32", ("i", 2): "np.int16", ("i", 1): "np.int8"} | {
+    ("f", 8): "np.float64", ("f", 4): "np.float32",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Describe one parameter: `type` is None where it is not known, that of its elements where it is a pointer."""
+
+    text: str
+    name: str
+    is_pointer: bool
+    type: tuple[str, int] | None
+
+
+def find_mismatch(program: Program, text: str, types: Mapping[str, np.dtype]) -> str:
+    """Return what is wrong with the first call that does not fit its declaration, or an empty text.
+
+    Args:
+        program: whose launches and invocations are looked at.
+        text: the source with its includes.
+        types: of the elements of inputs, outputs and scratch, by name.
+    """
+    steps = (*program.setup, *program.steps)
+    inner = (each for step in steps for each in (step.steps if isinstance(step, Repeat) else (step,)))
+    calls = [step for step in inner if isinstance(step, Launch | Invoke)]
+    return next(filter(None, (find_fault(step, text, types, program.defines) for step in calls)), "")
+
+
+def find_fault(
+    step: Launch | Invoke, text: str, types: Mapping[str, np.dtype], defines: Mapping[str, str | int] | None = None
+) -> str:
+    """Return what is wrong with one call; see `find_mismatch`."""
+    name = step.function if isinstance(step, Invoke) else step.kernel.partition("<")[0].rpartition("::")[2]
+    declared = read_parameters(text, name, tuple((defines or {}).items()))
+    if declared and isinstance(step, Invoke) and "tream" in declared[-1].text:  # cudaStream_t: cuprof gives it
+        declared = declared[:-1]
+    fault = "" if declared is None else _compare(declared, step.args, types)
+    return f"{name} {fault}" if fault else ""
+
+
+@lru_cache(maxsize=256)
+def read_parameters(
+    text: str, function: str, defines: tuple[tuple[str, str | int], ...] = ()
+) -> tuple[Parameter, ...] | None:
+    """Return the parameters of a function as a source declares them, or None where they cannot be told.
+
+    Args:
+        defines: macros, whose values stand in the types of parameters.
+    """
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+    word = r"[\w:]+(?:\s*<[\w\s,]*>)?"
+    pattern = rf"{word}[\s*&]+{re.escape(function)}\s*\(([^()]*)\)\s*(?:\{{|;|noexcept)"
+    found = {_normal(each) for each in re.findall(pattern, text) if not each.strip().endswith("...")}
+    found = {each for each in found if not re.fullmatch(r"(\w+\s*,\s*)*\w+", each) or each == "void"}  # calls
+    if len(found) != 1 or re.search(rf"#\s*define\s+{re.escape(function)}\b", text):
+        return None
+    (inside,) = found
+    if inside in ("", "void"):
+        return ()
+    macros = {name: str(value) for name, value in defines}
+    return tuple(_read(each, macros) for each in inside.split(","))
+
+
+def _normal(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def _read(text: str, defines: Mapping[str, str]) -> Parameter:
+    text = _normal(text)
+    replaced = re.sub(r"\w+", lambda match: defines.get(match[0], match[0]), text)
+    plain = re.sub(r"=.*|\[[^\]]*\]", lambda match: "*" if match[0][0] == "[" else "", replaced)
+    is_unsigned = re.search(r"\b(un)?signed\b", plain) is not None
+    words = re.findall(r"\w+", re.sub(QUALIFIERS, " ", plain))
+    name = words.pop() if len(words) > 1 or (is_unsigned and words and words[-1] not in SIZES) else ""
+    kind = next((word for word in ("char", "short", "double", "long") if word in words), None)
+    if kind is None or (kind == "double" and "long" in words):
+        kind = words[0] if len(words) == 1 else "int" if is_unsigned and not words else ""
+    return Parameter(text, name, "*" in plain, SIZES.get(kind))
+
+
+def _compare(declared: tuple[Parameter, ...], given: tuple[Argument, ...], types: Mapping[str, np.dtype]) -> str:
+    if len(declared) != len(given):
+        listed = ", ".join(each.name or each.text for each in declared)
+        return (
+            f"takes {len(declared)} argument{'s' if len(declared) != 1 else ''} ({listed}), and is given {len(given)}; "
+            "let args= name one for each parameter"
+        )
+    for number, (parameter, argument) in enumerate(zip(declared, given, strict=True), 1):
+        if fault := _differ(parameter, argument, types):
+            return f"declares argument {number} as {parameter.text}, and is given {fault}"
+    return ""
+
+
+def _differ(parameter: Parameter, argument: Argument, types: Mapping[str, np.dtype]) -> str:
+    """Return what a parameter does not take, and what to give instead; an empty text where it may fit."""
+    if isinstance(argument, str):
+        if argument not in types:
+            return ""
+        if not parameter.is_pointer:
+            return f"the buffer {argument}" if parameter.type is not None else ""
+        fits = parameter.type is None or _holds(parameter.type, types[argument])
+        return "" if fits else f"{argument}, whose elements are {types[argument]}"
+    if not isinstance(argument, int | float | np.generic) or isinstance(argument, np.void):
+        return ""
+    value = as_scalar(argument)
+    shown = f"{type(value).__name__} {value}"
+    if parameter.is_pointer:
+        return f"the number {shown}; name a buffer"
+    if parameter.type is None or value.dtype.kind not in "biuf":
+        return ""
+    kind = "f" if value.dtype.kind == "f" else "i"
+    return "" if (kind, value.nbytes) == parameter.type else f"{shown}; give it as {NUMPY[parameter.type]}"
+
+
+def _holds(declared: tuple[str, int], dtype: np.dtype) -> bool:
+    """Return whether elements may be read as declared: bytes may be read as anything, and anything as bytes."""
+    kind, size = declared
+    if dtype.kind not in "biuf" or size == 1 or dtype.itemsize == 1:
+        return True
+    return size == dtype.itemsize and (kind != "f" or dtype.kind == "f")

@@ -1,0 +1,246 @@
+"""Arrays of NumPy, CuPy, PyTorch, JAX and Numba: whose they are, what they hold, and as views of a session's arrays."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cuprof.core.errors import FamilyError
+from cuprof.families.model import Scalar
+from cuprof.families.program import Array, is_extended, read_dtype
+
+BITS = {2: "int16", 1: "uint8"}
+"""Bytes of a type that NumPy and CuPy lack → what its bits are exchanged as."""
+
+
+def _same(array: Any, kind: np.dtype | None = None) -> Any:
+    return array
+
+
+def _write(result: Any, output: Any, kind: np.dtype) -> None:
+    output[...] = result
+
+
+@dataclass(frozen=True)
+class Home:
+    """One library's arrays in one memory.
+
+    Args:
+        backend: whose session holds such arrays: "cpu" NumPy arrays, "cuda" CuPy arrays.
+        host: the library's array → a NumPy array.
+        view: a session's array and its elements' type → the library's on the same memory.
+        bring: a NumPy array → the library's.
+        copy: what the library returned → into a session's output, of that type.
+        finish: what a function returned → the same, once the session's own stream waits for it; None where the
+            library works on that stream. Such a library is also given its views anew at each execution.
+        wide: lets the library compute in float64.
+    """
+
+    name: str
+    backend: str
+    host: Callable[[Any], np.ndarray] = np.asarray
+    view: Callable[[Any, np.dtype], Any] = _same
+    bring: Callable[[np.ndarray], Any] = _same
+    copy: Callable[[Any, Any, np.dtype], object] = _write
+    finish: Callable[[Any], Any] | None = None
+    wide: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+
+def as_tensor(array: Any, kind: np.dtype | str) -> Any:
+    """Return a PyTorch tensor on the memory of a NumPy or CuPy array; types that CuPy lacks lie in it as bits."""
+    torch, kind = importlib.import_module("torch"), read_dtype(kind) if isinstance(kind, str) else kind
+    is_foreign = is_extended(kind)
+    seen = array.view(BITS[kind.itemsize]) if is_foreign else array
+    tensor = torch.from_numpy(seen) if isinstance(seen, np.ndarray) else torch.from_dlpack(seen)
+    return tensor.view(getattr(torch, kind.name)) if is_foreign else tensor
+
+
+def _tensor_to_host(tensor: Any) -> np.ndarray:
+    torch, kind, tensor = importlib.import_module("torch"), dtype_of(tensor), tensor.detach().cpu()
+    if is_extended(kind):
+        tensor = tensor.view({1: torch.int8, 2: torch.int16}[kind.itemsize])
+    return np.asarray(tensor.numpy()).view(kind)
+
+
+def _cupy(array: Any) -> Any:
+    return importlib.import_module("cupy").asarray(array)
+
+
+def _jax(array: Any, kind: np.dtype) -> Any:
+    """Return a JAX array on the memory of a session's array; types that DLPack lacks are copied."""
+    if is_extended(kind):
+        return importlib.import_module("jax.numpy").asarray(array)
+    return importlib.import_module("jax").dlpack.from_dlpack(array)
+
+
+def _wait_for_jax(returned: Any) -> Any:
+    return importlib.import_module("jax").block_until_ready(returned)
+
+
+def _follow_jax(returned: Any) -> Any:
+    """Let CuPy's current stream wait for JAX's, which a consumer of an array through DLPack does."""
+    cupy, jax = importlib.import_module("cupy"), importlib.import_module("jax")
+    for each in jax.tree_util.tree_leaves(returned):
+        if home_of(each) is not None:
+            cupy.from_dlpack(each)
+    return returned
+
+
+HOMES = {
+    one.name: one
+    for one in (
+        Home("numpy", "cpu"),
+        Home(
+            "torch on the host",
+            "cpu",
+            _tensor_to_host,
+            as_tensor,
+            lambda array: as_tensor(np.array(array), array.dtype),
+            lambda result, output, kind: _write(_tensor_to_host(result), output, kind),
+        ),
+        Home(
+            "torch",
+            "cuda",
+            _tensor_to_host,
+            as_tensor,
+            lambda array: as_tensor(np.array(array), array.dtype).cuda(),
+            lambda result, output, kind: as_tensor(output, kind).copy_(result),
+        ),
+        Home(
+            "jax on the host",
+            "cpu",
+            view=_jax,
+            bring=lambda array: importlib.import_module("jax.numpy").asarray(array),
+            copy=lambda result, output, kind: _write(np.asarray(result), output, kind),
+            finish=_wait_for_jax,
+            wide=lambda: importlib.import_module("jax").enable_x64(True),
+        ),
+        Home(
+            "jax",
+            "cuda",
+            view=_jax,
+            bring=lambda array: importlib.import_module("jax.numpy").asarray(array),
+            copy=lambda result, output, kind: _write(importlib.import_module("cupy").from_dlpack(result), output, kind),
+            finish=_follow_jax,
+            wide=lambda: importlib.import_module("jax").enable_x64(True),
+        ),
+        Home(
+            "cupy",
+            "cuda",
+            lambda array: _cupy(array).get(),
+            bring=_cupy,
+            copy=lambda result, output, kind: _write(_cupy(result), output, kind),
+        ),
+    )
+}
+"""By name. Numba's device arrays are CuPy's: each reads the other's memory by `__cuda_array_interface__`."""
+
+
+def home_of(value: Any) -> Home | None:
+    """Return whose array a value is; None for what is no array."""
+    if isinstance(value, np.ndarray):
+        return HOMES["numpy"]
+    library = type(value).__module__.partition(".")[0]
+    if library == "torch" and hasattr(value, "data_ptr"):
+        return HOMES["torch" if value.is_cuda else "torch on the host"]
+    if library in ("jax", "jaxlib") and hasattr(value, "devices") and hasattr(value, "dtype"):
+        return HOMES["jax on the host" if {each.platform for each in value.devices()} == {"cpu"} else "jax"]
+    return HOMES["cupy"] if hasattr(value, "__cuda_array_interface__") else None
+
+
+def to_host(value: Any, what: str) -> np.ndarray:
+    """Return any array or number as a NumPy array.
+
+    Raises:
+        FamilyError: it is none, or of a type that NumPy lacks.
+    """
+    home = home_of(value)
+    try:
+        array = np.asarray(home.host(value) if home else value)
+    except TypeError as error:
+        raise FamilyError(f"{what} is a {type(value).__name__} that cannot be brought to NumPy: {error}") from None
+    if not is_known(array.dtype):
+        raise FamilyError(f"{what} is a {type(value).__name__}; it must be an array or a number")
+    return array if array.flags.owndata else array.copy()  # others may write to memory that they own
+
+
+def widen(array: np.ndarray) -> np.ndarray:
+    """Return floating-point numbers as float64 or complex128, anything else as it is."""
+    wide = {"f": np.float64, "c": np.complex128, "V": np.float64}.get(array.dtype.kind)
+    return array if wide is None or array.dtype.names else array.astype(wide)
+
+
+def is_floating(array: np.ndarray) -> bool:
+    """Return whether elements may be NaN."""
+    return array.dtype.kind in "fcV" and not array.dtype.names
+
+
+def dtype_of(value: Any) -> np.dtype:
+    """Return the type of an array's elements; of PyTorch's, that of the same name.
+
+    Raises:
+        FamilyError: neither NumPy nor ml_dtypes has such a type.
+    """
+    kind = value.dtype
+    return kind if isinstance(kind, np.dtype) else read_dtype(str(kind).removeprefix("torch."))
+
+
+def is_known(kind: np.dtype) -> bool:
+    """Return whether results of a type can be compared: numbers, those of ml_dtypes too, and structs."""
+    return kind.kind in "biufc" or is_extended(kind) or bool(kind.names)
+
+
+def describe(name: str, value: Any, *, is_copied: bool = False) -> Array:
+    """Return shape and type of an array, or of the number that a function returned.
+
+    Args:
+        is_copied: it is copied element by element, so that any view will do.
+
+    Raises:
+        FamilyError: its elements are no numbers, or it is masked, sparse or a view with gaps.
+    """
+    if home_of(value) is None:
+        value = np.asarray(value)
+    kind = dtype_of(value)
+    if not is_known(kind):
+        raise FamilyError(f"{name} is of type {kind}; it must be of numbers that NumPy has, such as float32")
+    if not is_copied and (isinstance(value, np.ma.MaskedArray) or "sparse" in str(getattr(value, "layout", ""))):
+        raise FamilyError(
+            f"{name} is masked or sparse; give its parts as arrays, and put them together in the functions"
+        )
+    flags = getattr(value, "flags", None)
+    is_packed = value.is_contiguous() if hasattr(value, "is_contiguous") else getattr(flags, "c_contiguous", True)
+    if not is_packed and not is_copied:
+        raise FamilyError(f"{name} is a view with gaps or another order; make it contiguous, functions are given that")
+    return Array(tuple(map(int, value.shape)), kind if kind.names else str(kind))  # type: ignore[arg-type]
+
+
+def as_scalar(name: str, value: Any) -> Scalar:
+    """Return a number among the arguments.
+
+    Raises:
+        FamilyError: it is none.
+    """
+    if isinstance(value, np.generic) and isinstance(value.item(), int | float):
+        return Scalar(value.item(), value.dtype.name)
+    if isinstance(value, int | float):
+        return Scalar(value)
+    kind = type(value).__name__
+    more = "; a struct or a complex number, in an array of one" if isinstance(value, np.generic | complex) else ""
+    raise FamilyError(f"input {name} is a {kind}; give arrays (NumPy, CuPy, PyTorch, JAX) and numbers{more}")
+
+
+def digest_of(drawn: Mapping[str, Any]) -> str:
+    """Return what tells given arrays and numbers apart."""
+    digest = hashlib.sha256()
+    for name, value in drawn.items():
+        array = to_host(value, f"input {name}")
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

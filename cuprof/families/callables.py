@@ -1,0 +1,149 @@
+"""What a callable is: where it can be imported from, the Python function inside, its name, parameters and state."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import FunctionType, MethodType
+from typing import Any
+
+from cuprof.core.errors import UsageError
+from cuprof.families.kernel import Kernel
+from cuprof.families.origin import PREFIX
+
+COMPILED = " (compiled)"
+"""What is added to the name of what `torch.compile` returned."""
+
+
+def find_import(value: Any) -> tuple[str, str] | None:
+    """Return (module, name) from which a value can be imported, or None where it was typed into a main module."""
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or getattr(value, "name", None)
+    if not isinstance(name, str) or not name.rpartition(".")[2].isidentifier():
+        return None
+    short = name.rpartition(".")[2]
+    homes = [getattr(value, "__module__", None), type(value).__module__.partition(".")[0]]
+    loaded = sorted(
+        (key for key in list(sys.modules) if not key.startswith("_")), key=lambda key: (key.count("."), key)
+    )
+    for module in (*filter(None, homes), *(loaded if not isinstance(value, FunctionType | type) else ())):
+        if (
+            module != "__main__"
+            and not module.startswith(PREFIX)
+            and vars(sys.modules.get(module, builtins)).get(short) is value
+            and module in sys.modules
+        ):
+            return module, short
+    return None
+
+
+def unwrap(value: Any) -> FunctionType | None:
+    """Return the Python function inside a decorated one: a Numba dispatcher, a Triton kernel, a wrapper."""
+    for _ in range(32):
+        if isinstance(value, FunctionType) and not hasattr(value, "__wrapped__"):
+            return value
+        if find_module(value) is not None and not isinstance(value, MethodType):
+            return None
+        inner = next(
+            (getattr(value, key) for key in ("py_func", "fn", "__wrapped__", "__func__") if hasattr(value, key)), None
+        )
+        if inner is None:
+            return value if isinstance(value, FunctionType) else None
+        value = inner
+    return None
+
+
+def find_module(value: Any) -> Any:
+    """Return the PyTorch module that a callable is, or is a method of; None for any other one."""
+    torch = sys.modules.get("torch")
+    held = value.__self__ if isinstance(value, MethodType) else value
+    return held if torch is not None and isinstance(held, torch.nn.Module) else None
+
+
+def list_state(value: Any) -> dict[str, Any]:
+    """Return the parameters and buffers that a callable works with, by name."""
+    module = find_module(value)
+    return {} if module is None else {**dict(module.named_parameters()), **dict(module.named_buffers())}
+
+
+def origin_of(function: Any) -> str:
+    """Return "numpy.add" of a function, "module.name" of any other callable."""
+    if isinstance(function, Kernel):
+        return origin_of(function.function)
+    if isinstance(function, MethodType) or find_module(function) is None:
+        name = getattr(function, "__name__", "") or getattr(function, "name", "") or type(function).__name__
+        module = getattr(function, "__module__", None) or type(getattr(function, "__self__", function)).__module__
+    else:
+        kind = type(getattr(function, "_orig_mod", function))
+        name, module = kind.__name__, kind.__module__
+    root = module.partition(".")[0].lstrip("_")
+    return str(name) if module == "__main__" or module.startswith(PREFIX) else f"{root}.{name}"
+
+
+def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
+    """Return the implementations, each with a name of its own: one that is taken gets its module's before it.
+
+    Raises:
+        UsageError: two are given one name.
+    """
+    named: dict[str, Kernel] = {}
+    for one in kernels:
+        origin = re.sub(r"\W+", "_", one.symbol).strip("_") or origin_of(one.function)
+        origin = re.sub(r"[^A-Za-z0-9_.<>]+", "_", origin).strip("_")
+        short = origin.rpartition(".")[2].replace("<lambda>", "function") or "function"
+        if hasattr(one.function, "_torchdynamo_orig_callable") or hasattr(one.function, "_orig_mod"):
+            short, origin = short + COMPILED, origin + COMPILED
+        candidates = [one.name] if one.name else [short, origin, *(f"{short}_{number}" for number in range(2, 100))]
+        name = next((each for each in candidates if each not in named and "<" not in each), "")
+        if not name:
+            raise UsageError(f"two implementations are named {one.name!r}; give one another name")
+        named[name] = replace(one, name=name)
+    return tuple(named.values())
+
+
+def choose_arguments(
+    function: Any, known: Mapping[str, Any], tunables: Iterable[str] = ()
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the positional and the named arguments of a call, from inputs that have names.
+
+    Where the function's parameters have such names, it gets those that it names, in whatever order; otherwise all of
+    them by position.
+    """
+    try:
+        parameters = _signature(function).parameters.values()
+    except (TypeError, ValueError):  # builtins
+        return tuple(known.values()), {}
+    fillers = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    own = [one for one in parameters if one.name not in {*tunables}]
+    needed = [one.name for one in own if one.default is one.empty and one.kind not in fillers]
+    if any(one.kind in (*fillers, one.POSITIONAL_ONLY) for one in own) or not {*needed} <= known.keys() or not needed:
+        return tuple(known.values()), {}
+    return (), {one.name: known[one.name] for one in own if one.name in known}
+
+
+def list_parameters(given: Any, *, by_name: bool = False) -> list[str] | None:
+    """Return the names of the parameters that have no default; None where they cannot be told, or are any number.
+
+    Args:
+        by_name: also None where they cannot be given by their names.
+    """
+    if isinstance(given, Kernel) and given.function is not None:
+        given = given.function
+    try:
+        parameters = _signature(given).parameters
+    except (TypeError, ValueError):  # builtins
+        return None
+    kinds = {inspect.Parameter.VAR_POSITIONAL.name, inspect.Parameter.VAR_KEYWORD.name}
+    kinds |= {inspect.Parameter.POSITIONAL_ONLY.name} if by_name else set()
+    if any(one.kind.name in kinds for one in parameters.values()):
+        return None
+    return [name for name, one in parameters.items() if one.default is inspect.Parameter.empty]
+
+
+def _signature(function: Any) -> inspect.Signature:
+    """Return the parameters of a callable; a PyTorch module's are those of its forward()."""
+    module = find_module(function)
+    return inspect.signature(function if module is not function else getattr(module, "_orig_mod", module).forward)

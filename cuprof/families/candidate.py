@@ -1,0 +1,126 @@
+"""A file from elsewhere that adds variants to a family, in memory: the project stays as it is.
+
+A Python file is run as if it lay beside family.py: `family` is there by name, `from .steps import total` reaches the
+family's files. A source (.cu, .cl) stands in for the source of one of the family's variants. A solution in JSON adds
+itself to the family of its definition. Sources and solutions run nothing here.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass, replace
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+
+from cuprof.core.errors import FamilyError
+from cuprof.families.model import Family, Variant
+from cuprof.families.origin import FAMILY_FILE, module_name, new_module
+from cuprof.families.trace import describe
+from cuprof.families.validation import check_family
+
+LANGUAGES = {".cu": "cuda", ".cl": "opencl"}
+"""Ending of a source → the back end that compiles it."""
+PYTHON, SOLUTION = ".py", ".json"
+
+
+@dataclass(frozen=True)
+class Extension:
+    """Name a file and what it stands for.
+
+    Args:
+        file: a Python file's name in the copy of the family's folder (see `copy_family`); the absolute path of a source
+            or a solution.
+        beside: the folder that the file comes from; sources that a Python file names are looked for there first.
+        like: the variant whose source a source stands in for; empty otherwise.
+        only: the one variant to take from a Python file; empty takes all.
+    """
+
+    file: str
+    beside: Path
+    like: str = ""
+    only: str = ""
+
+
+def copy_family(folder: Path, into: Path, file: Path) -> tuple[Path, Extension]:
+    """Copy a family's folder with a Python file beside its family.py; return the copy and the file's extension.
+
+    The text of the file's functions is then part of their identity, as is that of the family's own functions.
+    """
+    copy = into / folder.name
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    name = file.name
+    while (copy / name).exists():
+        name = f"candidate_{name}"
+    shutil.copyfile(file, copy / name)
+    return copy, Extension(name, file.parent.resolve())
+
+
+def extend(family: Family, extension: Extension) -> tuple[str, ...]:
+    """Add a file's variants to a family; return their names.
+
+    A name that the family has already gets "_candidate" at its end. The family's own variants stay as they are.
+
+    Raises:
+        FamilyError: the file cannot be run, adds no variant, or adds one that is not valid or makes rules of its own.
+    """
+    if extension.like:
+        added = [_stand_in(family.variant(extension.like), extension)]
+    elif extension.file.endswith(SOLUTION):
+        added = [_read_solution(family, Path(extension.file))]
+    else:
+        added = [_find_source(variant, extension) for variant in _register(family, extension)]
+        if not added:
+            raise FamilyError(f"{extension.file} adds no variant; register one with @family.cuda, @family.cpu, …")
+    taken = [
+        replace(variant, name=f"{variant.name}_candidate") if variant.name in family.variants else variant
+        for variant in added
+    ]
+    for variant in taken:
+        if variant.tolerance is not None or variant.expected != "right":
+            what = "a tolerance" if variant.tolerance is not None else 'expected="wrong"'
+            raise FamilyError(f"variant {variant.name} states {what} of its own; the family's rules hold for it")
+    chosen = [variant for variant in taken if extension.only in ("", variant.name)]
+    check_family(replace(family, variants={variant.name: variant for variant in chosen}, baseline=""))
+    family.variants.update({variant.name: variant for variant in chosen})
+    return tuple(variant.name for variant in chosen)
+
+
+def _stand_in(like: Variant, extension: Extension) -> Variant:
+    file = Path(extension.file)
+    name = re.sub(r"[^A-Za-z0-9_+-]", "_", file.stem).lstrip("_+-") or "candidate"
+    return replace(like, name=name, source=str(file), description="", origin="", expected="right", tolerance=None)
+
+
+def _read_solution(family: Family, file: Path) -> Variant:
+    if family.add_solution is None:
+        raise FamilyError(f"family {family.name} has no definition; a solution in JSON belongs to a definition")
+    return family.add_solution(file)
+
+
+def _register(family: Family, extension: Extension) -> list[Variant]:
+    """Run a Python file; return what it registered, and put back what it did to the family's own variants."""
+    if family.folder is None:
+        raise ValueError("the family was not loaded from a folder")
+    own = dict(family.variants)
+    offered = replace(family, variants={})
+    file = family.folder / extension.file
+    name = f"{module_name(family.folder / FAMILY_FILE)}.{file.stem}"
+    loader = SourceFileLoader(name, str(file))
+    module = new_module(name, file, loader)
+    module.family = offered  # type: ignore[attr-defined]
+    try:
+        loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise FamilyError(f"{file.name} raised {describe(error)}") from error
+    finally:
+        registered = {key: variant for key, variant in family.variants.items() if own.get(key) is not variant}
+        family.variants.clear()
+        family.variants.update(own)
+    return [*{**registered, **offered.variants}.values()]
+
+
+def _find_source(variant: Variant, extension: Extension) -> Variant:
+    if variant.source and (extension.beside / variant.source).is_file():
+        return replace(variant, source=str(extension.beside / variant.source))
+    return variant

@@ -1,0 +1,383 @@
+"""A family made of functions that exist already: what they are given, what is right, and each as a variant.
+
+What the arrays are called, their shapes and types, and on which back end functions run shows only when inputs are drawn
+and a first result is computed. That is done in a worker (`Family.sample`); the process that plans never does it.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cuprof.core.errors import FamilyError, UsageError
+from cuprof.core.point import Point
+from cuprof.core.text import list_first
+from cuprof.families import tolerances
+from cuprof.families.arrays import HOMES, as_scalar, describe, digest_of, home_of, is_floating, to_host, widen
+from cuprof.families.callables import (
+    choose_arguments,
+    find_import,
+    find_module,
+    list_parameters,
+    origin_of,
+    unwrap,
+    with_names,
+)
+from cuprof.families.function_family import Calling, FunctionFamily
+from cuprof.families.function_source import source_of
+from cuprof.families.functions import installed_modules
+from cuprof.families.inputs import Inputs, blamed
+from cuprof.families.kernel import Kernel, call_by_name
+from cuprof.families.model import Arrays, Family, Sample, Signature, Tolerance, Tolerances, Variant, Verdict
+from cuprof.families.origin import FAMILY_FILE
+from cuprof.families.program import Array, Program
+
+VERSION = 4
+"""Raised when functions are given something else, or something else counts as right."""
+
+
+@dataclass(eq=False)
+class Computation(FunctionFamily):
+    """Draw inputs, compute what is right, and bind functions to a session's arrays.
+
+    Args:
+        name: the family's.
+        given: the implementations; the first is the baseline.
+        place: the family's folder, or the file that it is; a folder without Python files for a notebook.
+        inputs, reference, outputs, in_place, any_order, at_most, verify, error_rate, tolerance, flops, useful_bytes,
+            files: as `cuprof.compare` takes them; names in tuples, and `at_most` by name.
+    """
+
+    name: str
+    given: Sequence[Kernel]
+    place: Path
+    inputs: Any
+    reference: Callable[..., Any] | None = None
+    outputs: tuple[str, ...] = ()
+    in_place: tuple[str, ...] = ()
+    any_order: tuple[str | tuple[str, ...], ...] = ()
+    at_most: Mapping[str, Any] = field(default_factory=dict)
+    verify: Callable[..., Verdict] | None = None
+    error_rate: float = Family.error_rate
+    tolerance: Any = None
+    flops: Callable[..., int] | None = None
+    useful_bytes: Callable[..., int] | None = None
+    files: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.kernels = with_names(self.given)
+        self.drawing = Inputs(self.inputs, self.kernels, self.place)
+        self.outputs = (*self.outputs, *(name for name in self.in_place if name not in self.outputs))
+        self.functions = [one for one in self.kernels if one.function is not None]
+        self.first = self.functions[0] if self.functions else None
+        self.known: dict[Point, Sample] = {}
+        self._terms: dict[Point, int] = {}
+        self._settled: set[Point] = set()
+        if self.first is None and self.reference is None and self.verify is None:
+            raise UsageError("a kernel's source alone says not what is right; give reference=, or a function beside it")
+        if self.first is None and not self.outputs:
+            raise UsageError("name what the kernel writes: outputs='y', one of the names of the inputs")
+
+    def make_family(self) -> Family:
+        """Return the family; a loader sets where it lies."""
+        family = Family(
+            name=self.name,
+            title=self.name.replace("_", " "),
+            axes=self.drawing.list_axes(),
+            signature=self.signature,
+            generate=self.generate,
+            reference=self.compute_reference,
+            tolerance=self.tolerate,
+            useful_bytes=self._count_useful_bytes,
+            flops=None if self.flops is None else self._count_flops,
+            contract=self._contract(),
+            sample=self.sample,
+            known=self.known,
+            in_place=self.in_place,
+            any_order=self.any_order,
+            at_most=tuple(self.at_most),
+            verify=None if self.verify is None else self.judge,
+            error_rate=self.error_rate,
+            usual={"tune": {each.name: ("all",) for one in self.kernels for each in one.list_tunables()}},
+        )
+        family.variants.update({one.name: self._variant(one) for one in self.kernels})
+        return family
+
+    def sample(self, problem: Point) -> Sample:
+        """Draw inputs and, where functions return results, compute the first; remembered for each problem."""
+        if problem not in self.known:
+            self.known[problem] = self._take_sample(problem)
+            if self.tolerance is None:
+                self._terms[problem] = self._count_terms(problem)
+        return self.known[problem]
+
+    def generate(self, problem: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Return arrays on the host, drawn anew; see `Inputs.draw_arrays`."""
+        known = self.sample(problem).signature
+        arrays = self.drawing.draw_arrays((*known.inputs, *self.in_place), problem, rng)
+        for name, array in arrays.items():
+            wanted = {**known.outputs, **known.inputs}[name].shape
+            if array.shape != wanted and name not in self.at_most:
+                more = (
+                    f"; if its rows differ from draw to draw, say how many there are at most: at_most={{{name!r}: …}}"
+                )
+                raise FamilyError(f"inputs() gave {name} of shape {array.shape}, and before of {wanted}{more}")
+        return arrays
+
+    def compute_reference(self, problem: Point, inputs: Arrays) -> dict[str, np.ndarray]:
+        """Return what is right: by the reference in float64, or by the first function as it is.
+
+        Raises:
+            FamilyError: it raises, is of other outputs, has a NaN, or depends on what an output held before.
+        """
+        if self.reference is None and self.verify is not None:
+            return {}
+        found = self._compute(problem, inputs)
+        signature = self.sample(problem).signature
+        for name, array in found.items():
+            wanted = signature.outputs[name].shape
+            if array.shape != wanted and name not in self.at_most:
+                more = "" if self.reference else "; a result that has fewer rows for some inputs is named in at_most="
+                raise FamilyError(f"reference() gave {name} of shape {array.shape}, and not of {wanted}{more}")
+            wrong = np.isnan(array) if is_floating(array) else np.zeros(0)
+            if count := int(np.count_nonzero(np.ma.filled(wrong, False))):
+                raise FamilyError(
+                    f"reference() gave NaN for {count} of {array.size} elements of {name}; no NaN is right"
+                )
+        if problem not in self._settled and self.reference is None and {*self.outputs} - {*self.in_place}:
+            again = self._compute(problem, inputs, np.nan)
+            for name in (name for name, array in again.items() if is_floating(array) and np.isnan(array).any()):
+                raise FamilyError(
+                    f"reference(), the first function, leaves in {name} what depends on what {name} held before; "
+                    f"let it write all of {name}, or say in_place={name!r}"
+                )
+        self._settled.add(problem)
+        return found
+
+    def _compute(
+        self, problem: Point, inputs: Arrays, fill: float = 0, *, is_wide: bool = True
+    ) -> dict[str, np.ndarray]:
+        """Return the reference's results, of float64 or of the inputs' own types; outputs hold `fill` before."""
+        sample = self.sample(problem)
+        home = HOMES[sample.home]
+        is_wide = self.reference is not None and is_wide
+        outputs = {name: np.zeros(spec.shape, spec.type) for name, spec in sample.signature.outputs.items()}
+        for array in outputs.values():
+            if is_floating(array):
+                array.fill(fill)
+        outputs |= {name: np.array(inputs[name]) for name in self.in_place}
+        given = {**inputs, **{name: outputs[name] for name in self.outputs}}
+        with home.wide():
+            arrays = {name: home.bring(widen(array) if is_wide else array) for name, array in given.items()}
+            returned = blamed(self.place, "reference", problem, lambda: self._call(problem, sample, arrays, is_wide))
+            if returned is None and self.outputs:
+                returned = {name: arrays[name] for name in self.outputs}
+            found = self.name_results(returned, "reference()")
+        found = {rows: np.array([len(found[name])]) for name, rows in self.count_rows(found).items()} | found
+        if {*found} != {name for name in sample.signature.outputs if self.verify is None or name in found}:
+            raise FamilyError(
+                f"reference() gave {list_first([*found], 4)}; the results are {list_first([*outputs], 4)}"
+            )
+        return {
+            name: array if np.ma.isMaskedArray(array) else to_host(array, f"{name} of the reference")
+            for name, array in found.items()
+        }
+
+    def judge(self, problem: Point, inputs: Arrays, outputs: Arrays, expected: Arrays) -> Verdict:
+        """Return what the person's own function says of results."""
+        before = {f"{name}_before": inputs[name] for name in self.in_place}
+        scalars = {name: scalar.read() for name, scalar in self.sample(problem).scalars.items()}
+        counted = self.count_rows(outputs).items()
+        results = {**outputs, **{name: outputs[name][: outputs[rows][0]] for name, rows in counted}}
+        known = {**problem, **scalars, **inputs, **before, **results}
+        return None if self.verify is None else call_by_name(self.verify, known, "verify")
+
+    def tolerate(self, problem: Point, inputs: Arrays, expected: Arrays) -> Tolerances:
+        """Return how far a result may lie from the reference."""
+        if self.tolerance is not None:
+            given = tolerances.as_given(self.tolerance, problem, inputs, expected)
+            counts = {rows: Tolerance() for rows in self.count_rows(expected).values()}
+            each = given if isinstance(given, Mapping) else dict.fromkeys(expected, given)
+            return {**each, **counts} if counts else given
+        signature, is_exact = self.sample(problem).signature, self.reference is not None
+        bounds = tolerances.by_type(signature, expected, self._terms[problem], is_exact=is_exact)
+        if not any(one.function is self.reference for one in self.kernels if one.function is not None):
+            return bounds
+        return tolerances.at_least(bounds, expected, self._compute(problem, inputs, is_wide=False))
+
+    def bind(self, one: Kernel, problem: Point, tunables: Point, inputs: Arrays, outputs: Arrays) -> Any:
+        """Return what is timed of a function: it alone, on a session's arrays."""
+        if one.function is None:
+            raise ValueError(f"{one.name} is no function")
+        sample = self.sample(problem)
+        numbers = {name: scalar.read() for name, scalar in sample.scalars.items()}
+        by_name = self.drawing.are_named(problem)
+        call = Calling(sample.arguments, numbers, by_name, returns=not self.outputs)
+        return self.bind_function(one.function, call, problem, dict(tunables), inputs, outputs)
+
+    def _take_sample(self, problem: Point) -> Sample:
+        drawn = self.drawing.draw(problem, np.random.default_rng(0))
+        absent = [name for name in self.outputs if name not in drawn]
+        if absent:
+            raise FamilyError(f"outputs names {', '.join(absent)}; the inputs are {', '.join(drawn)}")
+        homes = {name: home for name, value in drawn.items() if (home := home_of(value))}
+        scalars = {name: as_scalar(name, value) for name, value in drawn.items() if name not in homes}
+        if len({home.name for home in homes.values()}) != 1:
+            kinds = ", ".join(f"{name} ({home.name})" for name, home in homes.items()) or "no array"
+            raise FamilyError(f"the inputs are {kinds}; let all arrays be one library's, in one memory")
+        home = next(iter(homes.values()))
+        arrays = {name: describe(name, drawn[name]) for name in homes}
+        inputs = {name: spec for name, spec in arrays.items() if name not in self.outputs}
+        known = Sample(Signature(inputs, {}), scalars, tuple(drawn), home.name, home.backend)
+        if self.outputs and home.finish is not None:
+            raise FamilyError(f"arrays of {home.name} cannot be written to; let the functions return their results")
+        if self.outputs:
+            results = {name: arrays[name] for name in self.outputs}
+        else:
+            found = self._find_results(problem, known, drawn)
+            results = {name: describe(name, value, is_copied=True) for name, value in found.items()}
+            results |= {rows: Array((1,), "int64") for rows in self.count_rows(found).values()}
+        sizes = {**problem, **{name: scalar.value for name, scalar in scalars.items()}}
+        inputs, results = (
+            {name: self._at_most(name, array, sizes) for name, array in arrays.items()} for arrays in (inputs, results)
+        )
+        return Sample(Signature(inputs, results), scalars, tuple(drawn), home.name, home.backend)
+
+    def _at_most(self, name: str, array: Array, sizes: Mapping[str, Any]) -> Array:
+        most = self.at_most.get(name)
+        if most is None:
+            return array
+        rows = sizes.get(most, most)
+        if not isinstance(rows, int) or not array.shape:
+            raise FamilyError(f"{name} has at most {most!r} rows; give a whole number, or one of {', '.join(sizes)}")
+        return Array((rows, *array.shape[1:]), array.dtype)
+
+    def _find_results(self, problem: Point, sample: Sample, drawn: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the first function returns; beside a reference, what the first one returns that can be called."""
+        faults = []
+        for one in self.functions:
+            try:
+                returned = blamed(self.place, one.name, problem, partial(self._run, problem, one, sample, drawn))
+                return self.name_results(returned, one.name)
+            except FamilyError as error:
+                faults.append(error)
+                if self.reference is None:
+                    break
+        raise faults[0]
+
+    def _count_terms(self, problem: Point) -> int:
+        signature = self.known[problem].signature
+        if all(array.type.kind not in "fcV" for array in signature.outputs.values()):
+            return 1
+        try:
+            inputs = self.generate(problem, np.random.default_rng(0))
+            return tolerances.count_terms(signature, inputs, partial(self._compute, problem))
+        except FamilyError:  # a reference that refuses a NaN; one that fails anyway is told when it counts
+            return tolerances.longest_sum(signature)
+
+    def _run(self, problem: Point, one: Kernel, sample: Sample, arrays: Mapping[str, Any]) -> Any:
+        """Call an implementation with its tunables' defaults."""
+        chosen = {tunable.name: tunable.default for tunable in one.list_tunables()}
+        known = self._arguments(sample, arrays)
+        placed, named = choose_arguments(one.function, known, chosen) if self.drawing.are_named(problem) else (None, {})
+        return one(*(known.values() if placed is None else placed), **named, **chosen)
+
+    def _arguments(self, sample: Sample, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        numbers = {name: scalar.read() for name, scalar in sample.scalars.items()}
+        return {name: numbers[name] if name in numbers else arrays[name] for name in sample.arguments}
+
+    def _call(self, problem: Point, sample: Sample, arrays: Mapping[str, Any], is_wide: bool) -> Any:
+        """Call the reference with what its parameters name, or with all inputs in their order; else the first."""
+        function = self.reference
+        if function is None:
+            return self._run(problem, self.functions[0], sample, arrays)
+        if is_wide and find_module(function) is function:  # its parameters are as wide as its inputs
+            function = copy.deepcopy(getattr(function, "_orig_mod", function)).double()
+        known = self._arguments(sample, arrays)
+        names = list_parameters(function, by_name=True)
+        if names and set(names) <= set(known):
+            return function(**{name: known[name] for name in names})
+        return function(*(value for name, value in known.items() if name not in self.outputs or name in self.in_place))
+
+    def name_results(self, returned: Any, who: str) -> dict[str, Any]:
+        """Return what a function returned by the names of the outputs."""
+        if returned is None:
+            raise FamilyError(f"{who} returned nothing; where it writes into an argument, name that: outputs='y'")
+        if isinstance(returned, Mapping):
+            return {str(name): value for name, value in returned.items()}
+        values = list(returned) if isinstance(returned, tuple | list) else [returned]
+        if self.outputs and len(values) == len(self.outputs):
+            return dict(zip(self.outputs, values, strict=True))
+        return {f"result{number or ''}": value for number, value in enumerate(values)}
+
+    def _count_useful_bytes(self, problem: Point) -> int:
+        if self.useful_bytes is not None:
+            return int(self.useful_bytes(**dict(problem)))
+        outputs = self.signature(problem).outputs
+        return self.count_bytes(problem) + sum(outputs[name].nbytes for name in self.in_place)
+
+    def _count_flops(self, problem: Point) -> int:
+        return 0 if self.flops is None else int(self.flops(**dict(problem)))
+
+    def _contract(self) -> dict[str, Any]:
+        given = self.drawing.function
+        judged = [self.at_most] if self.at_most else []
+        first = None if self.first is None else self.first.function
+        decides = next(one for one in (self.reference, self.verify, first) if one is not None)
+        reference = self._content(decides)
+        return {
+            **({"verify": self._content(self.verify)} if self.verify is not None else {}),
+            "inputs": digest_of(self.drawing.draw(Point(), np.random.default_rng()))
+            if given is None
+            else self._content(given),
+            "reference": partial(reference, VERSION, self.reference is None, self.outputs, *judged),
+            "tolerance": tolerances.plain(self.tolerance),
+        }
+
+    def _content(self, function: Callable[..., Any]) -> partial[Any]:
+        """Return what a function's identity is made of: its text and name, and a PyTorch module's layers."""
+        module, origin = find_module(function), origin_of(function)
+        if module is None and unwrap(function) is None and find_import(function) is not None:
+            return partial(_of_a_package, origin)
+        return partial(function, origin, *([] if module is None else [str(module)]))
+
+    def _variant(self, one: Kernel) -> Variant:
+        shared: dict[str, Any] = {
+            "tunables": one.list_tunables(),
+            "constraint": one.explain_absence if one.constraint or one.function is None else None,
+            "files": (*self.files, *one.files),
+        }
+        if one.function is None:
+            shared |= {"text": one.source} if one.is_text else {"source": one.source}
+            shared["compiler"] = one.compiler
+            if one.jit is not None:
+                text, files = source_of(one.jit)
+                name = self.place.name if self.place.is_file() else FAMILY_FILE
+                shared |= {"text": text, "source": name, "requires": ("triton",)}
+                shared["files"] = (*shared["files"], *files)
+            make = partial(self._make_program, one)
+            return Variant(one.name, one.backend, "kernel", make, f"kernel {one.symbol}", **shared)
+        content = self._content(one.function)
+        roots = {*installed_modules(content, self.place), origin_of(one.function).partition(".")[0]}
+        requires = tuple(sorted(root for root in roots if root in sys.modules and root not in _OWN))
+        said = (inspect.getdoc(one.function) or "").partition("\n")[0] if inspect.isroutine(one.function) else ""
+        make = partial(self.bind, one)
+        return Variant(one.name, "cpu", "cpu", make, said, requires=requires, content=content, **shared)
+
+    def _make_program(self, one: Kernel, problem: Point, tunables: Point) -> Program:
+        return one.make_program(problem, tunables, self.sample(problem))
+
+
+_OWN = {"cuprof", "builtins", *sys.stdlib_module_names}
+
+
+def _of_a_package(*origin: str) -> None:
+    """Stand for a function of an installed package, which is known by its name and the package's version."""

@@ -1,0 +1,183 @@
+"""Functions on arrays of a library as variants of a family: bound to a session's arrays, their results brought back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cuprof.core.point import Point
+from cuprof.core.text import list_first
+from cuprof.families.arrays import HOMES, Home, describe, home_of
+from cuprof.families.call import Call
+from cuprof.families.callables import choose_arguments, list_state
+from cuprof.families.model import Arrays, Sample, Signature, Tolerances, Verdict
+from cuprof.families.program import Array
+
+
+@dataclass(frozen=True)
+class Calling:
+    """How a function is called.
+
+    Args:
+        arguments: their names, in order.
+        numbers: those that are no arrays.
+        by_name: it is given arguments by the names of its parameters, where these have such names.
+        returns: it returns its results; otherwise it writes them to its arguments.
+        may_write: it has written its results where it returns nothing.
+        of_any_type: results of another type are converted.
+    """
+
+    arguments: tuple[str, ...]
+    numbers: Mapping[str, Any]
+    by_name: bool = False
+    returns: bool = True
+    may_write: bool = False
+    of_any_type: bool = False
+
+
+class FunctionFamily:
+    """Draw inputs, compute what is right, and bind functions; `cuprof.compare`, definitions and tuner scripts do.
+
+    Attributes:
+        outputs: the arguments that functions write to; empty where they return their results.
+        at_most: results that may have fewer rows than the signature says.
+    """
+
+    outputs: tuple[str, ...] = ()
+    at_most: Mapping[str, Any] = {}
+
+    def sample(self, problem: Point) -> Sample:
+        """Return the arrays and numbers of a problem, and whose arrays they are."""
+        raise NotImplementedError
+
+    def generate(self, problem: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Return inputs on the host, drawn anew."""
+        raise NotImplementedError
+
+    def compute_reference(self, problem: Point, inputs: Arrays) -> dict[str, np.ndarray]:
+        """Return what is right for these inputs."""
+        raise NotImplementedError
+
+    def tolerate(self, problem: Point, inputs: Arrays, expected: Arrays) -> Tolerances:
+        """Return how far a result may lie from the reference."""
+        raise NotImplementedError
+
+    def judge(self, problem: Point, inputs: Arrays, outputs: Arrays, expected: Arrays) -> Verdict:
+        """Return what else there is to say of results."""
+        raise NotImplementedError
+
+    def name_results(self, returned: Any, who: str) -> dict[str, Any]:
+        """Return what a function returned by the names of the outputs."""
+        raise NotImplementedError
+
+    def signature(self, problem: Point) -> Signature:
+        """Return the arrays of a problem."""
+        return self.sample(problem).signature
+
+    def count_bytes(self, problem: Point) -> int:
+        """Return the bytes of all inputs and outputs."""
+        signature = self.signature(problem)
+        return sum(array.nbytes for array in (*signature.inputs.values(), *signature.outputs.values()))
+
+    def bind_function(
+        self,
+        function: Callable[..., Any],
+        call: Calling,
+        problem: Point,
+        tunables: Mapping[str, Any],
+        inputs: Arrays,
+        outputs: Arrays,
+    ) -> Any:
+        """Return what is timed of a function: it alone, on a session's arrays."""
+        sample = self.sample(problem)
+        home, arrays = HOMES[sample.home], {**inputs, **outputs}
+        types = {name: spec.type for name, spec in {**sample.signature.inputs, **sample.signature.outputs}.items()}
+        names = {name: name for name in call.arguments}
+        placed, named = choose_arguments(function, names, tunables) if call.by_name else (call.arguments, {})
+        used = [name for name in (*placed, *named.values()) if name in arrays]
+
+        def give() -> Callable[[], Any]:
+            known = {**call.numbers, **{name: home.view(arrays[name], types[name]) for name in used}}
+            keywords = {name: known[one] for name, one in named.items()}
+            return partial(function, *(known[name] for name in placed), **keywords, **tunables)
+
+        finish = home.finish  # such a library orders its work behind ours whenever it is given an array
+        run = give() if finish is None else lambda: finish(give()())
+        put = partial(self._deliver, call, home, outputs, sample.signature) if call.returns else _ignore
+        state = list_state(function)
+        if not state:
+            return Call(run, put) if call.returns else run
+        before = {name: each.detach().clone() for name, each in state.items()}
+        return Call(run, partial(_put_unchanged, put, state, before))
+
+    def _deliver(self, call: Calling, home: Home, outputs: Arrays, signature: Signature, returned: Any) -> None:
+        """Copy what a function returned into a session's outputs.
+
+        Raises:
+            ValueError: it is of another shape, type or library than what is expected.
+        """
+        if returned is None and call.may_write:
+            return
+        found = self.name_results(returned, "the function")
+        counted = self.count_rows(found)
+        wanted = [name for name in outputs if name not in counted.values() and not self.is_changed_input(name)]
+        if {*found} != {*wanted}:
+            raise ValueError(
+                f"it returned {list_first([*found], 4)}; the first variant returns {list_first(wanted, 4)}"
+            )
+        for name in wanted:
+            result, output, right = found[name], outputs[name], signature.outputs[name]
+            own = home_of(result)
+            if own is None and right.shape == () and isinstance(result, int | float | complex | np.generic):
+                is_plain = not isinstance(result, np.generic)
+                result = home.bring(np.asarray(result, right.type if is_plain else None))
+            elif own is not home:
+                kind = own.name if own else type(result).__name__
+                raise ValueError(
+                    f"it returned {name} as {'an array of ' if own else ''}{kind}; the inputs are {home.name}"
+                )
+            spec = describe(name, result, is_copied=True)
+            if name in counted and spec.shape[:1] <= right.shape[:1]:
+                outputs[counted[name]].fill(spec.shape[0])
+                output, right = output[: spec.shape[0]], replace(right, shape=(*spec.shape[:1], *right.shape[1:]))
+            if spec != right and not (call.of_any_type and spec.shape == right.shape):
+                raise ValueError(f"it returned {name} as {_say(spec)}; {self.expectation} {_say(right)}")
+            home.copy(result, output, right.type)
+
+    expectation = "the first variant returns"
+    """How an error begins that says what would have been right."""
+
+    def count_rows(self, found: Mapping[str, Any]) -> dict[str, str]:
+        """Return the results that are returned with as many rows as there are → the output that tells how many."""
+        return {} if self.outputs else {name: f"{name}_rows" for name in self.at_most if name in found}
+
+    def is_changed_input(self, name: str) -> bool:
+        """Return whether an output is an input that functions may leave changed, and that they do not return."""
+        return False
+
+
+def _say(spec: Array) -> str:
+    return f"{spec.dtype} of shape {spec.shape}"
+
+
+def _ignore(returned: Any) -> None:
+    """Take what a function returned that writes its results."""
+
+
+def _put_unchanged(
+    put: Callable[[Any], None], state: Mapping[str, Any], before: Mapping[str, Any], returned: Any
+) -> None:
+    """Copy results, unless the function has changed a parameter or a buffer of its module.
+
+    Raises:
+        ValueError: it has.
+    """
+    for name, each in state.items():
+        same = (each.detach() == before[name]) | (each != each) & (before[name] != before[name])
+        if not bool(same.all()):
+            raise ValueError(f"it changed {name} of its module, which is an input; call eval() on the module first")
+    put(returned)

@@ -1,0 +1,188 @@
+"""The text of a `@triton.jit` function with all that it uses, as a Python file by itself.
+
+The processes that compile it import no script.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+import math
+import sys
+import sysconfig
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from cuprof.core.errors import UsageError
+from cuprof.families.callables import find_import, unwrap
+from cuprof.families.functions import closure_of
+from cuprof.families.modules import global_names, imported_files, parse_text
+
+TUNING = "autotune"
+"""The decorator that chooses among configurations, which is no part of any of them."""
+_INSTALLED = (
+    *(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    Path(__file__).resolve().parents[1],
+)
+
+
+@lru_cache(maxsize=64)
+def source_of(function: Any) -> tuple[str, tuple[str, ...]]:
+    """Return the text of a `@triton.jit` function with all that it uses, and further files that count.
+
+    Raises:
+        UsageError: it uses what cannot be told in text.
+    """
+    source = _Source()
+    source.bind(getattr(unwrap(function), "__name__", ""), function)
+    search = [f"import sys\n\nsys.path += {list(source.folders)!r}"] if source.folders else []
+    return "\n\n".join([*search, *source.lines]) + "\n", tuple(source.files)
+
+
+class _Source:
+    """Gather the lines of a file, each thing before what uses it."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.folders: dict[str, None] = {}
+        self.files: dict[str, None] = {}
+        self._names: dict[str, Any] = {}
+
+    def bind(self, name: str, value: Any) -> None:
+        """Add the lines that give a value a name.
+
+        Raises:
+            UsageError: it cannot be told in text, or another value has the name.
+        """
+        if name in self._names:
+            if self._names[name] is not value and not _is_equal(self._names[name], value):
+                raise UsageError(f"two things that the functions use are called {name}; rename one of them")
+            return
+        self._names[name] = value
+        text = literal(value)
+        if text is not None:
+            if "triton.language" in text:
+                self.bind("triton", sys.modules["triton"])
+            self.lines.append(f"{name} = {text}")
+        elif isinstance(value, ModuleType):
+            self._note_origin(value)
+            self.lines.append(f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}")
+        elif (found := find_import(value)) is not None and not _is_text(value, sys.modules[found[0]]):
+            self._note_origin(sys.modules[found[0]])
+            self.lines.append(f"from {found[0]} import {found[1]}" + (f" as {name}" if name != found[1] else ""))
+        else:
+            self.bind_text(name, value)
+
+    def bind_text(self, name: str, value: Any) -> None:
+        """Add the text of a function, after what it uses."""
+        function = unwrap(value)
+        if function is None or (value is not function and function.__globals__.get(function.__name__) is not value):
+            raise UsageError(
+                f"{name} is a {type(value).__name__} that a call has made, which cannot be told in text; use a "
+                "decorator, make it in the function that uses it, or put it into a file"
+            )
+        self.add_text(name, function, _without_tuning(definition_text(function)))
+
+    def add_text(self, name: str, function: FunctionType, text: str) -> None:
+        """Add a function's text under its own name and the given one, after what it uses."""
+        own = function.__name__
+        self.bind_used(text, {**function.__globals__, **closure_of(function)}, own)
+        is_definition = text.startswith(("def ", "class ", "@", "async "))
+        self.lines.append(text if is_definition else f"{name if own == '<lambda>' else own} = {text}")
+        if own not in (name, "<lambda>"):
+            if self._names.setdefault(own, function) is not function:
+                raise UsageError(f"two things that the functions use are called {own}; rename one of them")
+            self.lines.append(f"{name} = {own}")
+
+    def bind_used(self, text: str, surroundings: dict[str, Any], own: str) -> None:
+        """Bind the names that a text takes from what surrounds it."""
+        for used in sorted(global_names(text) - {own}):
+            if used in surroundings and surroundings[used] is not getattr(builtins, used, surroundings):
+                self.bind(used, surroundings[used])
+
+    def _note_origin(self, module: ModuleType) -> None:
+        """Remember where a module of the user's own lies, and the files whose contents count for it."""
+        folder = own_folder(module)
+        if folder is not None:
+            self.folders[str(folder)] = None
+            self.files |= dict.fromkeys(map(str, imported_files(Path(str(module.__file__)).resolve())))
+
+
+def _is_text(value: Any, module: ModuleType) -> bool:
+    """Return whether something that can be imported stands here as text: nobody imports a script to compile."""
+    return unwrap(value) is not None and own_folder(module) is not None
+
+
+def definition_text(function: FunctionType) -> str:
+    """Return the text of a function alone, without what it uses, indented as at top level.
+
+    Raises:
+        UsageError: it is not known, or is that of one of several lambdas.
+    """
+    code = function.__code__
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    if not lines:
+        raise UsageError(
+            f"the text of {function.__name__} is not known (it was typed into the plain interpreter); "
+            "put it into a file or a notebook"
+        )
+    source = parse_text(Path(code.co_filename), "".join(lines))
+    found = source.definition(code)
+    return source.segment(found[0] if isinstance(found, list) else found)
+
+
+def own_folder(module: ModuleType) -> Path | None:
+    """Return the folder that a module of the user's own is imported from; None for an installed one."""
+    file = Path(getattr(module, "__file__", None) or "/").resolve()
+    if not file.is_file() or file.suffix != ".py" or any(file.is_relative_to(place) for place in _INSTALLED):
+        return None
+    folder = file.parents[module.__name__.count(".") + (file.name == "__init__.py")]
+    return None if any(folder.glob("*.dist-info")) else folder
+
+
+def literal(value: Any) -> str | None:
+    """Return Python text of plain data or of a constant for Triton's kernels, or None."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        return f"numpy.{value.dtype.name}({literal(value.item())})"
+    if value is None or type(value) in (bool, int, float, complex, str, bytes):
+        return repr(value)
+    if type(value) is dict:
+        parts = [_joined((key, one), ": ") for key, one in value.items()]
+        return None if None in parts else f"{{{', '.join(map(str, parts))}}}"
+    if type(value) in (list, tuple):
+        text = _joined(value, ", ")
+        return text and (f"[{text}]" if type(value) is list else f"({text}{',' if len(value) == 1 else ''})")
+    if type(value).__module__.partition(".")[0] == "triton" and type(value).__name__ == "constexpr":
+        plain = literal(value.value)
+        return plain and f"triton.language.constexpr({plain})"
+    return None
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    return literal(one) is not None and literal(one) == literal(other)
+
+
+def _joined(values: Iterable[Any], between: str) -> str | None:
+    parts = [literal(value) for value in values]
+    return None if None in parts else between.join(map(str, parts))
+
+
+def _without_tuning(text: str) -> str:
+    tree = ast.parse(text)
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            node.decorator_list = [one for one in node.decorator_list if not _tunes(one)]
+    return ast.unparse(tree)
+
+
+def _tunes(decorator: ast.expr) -> bool:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return ast.unparse(called).rpartition(".")[2] == TUNING

@@ -1,0 +1,367 @@
+"""What may stand in place of a plain function in `cuprof.compare`: one with tunables, or a kernel with its launch.
+
+A `@triton.jit` function is a kernel's source: Triton compiles it ahead, and it is launched as any other kernel is.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, cached_property, lru_cache, partial
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from cuprof.core.errors import UsageError
+from cuprof.core.point import Coordinate, Point
+from cuprof.families.configurations import (
+    Configurations,
+    list_configurations,
+    list_layers,
+    list_tunables,
+    require_listed,
+)
+from cuprof.families.constraints import Constraint, GivenConstraint, read_constraint
+from cuprof.families.model import Sample, Tunable, as_names
+from cuprof.families.program import Array, Copy, Fill, Invoke, Launch, Program, Reduced
+
+Size: TypeAlias = "int | str"
+Sizes: TypeAlias = "Size | tuple[Size, ...] | Callable[..., Any] | None"
+"""In x, y, z: numbers, names of tunables, axes or scalars, or a function that takes such names and gives numbers."""
+BLOCK_NAMES = ("block_size_x", "block_size_y", "block_size_z")
+"""Tunables that are a block's sizes where nothing else is said, as in Kernel Tuner."""
+
+HOST_COMPILERS = ("gcc", "g++")
+"""Of functions in C and C++, which are called and not launched."""
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class _Site:
+    """What is known of a problem, whatever the tunables: looked up once, as a space has many trials at one problem."""
+
+    def __init__(self, problem: Point, sample: Sample, args: Sequence[str] | None) -> None:
+        self.sample = sample
+        arrays = {**sample.signature.inputs, **sample.signature.outputs}
+        values = {name: scalar.value for name, scalar in sample.scalars.items()}
+        self.known = {**arrays, **problem, **values}
+        self.fixed = {name: name for name in arrays} | {name: one.read() for name, one in sample.scalars.items()}
+        names = sample.arguments if args is None else args
+        self.arguments = tuple(self.fixed[name] for name in names) if all(name in self.fixed for name in names) else ()
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Describe one implementation; made by `kernel`. It is called as the function that it holds.
+
+    Attributes:
+        name: the variant's, empty for the function's own or the kernel's symbol.
+        function: computes on arrays; None for a kernel's source.
+        jit: the `@triton.jit` function that is the source.
+        source: a file, or the text itself where it has a line feed or a brace.
+        derived: macros, or a Triton function's constants, that follow from what is known of a problem.
+    """
+
+    name: str = ""
+    function: Callable[..., Any] | None = None
+    symbol: str = ""
+    source: str = ""
+    backend: str = "cuda"
+    grid: Sizes = None
+    block: Sizes = None
+    threads: Sizes = None
+    shared_bytes: Size | Callable[..., Any] = 0
+    args: Sequence[str] | None = None
+    constants: Mapping[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    compiler: str = ""
+    files: tuple[str, ...] = ()
+    constraint: GivenConstraint = None
+    tunables: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
+    scratch: Mapping[str, tuple[Sizes, str]] = field(default_factory=dict)
+    results: Mapping[str, str | Reduced] = field(default_factory=dict)
+    setup: tuple[Fill | Copy, ...] = ()
+    jit: Any = None
+    derived: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def __call__(self, *args: Any, **tunables: Any) -> Any:
+        """Call the function."""
+        if self.function is None:
+            raise TypeError(f"{self.symbol} is a kernel's source, and is launched by cuprof alone")
+        return self.function(*args, **{name: values[0] for name, values in self.tunables.items()} | tunables)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Kernel, tuple(getattr(self, one.name) for one in fields(self))  # without what was worked out of them
+
+    @property
+    def is_text(self) -> bool:
+        """Return whether `source` is the text itself, which may be one line, and no file's name."""
+        return "\n" in self.source or "{" in self.source
+
+    @cached_property
+    def configurations(self) -> Configurations:
+        """Return what `@triton.autotune` lists for the function."""
+        return list_configurations(list_layers(self.jit))
+
+    def list_tunables(self) -> tuple[Tunable, ...]:
+        """Return the tunables; the first value of each is its default."""
+        values = {**list_tunables(self.configurations), **self.tunables}
+        return tuple(Tunable(name, each, each[0]) for name, each in values.items() if name not in self.derived)
+
+    def explain_absence(self, problem: Point, tunables: Point) -> str | None:
+        """Return why the tunables are not defined at a problem, or None; a constraint may give the reason or a bool."""
+        if self.jit is not None and self.configurations:
+            own = Point({name: value for name, value in tunables.items() if name not in self.tunables})
+            if unlisted := self._explain_unlisted(own):
+                return unlisted
+        constraint = self._constraint_of((*problem, *tunables))
+        return constraint(problem, tunables) if constraint is not None else None
+
+    @cached_property
+    def _explain_unlisted(self) -> Callable[[Point], str | None]:
+        return require_listed(self.configurations)
+
+    @cached_property
+    def _constraint_of(self) -> Callable[[tuple[str, ...]], Constraint | None]:
+        """Return the constraint as a function, by the names that it may use: read once, called for each trial."""
+        return cache(partial(read_constraint, self.constraint))
+
+    @cached_property
+    def _sites(self) -> dict[Point, _Site]:
+        return {}
+
+    def make_program(self, problem: Point, tunables: Point, sample: Sample) -> Program:
+        """Return what is launched.
+
+        Raises:
+            UsageError: a size that cannot be worked out.
+        """
+        there = self._sites.get(problem)
+        if there is None or there.sample is not sample:
+            there = self._sites[problem] = _Site(problem, sample, () if self.jit is not None else self.args)
+        chosen = dict(tunables)
+        known: dict[str, Any] = {**there.known, **chosen}
+        for name, function in self.derived.items():
+            value = self._call(function, known, name)
+            known[name] = value.item() if type(value) is not int and hasattr(value, "item") else value
+        defines = {name: known[name] for name in (*chosen, *self.derived)}
+        is_host = self.backend == "cpu"
+        block = self._sizes("block", self.block or self._block_names, known) if self.jit is None else (1,)
+        threads = self._sizes("threads", self.threads, known)
+        grid = self._sizes("grid", self.grid, known)
+        if not is_host and (not block or not (grid or threads)):
+            what = "grid= (in blocks)" if self.jit is not None else "grid= (in blocks) or threads= (in all)"
+            what = what if block else f"block=, or tunables {', '.join(BLOCK_NAMES)}"
+            raise UsageError(f"kernel {self.symbol} needs {what}")
+        if not grid and not is_host:
+            grid = tuple(-(-size // width) for size, width in zip(threads, (*block, 1, 1), strict=False))
+        arguments = there.arguments or tuple(
+            there.fixed[name] if name in there.fixed else known.get(name, name)
+            for name in self.args or self._list_arguments(known, defines) or sample.arguments
+        )
+        shared = self._sizes("shared_bytes", self.shared_bytes, known)[0] if self.shared_bytes else 0
+        return Program(
+            steps=(Invoke(self.symbol, arguments) if is_host else Launch(self.symbol, grid, block, arguments, shared),),
+            defines=defines
+            if self.jit is not None
+            else {name: value if type(value) is int else _as_macro(value) for name, value in defines.items()},
+            options=self.options,
+            constants=self.constants,
+            scratch={
+                name: Array(self._sizes(f"scratch {name}", shape, {"blocks": math.prod(grid), **known}), dtype)
+                for name, (shape, dtype) in self.scratch.items()
+            },
+            results=self.results,
+            setup=self.setup,
+        )
+
+    def _list_arguments(self, known: Mapping[str, Any], defines: dict[str, Any]) -> list[str]:
+        """Return the names of a Triton function's parameters, where all are known; give its constants their values."""
+        if self.jit is None:
+            return []
+        parameters = [one for one in list_layers(self.jit)[-1].params if one.name not in defines]
+        for one in parameters:
+            if one.is_constexpr and isinstance(known.get(one.name), int | float | str):
+                defines[one.name] = known[one.name]
+        names = [one.name for one in parameters if not one.is_constexpr]
+        return names if all(name in known for name in names) else []
+
+    def _call(self, function: Callable[..., Any], known: Mapping[str, Any], what: str) -> Any:
+        """Call a function with what it names; `meta` is all of it, as in Triton."""
+        if _parameters(function) == ("meta",):
+            return function(meta=known)
+        return call_by_name(function, known, f"{what} of kernel {self.symbol}", {"meta": known, "META": known})
+
+    @cached_property
+    def _block_names(self) -> tuple[str, ...]:
+        return tuple(name for name in BLOCK_NAMES if name in self.tunables)
+
+    def _sizes(self, what: str, sizes: Sizes, known: Mapping[str, Any]) -> tuple[int, ...]:
+        if sizes is None:
+            return ()
+        given: Any = self._call(sizes, known, what) if callable(sizes) else sizes
+        if given is None:
+            return ()
+        if type(given) is int:
+            return (given,)
+        found = []
+        for size in given if isinstance(given, tuple | list) else (given,):
+            number = known.get(size) if isinstance(size, str) else size
+            if type(number) is int:
+                found.append(number)
+                continue
+            if number is None or isinstance(number, Array | str) or int(number) != number:
+                raise UsageError(
+                    f"{what} of kernel {self.symbol} is {size!r}; give a whole number, or one of {', '.join(known)}"
+                )
+            found.append(int(number))
+        return tuple(found)
+
+
+def kernel(
+    what: str | Callable[..., Any] | None = None,
+    *,
+    name: str = "",
+    source: str = "",
+    backend: str = "cuda",
+    grid: Sizes = None,
+    block: Sizes = None,
+    threads: Sizes = None,
+    shared_bytes: Size | Callable[..., Any] = 0,
+    args: Sequence[str] | None = None,
+    constants: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
+    compiler: str = "",
+    files: str | Sequence[str] = (),
+    constraint: GivenConstraint = None,
+    scratch: Mapping[str, tuple[Sizes, str]] | None = None,
+    results: Mapping[str, str | Reduced] | None = None,
+    setup: Sequence[Fill | Copy] = (),
+    **tunables: Any,
+) -> Any:
+    """Describe an implementation for `compare`: a function with tunables, or a kernel's source with its launch.
+
+        @cuprof.kernel(block=(64, 128, 256))          # passed as keyword arguments
+        def add(x, y, block): ...
+
+        add = cuprof.kernel("add", source="add.cu", threads="n", block_size_x=(64, 128, 256))   # passed as macros
+
+        add = cuprof.kernel(add_kernel, grid=lambda n, BLOCK: triton.cdiv(n, BLOCK), BLOCK=(512, 1024), num_warps=4)
+
+    Args:
+        what: a function, a `@triton.jit` one, or the symbol of a kernel; left out in a decorator.
+        name: the variant's; the function's or the symbol where it is left out.
+        source: CUDA C++, OpenCL C, or C or C++ of the host: a file, or the text itself.
+        backend: of a source, "cuda" or "opencl"; "cpu" where `compiler` is the host's.
+        grid: blocks; from `threads` and `block` where it is left out; a function of it may take all by name as `meta`.
+        block: threads a block; the tunables block_size_x, _y, _z where it is left out.
+        threads: threads in all, rounded up to whole blocks.
+        shared_bytes: dynamic shared memory a block.
+        args: the kernel's arguments by name; where it is left out all of the inputs' in their order, or a Triton
+            function's parameters where there are inputs, numbers or axes of all those names.
+        constants: `__constant__` symbol → the input copied into it.
+        options: further ones of the compiler.
+        compiler: "nvcc" for CUDA C++ that NVRTC does not compile, as with <cub/cub.cuh>; "gcc" or "g++" for a function
+            of the host, `extern "C"`, which is called with the arguments and has no launch.
+        files: what the implementation reads beside its source; a change of them makes what is stored stale.
+        constraint: what has to hold of tunables and axes, "block_x * block_y <= 1024"; or a function that takes them by
+            name and returns False, or a reason, where they are not defined together; or several of these.
+        scratch: further buffer → its shape, of sizes as in `grid` and "blocks", and its type.
+        results: what does not end in the argument of its own name → the buffer, or `cuprof.Reduced` of it.
+        setup: `cuprof.Copy` and `cuprof.Fill` of scratch ahead of each execution, untimed.
+        **tunables: name → the values to try, or a single one. Of a function, grid, block, threads, shared_bytes, args,
+            options and compiler are such names too; of a kernel a function gives what follows from axes, scalars and
+            tunables.
+    """
+    described = Kernel(
+        name=name,
+        source=source,
+        backend=backend,
+        grid=grid,
+        block=block,
+        threads=threads,
+        shared_bytes=shared_bytes,
+        args=args,
+        constants=dict(constants or {}),
+        options=tuple(options),
+        compiler=compiler,
+        files=as_names(files),
+        constraint=constraint,
+        tunables={key: read_values(key, given) for key, given in tunables.items() if not callable(given)},
+        derived={key: given for key, given in tunables.items() if callable(given)},
+        scratch=dict(scratch or {}),
+        results=dict(results or {}),
+        setup=tuple(setup),
+    )
+    if what is None:
+        return lambda function: _of_function(described, function)
+    if isinstance(what, str):
+        if not source:
+            raise UsageError(f"kernel {what!r} needs source=, a file or CUDA C++ text")
+        return replace(described, symbol=what, backend="cpu" if compiler in HOST_COMPILERS else backend)
+    return _of_function(described, what)
+
+
+def _of_function(described: Kernel, function: Any) -> Kernel:
+    """Return what describes a function: it has no launch, so names of parts of one are tunables like any other."""
+    if layers := list_layers(function):
+        symbol, plain_kernel = layers[-1].fn.__name__, Kernel()
+        for key in ("source", "block", "threads", "shared_bytes", "constants", "options", "compiler"):
+            if getattr(described, key) != getattr(plain_kernel, key):
+                raise UsageError(f"{symbol} is a Triton function, which takes no {key}=; give grid=, and num_warps=")
+        return replace(described, symbol=symbol, jit=function)
+    if not callable(function):
+        kind = type(function).__name__
+        raise UsageError(f"an implementation is of type {kind}; give the function itself: f, not f(x)")
+    for key, given in described.derived.items():
+        read_values(key, given)
+    names = ("grid", "block", "threads", "shared_bytes", "args", "options", "compiler")
+    launch = {key: getattr(described, key) for key in names}
+    more = {key: read_values(key, given) for key, given in launch.items() if given != getattr(Kernel, key)}
+    plain = {key: getattr(Kernel, key) for key in launch}
+    return replace(described, function=function, tunables={**described.tunables, **more}, **plain)
+
+
+def read_values(name: str, given: Any) -> tuple[Coordinate, ...]:
+    """Return the values of a tunable, given as one or several.
+
+    Raises:
+        UsageError: they are neither numbers nor texts.
+    """
+    values = tuple(given) if isinstance(given, list | tuple | range | np.ndarray) else (given,)
+    values = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
+    if not values or not all(isinstance(value, int | float | str | bool) for value in values):
+        raise UsageError(f"tunable {name} is {given!r}; give its values: numbers, texts, or a list of them")
+    return values
+
+
+def _as_macro(value: Coordinate) -> str | int:
+    return int(value) if isinstance(value, bool) else repr(value) if isinstance(value, float) else value
+
+
+def call_by_name(
+    function: Callable[..., Any], known: Mapping[str, Any], where: str, whole: Mapping[str, Any] = NOTHING
+) -> Any:
+    """Call a function with what its parameters name; `whole` goes before what is known."""
+    parameters = _parameters(function)
+    try:
+        return function(**{name: whole[name] if name in whole else known[name] for name in parameters})
+    except KeyError:
+        absent = [name for name in parameters if name not in known and name not in whole]
+        if not absent:
+            raise
+        raise UsageError(f"{where} asks for {', '.join(absent)}; there are {', '.join((*known, *whole))}") from None
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names that a function has to be given; looked up once, as a space asks for each of its trials."""
+    return _known_parameters(function) if isinstance(function, Hashable) else _known_parameters.__wrapped__(function)
+
+
+@lru_cache(maxsize=256)
+def _known_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    parameters = inspect.signature(function).parameters.values()
+    return tuple(one.name for one in parameters if one.default is inspect.Parameter.empty)

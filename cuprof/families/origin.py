@@ -1,0 +1,315 @@
+"""Where a family comes from, and how a process loads it from there.
+
+An origin is data: the engine plans with the family that it loads, and names the same origin to the worker and to the
+profiled process. A folder NAME with a `family.py` is imported as a package of a private name, so that `from . import
+steps` reaches the Python files beside it, and two families may have files of the same name. A script is imported
+alone; what lies beside it is imported by its plain name, as when Python runs it.
+
+Importing changes `sys.modules`: load from one thread at a time. Another thread may import meanwhile, so names are
+listed first.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import linecache
+import pickle
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+
+import msgspec
+
+from cuprof.core.errors import CuprofError, FamilyError, UnknownNameError
+from cuprof.families.model import Family
+from cuprof.families.modules import imported_files, parse_file
+from cuprof.families.trace import describe, place_of
+from cuprof.families.validation import check_family
+
+FAMILY_FILE = "family.py"
+PREFIX = "_cuprof_family_"
+"""How the name of a family's module begins while it is loaded."""
+_SCRIPT_FOLDERS: set[str] = set()
+
+
+@dataclass
+class Loading:
+    """What is being loaded, and the families that `cuprof.compare` has defined meanwhile.
+
+    Args:
+        place: the family's folder, or the script.
+    """
+
+    place: Path
+    families: list[Family] = field(default_factory=list)
+
+
+loading: ContextVar[Loading | None] = ContextVar("loading", default=None)
+"""Set while an origin is loaded: `cuprof.compare` then defines a family. Otherwise it runs a comparison."""
+
+
+class Origin(msgspec.Struct, frozen=True, tag=True):
+    """Where a family comes from.
+
+    Args:
+        path: the folder or the file; absolute.
+    """
+
+    path: Path
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder that the family lies in."""
+        return self.path if self.path.is_dir() else self.path.parent
+
+    def load(self) -> Family:
+        """Return the family, made anew and validated, with `folder`, `path`, `origin` and `code` set.
+
+        Raises:
+            FamilyError: the file is missing, raises, or describes no valid family.
+        """
+        code = self.digests()  # first: an edit from now on is noticed
+        token = loading.set(Loading(self.path))
+        try:
+            family = self._make()
+        finally:
+            loading.reset(token)
+        family.origin, family.code = self, code
+        check_family(family)
+        return family
+
+    def digests(self) -> dict[str, str]:
+        """Return file → digest for every file that decides what is loaded; empty where they cannot be listed."""
+        found = {}
+        with suppress(CuprofError, OSError):
+            for file in self.list_files():
+                with file.open("rb") as stream:
+                    found[str(file)] = hashlib.file_digest(stream, "sha256").hexdigest()
+        return found
+
+    def list_files(self) -> Iterable[Path]:
+        """Return the files that decide what is loaded."""
+        raise NotImplementedError
+
+    def _make(self) -> Family:
+        raise NotImplementedError
+
+
+class Folder(Origin, frozen=True, tag=True):
+    """A folder with a family.py."""
+
+    def list_files(self) -> Iterable[Path]:
+        """Return family.py and the files beside and below it that it imports."""
+        return imported_files(self.path / FAMILY_FILE)
+
+    def _make(self) -> Family:
+        file = self.path / FAMILY_FILE
+        if not file.is_file():
+            raise FamilyError(f"{self.path} has no {FAMILY_FILE}; a family is a folder with a {FAMILY_FILE} in it")
+        return _find_defined(_import_file(file), file, self.path)
+
+
+class Script(Origin, frozen=True, tag=True):
+    """A Python file that calls `cuprof.compare`, or that is a family by itself."""
+
+    def list_files(self) -> Iterable[Path]:
+        """Return the script and the files beside and below it that it imports."""
+        return imported_files(self.path)
+
+    def _make(self) -> Family:
+        if not self.path.is_file():
+            raise FamilyError(f"there is no file {self.path}; name a Python file, or a family")
+        _make_siblings_new(self.path)
+        return _find_defined(_import_file(self.path), self.path, self.path)
+
+
+class Snapshot(Origin, frozen=True, tag=True):
+    """What `cuprof.compare` was given in a script or a notebook, pickled by the process that plans.
+
+    Args:
+        search: folders to import modules from.
+        files: modules of the user's own, which are imported.
+    """
+
+    search: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
+
+    def list_files(self) -> Iterable[Path]:
+        """Return the modules that are imported; a pickle of the same call has other bytes each time."""
+        return self.files
+
+    def _make(self) -> Family:
+        sys.path += [folder for folder in self.search if folder not in sys.path]
+        try:
+            with self.path.open("rb") as stream:
+                cells: dict[str, list[str]] = pickle.load(stream)
+                for name, lines in cells.items():
+                    linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
+                family = pickle.load(stream)
+        except (Exception, SystemExit) as error:
+            raise FamilyError(
+                f"what cuprof.compare was given cannot be loaded where it is measured: {describe(error)}"
+            ) from error
+        assert isinstance(family, Family)
+        return family
+
+
+def list_families(folders: Sequence[Path]) -> dict[str, Path]:
+    """Return name → folder of every family in the folders, sorted by name; an earlier folder hides a later one.
+
+    Nothing is imported. Folders that do not exist hold no families; names that begin with "." or "_" are passed over.
+    """
+    found: dict[str, Path] = {}
+    for folder in folders:
+        for file in sorted(Path(folder).glob(f"*/{FAMILY_FILE}")):
+            name = file.parent.name
+            if not name.startswith((".", "_")):
+                found.setdefault(name, file.parent)
+    return dict(sorted(found.items()))
+
+
+def find_folder(name: str, folders: Sequence[Path]) -> Folder:
+    """Return the family of that name.
+
+    Raises:
+        UnknownNameError: no folder holds it; the message names the nearest ones.
+    """
+    families = list_families(folders)
+    if name not in families:
+        raise UnknownNameError("family", name, families, f"in {', '.join(map(str, folders)) or 'no folder'}")
+    return Folder(families[name])
+
+
+def load_family(path: Path) -> Family:
+    """Return the family of a folder with a family.py, or of a Python file; see `Origin.load`."""
+    path = Path(path).resolve()
+    return (Script(path) if path.is_file() else Folder(path)).load()
+
+
+def is_path(name: str) -> bool:
+    """Return whether a family's name is a path: a Python file, a definition's JSON, or a folder."""
+    return name.endswith((".py", ".json")) or "/" in name
+
+
+def family_name(name: str) -> str:
+    """Return the name of the family of that name or at that path: the file's, without what no name may have."""
+    plain = re.sub(r"[^A-Za-z0-9_.+-]+", "_", Path(name).stem).lstrip("_.+-") or "comparison"
+    return plain if is_path(name) else name
+
+
+def _find_defined(module: ModuleType, file: Path, place: Path) -> Family:
+    """Return the one family that a file has defined."""
+    now = loading.get()
+    defined = now.families if now else []
+    family = getattr(module, "family", None)
+    found = [*defined, *([family] if isinstance(family, Family) and not any(family is one for one in defined) else [])]
+    if len(found) > 1:
+        raise FamilyError(f"{file} makes two comparisons; one that is swept makes one, in a file of its own")
+    if not found:
+        said = f"but `family` is a {type(family).__name__}" if hasattr(module, "family") else "but there is none"
+        raise FamilyError(
+            f"{file} must define `family = Family(...)`, or call cuprof.compare(...), at module level, {said}"
+            f"{_guard_hint(file)}"
+        )
+    found[0].folder, found[0].path = file.parent, place
+    return found[0]
+
+
+def _make_siblings_new(file: Path) -> None:
+    """Let a script's own modules be found beside it, in the state that they are in now."""
+    folder = str(file.parent)
+    if folder in _SCRIPT_FOLDERS or folder not in sys.path:  # behind what is installed, ahead of those of other scripts
+        places = [place for place, each in enumerate(sys.path) if each in _SCRIPT_FOLDERS]
+        sys.path[:] = [each for each in sys.path if each != folder or folder not in _SCRIPT_FOLDERS]
+        sys.path.insert(min(places, default=len(sys.path)), folder)
+        _SCRIPT_FOLDERS.add(folder)
+    own = set(imported_files(file))
+    for name, module in list(sys.modules.items()):
+        place = Path(getattr(module, "__file__", None) or "/")
+        is_others = str(place.parent) in _SCRIPT_FOLDERS and file.with_name(place.name) in own
+        if name != "__main__" and (place in own or is_others):
+            del sys.modules[name]
+
+
+class _Uncached(SourceFileLoader):
+    """Compile from the source each time: a byte-code file may be stale when a file is edited within a second."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def _import_file(file: Path) -> ModuleType:
+    name = module_name(file)
+    _forget(name)
+    importlib.invalidate_caches()
+    module = new_module(name, file, _Uncached(name, str(file)))
+    try:
+        with _as_if_alone(file):
+            module.__loader__.exec_module(module)  # type: ignore[union-attr]
+    except CuprofError as error:  # it says what is wrong; here, where
+        _forget(name)
+        raise FamilyError(f"{file}: {error}{place_of(error, file.parent)}") from error
+    except (Exception, SystemExit) as error:
+        _forget(name)
+        where = place_of(error, file.parent)
+        raise FamilyError(f"{file} raised {describe(error)} on import{where}{_hint(error, file.parent)}") from error
+    return module
+
+
+def new_module(name: str, file: Path, loader: SourceFileLoader) -> ModuleType:
+    """Return an empty module for a Python file, known to the import system by a name.
+
+    Raises:
+        FamilyError: the file's name is none of a Python file.
+    """
+    folders = [str(file.parent)] if "." not in name else None
+    spec = importlib.util.spec_from_file_location(name, file, loader=loader, submodule_search_locations=folders)
+    if spec is None:
+        raise FamilyError(f"{file} cannot be imported as Python; check its name")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    return module
+
+
+def module_name(file: Path) -> str:
+    """Return the same name for the same path in every process, and another one for another path."""
+    digest = hashlib.sha256(str(file).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return f"{PREFIX}{digest}"
+
+
+def _forget(name: str) -> None:
+    for loaded in [key for key in list(sys.modules) if key == name or key.startswith(f"{name}.")]:
+        del sys.modules[loaded]
+
+
+@contextmanager
+def _as_if_alone(file: Path) -> Iterator[None]:
+    """Let a script find arguments of its own, none, and not those of the command; leave no byte code beside it."""
+    before = sys.argv, sys.dont_write_bytecode
+    sys.argv, sys.dont_write_bytecode = [str(file)], True
+    try:
+        yield
+    finally:
+        sys.argv, sys.dont_write_bytecode = before
+
+
+def _guard_hint(file: Path) -> str:
+    """Return what to do where a comparison may stand behind `if __name__ == "__main__":`, which holds in no sweep."""
+    for node in parse_file(file).tree.body:
+        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
+            return f"; what stands below `if {ast.unparse(node.test)}:` runs by `python {file.name}` alone"
+    return ""
+
+
+def _hint(error: BaseException, folder: Path) -> str:
+    """Return what to write where a file beside family.py was imported by its plain name."""
+    if isinstance(error, ModuleNotFoundError) and error.name and (folder / f"{error.name}.py").is_file():
+        return f"; write `from . import {error.name}` for a file beside {FAMILY_FILE}"
+    return ""

@@ -1,0 +1,179 @@
+"""How far a result may lie from the reference where nobody has said it: by its type and by how long sums can be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cuprof.core.errors import UsageError
+from cuprof.families.arrays import is_floating, widen
+from cuprof.families.model import Arrays, Signature, Tolerance, Tolerances
+from cuprof.families.program import is_extended
+
+FACTOR = 8
+"""What roundings may add up to, in units of √terms · eps. The error of a sum of n rounded terms in any order grows as
+√n with high probability: Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", SIAM J. Sci.
+Comput. 41 (2019)."""
+
+
+def by_type(signature: Signature, expected: Arrays, terms: int, *, is_exact: bool) -> dict[str, Tolerance]:
+    """Return the tolerance of each output, and of each field of one, by its floating-point type.
+
+    Args:
+        terms: of how many inputs a result is made, at most.
+        is_exact: what is expected was computed in float64; else in the outputs' own type, and errs itself.
+    """
+    found: dict[str, Tolerance] = {}
+    for name, array in expected.items():
+        found |= _of_fields(name, signature.outputs[name].type, array, terms, is_exact=is_exact)
+    return found
+
+
+def at_least(bounds: Mapping[str, Tolerance], expected: Arrays, own: Arrays) -> dict[str, Tolerance]:
+    """Return bounds within which a reference itself lies that is computed in the results' own types.
+
+    So a function that is the reference too is not wrong for what its own formula loses near zero.
+    """
+    found = dict(bounds)
+    for name in expected.keys() & own.keys() & bounds.keys():
+        right = widen(np.ma.getdata(expected[name]))
+        if own[name].shape != right.shape or not is_floating(right):
+            continue
+        with np.errstate(all="ignore"):
+            beyond = np.abs(widen(own[name]) - right) - bounds[name].relative * np.abs(right)
+        most = 2 * float(np.max(beyond, initial=0.0, where=np.isfinite(beyond)))
+        if most > np.max(bounds[name].absolute):
+            reason = f"{bounds[name].reason}, and twice what the reference, computed in it, is off by beyond"
+            found[name] = replace(bounds[name], absolute=most, reason=reason)
+    return found
+
+
+def _of_fields(name: str, kind: np.dtype, expected: np.ndarray, terms: int, *, is_exact: bool) -> dict[str, Tolerance]:
+    """Return the tolerance of an output, or that of each field, also of structs and arrays in a struct."""
+    if not kind.names:
+        return {name: _of_type(kind.base, expected, terms, is_exact=is_exact)}
+    found: dict[str, Tolerance] = {}
+    for field in kind.names:
+        found |= _of_fields(f"{name}.{field}", kind[field], expected[field], terms, is_exact=is_exact)
+    return found
+
+
+def _of_type(kind: np.dtype, expected: np.ndarray, terms: int, *, is_exact: bool) -> Tolerance:
+    if kind.kind not in "fcV" or "int" in kind.name:  # ml_dtypes' int4 is of kind V
+        return Tolerance(reason="whole numbers are exact")
+    summed_in, rounding, said = (
+        (kind, 0.0, "") if not is_extended(kind) else (np.dtype("f4"), _epsilon(kind), "eps, and ")
+    )
+    relative = (rounding + FACTOR * math.sqrt(terms) * float(np.finfo(summed_in).eps)) * (1 if is_exact else 2)
+    both = "" if is_exact else ", twice since the reference is of that type too"
+    said += f"{FACTOR}·√terms·eps" + (" of float32," if rounding else "")
+    reason = f"{kind}: {said} of the value and of the mean one, results of {terms} terms{both}"
+    return Tolerance(absolute=relative * _mean(expected), relative=relative, reason=reason)
+
+
+def _epsilon(kind: np.dtype) -> float:
+    """Return that of a type of ml_dtypes; sums are taken in float32 there, and rounded once."""
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(kind).eps)  # type: ignore[no-untyped-call]
+
+
+def count_terms(signature: Signature, inputs: Arrays, compute: Callable[[Arrays], Arrays]) -> int:
+    """Return of how many numbers among the inputs a result is made, at most.
+
+    A NaN in an input reaches the results that depend on it. Where one reaches r of m results, a result depends on
+    about r · n / m of that input's n numbers. Of each input the first, the middle and the last number are tried, since
+    a running sum's first one reaches all and its last one a single result. Where none can be followed, shapes do.
+
+    Args:
+        compute: what is right for the inputs.
+    """
+    results = max(1, sum(array.size for array in signature.outputs.values()))
+    terms = 0
+    for name, array in inputs.items():
+        if not is_floating(array) or not array.size:
+            continue
+        reached = 0
+        for place in {0, array.size // 2, array.size - 1}:
+            changed = array.copy()
+            changed.reshape(-1)[place] = np.nan
+            with np.errstate(all="ignore"):
+                found = compute({**inputs, name: changed}).values()
+            reached = max(reached, sum(_count_nan(each) for each in found if is_floating(each)))
+        terms += -(-reached * array.size // results)
+    return terms or longest_sum(signature)
+
+
+def _count_nan(array: np.ndarray) -> int:
+    """Return how many elements are NaN, of those that are not masked."""
+    return int(np.count_nonzero(np.ma.filled(np.isnan(array), False)))
+
+
+def as_given(given: Any, problem: Any, inputs: Arrays, expected: Arrays) -> Tolerances:
+    """Return the tolerance that a person gave: a function, a `Tolerance`, a bound, (relative, absolute), or such a one
+    for each output.
+
+    A bound by itself is relative to the value and, as the default is, to the mean one: near zero, a right result is
+    off by a part of what it is a sum of.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    if isinstance(given, Mapping):
+        found = {name: as_given(one, problem, inputs, _only(expected, name)) for name, one in given.items()}
+        return {key: one for name, each in found.items() for key, one in _by_output(each, name).items()}
+    if callable(given):
+        return given(problem, inputs, expected)  # type: ignore[no-any-return]
+    if isinstance(given, Tolerance):
+        return given
+    parts = given if isinstance(given, tuple) else (given, 0.0)
+    if len(parts) != 2 or not all(isinstance(part, int | float) for part in parts):
+        raise UsageError(f"tolerance is {given!r}; give a relative bound, (relative, absolute), or a function")
+    if isinstance(given, tuple):
+        return Tolerance(relative=float(parts[0]), absolute=float(parts[1]), reason="as given")
+    return {name: one for key, array in expected.items() for name, one in _of_mean(key, array, float(given)).items()}
+
+
+def _only(expected: Arrays, name: str) -> Arrays:
+    return {key: array for key, array in expected.items() if key == name}
+
+
+def _by_output(given: Tolerances, name: str) -> Mapping[str, Tolerance]:
+    return {name: given} if isinstance(given, Tolerance) else given
+
+
+def _of_mean(name: str, expected: np.ndarray, relative: float) -> dict[str, Tolerance]:
+    """Return a relative bound of an output, or of each field of one, with its share of the mean value."""
+    if expected.dtype.names:
+        fields = (_of_mean(f"{name}.{each}", expected[each], relative) for each in expected.dtype.names)
+        return {key: one for found in fields for key, one in found.items()}
+    reason = "as given, of the value and of the mean one"
+    return {name: Tolerance(absolute=relative * _mean(expected), relative=relative, reason=reason)}
+
+
+def _mean(expected: np.ndarray) -> float:
+    """Return the mean absolute value, zero where there is none."""
+    usual = float(np.mean(np.abs(widen(expected)))) if np.ma.count(expected) else 0.0
+    return usual if math.isfinite(usual) else 0.0
+
+
+def longest_sum(signature: Signature) -> int:
+    """Return how many terms a sum can have: the longest side of an input, or all of it where results are fewer."""
+    inputs, outputs = signature.inputs.values(), signature.outputs.values()
+    results = max(1, max((array.size for array in outputs), default=1))
+    sides = [side for array in inputs for side in array.shape]
+    return max([1, *sides, *(-(-array.size // results) for array in inputs)])
+
+
+def plain(given: Any) -> Mapping[str, Any] | Any:
+    """Return what stands for a tolerance in a family's contract: its function, or its numbers as text."""
+    if given is None:
+        return by_type
+    if callable(given):
+        return given
+    each = given.values() if isinstance(given, Mapping) else [given]
+    return repr(given) + (", and of the mean" if any(isinstance(one, int | float) for one in each) else "")

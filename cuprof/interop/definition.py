@@ -1,0 +1,344 @@
+"""A definition as a family: its workloads are problems, its solutions variants, its reference says what is right."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib
+import random
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from cuprof.core.errors import BuildError, UsageError
+from cuprof.core.expression import Expression, ExpressionError
+from cuprof.core.point import Point
+from cuprof.families.arrays import HOMES
+from cuprof.families.function_family import Calling, FunctionFamily
+from cuprof.families.model import Arrays, Axis, Family, Sample, Signature, Tolerance, Tolerances, Variant, Verdict
+from cuprof.families.program import Array
+from cuprof.interop.files import Files, inside, open_regular
+from cuprof.interop.schema import (
+    Bounds,
+    Definition,
+    Solution,
+    Source,
+    Spec,
+    Workload,
+    parse_python,
+    read_definition,
+    read_solution,
+    read_workloads,
+)
+from cuprof.interop.solutions import content_of, list_modules, load_function, takes_outputs
+from cuprof.interop.tensors import as_declared, draw, read_tensor
+
+VERSION = 1
+"""Raised when solutions are given something else, or something else counts as right."""
+REFERENCE = "reference"
+"""The variant that is the definition's own reference: what solutions are compared with."""
+UNBOUNDED = 1e300
+"""The bound of a single element where only a share of all has to be near."""
+
+
+class DefinitionFamily(FunctionFamily):
+    """Draw inputs, compute what is right, and bind solutions to a session's arrays, as both benchmarks do.
+
+    Raises:
+        UsageError: a file cannot be read, or asks for what is not taken in.
+    """
+
+    expectation = "the definition says"
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        self.definition = definition = read_definition(files.definition)
+        self.workloads = [each for path in files.workloads for each in read_workloads(path, definition)]
+        read = [read_solution(path) for path in files.solutions]
+        self.solutions = [each for each in read if each.definition == definition.name]
+        if not self.workloads or (read and not self.solutions):
+            what = "solution" if self.workloads else "workload"
+            raise UsageError(f"{files.definition}: no {what} names definition {definition.name}")
+        reference = Spec("reference.py::run", destination_passing_style=False)
+        source = Source("reference.py", definition.reference)
+        self.reference = Solution(REFERENCE, definition.name, reference, [source])
+        modules = list_modules(self.reference)
+        self.changed = list_changed(definition)
+        # Both benchmarks give tensors on the device; a judge sees no solution but the candidate.
+        self.on_device = "numpy" not in modules or not {"torch", "triton", "cupy"}.isdisjoint(modules)
+        self._made: dict[Point, dict[str, Any]] = {}
+
+    def make_family(self) -> Family:
+        """Return the family; a loader sets where it lies."""
+        family = Family(
+            name=self.name,
+            title=self.definition.description or self.definition.name.replace("_", " "),
+            axes=self._axes,
+            signature=self.signature,
+            generate=self.generate,
+            reference=self.compute_reference,
+            tolerance=self.tolerate,
+            useful_bytes=self.count_bytes,
+            constraint=self.explain_absence,
+            presets={each.uuid: dict(point) for point, each in self.problems.items()},
+            baseline=REFERENCE,
+            in_place=self.changed,
+            verify=self.judge if self._counts_shares else None,
+            contract={"definition": partial(_stand_for, VERSION, self._content)},
+            usual={"problem": {"preset": tuple(each.uuid for each in self.problems.values())}},
+        )
+        for solution in (self.reference, *self.solutions):
+            variant = self.make_variant(solution, family.variants)
+            family.variants[variant.name] = variant
+        family.add_solution = partial(self._add_solution, family)
+        return family
+
+    def list_files(self) -> Iterable[Path]:
+        """Return every file that was read, and the tensors that workloads name."""
+        yield from (self.files.definition, *self.files.workloads, *self.files.solutions)
+        yield from (inside(self.files.root, name) for name in self.tensors)
+
+    @property
+    def name(self) -> str:
+        """Return the family's name."""
+        return re.sub(r"\W", "_", self.definition.name)
+
+    @property
+    def tensors(self) -> list[str]:
+        """Return the files of tensors that workloads name, relative to the root."""
+        return sorted({one.path for each in self.workloads for one in each.inputs.values() if one.path})
+
+    @cached_property
+    def problems(self) -> dict[Point, Workload]:
+        """Return the workloads by their coordinates: the variable axes, and `workload` where these leave several."""
+        plain = {Point(each.axes): each for each in self.workloads}
+        if len(plain) == len(self.workloads) and self.workloads[0].axes:
+            return plain
+        return {Point(each.axes, workload=each.uuid): each for each in self.workloads}
+
+    def sample(self, problem: Point) -> Sample:
+        """Return the arrays; numbers among the inputs are found when a function is bound."""
+        axes, definition = self.problems[problem].axes, self.definition
+        inputs = definition.arrays(definition.inputs, axes)
+        changed = {name: inputs.pop(name) for name in self.changed}
+        signature = Signature(inputs, {**definition.arrays(definition.outputs, axes), **changed})
+        home = HOMES["torch" if self.on_device else "numpy"]
+        return Sample(signature, {}, tuple(definition.inputs), home.name, home.backend)
+
+    def explain_absence(self, problem: Point) -> str | None:
+        """Return why a problem is none, or None. Constraints on what inputs hold are not looked at."""
+        if problem not in self.problems:
+            return "no workload has these axes"
+        sizes = self.definition.size(self.problems[problem].axes)
+        for text in self.definition.constraints or ():
+            with suppress(ExpressionError):
+                if not Expression(text, tuple(sizes))(sizes):
+                    return f"not {text}"
+        return None
+
+    def generate(self, problem: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Return the inputs as the workload says: drawn anew, read from a file, or of the definition's function."""
+        workload = self.problems[problem]
+        specs = self.definition.arrays(self.definition.inputs, workload.axes)
+        if self._is_custom(workload):
+            made = self._make_custom(workload, rng)
+            self._made[problem] = {name: made[name] for name in self.definition.inputs if name not in specs}
+            return {name: as_declared(made[name], spec) for name, spec in specs.items()}
+        return {name: self._draw(workload, name, spec, rng) for name, spec in specs.items()}
+
+    def compute_reference(self, problem: Point, inputs: Arrays) -> dict[str, np.ndarray]:
+        """Return what the definition's reference gives for these inputs, floating-point numbers as float64."""
+        sample = self.sample(problem)
+        bring = HOMES[sample.home].bring
+        known = {**self._numbers(problem), **{name: bring(np.array(array)) for name, array in inputs.items()}}
+        returned = load_function(self.reference)(*(known[name] for name in sample.arguments))
+        found = self.name_results(returned, "the reference")
+        expected: dict[str, np.ndarray] = {name: np.ma.masked_array(inputs[name], True) for name in self.changed}
+        for name in self.definition.outputs:
+            spec = sample.signature.outputs[name]
+            wide = "float64" if spec.type.kind not in "biu" else spec.dtype
+            expected[name] = as_declared(found[name], Array(spec.shape, wide))
+        return expected
+
+    def tolerate(self, problem: Point, inputs: Arrays, expected: Arrays) -> Tolerances:
+        """Return the workload's bounds, or the benchmarks' default; a share of the elements `judge` counts."""
+        bounds = self._bounds(self.problems[problem])
+        if bounds.required_matched_ratio < 1:
+            cap = bounds.max_error_cap or UNBOUNDED
+            return Tolerance(cap, 0.0, "the workload's cap on a single element")
+        stated = self.problems[problem].correctness or self.problems[problem].tolerance
+        reason = "as the workload states" if stated else "the benchmarks' default, where a workload states none"
+        return Tolerance(bounds.max_atol, bounds.max_rtol, reason)
+
+    def judge(self, problem: Point, inputs: Arrays, outputs: Arrays, expected: Arrays) -> Verdict:
+        """Return why too few elements are near the reference, or None."""
+        bounds = self._bounds(self.problems[problem])
+        for name in self.definition.outputs if bounds.required_matched_ratio < 1 else ():
+            right = expected[name]
+            error = np.abs(outputs[name].astype(np.float64) - right)
+            share = float(np.mean(error <= bounds.max_atol + bounds.max_rtol * np.abs(right))) if right.size else 1.0
+            if share < bounds.required_matched_ratio:
+                return f"{share:.2%} of {name} is near the reference, and {bounds.required_matched_ratio:.2%} has to be"
+        return None
+
+    def bind(self, solution: Solution, problem: Point, tunables: Point, inputs: Arrays, outputs: Arrays) -> Any:
+        """Return what is timed of a solution: its function alone, on a session's arrays."""
+        function, arguments = load_function(solution), tuple(self.definition.inputs)
+        writes = takes_outputs(solution, function, len(arguments))
+        call = Calling(
+            arguments=(*arguments, *self.definition.outputs) if writes else arguments,
+            numbers=self._numbers(problem),
+            returns=not (writes and solution.spec.destination_passing_style),
+            may_write=writes,
+            of_any_type=solution is self.reference,
+        )
+        return self.bind_function(function, call, problem, {}, inputs, outputs)
+
+    def name_results(self, returned: Any, who: str) -> dict[str, Any]:
+        """Return what a function returned by the outputs' names: a dict, one value, or as many as there are outputs."""
+        outputs = self.definition.outputs
+        if isinstance(returned, Mapping):
+            found = {name: returned[name] for name in outputs if name in returned}
+        else:
+            values = list(returned) if isinstance(returned, tuple | list) else [returned]
+            found = dict(zip(outputs, values, strict=False)) if len(values) == len(outputs) else {}
+        if len(found) != len(outputs):
+            raise ValueError(f"{who} returned a {type(returned).__name__}, and not the outputs {', '.join(outputs)}")
+        return found
+
+    def is_changed_input(self, name: str) -> bool:
+        """Return whether the reference works on an input in place, so that nobody looks at what is left in it."""
+        return name in self.changed
+
+    @property
+    def _axes(self) -> tuple[Axis, ...]:
+        points = list(self.problems)
+        return tuple(
+            Axis(name, points[0][name], choices=tuple(dict.fromkeys(point[name] for point in points)))
+            for name in points[0]
+        )
+
+    @cached_property
+    def _content(self) -> str:
+        """Return what decides what solutions are given and what is right, as text."""
+        digests = {path: _digest(inside(self.files.root, path)) for path in self.tensors}
+        return msgspec.json.encode([self.definition, self.workloads, digests], order="deterministic").decode()
+
+    def make_variant(self, solution: Solution, taken: Mapping[str, Variant]) -> Variant:
+        """Return a solution as a variant, with a name that is not taken."""
+        plain = re.sub(r"[^A-Za-z0-9_.+-]", "_", solution.name).lstrip("_.+-")[:100] or "solution"
+        name = next(each for number in range(10_000) if (each := f"{plain}_{number}" if number else plain) not in taken)
+        modules = ["torch"] if self.on_device else []
+        with suppress(BuildError):  # a source that is no Python costs the solution's own trials, when it is imported
+            modules += list_modules(solution)
+        return Variant(
+            name,
+            "cuda" if self.on_device else "cpu",
+            "library" if self.on_device else "cpu",
+            partial(self.bind, solution),
+            solution.description or " ".join(filter(None, (solution.spec.language, *solution.spec.languages))),
+            requires=tuple(dict.fromkeys(modules)),
+            origin=solution.author,
+            content=partial(_stand_for, VERSION, content_of(solution)),
+        )
+
+    def _add_solution(self, family: Family, file: Path) -> Variant:
+        solution = read_solution(file)
+        if solution.definition != self.definition.name:
+            raise UsageError(f"solution {solution.name} is of {solution.definition}, and not of {self.definition.name}")
+        return self.make_variant(solution, family.variants)
+
+    @property
+    def _counts_shares(self) -> bool:
+        return any(self._bounds(each).required_matched_ratio < 1 for each in self.workloads)
+
+    def _bounds(self, workload: Workload) -> Bounds:
+        return workload.correctness or workload.tolerance or Bounds()
+
+    def _is_custom(self, workload: Workload) -> bool:
+        return any(one.type == "custom" for one in workload.inputs.values())
+
+    def _draw(self, workload: Workload, name: str, spec: Array, rng: np.random.Generator) -> np.ndarray:
+        given = workload.inputs[name]
+        if given.type == "safetensors":
+            return read_tensor(inside(self.files.root, given.path), given.tensor_key, spec)
+        if given.type == "scalar":
+            return np.full(spec.shape, given.value).astype(spec.type)
+        return draw(spec, rng)
+
+    def _make_custom(self, workload: Workload, rng: np.random.Generator) -> Mapping[str, Any]:
+        seed = int(rng.integers(2**31))
+        random.seed(seed)
+        np.random.seed(seed)
+        device: Any = "cpu"
+        if self.on_device:
+            torch = importlib.import_module("torch")
+            torch.manual_seed(seed)
+            device = torch.device("cuda")
+        entry = f"reference.py::{self.definition.custom_inputs_entrypoint}"
+        source = msgspec.structs.replace(self.reference, spec=Spec(entry, destination_passing_style=False))
+        made = load_function(source)(self.definition.size(workload.axes), device)
+        if not isinstance(made, Mapping) or made.keys() != self.definition.inputs.keys():
+            inputs = ", ".join(self.definition.inputs)
+            raise ValueError(f"{self.definition.custom_inputs_entrypoint}() must return a dict of {inputs}")
+        return made
+
+    def _numbers(self, problem: Point) -> dict[str, Any]:
+        """Return the inputs that are numbers, by name."""
+        workload = self.problems[problem]
+        if self._is_custom(workload) and problem not in self._made:
+            self.generate(problem, np.random.default_rng(0))
+        numbers = (name for name, one in self.definition.inputs.items() if one.shape is None)
+        return {name: self._number(problem, name, workload) for name in numbers}
+
+    def _number(self, problem: Point, name: str, workload: Workload) -> Any:
+        given = workload.inputs[name]
+        if given.type == "custom":
+            return self._made[problem][name]
+        if given.type == "scalar":
+            return given.value
+        spec = self.definition.arrays({name: msgspec.structs.replace(self.definition.inputs[name], shape=[])}, {})[name]
+        return draw(spec, np.random.default_rng(0)).item()
+
+
+def list_changed(definition: Definition) -> tuple[str, ...]:
+    """Return the arrays among the inputs that the reference works on in place, as far as its text tells.
+
+    Those are written anew before each execution, as both benchmarks give each one a copy; nobody looks at what is left
+    in them.
+    """
+    found = set()
+    for node in ast.walk(parse_python(definition.reference, "the reference")):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            targets = [node.func.value] if node.func.attr.endswith("_") and node.func.attr[-2:-1] != "_" else []
+        elif isinstance(node, ast.Assign):
+            targets = [one.value for one in node.targets if isinstance(one, ast.Subscript)]
+        elif isinstance(node, ast.AugAssign):
+            targets = [node.target.value if isinstance(node.target, ast.Subscript) else node.target]
+        found |= {one.id for one in targets if isinstance(one, ast.Name)}
+    return tuple(name for name, one in definition.inputs.items() if name in found and one.shape is not None)
+
+
+def _stand_for(*content: object) -> None:
+    """Stand for a definition or a solution, which its content alone identifies."""
+
+
+def _digest(path: Path) -> str:
+    try:
+        return _digest_of(path, path.stat().st_mtime_ns)
+    except OSError as error:
+        raise UsageError(f"{path}, which a workload names, cannot be read: {error.strerror}") from None
+
+
+@functools.cache
+def _digest_of(path: Path, _: int) -> str:
+    with open_regular(path) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

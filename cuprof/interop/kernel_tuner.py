@@ -1,0 +1,298 @@
+"""What a script hands to Kernel Tuner's `tune_kernel`, as a computation with one kernel.
+
+Sizes, divisors, restrictions and macros mean what Kernel Tuner's documentation says. Every array that the kernel may
+write to is worked on in place, as there, and counts once as moved. Where the script has no answer, configurations are
+held to one another.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from inspect import Parameter, Signature
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from cuprof.core.errors import FamilyError
+from cuprof.families import Array, Tolerance
+from cuprof.families import Signature as Buffers
+from cuprof.families.arrays import home_of, to_host
+from cuprof.families.computation import Computation
+from cuprof.families.kernel import BLOCK_NAMES, Kernel, read_values
+from cuprof.families.modules import imported_files
+from cuprof.families.origin import family_name
+from cuprof.families.tolerances import by_type, longest_sum
+from cuprof.interop.tuner_script import Unknown, find_call
+
+BACKENDS = {"CUDA": "cuda", "CUPY": "cuda", "NVCUDA": "cuda", "OPENCL": "opencl"}
+"""Kernel Tuner's `lang` → the back end."""
+HOST_HEADERS = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<(cub/cub\.cuh|thrust/)", re.MULTILINE)
+"""What NVRTC does not compile, and nvcc does, which Kernel Tuner calls."""
+BLOCK_X = 256
+"""Threads a block where no tunable says it."""
+RELATIVE = 1e-5
+"""What Kernel Tuner adds to `atol`: NumPy's default of `allclose`."""
+
+
+def read_script(script: Path) -> Computation:
+    """Return what a script tunes; the script runs up to its call.
+
+    Raises:
+        FamilyError: the script raises, calls no `tune_kernel`, or asks for what is not taken in.
+    """
+    call = _Call(find_call(script), script)
+    return Computation(family_name(script.name), [call.make_kernel()], script, **call.make_rest())
+
+
+class _Call:
+    """One call of `tune_kernel`."""
+
+    def __init__(self, given: dict[str, Any], script: Path) -> None:
+        self.given, self.script = given, script
+        for name, instead in (("texmem_args", "textures"), ("simulation_mode", "a cache file alone")):
+            if given.get(name):
+                self._refuse(f"{name}= ({instead})")
+        self.text, self.file = self._read_source()
+        self.params: dict[str, Sequence[Any]] = {str(name): values for name, values in given["tune_params"].items()}
+        self.block_names = tuple(given.get("block_size_names") or BLOCK_NAMES)
+        self._asked: Mapping[str, Any] | None = None
+        self._found: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+        self.constants = {
+            f"constant_{name}": to_host(one, name) for name, one in (given.get("cmem_args") or {}).items()
+        }
+        self.arguments, self.written = self._name_arguments()
+        answer = given["answer"]
+        if answer is not None and any(isinstance(one, Unknown) for one in answer):
+            answer = given["verify"] = None
+        if answer is not None and len(answer) != len(self.arguments):
+            self._refuse(f"an answer of {len(answer)} parts for {len(self.arguments)} arguments")
+        self.answer = dict(zip(self.arguments, answer, strict=True)) if answer is not None else {}
+
+    def make_kernel(self) -> Kernel:
+        """Return the kernel with its launch and its tunables."""
+        restrictions = self.given["restrictions"] or ()
+        restrictions = restrictions if isinstance(restrictions, list | tuple) else [restrictions]
+        options = [one for one in self.given.get("compiler_options") or () if "-arch" not in one]
+        symbol = str(self.given["kernel_name"])
+        return Kernel(
+            symbol=symbol,
+            source=self.file or f"{self.text}\n",
+            backend=self._find_backend(),
+            grid=lambda meta: self._sizes(meta)[0],
+            block=lambda meta: self._sizes(meta)[1],
+            shared_bytes=self._read_shared_bytes(),
+            args=tuple(self.arguments),
+            constants={name.removeprefix("constant_"): name for name in self.constants},
+            options=tuple(options),
+            compiler="nvcc" if HOST_HEADERS.search(self.text) else "",
+            constraint=[self._constraint(one) for one in restrictions] or None,
+            tunables={name: read_values(name, list(values)) for name, values in self.params.items()},
+            derived=self._macros(),
+        )
+
+    def make_rest(self) -> dict[str, Any]:
+        """Return inputs, what is right, and the files that count."""
+        drawn = {**self.arguments, **self.constants}
+        right: dict[str, Any] = {"tolerance": (RELATIVE, float(self.given["atol"] or 0))}
+        if self.given["verify"] is not None:
+            right["verify"] = _Judge(self._verify, self.written)
+        elif not self.answer:  # none, or what run_kernel would give
+            right["verify"] = _Judge(_SameAsFirst(self.arguments), self.written)
+        else:
+            right["reference"] = self._reference
+        return {
+            "inputs": lambda: drawn,
+            "useful_bytes": lambda **_: sum(one.nbytes for one in drawn.values() if isinstance(one, np.ndarray)),
+            "in_place": tuple(self.written),
+            "files": tuple(map(str, dict.fromkeys([self.script.resolve(), *imported_files(self.script.resolve())]))),
+            **right,
+        }
+
+    def _read_source(self) -> tuple[str, str]:
+        """Return the text of the kernel, and its file where it is one."""
+        source = self.given["kernel_source"]
+        source = source[0] if isinstance(source, list | tuple) and source else source
+        if not isinstance(source, str | Path):
+            self._refuse(f"a kernel_source that is a {type(source).__name__}")
+        if isinstance(source, Path) or ("\n" not in source and Path(self.script.parent, source).is_file()):
+            file = Path(self.script.parent, source)
+            return file.read_text(encoding="utf-8"), str(file)
+        return source, ""
+
+    def _find_backend(self) -> str:
+        known = {"__global__": "CUDA", "__kernel": "OPENCL"}
+        lang = self.given["lang"] or next((one for word, one in known.items() if word in self.text), "C")
+        if str(lang).upper() not in BACKENDS:
+            self._refuse(f"lang={lang!r}")
+        return BACKENDS[str(lang).upper()]
+
+    def _name_arguments(self) -> tuple[dict[str, Any], list[str]]:
+        """Return the arguments by the names of the kernel's parameters, and which of them it may write to."""
+        given, name = list(self.given["arguments"]), re.escape(str(self.given["kernel_name"]).partition("<")[0])
+        text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", self.text, flags=re.DOTALL)
+        found = re.search(rf"\b{name}\s*\(([^()]*)\)\s*{{", text)
+        parameters = [one.strip() for one in found[1].split(",")] if found else []
+        names = [re.sub(r"\[.*", "", one).strip().rpartition(" ")[2].lstrip("*&") for one in parameters]
+        if len(names) != len(given) or len({*names, *self.params}) != len(names) + len(self.params):
+            parameters, names = [""] * len(given), [f"argument_{number}" for number in range(len(given))]
+        for number, one in enumerate(given):
+            if home_of(one) is None and not isinstance(one, np.generic | int | float):
+                self._refuse(f"argument {number}, a {type(one).__name__}")
+        arguments = {
+            name: one if home_of(one) is None else to_host(one, name) for name, one in zip(names, given, strict=True)
+        }
+        written = [
+            name
+            for name, parameter in zip(names, parameters, strict=True)
+            if isinstance(arguments[name], np.ndarray) and not re.search(r"\bconst\b[^*]*\*", parameter)
+        ]
+        return arguments, written
+
+    def _sizes(self, meta: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return grid and block, which a launch and up to six macros ask for one after the other."""
+        if meta is not self._asked:
+            params = self._chosen(meta)
+            self._asked, self._found = meta, (self._grid(params), _block(params, self.block_names))
+        return self._found
+
+    def _grid(self, params: Mapping[str, Any]) -> tuple[int, ...]:
+        size = self.given["problem_size"]
+        size = size(params) if callable(size) else size
+        size = [_evaluate(one, params) for one in (size if isinstance(size, list | tuple | np.ndarray) else [size])]
+        divisors = [
+            params.get(name, 1) if given is None else _divide(given, params)
+            for given, name in zip((self.given[f"grid_div_{axis}"] for axis in "xyz"), self.block_names, strict=False)
+        ]
+        return tuple(math.ceil(one / divisor) for one, divisor in zip([*size, 1, 1], divisors, strict=False))
+
+    def _read_shared_bytes(self) -> int | Callable[..., int]:
+        size = (self.given.get("smem_args") or {}).get("size", 0)
+        if callable(size) or isinstance(size, str):
+            return lambda meta: _evaluate(size(self._chosen(meta)) if callable(size) else size, self._chosen(meta))
+        return int(size)
+
+    def _macros(self) -> dict[str, Callable[..., Any]]:
+        """Return what else is defined: what the script says, or the sizes of block and grid."""
+        if self.given.get("defines") is not None:
+            return {
+                name: lambda meta, one=one: _define(one, self._chosen(meta))
+                for name, one in self.given["defines"].items()
+                if name not in self.params
+            }
+        sizes: dict[str, Callable[..., Any]] = {
+            name: lambda meta, n=n: self._sizes(meta)[1][n] for n, name in enumerate(self.block_names)
+        }
+        sizes |= {f"grid_size_{axis}": lambda meta, n=n: self._sizes(meta)[0][n] for n, axis in enumerate("xyz")}
+        sizes["kernel_tuner"] = lambda: 1
+        return {name: one for name, one in sizes.items() if name not in self.params}
+
+    def _chosen(self, meta: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: meta[name] for name in self.params}
+
+    def _constraint(self, restriction: Any) -> Any:
+        if isinstance(restriction, str):
+            return restriction
+        if not callable(restriction):
+            self._refuse(f"a restriction that is a {type(restriction).__name__}")
+
+        def holds(problem: Any, tune: Any) -> str | None:
+            return None if restriction(dict(tune)) else "not allowed by its restriction"
+
+        return holds
+
+    def _reference(self, *_: Any) -> dict[str, Any]:
+        """Return the answer; what it leaves out need not be written."""
+        found: dict[str, Any] = {}
+        for name in self.written:
+            own, answer = self.arguments[name], self.answer[name]
+            if answer is None:
+                found[name] = np.ma.masked_array(own, True)
+            else:
+                found[name] = to_host(answer, f"the answer for {name}").reshape(own.shape)
+        return found
+
+    def _verify(self, results: dict[str, Any], inputs: dict[str, Any]) -> bool:
+        host = [results.get(name) if self.answer.get(name, 0) is not None else None for name in self.arguments]
+        return bool(np.all(self.given["verify"](self.given["answer"], host, atol=self.given["atol"])))
+
+    def _refuse(self, what: str) -> None:
+        taken = "CUDA and OpenCL kernels from a text or a file, with arrays, numbers, constant and shared memory, are"
+        raise FamilyError(f"{self.script}: {what} of tune_kernel is not taken in; {taken}")
+
+
+class _Judge:
+    """Call a function with results and inputs, which `compare` hands over by the names of a signature."""
+
+    def __init__(self, function: Callable[[dict[str, Any], dict[str, Any]], Any], written: Sequence[str]) -> None:
+        self.function, self.written = function, written
+        names = [*written, *(f"{name}_before" for name in written)]
+        self.__signature__ = Signature([Parameter(name, Parameter.KEYWORD_ONLY) for name in names])
+
+    def __call__(self, **known: Any) -> Any:
+        results = {name: known[name] for name in self.written}
+        return self.function(results, {name: known[f"{name}_before"] for name in self.written})
+
+
+class _SameAsFirst:
+    """Hold every execution to the first one, within what sums in another order may differ by.
+
+    Where configurations write different numbers of elements, as with one partial sum a block, their sums are compared.
+    """
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self.shapes = {n: Array(one.shape, one.dtype) for n, one in arguments.items() if isinstance(one, np.ndarray)}
+        self.terms = longest_sum(Buffers(self.shapes, self.shapes))
+        self.first: dict[str, np.ndarray] = {}
+
+    def __call__(self, results: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> str | None:
+        self.first = self.first or {name: array.copy() for name, array in results.items()}
+        other = {name: array for name, array in self.first.items() if not np.array_equal(array, results[name])}
+        buffers = Buffers({}, {name: self.shapes[name] for name in other})
+        for name, bound in by_type(buffers, other, self.terms, is_exact=False).items():
+            far = ~np.isclose(results[name], other[name], bound.relative, bound.absolute, equal_nan=True)
+            if far.any() and not _is_partial(results[name], other[name], before[name], bound):
+                return f"{far.sum()} of {far.size} elements of {name} are not what the first configuration gave"
+        return None
+
+
+def _is_partial(result: np.ndarray, first: np.ndarray, before: np.ndarray, bound: Tolerance) -> bool:
+    """Return whether two results are of other numbers of elements, parts of one sum: as many as there are blocks."""
+    one, other = (int(np.count_nonzero(each != before)) for each in (result, first))
+    total, wanted = (float(np.sum(each - before, dtype=np.float64)) for each in (result, first))
+    return one != other and math.isclose(
+        total, wanted, rel_tol=bound.relative, abs_tol=max(one, other) * float(np.max(bound.absolute))
+    )
+
+
+def _block(params: Mapping[str, Any], names: Sequence[str]) -> tuple[int, ...]:
+    return tuple(int(params.get(name, default)) for name, default in zip(names, (BLOCK_X, 1, 1), strict=False))
+
+
+def _divide(given: Any, params: Mapping[str, Any]) -> float:
+    if callable(given):
+        return float(given(params))
+    if isinstance(given, list | tuple):
+        return math.prod(_divide(one, params) for one in given)
+    return _evaluate(given, params)
+
+
+def _evaluate(given: Any, params: Mapping[str, Any]) -> int:
+    """Return a number, or what the text of an expression of tunables comes to, rounded down."""
+    if isinstance(given, str):
+        given = params[given] if given in params else eval(_compile(given), {}, params)
+    return int(given)
+
+
+@lru_cache(maxsize=256)
+def _compile(text: str) -> CodeType:
+    return compile(text.strip(), "<script>", "eval")
+
+
+def _define(given: Any, params: Mapping[str, Any]) -> Any:
+    text = str(given(params) if callable(given) else given)
+    return re.sub(r"\b[A-Za-z_]\w*\b", lambda word: str(params.get(word[0], word[0])), text)

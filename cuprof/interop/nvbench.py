@@ -1,0 +1,140 @@
+"""Trials of a JSON file that nvbench (or its Python package cuda-bench) wrote.
+
+Samples come from the files beside it that `--jsonbin` makes; without them nvbench's own mean and standard deviation
+stand in for the samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cuprof.core.errors import UsageError
+from cuprof.core.point import Coordinate
+from cuprof.core.records import State
+from cuprof.interop.files import open_regular
+from cuprof.interop.results import FAULTS, Imported, ImportedTrial, as_durations, as_point, parse_json
+
+SAMPLES = "nv/json/bin:nv/cold/sample_times"
+MEAN = "nv/cold/time/gpu/mean"
+NOISE = "nv/cold/time/gpu/stdev/relative"
+DEVIATION = "nv/cold/time/gpu/stdev/absolute"
+COUNT = "nv/cold/sample_size"
+EXCEPTION = "Unexpected error"
+"""How the reason begins with which nvbench skips a state whose benchmark raised (its runner.cxx,
+`runner_base::handle_sampling_exception`); a benchmark that skips a state itself gives a reason of its own."""
+NS = 1e9
+"""nvbench's times are seconds."""
+
+
+class Nvbench:
+    """Read nvbench's JSON."""
+
+    def recognizes(self, head: str) -> bool:
+        """Return whether it may be JSON: an error says what nvbench's files have."""
+        return head.lstrip().startswith(("{", "["))
+
+    def read(self, path: Path) -> Imported:
+        """Return the states of a file.
+
+        A state that its benchmark skipped is a skipped trial, one in which it raised is one that crashed.
+
+        Raises:
+            UsageError: the file cannot be read or is no such file.
+        """
+        content = parse_json(path)
+        try:
+            devices = {int(device["id"]): str(device["name"]) for device in content.get("devices") or []}
+            reader = _Reader(path, devices)
+            trials = [reader.trial(bench, state) for bench in content["benchmarks"] for state in bench["states"]]
+        except (*FAULTS, UsageError) as error:
+            raise UsageError(
+                f"{path} is not what nvbench writes with --json or --jsonbin ({type(error).__name__}: {error})"
+            ) from None
+        notes = ["nvbench's times are of its own method: its cold samples follow a write of the cache"]
+        if reader.without_samples:
+            notes.append(
+                f"{path.name}: {reader.without_samples} states have no samples beside it, only mean and deviation, "
+                "which outliers move; --jsonbin keeps samples"
+            )
+        return Imported("nvbench", "nvbench", trials, tuple(notes))
+
+
+READER = Nvbench()
+
+
+class _Reader:
+    def __init__(self, path: Path, devices: Mapping[int, str]) -> None:
+        self.path, self.devices = path, devices
+        self.without_samples = 0
+
+    def trial(self, bench: Mapping[str, Any], state: Mapping[str, Any]) -> ImportedTrial:
+        summaries = {
+            summary["tag"]: {part["name"]: part["value"] for part in summary.get("data") or []}
+            for summary in state.get("summaries") or []
+        }
+        number = state.get("device")
+        durations, error = (np.empty(0), 0.0) if state.get("is_skipped") else self._durations(summaries)
+        reason = " ".join(str(state.get("skip_reason") or "").split())
+        absent = State.CRASHED if reason.startswith(EXCEPTION) else State.SKIPPED
+        return ImportedTrial(
+            family=str(bench["name"]),
+            problem=as_point({str(axis["name"]): _value(axis) for axis in state.get("axis_values") or []}),
+            device="" if number is None else self.devices.get(int(number), f"device {int(number)}"),
+            device_id=None if number is None else int(number),
+            durations_ns=durations,
+            relative_error=error,
+            state=State.OK if durations.size else absent,
+            message="" if durations.size else reason,
+        )
+
+    def _durations(self, summaries: Mapping[str, Mapping[str, Any]]) -> tuple[np.ndarray, float]:
+        """Return the samples, or a mean in their place with its relative error; none where it was not timed."""
+        meta = summaries.get(SAMPLES)
+        file = self._find(str(meta["filename"])) if meta else None
+        if meta and file is not None:
+            found = _read_samples(file, int(meta["size"]))
+            if found.size:
+                return found, 0.0
+        if MEAN not in summaries or COUNT not in summaries:
+            return np.empty(0), 0.0
+        mean, count = float(summaries[MEAN]["value"]), int(summaries[COUNT]["value"])
+        if count <= 0 or not as_durations([mean], NS).size:
+            return np.empty(0), 0.0
+        spread = float(summaries[NOISE]["value"]) if NOISE in summaries else math.inf
+        if NOISE not in summaries and DEVIATION in summaries:
+            spread = float(summaries[DEVIATION]["value"]) / mean
+        self.without_samples += 1
+        error = spread / math.sqrt(count) if math.isfinite(spread) else math.inf
+        return as_durations([mean], NS), max(error, 1e-9)
+
+    def _find(self, name: str) -> Path | None:
+        """Return a file of samples; its name is relative to where nvbench ran, to the JSON's folder or its parent."""
+        folder = self.path.absolute().parent
+        beside = f"{Path(name).parent.name}/{Path(name).name}"
+        for top, place in ((folder, name), (folder.parent, name), (Path.cwd(), name), (folder, beside)):
+            found = (top / place).resolve()
+            if found.is_relative_to(top.resolve()) and found.is_file():
+                return found
+        return None
+
+
+def _read_samples(file: Path, size: int) -> np.ndarray:
+    with open_regular(file) as stream:
+        content = stream.read(4 * size + 4) if 0 <= size < 1 << 30 else b""
+    seconds = np.frombuffer(content[: len(content) // 4 * 4], "<f4").astype(np.float64)
+    if seconds.size != size:
+        raise ValueError(f"{file} holds {seconds.size} samples where {size} are announced")
+    return as_durations(seconds.tolist(), NS)
+
+
+def _value(axis: Mapping[str, Any]) -> Coordinate:
+    """Return an axis value; numbers are written as text in the file."""
+    value = axis["value"] if "value" in axis else axis.get("input_string", "")
+    if isinstance(value, str) and axis.get("type") in ("int64", "float64"):
+        return int(value) if axis["type"] == "int64" else float(value)
+    return value if isinstance(value, (int, float, bool)) else str(value)

@@ -1,0 +1,115 @@
+"""Where a family comes from that another tool's file describes, and what a name on the command line means.
+
+What reads those files is imported when a family comes from one: it needs NumPy, which takes longer to import than a
+command takes to compose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cuprof.core.errors import FamilyError
+from cuprof.families import Family
+from cuprof.families.modules import imported_files
+from cuprof.families.origin import FAMILY_FILE, Folder, Origin, Script, Snapshot, family_name, find_folder, is_path
+from cuprof.interop.files import copy_definition, find_files
+from cuprof.interop.tuner_script import is_tuner_script
+
+if TYPE_CHECKING:
+    from cuprof.interop.definition import DefinitionFamily
+
+
+class Definition(Origin, frozen=True, tag=True):
+    """A definition of FlashInfer-Bench or SOL-ExecBench: its JSON, its folder, or a trace set with one definition.
+
+    Args:
+        solutions: whether the solutions beside it are variants; a judge sees the candidates alone.
+    """
+
+    solutions: bool = True
+
+    def list_files(self) -> Iterable[Path]:
+        """Return the JSON files and the tensors that they name."""
+        return self.read().list_files()
+
+    def read(self) -> DefinitionFamily:
+        """Return the definition with its workloads and solutions; raises `UsageError` where a file is none."""
+        from cuprof.interop.definition import DefinitionFamily
+
+        return DefinitionFamily(find_files(self.path, with_solutions=self.solutions))
+
+    def _make(self) -> Family:
+        definition = self.read()
+        family = definition.make_family()
+        family.path = definition.files.definition
+        family.folder = family.path.parent
+        return family
+
+
+class TunerScript(Origin, frozen=True, tag=True):
+    """A script that calls Kernel Tuner's `tune_kernel`."""
+
+    def list_files(self) -> Iterable[Path]:
+        """Return the script and the files beside and below it that it imports; a kernel's file counts as a source."""
+        return imported_files(self.path)
+
+    def _make(self) -> Family:
+        from cuprof.interop.kernel_tuner import read_script
+
+        family = read_script(self.path).make_family()
+        family.folder, family.path = self.path.parent, self.path
+        return family
+
+
+AnyOrigin = Folder | Script | Snapshot | Definition | TunerScript
+"""What travels from process to process."""
+
+
+def define(path: str | Path) -> Family:
+    """Return the family of a definition of FlashInfer-Bench or SOL-ExecBench: `family = cuprof.define(PATH)`.
+
+    Args:
+        path: the definition's JSON, its folder, or the folder of a trace set with one definition.
+
+    Raises:
+        UsageError: a file of it cannot be read, or asks for what is not taken in.
+    """
+    origin = Definition(Path(path).absolute())
+    return origin.read().make_family()
+
+
+def copy_alone(word: str, into: Path) -> Definition:
+    """Copy a definition with its workloads and their tensors into a folder, without the solutions, and return it."""
+    read = Definition(Path(word).absolute(), solutions=False).read()
+    return Definition(copy_definition(read.files, read.tensors, into), solutions=False)
+
+
+def find_origin(name: str, folders: Sequence[Path]) -> AnyOrigin:
+    """Return where a family comes from: a folder of that name, a Python file, a tuner's script or a definition.
+
+    Raises:
+        UnknownNameError: no folder holds a family of the name; the message names the nearest ones.
+        FamilyError: there is no such file.
+    """
+    path = Path(name).absolute()
+    if name.endswith(".py"):
+        if not path.is_file():
+            raise FamilyError(f"there is no file {name}; name a Python file, or a family")
+        return TunerScript(path) if is_tuner_script(path) else Script(path)
+    if name.endswith(".json") or (is_path(name) and path.is_dir()):
+        return Folder(path) if (path / FAMILY_FILE).is_file() else Definition(path)
+    return find_folder(name, folders)
+
+
+def name_family(name: str) -> str:
+    """Return the name of the family of that name, or at that path."""
+    if not is_path(name) or name.endswith(".py"):
+        return family_name(name)
+    return Definition(Path(name).absolute(), solutions=False).read().name
+
+
+def get_family(name: str, folders: Sequence[Path]) -> Family:
+    """Return the family of that name, or at that path; see `find_origin` and `Origin.load`."""
+    return find_origin(name, folders).load()

@@ -1,0 +1,173 @@
+"""A solution's function: its sources go into a folder named by their content, and are imported or compiled there."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cuprof.core.errors import BuildError, UsageError
+from cuprof.core.project import user_cache
+from cuprof.families.modules import imported_names
+from cuprof.interop.modules import other_modules
+from cuprof.interop.schema import CompileOptions, Solution, Source, parse_python
+
+SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
+_OF_A_COMPILER = re.compile(r"\berror\b *[:#]")
+_BY_PYBIND = re.compile(r"\w+(\(.*\)) -> ")
+_PARAMETER = re.compile(r"[(,] ?\w+: ")
+"""What pybind11 writes into a function's `__doc__`: "run(x: torch.Tensor, eps: float = 1e-05) -> torch.Tensor"."""
+_REFUSED: dict[Path, BuildError] = {}
+
+
+def content_of(solution: Solution) -> str:
+    """Return what decides what a solution does, as text."""
+    return json.dumps(msgspec.to_builtins([solution.spec, solution.sources]), sort_keys=True)
+
+
+def load_function(solution: Solution) -> Callable[..., Any]:
+    """Return the function of the entry point.
+
+    Raises:
+        BuildError: a compiler refused, or there is no such function.
+    """
+    folder = _unpack(solution.sources, content_of(solution))
+    file, _, name = solution.spec.entry_point.partition("::")
+    load = _load_compiled if solution.spec.is_compiled else _import
+    if folder in _REFUSED:  # a builder that failed once takes its module for built
+        raise _REFUSED[folder]
+    function = getattr(load(folder, file, solution), name, None)
+    if not callable(function):
+        raise BuildError(f"{solution.name}: {file} has no function {name}")
+    return function  # type: ignore[no-any-return]
+
+
+def takes_outputs(solution: Solution, function: Callable[..., Any], inputs: int) -> bool:
+    """Return whether a solution's function is given the outputs behind so many inputs."""
+    stated = solution.spec.destination_passing_style
+    if stated is not None:
+        return stated
+    if solution.spec.is_compiled:
+        declared = _BY_PYBIND.match(function.__doc__ or "")
+        return declared is None or len(_PARAMETER.findall(declared[1])) > inputs
+    kinds = [one.kind.name for one in inspect.signature(function).parameters.values()]
+    return "VAR_POSITIONAL" in kinds or len(kinds) > inputs
+
+
+def list_modules(solution: Solution) -> tuple[str, ...]:
+    """Return the installed modules that a solution needs; what its own sources are named is none of them.
+
+    Raises:
+        BuildError: a source is no Python.
+    """
+    if solution.spec.is_compiled:
+        return ("tvm_ffi", "ninja") if solution.binding == "tvm-ffi" else ("torch", "ninja")
+    own = {Path(source.path).parts[0].removesuffix(".py") for source in solution.sources}
+    found: set[str] = set()
+    for source in solution.sources:
+        if source.path.endswith(".py"):
+            try:
+                tree = parse_python(source.content, f"{solution.name}: {source.path}")
+            except UsageError as error:
+                raise BuildError(str(error)) from None
+            # what a function imports on its way may be an alternative
+            found |= {name.partition(".")[0] for statement in tree.body for name in imported_names(statement)}
+    return tuple(sorted(found - own - sys.stdlib_module_names - {""}))
+
+
+def _unpack(sources: Sequence[Source], content: str) -> Path:
+    """Write the sources, whole or not at all; Triton and compilers want files."""
+    digest = hashlib.sha256(content.encode()).hexdigest()[:24]
+    folder = user_cache() / "solutions" / digest
+    for source in sources:
+        file = folder / source.path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.exists():
+            part = file.with_name(f"{file.name}.{os.getpid()}")
+            part.write_text(source.content, encoding="utf-8")
+            part.replace(file)
+    return folder
+
+
+def _import(folder: Path, file: str, solution: Solution) -> Any:
+    """Import a Python source as if its folder were the working one; modules beside it are nobody else's afterwards."""
+    own = {Path(source.path).parts[0].removesuffix(".py") for source in solution.sources}
+    name = f"_cuprof_solution_{folder.name}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, folder / file)
+    if spec is None or spec.loader is None:
+        raise BuildError(f"{solution.name}: {file} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    with _found_first(folder, own):
+        try:
+            spec.loader.exec_module(module)
+        except BaseException as error:
+            del sys.modules[name]
+            if isinstance(error, SyntaxError):
+                place = f"{Path(error.filename or file).name}, line {error.lineno}"
+                raise BuildError(f"{solution.name}: {place}: {error.msg}") from None
+            raise
+    return module
+
+
+@contextmanager
+def _found_first(folder: Path, own: set[str]) -> Iterator[None]:
+    places = [str(folder), str(folder / "src")]
+    sys.path[:0] = places
+    importlib.invalidate_caches()
+    try:
+        with other_modules(own):
+            yield
+    finally:
+        for place in places:
+            sys.path.remove(place)
+
+
+def _load_compiled(folder: Path, file: str, solution: Solution) -> Any:
+    """Compile by PyTorch's or TVM's own builder, which keep what they have built for as long as the sources stay."""
+    options = solution.spec.compile_options or CompileOptions()
+    sources = [folder / source.path for source in solution.sources if source.path.endswith(SUFFIXES)]
+    (folder / "build").mkdir(exist_ok=True)
+    shared: dict[str, Any] = {
+        "name": f"solution_{folder.name}",
+        "extra_include_paths": [str(folder)],
+        "extra_cflags": options.cflags,
+        "extra_cuda_cflags": options.cuda_cflags,
+        "extra_ldflags": options.ld_flags,
+        "build_directory": str(folder / "build"),
+    }
+    try:
+        if solution.binding == "tvm-ffi":
+            cpp = importlib.import_module("tvm_ffi.cpp")
+            library = cpp.build(
+                cpp_files=[str(each) for each in sources if each.suffix != ".cu"],
+                cuda_files=[str(each) for each in sources if each.suffix == ".cu"],
+                **shared,
+            )
+            return importlib.import_module("tvm_ffi").load_module(library)
+        torch = importlib.import_module("torch")
+        if torch.cuda.is_available():  # for this device alone, which takes a fraction of the time
+            os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "{}.{}".format(*torch.cuda.get_device_capability()))
+        return importlib.import_module("torch.utils.cpp_extension").load(
+            sources=[str(each) for each in sources],
+            with_cuda=any(each.suffix == ".cu" for each in sources) or "cpp" not in solution.spec.language,
+            **shared,
+        )
+    except (RuntimeError, OSError) as error:
+        said = str(error)
+        first = next((line for line in said.splitlines() if _OF_A_COMPILER.search(line)), said.partition("\n")[0])
+        _REFUSED[folder] = BuildError(f"{solution.name} ({file}) does not compile: {first.strip()}", said)
+        raise _REFUSED[folder] from error

@@ -1,0 +1,312 @@
+"""The figures with one row a variant: time, bandwidth, arithmetic rate, distribution of the samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.express as px
+
+from cuprof.core.text import count, level_text
+from cuprof.report.conclusions import TELLING_SHARE
+from cuprof.report.figure import (
+    NEUTRAL,
+    Figure,
+    Styles,
+    axis_title,
+    error_bars,
+    frame_of,
+    hovers,
+    label,
+    labels,
+    numbers,
+    plain,
+    traces_of,
+)
+from cuprof.report.study import Study
+from cuprof.report.trials import StudyTrial, by_kind, by_time
+from cuprof.report.units import Scale, choose_scale, format_value, shorten
+from cuprof.report.variants_table import ABOVE_PEAK
+
+WIDE = 30.0
+"""Times that differ by more than this are drawn as points on a logarithmic axis, not as bars: bars need a zero."""
+MOST_BARS = 40
+MOST_POINTS = 400
+"""Samples a variant that are drawn."""
+WHISKER = 1.5
+"""Fences reach to the last sample within this many interquartile ranges of the box (Tukey 1977, Exploratory Data
+Analysis, 2D)."""
+
+
+def fastest_variants(study: Study, quantity: str = "median_ns") -> tuple[list[StudyTrial], tuple[str, ...]]:
+    """Return the contenders that have a quantity at the reference problem, and a note where only the fastest are.
+
+    Kernels come before libraries before CPU variants.
+    """
+    every = [trial for trial in by_kind(study.best) if getattr(trial, quantity) is not None]
+    if len(every) <= MOST_BARS:
+        return every, ()
+    kept = set(sorted(every, key=by_time)[:MOST_BARS])
+    note = f"The {MOST_BARS} fastest of {count(len(every), 'variant')} are drawn; the table has all."
+    return [trial for trial in every if trial in kept], (note,)
+
+
+def time_figure(study: Study, styles: Styles) -> Figure | None:
+    """Return the median time of every variant with the interval of its median."""
+    trials, notes = fastest_variants(study)
+    if not trials:
+        return None
+    medians_ns, intervals = [by_time(trial) for trial in trials], [trial.interval for trial in trials]
+    best, worst = min(trials, key=by_time), max(trials, key=by_time)
+    scale = choose_scale("time", medians_ns)
+    is_wide = max(medians_ns) / min(medians_ns) > WIDE
+    frame = frame_of(
+        name=labels(trial.contender for trial in trials),
+        time=numbers(medians_ns, scale),
+        **error_bars(medians_ns, intervals, scale),
+        # beyond the error bar, so that neither hides the other
+        end=numbers([trial.interval[1] if trial.interval else by_time(trial) for trial in trials], scale),
+        text=[format_value("time", each) for each in medians_ns],
+        contender=[plain(trial.contender) for trial in trials],
+        tunables=[plain(trial.tunables_label) for trial in trials],
+        interval=[_interval(trial) for trial in trials],
+    )
+    given = {"x": "time", "y": "name", "error_x": "above", "error_x_minus": "below", "text": "text", "orientation": "h"}
+    own: dict[str, Any] = {"textposition": "none"}
+    if is_wide:
+        own = {"mode": "markers", "marker_size": 11}
+    drawn = (px.scatter if is_wide else px.bar)(
+        frame, **given, custom_data=["contender", "tunables", "interval"], template=None
+    )
+    hover = hovers("%{customdata[0]}", "%{text} %{customdata[2]}", "%{customdata[1]}")
+    bars = {"type": "data", "symmetric": False, "color": NEUTRAL, "thickness": 1.5}
+    colors = [styles[trial.contender].color for trial in trials]
+    data = traces_of(drawn, name="median time", hovertemplate=hover, marker_color=colors, error_x=bars, **own)
+    frame["text"] = [f"\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}{text}" for text in frame["text"]]
+    beside = px.scatter(frame, x="end", y="name", text="text", template=None)
+    look = {"mode": "text", "textposition": "middle right", "cliponaxis": False, "hoverinfo": "skip"}
+    data += traces_of(beside, name="", hovertemplate=None, marker=None, **look)
+    longest, shortest = max(medians_ns) / scale.divisor, min(medians_ns) / scale.divisor
+    axis: dict[str, Any] = {"rangemode": "tozero", "range": [0, longest * 1.25]}
+    if is_wide:
+        axis = {"type": "log", "range": [math.log10(shortest) - 0.25, math.log10(longest) + 0.7], "dtick": 1}
+    axis["title"] = {"text": axis_title("Time" + (", logarithmic" if is_wide else ""), scale)}
+    text = (
+        f"Median time of {count(len(trials), 'variant')} at {best.problem_name}; the shortest is "
+        f"{shorten(best.contender)} with {format_value('time', best.median_ns)}, the longest "
+        f"{shorten(worst.contender)} with {format_value('time', worst.median_ns)}. Error bars are "
+        f"{level_text(study.confidence)} intervals of the median"
+        f"{'; times of too few samples for one have none.' if None in intervals else '.'}"
+    )
+    return Figure("figure-time", "Time by variant", data, rows_layout(len(trials), axis), text, notes)
+
+
+def memory_or_rate_figure(study: Study, styles: Styles) -> Figure | None:
+    """Return the bandwidths, or the arithmetic rates where no variant comes near a device's read bandwidth."""
+    near = any(trial.share and trial.share >= TELLING_SHARE for trial in study.best)
+    known = any(trial.rate is not None for trial in study.best)
+    return bandwidth_figure(study, styles) if near or not known else rate_figure(study, styles)
+
+
+def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
+    """Return useful bytes over time for every variant, with the measured read bandwidth of each device as a line."""
+    trials, notes = fastest_variants(study, "bandwidth")
+    if not trials:
+        return None
+    used = {trial.device for trial in trials}
+    tops = {
+        device.label: device.read_bandwidth
+        for device in study.devices
+        if device.label in used and device.read_bandwidth
+    }
+    best = max(trials, key=_bandwidth)
+    most = max(_bandwidth(best), *tops.values(), 0.0)
+    scale = choose_scale("bandwidth", [most / 10 if most < 1e13 else most])
+    hover = hovers("%{customdata[0]}", f"%{{x}} {scale.unit}, %{{text}} of peak", "%{customdata[1]}")
+    texts = [_share(trial) for trial in trials]
+    data = _bars(trials, styles, "bandwidth", numbers([trial.bandwidth for trial in trials], scale), texts, hover)
+    shapes, annotations = [], []
+    for i, (name, top) in enumerate(tops.items()):
+        mine = [place for place, trial in enumerate(trials) if trial.device == name]
+        shape, words = _roof(name, top, scale, most)
+        shapes.append(shape | {"y0": min(mine) - 0.5, "y1": max(mine) + 0.5})  # beside the device's own bars only
+        annotations.append(words | {"yshift": 16 * i})
+    share = f", {_share(best)} of the read bandwidth measured on {best.device}" if best.share is not None else ""
+    text = (
+        f"Bandwidth (useful bytes over median time) of {count(len(trials), 'variant')}; the highest is "
+        f"{shorten(best.contender)} with {format_value('bandwidth', best.bandwidth)}{share}."
+    )
+    axis = {"title": {"text": axis_title("Bandwidth", scale)}, "range": [0, most / scale.divisor * 1.15]}
+    layout = {**rows_layout(len(trials), axis, top=16 * len(tops)), "shapes": shapes, "annotations": annotations}
+    above = (ABOVE_PEAK,) if any((trial.share or 0.0) > 1 for trial in trials) else ()
+    return Figure("figure-bandwidth", "Bandwidth by variant", data, layout, text, (*notes, *above))
+
+
+def _roof(name: str, top: float, scale: Scale, most: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the line at a device's read bandwidth, and the words above it."""
+    at = top / scale.divisor
+    line = {"color": NEUTRAL, "width": 2, "dash": "dash"}
+    words = {
+        "x": at,
+        "y": 1,
+        "xref": "x",
+        "yref": "paper",
+        "text": f"roof, {label(name, 16)}: {format_value('bandwidth', top)}",
+        "showarrow": False,
+        "xanchor": "right" if at > 0.5 * most / scale.divisor else "left",
+        "yanchor": "bottom",
+    }
+    return {"type": "line", "xref": "x", "yref": "y", "x0": at, "x1": at, "line": line}, words
+
+
+def rate_figure(study: Study, styles: Styles) -> Figure | None:
+    """Return useful operations over time for every variant; for computations that memory does not limit."""
+    trials, notes = fastest_variants(study, "rate")
+    if not trials:
+        return None
+    best = max(trials, key=lambda trial: trial.rate or 0.0)
+    scale = choose_scale("rate", [best.rate])
+    texts = [format_value("rate", trial.rate) for trial in trials]
+    hover = hovers("%{customdata[0]}", "%{text}", "%{customdata[1]}")
+    data = _bars(trials, styles, "arithmetic rate", numbers([trial.rate for trial in trials], scale), texts, hover)
+    text = (
+        f"Arithmetic rate (the computation's own operations over median time) of {count(len(trials), 'variant')} at "
+        f"{best.problem_name}; the highest is {shorten(best.contender)} with {format_value('rate', best.rate)}."
+    )
+    more = (*notes, "No variant comes near the read bandwidth of its device, so this is drawn in its place.")
+    most = (best.rate or 0.0) / scale.divisor * 1.4
+    axis = {"title": {"text": axis_title("Arithmetic rate", scale)}, "range": [0, most]}
+    return Figure("figure-rate", "Arithmetic rate by variant", data, rows_layout(len(trials), axis), text, more)
+
+
+def distribution_figure(study: Study, styles: Styles) -> Figure | None:
+    """Return the spread of every variant's samples around their median, in percent of it."""
+    every, notes = fastest_variants(study)
+    around = {trial: values for trial in every if (values := _around(trial)).size}
+    if not around:
+        return None
+    pooled = np.concatenate(list(around.values()))
+    low, high = min(-1.0, 1.3 * float(np.quantile(pooled, 0.01))), max(1.0, 1.3 * float(np.quantile(pooled, 0.97)))
+    inside = {trial: values[(values >= low) & (values <= high)] for trial, values in around.items()}
+    more = list(notes)
+    if beyond := int(pooled.size - sum(values.size for values in inside.values())):
+        more.append(f"{beyond} of {pooled.size} samples lie outside the axis and are not drawn; the boxes count them.")
+    if any(values.size > MOST_POINTS for values in inside.values()):
+        more.append(f"At most {MOST_POINTS} points a variant are drawn; the boxes are of all samples.")
+    data = []
+    for name, (trial, values) in zip(labels(trial.contender for trial in around), around.items(), strict=True):
+        data.append(_box(trial, name, values, thin(inside[trial].tolist()), styles[trial.contender].color))
+    widest = max(around, key=_width)
+    width = _width(widest)
+    text = (
+        f"Samples of {count(len(around), 'variant')} around their medians ({pooled.size} samples); the widest "
+        f"middle half is that of {shorten(widest.contender)}, {width:{'.2g' if width < 10 else '.0f'}} % of its "
+        "median."
+    )
+    axis = {"title": {"text": "Deviation from the median (%)"}, "range": [low, high], "zeroline": True}
+    layout = rows_layout(len(around), axis)
+    return Figure("figure-distribution", "Distribution of the samples", data, layout, text, tuple(more))
+
+
+def _box(trial: StudyTrial, name: str, values: np.ndarray, points: Sequence[float], color: str) -> dict[str, Any]:
+    """Return the box of one trial: it is given, since plotly.express would make it of the points that are drawn."""
+    q1, q3 = _quartiles(trial)
+    reach = WHISKER * (q3 - q1)
+    near = values[(values >= q1 - reach) & (values <= q3 + reach)]
+    fences = (float(near[0]), float(near[-1])) if near.size else (q1, q3)
+    return {
+        "type": "box",
+        "orientation": "h",
+        "name": name,
+        "y": [name],
+        "x": [[_short(value) for value in points]],
+        "q1": [_short(q1)],
+        "median": [0.0],
+        "q3": [_short(q3)],
+        "lowerfence": [_short(fences[0])],
+        "upperfence": [_short(fences[1])],
+        "boxpoints": "all",
+        "jitter": 0.6,
+        "pointpos": 0,
+        "marker": {"color": color, "size": 3, "opacity": 0.45},
+        "line": {"color": color, "width": 1.5},
+        "fillcolor": "rgba(0,0,0,0)",
+        "hoverinfo": "x+name",
+    }
+
+
+def thin(values: Sequence[float]) -> list[float]:
+    """Return the values, at most `MOST_POINTS` of them, evenly over their order; the ends stay."""
+    if len(values) <= MOST_POINTS:
+        return list(values)
+    return [values[round(i * (len(values) - 1) / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
+
+
+def _around(trial: StudyTrial) -> np.ndarray:
+    """Return a trial's samples around its median in percent, ascending."""
+    series = trial.entry.series.get(trial.measure) if trial.entry and trial.measure else None
+    if series is None or not trial.median_ns:
+        return np.empty(0)
+    return np.sort(series.durations / trial.median_ns - 1) * 100
+
+
+def _quartiles(trial: StudyTrial) -> tuple[float, float]:
+    """Return the quartiles around the median in percent, of readings spread over the timer's tick as everywhere."""
+    assert trial.timing is not None  # those without samples are left out
+    summary = trial.timing.summary
+    return (summary.q1_ns / summary.median_ns - 1) * 100, (summary.q3_ns / summary.median_ns - 1) * 100
+
+
+def _width(trial: StudyTrial) -> float:
+    q1, q3 = _quartiles(trial)
+    return q3 - q1
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def rows_layout(rows: int, axis: dict[str, Any], top: int = 0) -> dict[str, Any]:
+    """Return the layout of a figure with one row a variant, the first on top."""
+    return {
+        "height": 90 + top + 30 * rows,
+        "margin": {"t": 12 + top},
+        "xaxis": axis,
+        "yaxis": {"autorange": "reversed", "type": "category", "automargin": True},
+        "bargap": 0.35,
+        "showlegend": False,
+    }
+
+
+def _bars(
+    trials: Sequence[StudyTrial],
+    styles: Styles,
+    name: str,
+    values: Sequence[float | None],
+    texts: Sequence[str],
+    hover: str,
+) -> list[dict[str, Any]]:
+    """Return a bar a variant, its text outside."""
+    names, devices = ([plain(getattr(trial, each)) for trial in trials] for each in ("contender", "device"))
+    frame = frame_of(value=values, name=labels(trial.contender for trial in trials), text=texts, c=names, d=devices)
+    bars = px.bar(frame, x="value", y="name", text="text", orientation="h", custom_data=["c", "d"], template=None)
+    colors = [styles[trial.contender].color for trial in trials]
+    look = {"textposition": "outside", "cliponaxis": False, "hovertemplate": hover}
+    return traces_of(bars, name=name, marker_color=colors, **look)
+
+
+def _bandwidth(trial: StudyTrial) -> float:
+    return trial.bandwidth or 0.0
+
+
+def _interval(trial: StudyTrial) -> str:
+    if trial.interval is None:
+        return f"({trial.few_samples})" if trial.few_samples else ""
+    low, high = (format_value("time", end) for end in trial.interval)
+    return f"({low} to {high})"
+
+
+def _share(trial: StudyTrial) -> str:
+    return "" if trial.share is None else f"{trial.share * 100:.0f}\N{NO-BREAK SPACE}%"

@@ -1,0 +1,207 @@
+"""Time over the tunables of a variant, and what a search has learned of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import plotly.express as px
+
+from cuprof.core.point import Coordinate
+from cuprof.core.text import count
+from cuprof.report.figure import (
+    NEUTRAL,
+    PALETTE,
+    Figure,
+    Styles,
+    axis_title,
+    frame_of,
+    heat_map,
+    hovers,
+    numbers,
+    plain,
+    traces_of,
+)
+from cuprof.report.search import Found, find_search
+from cuprof.report.study import Study
+from cuprof.report.trials import StudyTrial, by_sure_time, by_time, grouped
+from cuprof.report.units import choose_scale, format_value, shorten
+
+FEWEST_CHOICES = 3
+"""Two choices of tunables are two numbers, which tables hold; from three on they are drawn."""
+MOST_MAPS = 6
+
+
+@dataclass(frozen=True)
+class TunableMap:
+    """The right trials of one contender at the reference problem, over the one or two tunables with the most values.
+
+    Args:
+        axes: tunable → its values in order.
+        median_ns: a value of each axis → the fastest time there.
+        hidden: further tunables vary, of which the fastest choice is taken.
+    """
+
+    contender: str
+    axes: Mapping[str, tuple[Coordinate | None, ...]]
+    median_ns: Mapping[tuple[Coordinate | None, ...], float]
+    best: StudyTrial
+    worst: StudyTrial
+    hidden: bool
+
+
+def tunable_maps(study: Study) -> list[TunableMap]:
+    """Return a map for every contender that was measured with several choices of tunables."""
+    groups = grouped(study.right_here, lambda trial: trial.contender)
+    return [made for name, trials in groups.items() if len(trials) >= FEWEST_CHOICES and (made := _map(name, trials))]
+
+
+def _map(contender: str, trials: list[StudyTrial]) -> TunableMap | None:
+    names = dict.fromkeys(name for trial in trials for name in trial.tunables)
+    values = {name: {trial.tunables.get(name) for trial in trials} for name in names}
+    varying = sorted((name for name in names if len(values[name]) > 1), key=lambda name: -len(values[name]))
+    if not varying:
+        return None
+    axes = {name: _ordered(values[name]) for name in varying[:2]}
+    cells = grouped(trials, lambda trial: tuple(trial.tunables.get(name) for name in axes))
+    return TunableMap(
+        contender,
+        axes,
+        {place: by_time(min(here, key=by_sure_time)) for place, here in cells.items()},
+        min(trials, key=by_sure_time),
+        max(trials, key=by_time),
+        len(varying) > 2,
+    )
+
+
+def _ordered(values: Iterable[Coordinate | None]) -> tuple[Coordinate | None, ...]:
+    """Return values in order: numbers by size, then words, then none."""
+
+    def rank(value: Coordinate | None) -> tuple[bool, bool, str, float]:
+        is_word = isinstance(value, str)
+        return value is None, is_word, str(value) if is_word else "", 0.0 if is_word or value is None else float(value)
+
+    return tuple(sorted(values, key=rank))
+
+
+def tunables_figures(study: Study, styles: Styles) -> list[Figure]:
+    """Return a map of the times over the tunables for every variant that was measured with several choices."""
+    maps = tunable_maps(study)
+    figures = [_tunables(each, i, styles[each.contender].color) for i, each in enumerate(maps[:MOST_MAPS])]
+    if len(maps) > MOST_MAPS:
+        note = f"{len(maps) - MOST_MAPS} more variants have several tunables; their times are in the database."
+        figures[-1] = replace(figures[-1], notes=(*figures[-1].notes, note))
+    return figures
+
+
+def _tunables(found: TunableMap, index: int, color: str) -> Figure:
+    scale = choose_scale("time", [found.best.median_ns])
+    names = [plain(name) for name in found.axes]
+    xs, *rest = found.axes.values()
+    columns = [plain(x) for x in xs]
+    layout: dict[str, Any] = {"height": 320, "xaxis": {"type": "category", "title": {"text": names[0]}}}
+    if not rest:
+        frame = frame_of(x=columns, y=numbers([found.median_ns[x,] for x in xs], scale))
+        hover = hovers(f"{names[0]} = %{{x}}: %{{y}} {scale.unit}")
+        drawn = px.bar(frame, x="x", y="y", template=None)
+        data = traces_of(drawn, name=plain(found.contender), marker_color=color, hovertemplate=hover)
+        layout |= {"yaxis": {"title": {"text": axis_title("Time", scale)}, "rangemode": "tozero"}, "bargap": 0.55}
+    else:
+        grid = [numbers([found.median_ns.get((x, y)) for x in xs], scale) for y in rest[0]]
+        hover = f"{names[0]} = %{{x}}, {names[1]} = %{{y}}: %{{z}} {scale.unit}"
+        data = heat_map(found.contender, columns, [plain(y) for y in rest[0]], grid, scale, hover)
+        layout["yaxis"] = {"type": "category", "title": {"text": names[1]}}
+    text = (
+        f"Time of {shorten(found.contender)} over {' and '.join(names)}: the shortest is "
+        f"{format_value('time', found.best.median_ns)} at {shorten(found.best.tunables_label)}, the longest "
+        f"{format_value('time', found.worst.median_ns)}."
+    )
+    notes = ("The fastest over the tunables that are not on an axis is shown.",) if found.hidden else ()
+    return Figure(f"figure-tunables-{index}", f"Tunables of {shorten(found.contender)}", data, layout, text, notes)
+
+
+def search_figures(study: Study, styles: Styles) -> list[Figure]:
+    """Return the figures of a search; none for a sweep that ran everything."""
+    found = find_search(study)
+    if found is None:
+        return []
+    further = [*([_importance(found)] if found.parts else []), *([_slice(found)] if found.slices else [])]
+    return [_progress(found), *further]
+
+
+def _progress(found: Found) -> Figure:
+    scale = choose_scale("time", list(found.best_ns))
+    first = found.best_ns.index(found.best_ns[-1])
+    best = found.tried[first]
+    frame = frame_of(
+        x=range(1, len(found.tried) + 1),
+        tried=numbers(map(by_time, found.tried), scale),
+        best=numbers(found.best_ns, scale),
+        contender=[plain(trial.contender) for trial in found.tried],
+        tunables=[plain(trial.tunables_label) for trial in found.tried],
+        time=[format_value("time", trial.median_ns) for trial in found.tried],
+    )
+    marks = px.scatter(frame, x="x", y="tried", custom_data=["contender", "tunables", "time"], template=None)
+    hover = hovers("%{customdata[0]}", "%{customdata[1]}", "%{customdata[2]}")
+    data = traces_of(marks, name="tried", marker={"color": NEUTRAL, "size": 5}, hovertemplate=hover)
+    line = px.line(frame, x="x", y="best", line_shape="hv", template=None)
+    look = {"color": PALETTE[0], "width": 2, "shape": "hv"}
+    data += traces_of(line, name="best so far", line=look, hoverinfo="skip", hovertemplate=None)
+    text = (
+        f"Times of {count(len(frame), 'configuration')} with a right result at {plain(best.problem_name)}, in the "
+        f"order in which they were tried, and the best so far; the best, {format_value('time', best.median_ns)}, was "
+        f"number {first + 1}."
+    )
+    layout = {
+        "height": 400,
+        "xaxis": {"title": {"text": "right configurations tried"}},
+        "yaxis": {"type": "log", "title": {"text": axis_title("Time", scale)}},
+        "showlegend": True,
+    }
+    return Figure("figure-search-progress", "Best so far", data, layout, text)
+
+
+def _importance(found: Found) -> Figure:
+    parts = found.parts[::-1]  # the first is drawn at the bottom
+    frame = frame_of(x=[100 * part.share for part in parts], y=[plain(" × ".join(part.names)) for part in parts])
+    drawn = px.bar(frame, x="x", y="y", orientation="h", template=None)
+    colors = [PALETTE[0] if len(part.names) == 1 else PALETTE[1] for part in parts]
+    data = traces_of(drawn, marker_color=colors, hovertemplate=hovers("%{y}: %{x:.1f} %"))
+    layout = {
+        "height": 120 + 26 * len(parts),
+        "xaxis": {"title": {"text": "share of the variation of log time, %"}},
+        "yaxis": {"automargin": True},
+        "showlegend": False,
+    }
+    text = (
+        f"What single tunables of {plain(found.variant)} and pairs of them explain of its times, by the model that "
+        f"searches; most: {frame['y'].iloc[-1]}, {100 * parts[-1].share:.0f} %."
+    )
+    return Figure("figure-search-importance", "What each tunable explains", data, layout, text)
+
+
+def _slice(found: Found) -> Figure:
+    best_ns = found.best_ns[-1]
+    points = [(name, trial) for name, trials in found.slices.items() for trial in trials]
+    frame = frame_of(
+        name=[plain(name) for name, _ in points],
+        x=[plain(f"{name}={trial.tunables[name]}") for name, trial in points],
+        y=[by_time(trial) / best_ns for _, trial in points],
+    )
+    drawn = px.line(
+        frame, x="x", y="y", color="name", markers=True, color_discrete_sequence=list(PALETTE), template=None
+    )
+    data = traces_of(drawn, line_width=2, hovertemplate=hovers("%{x}: %{y:.3f}"))
+    layout = {
+        "height": 400,
+        "xaxis": {"title": {"text": "one tunable changed"}, "type": "category"},
+        "yaxis": {"title": {"text": "time over the best"}},
+        "showlegend": True,
+    }
+    steepest = max(zip(frame["y"], frame["x"], strict=True))
+    text = (
+        f"What was tried that differs from the best in one tunable alone; the largest step is to {steepest[1]}, "
+        f"{steepest[0]:.2f} times as long."
+    )
+    return Figure("figure-search-slice", "Around the best", data, layout, text)

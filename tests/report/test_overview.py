@@ -1,0 +1,61 @@
+"""Every problem on one page: the map of variants by problems, and each problem's table."""
+
+from __future__ import annotations
+
+from study_data import CPU, GPU, Made
+
+from cuprof.core.records import State
+from cuprof.report.overview import MOST_PROBLEMS, MOST_VARIANTS, make_overview
+
+
+def signs(row) -> list[str]:
+    return [f"{cell.mark}{cell.text}" for cell in row.cells]
+
+
+def test_the_winner_of_every_problem_is_marked_and_what_is_level_with_it(make_study) -> None:
+    trials = [Made("a", 10.0, {"n": 1}), Made("b", 10.01, {"n": 1}), Made("c", 40.0, {"n": 1})]
+    trials += [Made("a", 30.0, {"n": 2}), Made("b", 15.0, {"n": 2}), Made("c", problem={"n": 2}, state=State.CRASHED)]
+    found = make_overview(make_study([*trials, Made("never", problem={"n": 1}, state=State.TIMED_OUT)]))
+    assert found is not None
+    assert [column.heading for column in found.table.columns] == ["Fastest", "a", "b", "c"]
+    assert [row.heading for row in found.table.rows] == ["n=1", "n=2"]
+    assert [signs(row) for row in found.table.rows] == [
+        ["a", "★10.0", "≈10.0", "40.0"],
+        ["b", "30.0", "★15.0", "crashed"],
+    ]
+    heats = [cell.heat for cell in found.table.rows[0].cells[1:]]
+    assert heats[0] == 0.0 < heats[1] < 0.01 < heats[2] == 1.0
+    assert any("1 variant without any right" in note for note in found.table.notes)
+
+
+def test_every_problem_has_its_own_table_and_the_reference_is_chosen(make_study) -> None:
+    trials = [Made(name, time, {"n": n}) for n in (1024, 4096) for name, time in (("a", n / 10), ("b", n / 20))]
+    found = make_overview(make_study(trials, "reference_problem: {n: 1024}"))
+    assert found is not None
+    assert [table.title for table in found.problems] == ["Variants at n=1024", "Variants at n=4096"]
+    assert found.chosen == 0
+    speedups = [[row.cells[-1].text for row in table.rows] for table in found.problems]
+    assert speedups == [["–", "2.00"], ["–", "2.00"]]
+
+
+def test_one_problem_needs_no_overview(make_study) -> None:
+    assert make_overview(make_study([Made("a"), Made("b")])) is None
+
+
+def test_two_back_ends_are_never_called_level(make_study) -> None:
+    trials = [Made(made.backend, 10.0, {"n": n}, device=made) for n in (1, 2) for made in (GPU, CPU)]
+    found = make_overview(make_study(trials))
+    assert found is not None
+    assert sorted(signs(found.table.rows[0])[1:]) == ["10.0", "★10.0"]
+
+
+def test_what_has_no_room_is_said(make_study) -> None:
+    many = [Made(f"v{number}", 5.0 + number, {"n": n}) for n in (1, 2) for number in range(MOST_VARIANTS + 6)]
+    found = make_overview(make_study(many))
+    assert found is not None
+    assert len(found.table.columns) == 1 + MOST_VARIANTS
+    assert any(f"{MOST_VARIANTS} of {MOST_VARIANTS + 6} variants" in note for note in found.table.notes)
+    rows = make_overview(make_study([Made("a", 5.0, {"n": n}) for n in range(1, MOST_PROBLEMS + 3)], name="rows"))
+    assert rows is not None
+    assert len(rows.table.rows) == MOST_PROBLEMS
+    assert any(f"The first {MOST_PROBLEMS} of {MOST_PROBLEMS + 2} problems" in note for note in rows.table.notes)
