@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cuprof.cli.compare import MARK, NOISY
 from cuprof.cli.marks import mark_of, style_of
 from cuprof.cli.output import print_json, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
@@ -25,9 +26,6 @@ MOST_ROWS = 40
 """A problem with more trials than this shows the fastest tunables of each variant."""
 TOP = 10
 """The most tunables of one variant that are shown then."""
-NOISY = 0.2
-"""Half width of a median's interval, as a share of it, from which a time is marked: a factor of 1.5 may be noise."""
-MARK = "!"
 CACHED = "cached"
 LEGEND = {
     MARK: f"{MARK} an interval wider than ±{NOISY:.0%}: time it again before you rank by it (measure=precise)",
