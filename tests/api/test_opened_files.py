@@ -61,7 +61,7 @@ def folder(project: Project) -> Path:
 
 def test_a_changed_file_makes_a_stored_result_stale(folder: Path, cli: Callable[..., Result]) -> None:
     def sweep() -> dict[str, str]:
-        """Return variant → "stored", or the state that its new run had; the stored best may be timed again beside one."""
+        """Return variant → "stored", or the state of its new run; the stored best may be timed again beside one."""
         words = ("sweep", "family=reads", *QUICK, "tune.times=2", "output=json")  # a tunable that one variant alone has
         missing = [row["state"] == "missing" for row in json.loads(cli(*words, "dry_run=true").out)]
         done = cli(*words)
