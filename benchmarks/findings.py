@@ -199,7 +199,7 @@ def record(databases: Sequence[str], commit: str, study: str) -> None:
         with closing(sqlite3.connect(database)) as store:
             if sweep := store.execute(SWEEP, [study]).fetchone():
                 number, family, started = sweep
-                about = about or dict(_describe(store, number, started, commit))
+                about = {**dict(_describe(store, number, started, commit)), **about}
                 rows.update((row[:5], row) for row in _list_rows(store, number, family))
     with (EXPERIMENTS / study / "measured.csv").open("w", encoding="utf-8", newline="") as file:
         file.writelines(f"# {name}: {text}\n" for name, text in about.items())
