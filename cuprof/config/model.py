@@ -319,7 +319,9 @@ class SweepConfig:
         presets: names of the family's presets; each fixes its axes, the others vary as `problem` says.
         tune: tunable → values; tunables left out take their default.
         optional: tunables that the experiment names and the user did not type; the chosen variants need not have them.
-        retry: "" leaves failed trials as they are stored, "failed" tries those again, "all" measures everything anew.
+        retry: "" takes over what is stored, "failed" tries failed trials again, "noisy" times those again whose
+            interval is wider than `retry_above`, "all" measures everything anew.
+        retry_above: half-width of an interval as a share of the median; None stands for `measure.target`.
         node: number of this job among those that share the sweep; a list makes that many jobs of one sweep.
         dry_run: list the trials and what is stored; run nothing.
         output: how the results are printed.
@@ -344,7 +346,8 @@ class SweepConfig:
     ncu: NcuConfig = NcuConfig()
     report: ReportConfig = ReportConfig()
     search: SearchConfig = SearchConfig()
-    retry: Literal["", "failed", "all"] = ""
+    retry: Literal["", "failed", "noisy", "all"] = ""
+    retry_above: Annotated[float, Meta(gt=0, le=100)] | None = None
     node: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     dry_run: bool = False
     output: Literal["table", "json"] = "table"
@@ -353,7 +356,7 @@ class SweepConfig:
     purpose: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        read_fields(self, "", ("family", "baseline", "variants", "retry", "node", "dry_run", "output"))
+        read_fields(self, "", ("family", "baseline", "variants", "retry", "retry_above", "node", "dry_run", "output"))
         if not self.family:
             raise ConfigError("no family is chosen; add family=NAME or an experiment that names one")
         if not self.variants:
