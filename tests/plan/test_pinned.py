@@ -39,7 +39,9 @@ def digest_family(folder: Path, *, with_tunables: bool = False) -> str:
     family = load_family(folder)
     names = {tunable.name for variant in family.variants.values() for tunable in variant.tunables if with_tunables}
     trials = plan(family, Selection(family.name, ("all",), tune=dict.fromkeys(names, "all")), DEVICES).trials
-    text = "\n".join(sorted(f"{trial.variant} {trial.label} {trial.identity}" for trial in trials))
+    text = "\n".join(
+        sorted(f"{trial.variant} {dict(trial.tunables) if names else trial.label} {trial.identity}" for trial in trials)
+    )
     return f"{len(trials)} {hashlib.sha256(text.encode()).hexdigest()}"
 
 
