@@ -50,6 +50,7 @@ settings:
   report=none            no page; report.path=DIR: another folder for it
   ncu.enabled=true       profile under Nsight Compute afterwards; ncu=SET and more: cuprof ncu-collect --help
   retry=failed           try failed trials again (noisy: those with a wide interval; all: measure everything anew)
+  retry_above=0.05       the width from which retry=noisy tries again, a share of the median (measure.target by default)
   dry_run=true           list the trials and what is stored; run nothing
   output=json            results as JSON on the standard output
 
