@@ -13,7 +13,7 @@ from cuprof.cli.compare import MARK, NOISY
 from cuprof.cli.marks import mark_of, style_of
 from cuprof.cli.output import print_json, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
-from cuprof.cli.units import format_age, format_time
+from cuprof.cli.units import format_time
 from cuprof.core.records import Measure, State
 from cuprof.core.text import count, summarize
 
@@ -29,7 +29,7 @@ TOP = 10
 CACHED = "cached"
 LEGEND = {
     MARK: f"{MARK} an interval wider than ±{NOISY:.0%}: time it again before you rank by it (retry=noisy)",
-    " before": "measured before this sweep, perhaps under other conditions: retry=all times it anew",
+    "before": "measured before this sweep: a speed-up stands there only where both agree; retry=all times it anew",
     CACHED: f"{CACHED} faster than the memory reads: caches served it",
 }
 """How a cell ends → what that means."""
@@ -133,9 +133,10 @@ def best_line(study: Study, trials: Sequence[StudyTrial]) -> str:
         of_base = ", the baseline" if best.variant == study.baseline and others else ""
         return f"best: {best.setting}, {format_time(best.median_ns or 0.0)}{of_base}"
     compared, speedup = study.compare(base, best), study.speedup(best)
+    if compared is None and speedup is None:
+        return f"best: {best.setting}, {format_time(best.median_ns or 0.0)} (not comparable with {base.setting})"
     if compared is None:
-        times = f"{speedup:.2f}" if speedup else "?"
-        return f"best: {best.setting}, {times} × as fast as {base.setting} (no verdict)"
+        return f"best: {best.setting}, {speedup:.2f} × as fast as {base.setting} (no verdict)"
     verdict, ratio, low, high, *_ = compared.judgement
     half = (1 / low - 1 / high) / 2 if low > 0 else float("inf")
     decimals = 3 if half < 0.01 else 2
@@ -233,10 +234,10 @@ def _speedup(study: Study, trial: StudyTrial) -> str:
 
 def _age(study: Study, trial: StudyTrial) -> str:
     """Return how long before this sweep a reused time was measured; nothing for its own."""
-    run, begun = trial.run, study.sweep.started_at
-    if run is None or run.sweep_id == study.sweep.id or run.started_at is None or begun is None:
-        return ""
-    return f"{format_age(begun - run.started_at)} before"
+    from cuprof.report.units import describe_age
+
+    age_s = study.age_s(trial) if trial.is_reused else None
+    return f"{describe_age(age_s)} before" if age_s is not None else "before" if trial.is_reused else ""
 
 
 def _stopped_by(trial: StudyTrial) -> str:
