@@ -1,4 +1,4 @@
-"""What a sweep ends with: a table a problem, what failed and why, and the best; or the same as JSON."""
+"""The end of a sweep: a table a problem, the failures, and the best; or the same as JSON."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
 
 
 def result_parts(study: Study) -> Iterator[Part]:
-    """Yield a table a problem, why trials have no time, and the best of one problem or the verdicts at several."""
+    """Yield a table a problem, the failures, and the best of one problem or the verdicts at several."""
     from cuprof.report.trials import grouped
 
     placed = [trial for trial in study.trials if trial.state not in UNPLACED]
