@@ -59,18 +59,16 @@ def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
 
     The bounds of a time of too few samples for an interval are null; its count is there all the same.
     """
-    from cuprof.report.trials import interval_of
-
     names = ("identity", "family", "variant", "kind", "backend", "device", "problem", "tunables", "state", "message")
     facts = {name: getattr(trial, name) for name in (*names, "expected")}
     for measure in Measure:
         timing = trial.timings.get(measure)
-        low_ns, high_ns = (timing and interval_of(timing.summary)) or (None, None)
+        low_ns, high_ns = (timing and timing.interval) or (None, None)
         facts |= {
-            f"{measure}_ns": timing and timing.summary.median_ns,
+            f"{measure}_ns": timing and timing.median_ns,
             f"{measure}_low_ns": low_ns,
             f"{measure}_high_ns": high_ns,
-            f"{measure}_count": timing and timing.summary.count,
+            f"{measure}_count": timing and timing.samples,
             f"{measure}_stopped_by": timing and timing.stopped_by,
         }
     energy = trial.energy
@@ -244,7 +242,7 @@ def _stopped_by(trial: StudyTrial) -> str:
     """Return the bound that ended the sampling and the count by then; nothing where the interval was narrow enough."""
     if trial.timing is None or trial.timing.stopped_by == "interval":
         return ""
-    samples = "" if trial.few_samples else f", {trial.timing.summary.count} samples"  # said in place of the interval
+    samples = "" if trial.few_samples else f", {trial.timing.samples} samples"  # said in place of the interval
     return f"{trial.timing.stopped_by}{samples}"
 
 

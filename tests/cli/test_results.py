@@ -15,7 +15,6 @@ from cuprof.cli.table import Line, to_text
 from cuprof.core.records import State
 from cuprof.report.load import load_study
 from cuprof.report.study import Study
-from cuprof.report.trials import StudyTrial
 from tests.report.study_data import CPU, NO_CUDA, Made, fill, open_store
 
 TRIALS = (
@@ -191,17 +190,12 @@ def test_reused_times_have_their_age(tmp_path: Path) -> None:
         assert new != old
         study = load_study(store, sweep_id=new)
     begun = study.sweep.started_at or 0.0
-    study = replace(study, trials=tuple(_aged(trial, begun - 1080) for trial in study.trials))
+    study = replace(study, trials=tuple(replace(trial, started_at=begun - 1080) for trial in study.trials))
     lines = to_text(result_parts(study), 100).splitlines()
     rows = {line.split()[0]: line for line in lines[3:5]}
     assert rows["base"].endswith("18 min before")
     assert "before" not in rows["mine"]
     assert "measured before this sweep: a speed-up stands there only where both agree; retry=all times it anew" in lines
-
-
-def _aged(trial: StudyTrial, started_at: float) -> StudyTrial:
-    assert trial.run
-    return replace(trial, run=replace(trial.run, started_at=started_at))
 
 
 def test_what_caches_serve_has_no_share_of_the_peak(tmp_path: Path) -> None:
