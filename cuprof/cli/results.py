@@ -86,13 +86,14 @@ def result_parts(study: Study) -> Iterator[Part]:
     marks = set[str]()
     for trials, best in zip(problems, bests, strict=True):
         table, hidden = _problem_table(study, trials)
+        names = sum(column.heading in ("variant", "tunables") for column in table.columns)
         yield from (Line(_heading(study, trials), "bold"), table)
         if hidden:
             yield Line(f"the fastest tunables of each variant; {hidden} more: cuprof query timings", "dim")
         if len(problems) > 1 and best:
             yield Line(best, "bold")
         yield Line("")
-        marks |= {mark for row in table.rows for cell in row.cells for mark in LEGEND if cell.endswith(mark)}
+        marks |= {mark for row in table.rows for cell in row.cells[names:] for mark in LEGEND if cell.endswith(mark)}
     yield from (Line(meaning, "dim") for mark, meaning in LEGEND.items() if mark in marks)
     yield from reasons(study.trials)
     if len(problems) > 1:
