@@ -111,7 +111,7 @@ def among(connection: Connection, column: Any, values: Iterable[Any]) -> sa.Colu
 
 
 def columns_of(table: sa.Table, record: object, **others: Any) -> dict[str, Any]:
-    """Return the columns of a table that a record has under the same names, with others beside or in place of them."""
+    """Return the columns of a table that a record has under the same names, with others added or replaced."""
     columns = table.c.keys()
     return {name: getattr(record, name) for name in columns if hasattr(record, name)} | others
 
