@@ -276,6 +276,10 @@ def test_a_script_ends_as_a_sweep_of_it_does(script: Path, cli: Callable[..., An
         assert len(found[0]) == len(found[1])
 
 
+def _beginning(line: str) -> str:
+    return re.sub(r"[\d.]+", "#", re.sub("─+", "─", line).partition("  ")[0])
+
+
 def test_a_process_that_a_worker_starts_begins_no_sweep(script: Path, cli: Callable[..., Any]) -> None:
     starts = (
         "import os, subprocess, sys\n"
