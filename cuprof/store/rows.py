@@ -112,8 +112,8 @@ def among(connection: Connection, column: Any, values: Iterable[Any]) -> sa.Colu
 
 def columns_of(table: sa.Table, record: object, **others: Any) -> dict[str, Any]:
     """Return the columns of a table that a record has under the same names, with others added or replaced."""
-    columns = table.c.keys()
-    return {name: getattr(record, name) for name in columns if hasattr(record, name)} | others
+    known = {name: getattr(record, name, table) for name in table.c.keys()}  # noqa: SIM118 - a table has no keys()
+    return {name: value for name, value in known.items() if value is not table} | others
 
 
 def insert_row(connection: Connection, table: sa.Table, row: Mapping[str, Any]) -> int:
