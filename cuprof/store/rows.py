@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.core.records import Measure, State
 from cuprof.store.types import Json, Text, plain, to_json
 
 CHUNK = 5000
@@ -131,11 +130,3 @@ def chunks(items: Sequence[Item], size: int = CHUNK) -> Iterator[Sequence[Item]]
     """Yield the items in pieces of at most `size`."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
-
-
-as_state, as_measure = cache(State), cache(Measure)
-
-
-def plain_rows(connection: Connection, query: sa.Select[Any]) -> Sequence[Any]:
-    """Return the rows of a query, for the package of results."""
-    return [tuple(row) for row in connection.execute(query)]
