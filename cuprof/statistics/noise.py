@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from cuprof.statistics.critical import critical
 
 
@@ -57,6 +59,11 @@ class NoiseModel:
     def deviation(self, time_ns: float) -> float:
         """Return the relative standard deviation of a time."""
         return math.hypot(self.relative, self.absolute_ns / time_ns)
+
+    def deviations(self, times_ns: np.ndarray) -> np.ndarray:
+        """Return the relative standard deviations of many times."""
+        found: np.ndarray = np.hypot(self.relative, self.absolute_ns / times_ns)
+        return found
 
     def text(self, factor: float = 1.0) -> str:
         """Return the figures, times a factor, and what they are of."""

@@ -58,6 +58,18 @@ class Samples:
             np.broadcast_to(np.asarray(rotation, dtype=object), count),
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence[Samples]) -> Samples:
+        """Return the series of some samples, one behind the other."""
+        if not parts:
+            return cls.of([])
+        ends = np.concatenate([part.ends for part in parts])
+        before = np.cumsum([0, *(part.values.size for part in parts[:-1])]).repeat([len(part) for part in parts])
+        others = ("values", "rounds", "tick_ns", "standard_error", "rotation")
+        return cls(
+            ends=ends + before, **{name: np.concatenate([getattr(part, name) for part in parts]) for name in others}
+        )
+
     def __len__(self) -> int:
         return int(self.ends.size)
 

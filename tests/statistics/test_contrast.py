@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from cuprof.statistics import Noise, Series, contrast
-from cuprof.statistics.contrast import Contrasts, Pair, contrast_all
+from cuprof.statistics import Noise
+from cuprof.statistics.contrast import Contrasts, Pair, contrast, contrast_all
+from cuprof.statistics.series import Series
 
 ROUNDS = np.arange(60)
 
