@@ -28,7 +28,7 @@ from cuprof.families import Family, Point
 from cuprof.families.fingerprint import source_text
 from cuprof.families.origin import Folder, load_family
 from cuprof.statistics import Judgement, Rule, Samples
-from cuprof.statistics.first import contrast
+from cuprof.statistics.contrasts import contrast
 from cuprof.statistics.verdict import judge, list_judgements
 from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 from cuprof.worker.method import methods

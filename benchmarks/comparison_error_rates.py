@@ -17,8 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cuprof.statistics import Noise, Rule, Samples, Verdict
-from cuprof.statistics.contrasts import Known, learn
-from cuprof.statistics.first import Contrasts, contrast
+from cuprof.statistics.contrasts import Contrasts, Known, contrast, learn
 from cuprof.statistics.median import median_interval
 from cuprof.statistics.sweep_noise import estimate_scale
 from cuprof.statistics.verdict import judge

@@ -19,9 +19,8 @@ from cuprof.core.errors import SelectionError
 from cuprof.core.records import FAILED, NOT_RUN, Measure
 from cuprof.core.text import list_first
 from cuprof.results.read import make_columns
-from cuprof.statistics.contrasts import Known
+from cuprof.statistics.contrasts import Contrasts, Known, contrast
 from cuprof.statistics.correlation import Pools
-from cuprof.statistics.first import Contrasts, contrast
 from cuprof.statistics.noise import PREPARED
 from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Rule, Verdict, judge

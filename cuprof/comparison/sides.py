@@ -159,8 +159,9 @@ class Finder:
             candidates = {sweep.id: sweep for sweep in reversed(sweeps) if sweep.family == families[0]}
             standings = list_standings(connection, families[0])
             ran = [self._ran(connection, families[0], name, standings, candidates) for name in names]
+            source = Stored(connection.engine)
             sides = [
-                self._variant_side(connection, text, name, chosen, candidates)
+                self._variant_side(connection, text, name, chosen, candidates, source)
                 for text, name, chosen in zip((base, new), names, _newest_common(*ran), strict=True)
             ]
         trials = sides[0].trials
@@ -204,6 +205,7 @@ class Finder:
         name: str,
         chosen: Mapping[Point, int],
         sweeps: Mapping[int, SweepRow],
+        source: Source,
     ) -> Side:
         used = tuple(sweep for sweep in sweeps if sweep in chosen.values())
         parts = []
@@ -214,7 +216,7 @@ class Finder:
         trials = pd.concat(parts, ignore_index=True)
         where = list_first([_describe(sweeps[sweep]) for sweep in used], MOST_SWEEPS)
         label = f"{name_of(next(each(trials)))} in {where}"
-        return Side(text, "variant", label, trials, Stored(connection.engine), self.url, used)
+        return Side(text, "variant", label, trials, source, self.url, used)
 
     def _family(self, text: str, sweeps: Sequence[SweepRow]) -> str:
         family, slash, _ = text.rpartition("/")

@@ -17,7 +17,7 @@ from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import COLUMNS, Given, Stored, each, label_of, make_trials, read_trials
 from cuprof.core.records import FAILED, NOT_RUN, Measure
 from cuprof.judge.report import ACCEPTED, Row
-from cuprof.statistics.first import Contrasts
+from cuprof.statistics.contrasts import Contrasts
 from cuprof.statistics.samples import Samples
 from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Rule, judge, list_judgements

@@ -11,8 +11,7 @@ import numpy as np
 from cuprof.core.point import Point
 from cuprof.core.records import Measure
 from cuprof.core.text import level_text, list_first
-from cuprof.statistics.contrasts import Known, learn
-from cuprof.statistics.first import contrast
+from cuprof.statistics.contrasts import Known, contrast, learn
 from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise
 from cuprof.statistics.samples import Samples
 from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge, list_judgements

@@ -16,9 +16,6 @@ from cuprof.statistics.correlation import Inflation, Neighbours, Pools, inflate,
 from cuprof.statistics.kernels import find_quantiles, placement_variances
 from cuprof.statistics.samples import Samples
 
-METHOD = "2"
-"""Version of the method, named where verdicts are kept. Method 1 estimated the autocorrelation of each series by
-itself; 2 pools it over the sweep."""
 BASE_SEED, NEW_SEED = 20231, 20232
 """Fixed, so that the same samples always give the same interval; two, so that ties of paired series part."""
 LEAST_SHARED = 5
@@ -88,6 +85,8 @@ class Contrasts:
     @classmethod
     def joined(cls, parts: list[Contrasts]) -> Contrasts:
         """Return the contrasts of some parts, which share their bridges, one behind the other."""
+        if not parts:
+            return cls.none_of(0)
         arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
         return cls(**arrays, bridges=parts[0].bridges)
 
@@ -319,7 +318,7 @@ def _apart(sides: tuple[_Series, _Series], shared: _Shared, known: Known, count:
         dofs.append(inflation.dof)
     (part, other), (dof, other_dof) = parts, dofs
     total = part + other
-    with np.errstate(invalid="ignore", divide="ignore"):  # of series without any spread
+    with np.errstate(invalid="ignore", divide="ignore"):  # of series without any spread, or of one sample
         together = total**2 / (part**2 / dof + other**2 / other_dof)
     few = np.where(base.counts <= new.counts, dof, other_dof)
     few = np.where(base.counts == new.counts, np.minimum(dof, other_dof), few)

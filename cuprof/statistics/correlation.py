@@ -16,7 +16,8 @@ PRIOR, PRIOR_DEVIATION = 0.1, 0.3
 BESIDE_POOL = 0.10
 """Standard deviation of a series' correlation about its pool's ρ, as a share of 1 - ρ²."""
 BESIDE_SERIES = 0.2
-"""Standard deviation of the correlation of differences within rounds about that of the series themselves."""
+"""Standard deviation of the correlation of differences within rounds, beside what depends on that of the series: it
+may be anything from that, if each varies by itself, to none, if both drift alike."""
 LOWEST, HIGHEST = -0.5, 0.97
 TENTHS = 10
 LEAST_FOR_TENTHS = 20
@@ -61,13 +62,11 @@ class Pools(NamedTuple):
         return Pools(*(each[places] for each in self))
 
     def beside(self) -> Pools:
-        """Return the prior for differences within rounds of the same series."""
-        return Pools(
-            self.mean,
-            np.hypot(self.deviation, BESIDE_SERIES),
-            self.tenths_mean,
-            np.hypot(self.tenths_deviation, BESIDE_SERIES),
-        )
+        """Return the prior for differences within rounds: what the two series share of a correlation cancels out."""
+        found = []
+        for mean, deviation in ((self.mean, self.deviation), (self.tenths_mean, self.tenths_deviation)):
+            found += [mean / 2, np.sqrt(deviation**2 + BESIDE_SERIES**2 + (mean / 2) ** 2)]
+        return Pools(*found)
 
 
 class Inflation(NamedTuple):
@@ -155,23 +154,22 @@ def pool(neighbours: Neighbours, of_pool: np.ndarray, before: Pools) -> Pools:
 
 
 def inflate(neighbours: Neighbours, pools: Pools) -> Inflation:
-    """Return the inflation of each series; see `pool`.
+    """Return the inflation of each series: by neighbours or, where it is larger, by tenths.
 
     Args:
         pools: of each series, its pool.
     """
     counts = neighbours.counts.astype(np.float64)
-    found = _inflation(counts, *_posterior(neighbours.found, counts, pools.mean, pools.deviation))
+    mean, deviation = _posterior(neighbours.found, counts, pools.mean, pools.deviation)
+    factor, uncertain = _inflation(counts, mean, deviation)
     told = np.flatnonzero(~np.isnan(neighbours.tenths))
     ten = np.full(told.size, float(TENTHS))
-    slow = _inflation(
-        ten, *_posterior(neighbours.tenths[told], ten, pools.tenths_mean[told], pools.tenths_deviation[told])
-    )
-    larger = slow.factor > found.factor[told]
-    places = told[larger]
-    for array, other in zip(found, slow, strict=True):
-        array[places] = other[larger]
-    return found
+    of_tenths = _posterior(neighbours.tenths[told], ten, pools.tenths_mean[told], pools.tenths_deviation[told])
+    slow, uncertain_slow = _inflation(ten, *of_tenths)
+    larger = slow > factor[told]
+    factor[told[larger]], uncertain[told[larger]] = slow[larger], uncertain_slow[larger]
+    with np.errstate(divide="ignore"):
+        return Inflation(factor, 2 / (2 / _freedom(mean, counts) + uncertain), 2 / uncertain)
 
 
 def _pooled(
@@ -206,6 +204,7 @@ def _posterior(
 
 def _solved(found: np.ndarray, counts: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the estimate of ρ that each series gives by itself, and its variance, linear about a nearby ρ."""
+    counts = np.maximum(counts, 2)  # what fewer say is not heeded
     expected = expected_correlation(near, counts)
     slope = (expected_correlation(near + 0.01, counts) - expected_correlation(near - 0.01, counts)) / 0.02
     slope = np.maximum(slope, 0.05)
@@ -227,15 +226,13 @@ def expected_correlation(rho: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return found
 
 
-def _inflation(counts: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> Inflation:
-    """Return the inflation averaged over what is known of ρ, and its degrees of freedom."""
+def _inflation(counts: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the inflation averaged over what is known of ρ, and what its uncertainty takes from the freedom."""
     factors = np.array([_factor(np.clip(mean + node * deviation, LOWEST, HIGHEST), counts) for node, _ in NODES])
     weights = np.array([weight for _, weight in NODES])[:, None]
     average = (weights * factors).sum(axis=0)
-    uncertain = UNCERTAIN * (weights * (factors / average - 1) ** 2).sum(axis=0)
-    with np.errstate(divide="ignore"):
-        dof = 2 / (2 / _freedom(mean, counts) + uncertain), 2 / uncertain
-    return Inflation(np.exp((weights * np.log(factors)).sum(axis=0)), *dof)
+    uncertain: np.ndarray = UNCERTAIN * (weights * (factors / average - 1) ** 2).sum(axis=0)
+    return np.exp((weights * np.log(factors)).sum(axis=0)), uncertain
 
 
 def _sum_of_correlations(rho: np.ndarray, counts: np.ndarray) -> np.ndarray:

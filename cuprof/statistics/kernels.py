@@ -45,7 +45,8 @@ def placement_variances(
         shifts: what the first of each pair is moved by.
     """
     found = np.zeros((ends.size, 2))
-    _compiled(ends.size)["placements"](first, ends, second, second_ends, shifts, found)
+    compiled = _compiled(ends.size)
+    compiled["placements"](first, ends, second, second_ends, shifts, found, compiled["variance"])
     return found
 
 
@@ -85,6 +86,7 @@ def _placements(
     second_ends: np.ndarray,
     shifts: np.ndarray,
     found: np.ndarray,
+    variance: Callable[[np.ndarray], float],
 ) -> None:
     """Put the variances of the placements into `found`; of ties, half count as below."""
     start, second_start = 0, 0
@@ -92,10 +94,16 @@ def _placements(
         x, y = first[start : ends[pair]] + shifts[pair], second[second_start : second_ends[pair]]
         start, second_start = ends[pair], second_ends[pair]
         if x.size > 1 and y.size > 1:
-            of_x = (np.searchsorted(y, x, "left") + np.searchsorted(y, x, "right")) / (2.0 * y.size)
-            of_y = (np.searchsorted(x, y, "left") + np.searchsorted(x, y, "right")) / (2.0 * x.size)
-            found[pair, 0] = np.sum((of_x - np.mean(of_x)) ** 2) / (x.size - 1)
-            found[pair, 1] = np.sum((of_y - np.mean(of_y)) ** 2) / (y.size - 1)
+            # Twice the places are whole numbers, whose sums are the same in any order, compiled or not.
+            of_x = np.searchsorted(y, x, "left") + np.searchsorted(y, x, "right")
+            of_y = np.searchsorted(x, y, "left") + np.searchsorted(x, y, "right")
+            found[pair, 0] = variance(of_x) / (2.0 * y.size) ** 2
+            found[pair, 1] = variance(of_y) / (2.0 * x.size) ** 2
+
+
+def _variance(counts: np.ndarray) -> float:
+    """Return the variance of whole numbers."""
+    return float((np.sum(counts * counts) - float(np.sum(counts)) ** 2 / counts.size) / (counts.size - 1))
 
 
 def _count_by_search(x: np.ndarray, y: np.ndarray, bound: float) -> int:
@@ -119,10 +127,11 @@ def _jitted() -> dict[str, Any]:
     import numba
 
     jit = numba.njit(cache=True, nogil=True)
-    return {"quantiles": jit(_quantiles), "placements": jit(_placements), "count": jit(_count_by_walking)}
+    loops = {"quantiles": _quantiles, "placements": _placements, "variance": _variance, "count": _count_by_walking}
+    return {name: jit(loop) for name, loop in loops.items()}
 
 
 def _compiled(pairs: int) -> dict[str, Any]:
     if pairs >= WORTH_COMPILING:
         return _jitted()
-    return {"quantiles": _quantiles, "placements": _placements, "count": _count_by_search}
+    return {"quantiles": _quantiles, "placements": _placements, "variance": _variance, "count": _count_by_search}

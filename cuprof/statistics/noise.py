@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cuprof.statistics.critical import critical
-
 
 class Noise(NamedTuple):
     """How much a time varies, beside what its samples show: from sweep to sweep, or from one preparation to another.
@@ -32,11 +30,6 @@ class Noise(NamedTuple):
     def times(self, factor: float) -> Noise:
         """Return the noise of times that vary by so many times as much."""
         return Noise(factor * self.deviation, self.freedom, factor * self.least)
-
-    def reach(self, error_rate: float) -> float:
-        """Return the deviation from the truth that a time exceeds with a chance of `error_rate`."""
-        reach = critical(error_rate, self.freedom) * self.deviation
-        return max(reach, critical(error_rate, math.inf) * self.least) if self.least else reach
 
 
 NO_NOISE = Noise()

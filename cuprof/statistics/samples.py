@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-SAME_TICK = 0.05
-"""Readings nearer than this share of a tick belong to one tick: a mean of several is rounded in its last digits."""
+from cuprof.statistics.ticks import SAME_TICK
+
 QUARTERS = (0.25, 0.5, 0.75)
 
 

@@ -23,7 +23,7 @@ from cuprof.comparison.noise import (
 )
 from cuprof.comparison.trials import each
 from cuprof.core.records import DeviceFacts, Measure
-from cuprof.statistics import Contrasts, Verdict
+from cuprof.statistics import Contrasts, Noise, Verdict
 from cuprof.statistics.noise import NoiseModel
 from cuprof.statistics.sweep_noise import SweepNoise, estimate_scale
 from cuprof.store import Store
@@ -40,6 +40,12 @@ def seen(*log_ratios: float) -> Contrasts:
     """Return what two sweeps showed of some trials, with nothing left unknown of their samples."""
     count = len(log_ratios)
     return replace(Contrasts.none_of(count), estimate=np.array(log_ratios), deviation=np.zeros(count))
+
+
+def reach(noise: Noise, error_rate: float) -> float:
+    """Return the deviation from the truth that one of two such times exceeds with a chance of `error_rate`."""
+    contrast = replace(seen(0.0), noise=np.array([noise]))
+    return float(contrast.beside_samples(error_rate)[0]) / math.sqrt(2)
 
 
 def test_what_is_assumed_depends_on_what_is_timed_and_on_how_long_it_takes() -> None:
@@ -127,9 +133,9 @@ def test_few_unchanged_trials_show_a_noise_above_the_assumed_one(store: Store, u
 def test_few_count_by_students_t_and_never_below_what_is_assumed() -> None:
     noise = estimate_scale(seen(0.03, -0.04), [0.002, 0.002], 2).times(0.002)
     assert noise.deviation == pytest.approx(0.025)
-    assert noise.reach(0.01) == pytest.approx(0.025 * stats.t.isf(0.005, 2), rel=1e-3)
+    assert reach(noise, 0.01) == pytest.approx(0.025 * stats.t.isf(0.005, 2), rel=1e-3)
     quiet = estimate_scale(seen(0.0), [0.002], 1).times(0.002)
-    assert (quiet.value, quiet.reach(0.05)) == (0.002, pytest.approx(1.96 * 0.002, rel=1e-3))
+    assert (quiet.value, reach(quiet, 0.05)) == (0.002, pytest.approx(1.96 * 0.002, rel=1e-3))
 
 
 def test_short_and_long_times_tell_of_one_factor() -> None:

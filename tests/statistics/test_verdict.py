@@ -8,8 +8,7 @@ import pytest
 from scipy import special
 
 from cuprof.core.errors import SelectionError
-from cuprof.statistics import Contrasts, Rule, Samples, Verdict, judge
-from cuprof.statistics.contrasts import contrast
+from cuprof.statistics import Contrasts, Rule, Samples, Verdict, contrast, judge
 
 
 @pytest.mark.parametrize(
