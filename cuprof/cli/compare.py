@@ -27,6 +27,8 @@ STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same"
 MOST_SAME = 20
 """More trials than this of which nothing changed are only counted, unless all are asked for."""
 MOST_NAMES = 5
+NOISY, MARK = 0.2, "!"
+"""Half width of an interval, as a share, from which on it is marked: a factor of 1.5 may be noise."""
 
 DESCRIPTION = """\
 Compare two sides, trial by trial: faster, slower, same or undecided, with the ratio of the times and its interval.
@@ -146,6 +148,8 @@ def comparison_parts(comparison: Comparison, everything: bool = False) -> list[P
     parts: list[Part] = [Line(text) for text in _heading(comparison)]
     if table.rows:
         parts += [Line(""), table]
+    if any(row.cells[-1].endswith(MARK) for row in table.rows):
+        parts.append(Line(f"{MARK} an interval wider than ±{NOISY:.0%}: more samples would tell", "dim"))
     if hidden:
         parts.append(Line(f"and {hidden} more that are the same (--all lists them)", "dim"))
     parts.append(Line(""))
@@ -244,7 +248,7 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
             _number(scale.format(row.base_median_ns)),
             _number(scale.format(row.new_median_ns)),
             ratio_text(row.ratio),
-            f"{ratio_text(row.low)} to {ratio_text(row.high)}",
+            interval_text(row),
         )
         rows.append(Row(cells, STYLES[row.verdict]))
     return Table(columns, rows), hidden
@@ -323,6 +327,16 @@ def ratio_text(value: float) -> str:
     if not math.isfinite(value):
         return "∞"
     return f"{value:.4f}" if value < 2 else f"{value:.3f}" if value < 10 else f"{value:.1f}"
+
+
+def interval_text(judged: Any) -> str:
+    """Return a ratio's interval, marked where it is so wide that the ratio says little.
+
+    Args:
+        judged: a row of a comparison, or a judgement: what has a ratio and its bounds.
+    """
+    mark = "" if (judged.high - judged.low) / 2 <= NOISY * judged.ratio else f" {MARK}"
+    return f"{ratio_text(judged.low)} to {ratio_text(judged.high)}{mark}"
 
 
 def _side(side: Side) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cuprof.cli.compare import MARK, NOISY
 from cuprof.cli.marks import mark_of, style_of
 from cuprof.cli.output import print_json, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
@@ -25,12 +26,9 @@ MOST_ROWS = 40
 """A problem with more trials than this shows the fastest tunables of each variant."""
 TOP = 10
 """The most tunables of one variant that are shown then."""
-NOISY = 0.2
-"""Half width of a median's interval, as a share of it, from which a time is marked: a factor of 1.5 may be noise."""
-MARK = "!"
 CACHED = "cached"
 LEGEND = {
-    MARK: f"{MARK} an interval wider than ±{NOISY:.0%}: time it again before you rank by it (retry=noisy, measure=precise)",
+    MARK: f"{MARK} an interval wider than ±{NOISY:.0%}: time it again before you rank by it (retry=noisy)",
     " before": "measured before this sweep, perhaps under other conditions: retry=all times it anew",
     CACHED: f"{CACHED} faster than the memory reads: caches served it",
 }
@@ -258,7 +256,7 @@ def _heading(study: Study, trials: Sequence[StudyTrial]) -> str:
 
 
 def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
-    """Yield one line a reason with the trials that share it; of an exception also where it was raised."""
+    """Yield one line a reason with the trials that share it; a message says where an exception was raised."""
     from cuprof.report.trials import grouped
     from cuprof.report.units import list_names
 
@@ -277,20 +275,5 @@ def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
         problems = len({trial.problem for trial in group})
         at = f" (and at {count(problems - 1, 'other problem')})" if problems > 1 else ""
         yield Line(f"{mark_of(state, expected)} {names}: {group[0].message or state.value}{at}", style)
-        yield from (Line(f"  {frame}", style) for frame in last_frames(group[0].log))
     if logged := next((trial for trial in failed if trial.log and not trial.is_expected), None):
         yield Line(f"the whole log: cuprof status --log {logged.variant}", "dim")
-
-
-MOST_FRAMES = 3
-_FRAME = re.compile(r'  File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)\n(?P<text>    \S.*)?')
-_OWN = str(Path(__file__).resolve().parents[1])
-
-
-def last_frames(log: str) -> list[str]:
-    """Return where an exception was raised: "my.py:11 in helper: return x[5]", the last frames outside of cuprof."""
-    frames = [each for each in _FRAME.finditer(log) if not each["file"].startswith(_OWN)]
-    return [
-        f"{each['file']}:{each['line']} in {each['function']}: {(each['text'] or '').strip()}"
-        for each in frames[-MOST_FRAMES:]
-    ]

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from cuprof.backends.registry import find_spec
 from cuprof.core.point import Point
-from cuprof.ncu.knowledge import find_metric, heading_of, is_profiled, list_telling, list_topics, listing_order
+from cuprof.ncu import BACKENDS
+from cuprof.ncu.metrics import TOPICS, find_metric, heading_of, list_telling, listing_order
 from cuprof.report.counter_notes import (
     collect_command,
     launches_text,
@@ -110,9 +111,9 @@ def counter_section(study: Study) -> CounterSection:
     """
     how = collect_command(study)
     baseline = {trial.backend for trial in study.trials if trial.variant == study.baseline}
-    backend = _title(min(baseline)) if baseline and not any(map(is_profiled, baseline)) else ""
+    backend = _title(min(baseline)) if baseline and not baseline & {*BACKENDS} else ""
     if not study.counters.values:
-        is_any = any(is_profiled(trial.backend) for trial in study.trials)
+        is_any = any(trial.backend in BACKENDS for trial in study.trials)
         notes = ([NO_COUNTERS.format(study.baseline, backend)] if backend else []) + [
             *left_out_notes(study, study.trials)
         ]
@@ -332,7 +333,7 @@ def _other_algorithm(study: Study, trial: StudyTrial, span: int) -> Cell:
 
 def _topics(before_after: Mapping[str, tuple[float | None, float | None]]) -> tuple[tuple[str, str], ...]:
     """Return (topic, sentences) for the topics that both trials have counters of: grid, DRAM, shared memory, …"""
-    found: dict[str, list[str]] = {topic: [] for topic in list_topics()}
+    found: dict[str, list[str]] = {topic: [] for topic in TOPICS}
     for metric, pair in before_after.items():
         known = find_metric(metric)
         if known is not None and known.topic:

@@ -4,7 +4,7 @@ Two kinds of values are left out:
 
 - Ratios of nothing. A kernel that copies global memory to shared memory asynchronously executes no load instruction
   that is counted, and Nsight Compute gives 0 bytes for each of its 0 loaded sectors. Read as a measurement, that would
-  be the worst possible coalescing. The weight of a ratio in the roll-up (`cuprof.ncu.metric`) is what it divides by.
+  be the worst possible coalescing. The weight of a ratio in the roll-up (`cuprof.ncu.metrics`) is what it divides by.
 - Counters of a library's other algorithm. A library that times its algorithms and takes the fastest does so again in
   the profiling process, where Nsight Compute lengthens every launch. Which one ran cannot be asked, but a profiled
   launch takes about as long as a timed one, unless it is another kernel.
@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy.engine import Connection
 
-from cuprof.ncu.knowledge import find_metric
+from cuprof.ncu.metrics import find_metric
 from cuprof.report.trials import StudyTrial, grouped
 from cuprof.report.units import format_value
 from cuprof.results.counters import (

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 import plotly.express as px
 
+from cuprof.core.point import PLAIN_BELOW
 from cuprof.core.text import visible
-from cuprof.report.units import PLAIN_BELOW, Scale, shorten
+from cuprof.report.units import Scale, shorten
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#999933", "#AA4499")
 """Okabe and Ito's colours (jfly.uni-koeln.de/color) without black and yellow, and two of Paul Tol's muted scheme."""

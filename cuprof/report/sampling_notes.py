@@ -25,8 +25,9 @@ def sampling_notes(trials: Iterable[StudyTrial]) -> list[str]:
             f"A fifth or more of the samples had to be left out for {list_names(lossy, MOST_NAMES)} (throttling, a low "
             "clock, or a host that was held up); those times are less sure than their intervals say."
         )
-    if without_energy := dict.fromkeys(filter(None, (trial.energy_unavailable for trial in trials))):
-        notes.append(f"Energy was asked for and could not be measured: {'; '.join(without_energy)}.")
+    for reason in dict.fromkeys(filter(None, (trial.energy_unavailable for trial in trials))):
+        variants = dict.fromkeys(trial.variant for trial in trials if trial.energy_unavailable == reason)
+        notes.append(f"The energy of {list_names(variants, MOST_NAMES)} could not be measured: {reason}.")
     if wide := [timing for _, timing in timed if timing.stopped_by != "interval"]:
         few = sum(not timing.interval for timing in wide)
         most = max(map(_reach, wide))

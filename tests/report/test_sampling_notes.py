@@ -25,10 +25,11 @@ def test_good_timings_need_no_word() -> None:
     assert sampling_notes([timed(), timed(excluded=4)]) == []
 
 
-def test_energy_that_was_asked_for_in_vain_is_said_once() -> None:
-    without = timed(details={ENERGY_UNAVAILABLE: "NVML does not know the device"})
-    assert sampling_notes([timed(), without, without]) == [
-        "Energy was asked for and could not be measured: NVML does not know the device."
+def test_energy_that_was_asked_for_in_vain_is_said_once_with_the_variants() -> None:
+    unknown = {"details": {ENERGY_UNAVAILABLE: "NVML does not know the device"}}
+    without = [timed(variant="one", **unknown), timed(variant="one", **unknown), timed(variant="two", **unknown)]
+    assert sampling_notes([timed(), *without]) == [
+        "The energy of one, two could not be measured: NVML does not know the device."
     ]
 
 
