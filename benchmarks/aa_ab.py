@@ -27,7 +27,9 @@ from cuprof.engine.runner import JobRunner
 from cuprof.families import Family, Point
 from cuprof.families.fingerprint import source_text
 from cuprof.families.origin import Folder, load_family
-from cuprof.statistics import Judgement, Rule, Series, contrast, judge
+from cuprof.statistics import Judgement, Rule, Samples
+from cuprof.statistics.contrasts import contrast
+from cuprof.statistics.verdict import judge, list_judgements
 from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 from cuprof.worker.method import methods
 
@@ -95,18 +97,16 @@ class Laboratory:
 
 def judge_pair(base: Timing, new: Timing) -> Judgement:
     """Return the verdict of `cuprof compare` on two variants of one sweep, by its default rule."""
-    (judgement,) = judge([contrast(to_series(base), to_series(new))], Rule())
+    (judgement,) = list_judgements(judge(contrast(to_series(base), to_series(new)), Rule()))
     return judgement
 
 
-def to_series(timing: Timing) -> Series:
+def to_series(timing: Timing) -> Samples:
     """Return the samples that count, with the rounds that they were taken in, as the other variant's were."""
     counted = [sample for sample in timing.samples if not sample.excluded]
-    return Series(
-        durations=np.array([sample.duration_ns for sample in counted]),
-        rounds=np.array([sample.round for sample in counted], dtype=np.int64),
-        together="one sweep",
-    )
+    durations = np.array([sample.duration_ns for sample in counted])
+    rounds = np.array([sample.round for sample in counted], dtype=np.int64)
+    return Samples.of([durations], [rounds], rotation="one sweep")
 
 
 def cold_timing(outcome: Outcome) -> Timing:

@@ -16,14 +16,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cuprof.statistics import Contrast, Noise, Rule, Series, Verdict, contrast, judge
+from cuprof.statistics import Noise, Rule, Samples, Verdict
+from cuprof.statistics.contrasts import Contrasts, Known, contrast, learn
 from cuprof.statistics.median import median_interval
 from cuprof.statistics.sweep_noise import estimate_scale
+from cuprof.statistics.verdict import judge
 from cuprof.worker.stopping import GROWTH, StoppingRule
 
 TICK_NS = 32.0
 STOPPING = StoppingRule()
 SLOWDOWN = 1.015
+A_SWEEP = 20
+"""Pairs of one simulated sweep, whose series say together how its samples are correlated."""
 ASSUMED = 0.002
 """Relative standard deviation of a time from sweep to sweep that the simulated comparisons assume."""
 
@@ -126,38 +130,57 @@ SCENARIOS = (
 )
 
 
-def draw_pair(rng: np.random.Generator, scenario: Scenario, ratio: float) -> tuple[Series, Series]:
-    """Return the two series of one comparison of known ratio."""
-    return _draw(rng, scenario, 1.0), _draw(rng, scenario, ratio)
+def draw(rng: np.random.Generator, scenario: Scenario, ratio: float, count: int) -> tuple[Samples, Samples]:
+    """Return the series of some comparisons of known ratio."""
+    pairs = [(_draw(rng, scenario, 1.0), _draw(rng, scenario, ratio)) for _ in range(count)]
+    rotation = "one" if scenario.together else ""
+    base, new = (
+        Samples.of(list(series), [np.arange(each.size) for each in series], rotation=rotation)
+        for series in zip(*pairs, strict=True)
+    )
+    return base, new
 
 
-def simulate(scenario: Scenario, ratio: float, count: int, seed: int = 1, noise: float | None = None) -> list[Contrast]:
-    """Return `count` independent contrasts of pairs whose true ratio is `ratio`."""
+def simulate(scenario: Scenario, ratio: float, count: int, seed: int = 1, noise: float | None = None) -> Contrasts:
+    """Return `count` independent contrasts of pairs whose true ratio is `ratio`, `A_SWEEP` of them from one sweep."""
     rng = np.random.default_rng(seed)
     between = (ASSUMED if scenario.between else 0.0) if noise is None else noise
-    return [contrast(*draw_pair(rng, scenario, ratio), Noise(between)) for _ in range(count)]
+    parts = []
+    for start in range(0, count, A_SWEEP):
+        pairs = min(A_SWEEP, count - start)
+        base, new = draw(rng, scenario, ratio, pairs)
+        parts.append(contrast(base, new, np.tile(Noise(between), (pairs, 1)), known=_known(base, new)))
+    return Contrasts.joined(parts)
 
 
-def misses(contrasts: Sequence[Contrast], ratio: float, error_rate: float = 0.05) -> float:
+def _known(base: Samples, new: Samples) -> Known:
+    """Return what the sweep says of correlation: BASE and NEW of each pair were timed one after the other."""
+    count = len(base)
+    turns = np.arange(2 * count).reshape(2, count).T.ravel()
+    learned = [each.take(np.zeros(count, np.int64)) for each in learn(Samples.joined([base, new]).take(turns))]
+    return Known(learned[0], learned[0], learned[1])
+
+
+def misses(contrasts: Contrasts, ratio: float, error_rate: float = 0.05) -> float:
     """Return the share of intervals that do not hold the true ratio."""
-    bounds = [each.log_bounds(error_rate) for each in contrasts]
-    return sum(not low <= math.log(ratio) <= high for low, high in bounds) / len(bounds)
+    low, high = contrasts.interval(error_rate)
+    return float(np.mean((low > math.log(ratio)) | (high < math.log(ratio))))
 
 
-def verdicts(contrasts: Sequence[Contrast], together: int = 1, rule: Rule | None = None) -> list[list[Verdict]]:
+def verdicts(contrasts: Contrasts, together: int = 1, rule: Rule | None = None) -> list[list[str]]:
     """Return the verdicts when so many contrasts at a time are judged together."""
     rule = rule or Rule()
-    groups = [contrasts[start : start + together] for start in range(0, len(contrasts) - together + 1, together)]
-    return [[judgement.verdict for judgement in judge(group, rule)] for group in groups]
+    groups = [np.arange(start, start + together) for start in range(0, len(contrasts) - together + 1, together)]
+    return [judge(contrasts.take(group), rule)["verdict"].tolist() for group in groups]
 
 
-def called(groups: Sequence[Sequence[Verdict]], *wanted: Verdict) -> float:
+def called(groups: Sequence[Sequence[str]], *wanted: Verdict) -> float:
     """Return the share of verdicts that are among the wanted ones."""
     every = [verdict for group in groups for verdict in group]
     return sum(verdict in wanted for verdict in every) / len(every)
 
 
-def any_called(groups: Sequence[Sequence[Verdict]], *wanted: Verdict) -> float:
+def any_called(groups: Sequence[Sequence[str]], *wanted: Verdict) -> float:
     """Return the share of groups in which at least one verdict is among the wanted ones."""
     return sum(any(verdict in wanted for verdict in group) for group in groups) / len(groups)
 
@@ -171,22 +194,21 @@ def estimated_noise_errors(between: float, controls: int, count: int, seed: int 
     rng, wrong = np.random.default_rng(seed), 0
     scenario = Scenario("", gaussian(0.005), together=False, between=between)
     for _ in range(count):
-        pairs = [draw_pair(rng, scenario, 1.0) for _ in range(controls + others)]
-        contrasts = [contrast(*pair) for pair in pairs]
-        noise = estimate_scale(contrasts[:controls], [ASSUMED] * controls, controls).times(ASSUMED)
-        found = judge([each._replace(noise=noise) for each in contrasts], Rule())
-        wrong += any(each.verdict in (Verdict.SLOWER, Verdict.FASTER) for each in found)
+        base, new = draw(rng, scenario, 1.0, controls + others)
+        contrasts = contrast(base, new)
+        noise = estimate_scale(contrasts.take(np.arange(controls)), [ASSUMED] * controls, controls).times(ASSUMED)
+        found = judge(contrast(base, new, np.tile(noise, (controls + others, 1))), Rule())["verdict"]
+        wrong += any(verdict in (Verdict.SLOWER, Verdict.FASTER) for verdict in found)
     return wrong / count
 
 
-def _draw(rng: np.random.Generator, scenario: Scenario, ratio: float) -> Series:
+def _draw(rng: np.random.Generator, scenario: Scenario, ratio: float) -> np.ndarray:
     count = scenario.most
     shape = scenario.noise(rng, count) * (1.0 + scenario.drift * np.minimum(np.arange(count) / 200.0, 1.0))
     shift = math.exp(scenario.between * rng.standard_normal()) if scenario.between else 1.0
     # Two readings of a clock that ticks, at a random phase.
     ticks = np.floor(scenario.scale_ns * ratio * shift * shape / TICK_NS + rng.random(count))
-    durations = _stopped(ticks * TICK_NS)
-    return Series(durations, np.arange(durations.size), "one" if scenario.together else "")
+    return _stopped(ticks * TICK_NS)
 
 
 def _stopped(durations: np.ndarray) -> np.ndarray:

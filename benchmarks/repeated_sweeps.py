@@ -16,13 +16,15 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
-from cuprof.comparison import Entry, Options, Side, compare
-from cuprof.comparison.stored import read_entries
-from cuprof.core.records import Measure
+from cuprof.comparison import Options, Side, compare
+from cuprof.comparison.compare import row_label
+from cuprof.comparison.trials import Stored, each, label_of, read_trials
 from cuprof.results.sweeps import list_tried_sweeps
 from cuprof.statistics import Verdict
 from cuprof.store import Store
@@ -41,29 +43,26 @@ CONTROLS: dict[str, Count] = {
 }
 
 
-def read_repetitions(files: Iterable[str], without: str = "") -> dict[str, list[list[Entry]]]:
+def read_repetitions(files: Iterable[str], without: str = "") -> dict[str, list[Side]]:
     """Return experiment → the timed trials of each of its sweeps.
 
     Args:
         files: SQLite databases.
         without: regular expression of variants to leave out.
     """
-    found: dict[str, list[list[Entry]]] = defaultdict(list)
+    found: dict[str, list[Side]] = defaultdict(list)
     for file in files:
         with Store.open(f"sqlite:///{file}", create=False, read_only=True) as store, store.snapshot() as connection:
             for sweep in list_tried_sweeps(connection):
-                entries = [
-                    entry
-                    for entry in read_entries(connection, [sweep.id])
-                    if entry.series and not (without and re.search(without, entry.variant))
-                ]
-                found[sweep.experiment or sweep.family].append(entries)
+                trials = read_trials(connection, [sweep.id])
+                is_out = trials["variant"].map(lambda name: bool(without and re.search(without, name)))
+                timed = trials[(trials["measure"] != "") & ~is_out]
+                side = Side(str(sweep.id), "sweep", str(sweep.id), timed, Stored(connection.engine))
+                found[sweep.experiment or sweep.family].append(side)
     return dict(found)
 
 
-def false_differences(
-    repetitions: Sequence[Sequence[Entry]], count: Count, options: Options | None = None
-) -> list[list[str]]:
+def false_differences(repetitions: Sequence[Side], count: Count, options: Options | None = None) -> list[list[str]]:
     """Return, of every pair of sweeps, the trials that are called slower or faster.
 
     Args:
@@ -72,40 +71,29 @@ def false_differences(
     rng = np.random.default_rng(SEED)
     found = []
     for number, (base, new) in enumerate(itertools.combinations(repetitions, 2)):
-        controls = set(rng.permutation(len(new))[: count(len(new))].tolist())
+        trials = new.trials["trial"].unique()
+        controls = trials[rng.permutation(trials.size)[: count(trials.size)]]
         # A copied database would be one measurement on both sides, so neither side says which run it is.
-        bases = [entry._replace(run="") for entry in base]
-        news = [
-            entry._replace(run="", identity=entry.identity if place in controls else f"{entry.identity} changed")
-            for place, entry in enumerate(new)
+        bases, news = (side.trials.assign(run_id=0) for side in (base, new))
+        news["identity"] = news["identity"].where(news["trial"].isin(controls), news["identity"] + " changed")
+        sides = [
+            replace(side, description=f"{name} {number}", trials=trials)
+            for name, side, trials in (("base", base, bases), ("new", new, news))
         ]
-        rows = compare(_side(f"base {number}", bases), _side(f"new {number}", news), options).rows
-        found.append([row.label for row in rows if row.verdict in DIFFERENT])
+        rows = compare(sides[0], sides[1], options).rows
+        found.append([row_label(row) for row in each(rows[rows["verdict"].isin(DIFFERENT)])])
     return found
 
 
-def _side(text: str, entries: Sequence[Entry]) -> Side:
-    return Side(text, "sweep", text, entries)
-
-
-def recorded_medians(repetitions: Mapping[str, Sequence[Sequence[Entry]]]) -> dict[str, dict[str, dict[str, object]]]:
+def recorded_medians(repetitions: Mapping[str, Sequence[Side]]) -> dict[str, dict[str, dict[str, object]]]:
     """Return experiment → trial → the kind of its times and the cold median in ns of each of its sweeps."""
     found: dict[str, dict[str, dict[str, object]]] = {}
     for experiment, sweeps in repetitions.items():
-        first = {entry.label: entry for entry in reversed(list(itertools.chain(*sweeps)))}
-        found[experiment] = {
-            label: {
-                "backend": entry.backend,
-                "several_launches": entry.several_launches,
-                "cold_ns": [
-                    round(each.series[Measure.COLD].median_ns)
-                    for sweep in sweeps
-                    for each in sweep
-                    if each.label == label
-                ],
-            }
-            for label, entry in reversed(first.items())
-        }
+        of_trial = found.setdefault(experiment, {})
+        for trial in (trial for side in sweeps for trial in each(side.trials[side.trials["measure"] == "cold"])):
+            facts: dict[str, object] = {"backend": trial.backend, "several_launches": trial.batch > 1, "cold_ns": []}
+            cold_ns = of_trial.setdefault(label_of(trial), facts)["cold_ns"]
+            cast(list[int], cold_ns).append(round(trial.median_ns))
     return found
 
 

@@ -35,11 +35,11 @@ from benchmarks.space import copy_project
 from benchmarks.table import Row, make_parser, report, start
 from benchmarks.tools.search_kernel_tuner import Tuner, list_strategies
 from benchmarks.wide_project import CASES, Project
-from cuprof.comparison import Entry, Side, compare
+from cuprof.comparison import Side, compare
 from cuprof.comparison.sides import Finder
+from cuprof.comparison.trials import each, ending_of
 from cuprof.core.errors import CuprofError, UsageError
 from cuprof.core.point import Coordinate, Point
-from cuprof.core.records import Measure
 from cuprof.results.queries import query
 from cuprof.search.registry import DEFAULT
 from cuprof.search.space import Space
@@ -59,7 +59,7 @@ FROM run AS r JOIN trial AS t ON t.id = r.trial_id LEFT JOIN timing AS g ON g.ru
 """
 
 
-Truth = Mapping[Point, Entry]
+Truth = Mapping[Point, Side]
 """Those configurations that were measured side by side and are right."""
 
 
@@ -141,14 +141,18 @@ def measure_truth(project: Project, chosen: Sequence[Point]) -> Truth:
     """Measure configurations in one rotation; where some have no time, a line says why."""
     project.restrict(chosen)
     why = project.sweep("truth", *TRUTH, f"measure.rotation={len(chosen)}").fault
-    entries: list[Entry] = []
+    truth: dict[Point, Side] = {}
     try:
-        entries += Finder(project.locate("truth")).find("latest").entries
+        side = Finder(project.locate("truth")).find("latest")
+        for trial in each(side.trials[side.trials["measure"] == "cold"]):
+            configuration = Point(_configuration(trial.tunables, project.case.tunables))
+            truth[configuration] = replace(side, kind="variant", trials=side.trials.loc[[trial.Index]])
+        untimed = each(side.trials[side.trials["measure"] == ""])
+        why = why or next(map(ending_of, untimed), "")
     except CuprofError as error:
         why = why or str(error)
-    truth = {Point(_configuration(each.tunables, project.case.tunables)): each for each in entries if each.series}
-    if lacking := sum(each not in truth for each in chosen):
-        why = why or next((each.ending for each in entries if not each.series), "not run")
+    if lacking := sum(one not in truth for one in chosen):
+        why = why or "not run"
         print(f"{project.family}: side by side, {lacking} of {len(chosen)} have no time: {why}", file=sys.stderr)
     return truth
 
@@ -214,7 +218,7 @@ def _row(
 
 def rate(rows: Sequence[Row], truth: Truth) -> list[Row]:
     """Return rows with the time of what was found, where it has one, and how far that is over the best."""
-    times = {each: entry.series[Measure.COLD].median_ns for each, entry in truth.items()}
+    times = {configuration: float(side.trials["median_ns"].iloc[0]) for configuration, side in truth.items()}
     best = min(times, key=times.__getitem__, default=None)
     rated: list[Row] = []
     for row in rows:
@@ -227,12 +231,11 @@ def rate(rows: Sequence[Row], truth: Truth) -> list[Row]:
 
 def judge(truth: Truth, base: Row, new: Row) -> Verdict | None:
     """Return what `cuprof compare` says of what two searches found; one and the same configuration is level."""
-    entries = [truth[row["configuration"]] for row in (base, new) if row["configuration"] in truth]
-    if len(entries) < 2:
+    sides = [truth[row["configuration"]] for row in (base, new) if row["configuration"] in truth]
+    if len(sides) < 2:
         return None
-    before, after = (Side(each.label, "variant", each.label, [each]) for each in entries)
-    rows = compare(before, after).rows
-    return rows[0].verdict if rows else Verdict.SAME
+    rows = compare(*sides).rows
+    return Verdict(rows["verdict"].iloc[0]) if len(rows) else Verdict.SAME
 
 
 def pick_median(rows: Sequence[Row]) -> Row:

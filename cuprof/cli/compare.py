@@ -15,11 +15,10 @@ from cuprof.core.records import Measure
 from cuprof.core.text import list_first
 
 if TYPE_CHECKING:
-    from cuprof.comparison import Comparison
-    from cuprof.comparison.compare import ComparedTrial
-    from cuprof.comparison.entries import Entry, Side
+    import pandas as pd
+
+    from cuprof.comparison import Comparison, Side
     from cuprof.statistics.sweep_noise import SweepNoise
-    from cuprof.statistics.verdict import Judgement
 
 FORMATS = ("table", "json", "markdown")
 MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same"}
@@ -88,7 +87,7 @@ def _compare(argv: Sequence[str]) -> int:
     comparison = compare(base, new, options)
     if against:
         print_message(f"--sample-more: {against}")
-    elif arguments.sample_more and comparison.undecided:
+    elif arguments.sample_more and len(comparison.undecided):
         comparison = sample_more(comparison, project, make_observer)
     print_comparison(comparison, arguments.format, everything=arguments.all)
     return comparison.exit_code
@@ -154,7 +153,7 @@ def comparison_parts(comparison: Comparison, everything: bool = False) -> list[P
     if hidden:
         parts.append(Line(f"and {hidden} more that are the same (--all lists them)", "dim"))
     parts.append(Line(""))
-    parts += [Line(f"BROKEN {entry.ending}", "bold red") for entry in comparison.broken]
+    parts += [Line(f"BROKEN {text}", "bold red") for text in _broken(comparison)]
     parts += [Line(text, "dim") for text in _left_out(comparison)]
     parts += [Line(f"warning: {text}", "yellow") for text in comparison.warnings]
     parts += [Line(text, "dim") for text in _noises(comparison)]
@@ -176,7 +175,7 @@ def markdown_lines(comparison: Comparison, everything: bool = False) -> Iterator
         yield ""
     if hidden:
         yield f"- and {hidden} more that are the same"
-    yield from (f"- broken: {entry.ending}" for entry in comparison.broken)
+    yield from (f"- broken: {text}" for text in _broken(comparison))
     yield from (f"- {text}" for text in _left_out(comparison))
     yield from (f"- warning: {text}" for text in comparison.warnings)
     yield from (f"- {text}" for text in _noises(comparison))
@@ -188,14 +187,16 @@ def summary(comparison: Comparison) -> str:
     parts = [f"{count} {verdict.value}" for verdict, count in comparison.counts.items() if count]
     if comparison.nothing_changed and parts:
         parts = [f"nothing changed between these two sweeps; the differences are noise ({', '.join(parts)})"]
-    if comparison.broken:
-        parts.append(f"{len(comparison.broken)} broken")
+    if broken := len(comparison.missing.broken):
+        parts.append(f"{broken} broken")
     return ", ".join(parts) or "nothing was measured anew, so nothing is different"
 
 
 def as_data(comparison: Comparison) -> dict[str, Any]:
     """Return the comparison as plain data, its rows one at a time; times in ns, shares and ratios plain."""
-    rule = comparison.options.rule
+    from cuprof.comparison.trials import each
+
+    rule, missing = comparison.options.rule, comparison.missing
     return {
         "base": _side(comparison.base),
         "new": _side(comparison.new),
@@ -204,32 +205,29 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "noise_within": comparison.noise_within,
         "nothing_changed": comparison.nothing_changed,
         "counts": {verdict.value: count for verdict, count in comparison.counts.items()},
-        "rows": map(_row, comparison.rows),
-        "broken": [{**_entry(entry), "message": entry.message} for entry in comparison.broken],
-        "one_run": len(comparison.one_run),
-        "skipped": len(comparison.skipped),
-        "incomparable": list(comparison.incomparable),
-        "only_base": [_entry(entry) for entry in comparison.only_base],
-        "only_new": [_entry(entry) for entry in comparison.only_new],
+        "rows": map(_row, each(comparison.rows)),
+        "broken": [{**_trial(trial), "message": trial.message} for trial in each(missing.broken)],
+        "one_run": len(missing.one_run),
+        "skipped": len(missing.skipped),
+        "incomparable": list(missing.incomparable),
+        "only_base": [_trial(trial) for trial in each(missing.only_base)],
+        "only_new": [_trial(trial) for trial in each(missing.only_new)],
         "warnings": list(comparison.warnings),
         "exit_code": comparison.exit_code,
     }
 
 
 def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
+    from cuprof.comparison.compare import row_label
+    from cuprof.comparison.trials import each
     from cuprof.report.units import choose_scale
-    from cuprof.statistics.verdict import Verdict
 
-    order = {verdict: place for place, verdict in enumerate(MARKS)}
-    same = sum(row.verdict is Verdict.SAME for row in comparison.rows)
+    same = int((comparison.rows["verdict"] == "same").sum())
     hidden = 0 if everything or same <= MOST_SAME else same
-    shown = sorted(
-        [row for row in comparison.rows if not (hidden and row.judgement.verdict is Verdict.SAME)],
-        key=lambda row: (order[row.judgement.verdict], -abs(math.log(row.judgement.ratio))),
-    )
-    scale = choose_scale("time", [time for row in shown for time in (row.base_ns, row.new_ns)])
-    several = len({row.measure for row in comparison.rows}) > 1
-    devices = len({row.match.new.device for row in comparison.rows}) > 1
+    shown = _sorted(comparison.rows[comparison.rows["verdict"] != "same"] if hidden else comparison.rows)
+    scale = choose_scale("time", [*shown["base_median_ns"], *shown["new_median_ns"]])
+    several = comparison.rows["measure"].nunique() > 1
+    devices = comparison.rows["new_device"].nunique() > 1
     columns = [
         Column("verdict", "left"),
         Column("trial", "left"),
@@ -241,49 +239,64 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
         Column("interval"),
     ]
     rows = []
-    matches = {id(row.match): row for row in shown}  # most have two rows, cold and hot
-    labels = {key: row.label for key, row in matches.items()}
-    for row in shown:
-        verdict, ratio, *_ = row.judgement
+    for row in each(shown):
         cells = (
-            MARKS[verdict],
-            labels[id(row.match)],
-            *([row.match.new.device] if devices else []),
-            *([row.measure.value] if several else []),
-            _number(scale.format(row.base_ns)),
-            _number(scale.format(row.new_ns)),
-            ratio_text(ratio),
-            interval_text(row.judgement),
+            MARKS[row.verdict],
+            row_label(row),
+            *([row.new_device] if devices else []),
+            *([row.measure] if several else []),
+            _number(scale.format(row.base_median_ns)),
+            _number(scale.format(row.new_median_ns)),
+            ratio_text(row.ratio),
+            interval_text(row),
         )
-        rows.append(Row(cells, STYLES[verdict]))
+        rows.append(Row(cells, STYLES[row.verdict]))
     return Table(columns, rows), hidden
 
 
+def _sorted(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows by verdict, the worst first, and by the size of the difference."""
+    order = {verdict: place for place, verdict in enumerate(MARKS)}
+    keys = [
+        (order[verdict], -abs(math.log(ratio))) for verdict, ratio in zip(rows["verdict"], rows["ratio"], strict=True)
+    ]
+    return rows.iloc[sorted(range(len(keys)), key=keys.__getitem__)]
+
+
+def _broken(comparison: Comparison) -> list[str]:
+    from cuprof.comparison.trials import each, ending_of
+
+    return [ending_of(trial) for trial in each(comparison.missing.broken)]
+
+
 def _heading(comparison: Comparison) -> list[str]:
-    measures = list(dict.fromkeys(row.measure.value for row in comparison.rows))
-    devices = list(dict.fromkeys(row.match.new.device for row in comparison.rows if row.match.new.device))
+    measures = list(dict.fromkeys(comparison.rows["measure"]))
+    devices = list(filter(None, dict.fromkeys(comparison.rows["new_device"])))
     about = " · ".join([*(["/".join(measures) + " time"] if measures else []), *devices])
     return [f"base: {comparison.base.description}", f"new:  {comparison.new.description}", *([about] if about else [])]
 
 
 def _left_out(comparison: Comparison) -> Iterator[str]:
-    if comparison.one_run:
-        number = len(comparison.one_run)
+    from cuprof.comparison.trials import each, label_of
+
+    missing = comparison.missing
+    if number := len(missing.one_run):
         what, they = ("trial is", "it was") if number == 1 else ("trials are", "they were")
         yield f"{number} {what} one and the same run on both sides: nothing has changed and {they} not tried again"
-    if comparison.skipped:
-        reasons = [entry.message for pair in comparison.skipped for entry in (pair.base, pair.new) if entry.message]
-        why = f": {_names(list(dict.fromkeys(reasons)))}" if reasons else ""
-        yield f"{len(comparison.skipped)} skipped on both sides{why}"
-    if comparison.incomparable:
-        yield f"{len(comparison.incomparable)} not compared: {_names(comparison.incomparable)}"
-    for side, entries in (("BASE", comparison.only_base), ("NEW", comparison.only_new)):
-        if entries:
-            yield f"{len(entries)} only in {side}: {_names([each.label for each in entries])}"
+    if number := len(missing.skipped):
+        messages = zip(missing.skipped["base_message"], missing.skipped["new_message"], strict=True)
+        reasons = list(dict.fromkeys(text for both in messages for text in both if text))
+        why = f": {_names(reasons)}" if reasons else ""
+        yield f"{number} skipped on both sides{why}"
+    if missing.incomparable:
+        yield f"{len(missing.incomparable)} not compared: {_names(missing.incomparable)}"
+    for side, trials in (("BASE", missing.only_base), ("NEW", missing.only_new)):
+        if len(trials):
+            yield f"{len(trials)} only in {side}: {_names([label_of(trial) for trial in each(trials)])}"
 
 
 def _method(comparison: Comparison) -> str:
-    rule, paired = comparison.options.rule, sum(row.judgement.paired for row in comparison.rows)
+    rule, paired = comparison.options.rule, int(comparison.rows["paired"].sum())
     effect = f"{rule.effect:.3%}".replace(".000%", "%")
     noise = ", where the machine's noise between sweeps is no larger than that" if comparison.noises else ""
     return (
@@ -316,15 +329,18 @@ def ratio_text(value: float) -> str:
     return f"{value:.4f}" if value < 2 else f"{value:.3f}" if value < 10 else f"{value:.1f}"
 
 
-def interval_text(judgement: Judgement) -> str:
-    """Return a ratio's interval, marked where it is so wide that the ratio says little."""
-    _, ratio, low, high, *_ = judgement
-    mark = "" if (high - low) / 2 <= NOISY * ratio else f" {MARK}"
-    return f"{ratio_text(low)} to {ratio_text(high)}{mark}"
+def interval_text(judged: Any) -> str:
+    """Return a ratio's interval, marked where it is so wide that the ratio says little.
+
+    Args:
+        judged: a row of a comparison, or a judgement: what has a ratio and its bounds.
+    """
+    mark = "" if (judged.high - judged.low) / 2 <= NOISY * judged.ratio else f" {MARK}"
+    return f"{ratio_text(judged.low)} to {ratio_text(judged.high)}{mark}"
 
 
 def _side(side: Side) -> dict[str, Any]:
-    return {**_picked(side, "text", "kind", "description", "sweeps"), "trials": len(side.entries)}
+    return {**_picked(side, "text", "kind", "description", "sweeps"), "trials": side.trials["trial"].nunique()}
 
 
 def _noise(device: str, noise: SweepNoise) -> dict[str, Any]:
@@ -350,18 +366,18 @@ def _picked(source: object, *names: str) -> dict[str, Any]:
     return {name: getattr(source, name) for name in names}
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
-    return _picked(entry, "family", "variant", "problem", "tunables", "device", "identity", "state")
+def _trial(trial: Any, side: str = "") -> dict[str, Any]:
+    """Return a trial of a side, or that of one side of a row."""
+    names = ("family", "variant", "problem", "tunables", "device", "identity", "state")
+    return {name: getattr(trial, f"{side}{name}") for name in names}
 
 
-def _row(row: ComparedTrial) -> dict[str, Any]:
+def _row(row: Any) -> dict[str, Any]:
     return {
-        "verdict": row.verdict,
-        "measure": row.measure,
-        **_picked(row.judgement, "ratio", "low", "high", "error_rate", "paired"),
-        "base_ns": row.base_ns,
-        "new_ns": row.new_ns,
-        "unchanged": row.match.is_unchanged,
-        "base": _entry(row.match.base),
-        "new": _entry(row.match.new),
+        **_picked(row, "verdict", "measure", "ratio", "low", "high", "error_rate", "paired"),
+        "base_ns": row.base_median_ns,
+        "new_ns": row.new_median_ns,
+        "unchanged": row.unchanged,
+        "base": _trial(row, "base_"),
+        "new": _trial(row, "new_"),
     }

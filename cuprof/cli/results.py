@@ -135,11 +135,12 @@ def best_line(study: Study, trials: Sequence[StudyTrial]) -> str:
     if compared is None and speedup is None:
         return f"best: {best.setting}, {format_time(best.median_ns or 0.0)} (not comparable with {base.setting})"
     if compared is None:
-        return f"best: {best.setting}, {speedup:.2f} × as fast as {base.setting} (no verdict)"
-    verdict, ratio, low, high, *_ = compared.judgement
+        times = f"{speedup:.2f}" if speedup else "?"
+        return f"best: {best.setting}, {times} × as fast as {base.setting} (no verdict)"
+    verdict, ratio, low, high = compared.verdict, compared.ratio, compared.low, compared.high
     half = (1 / low - 1 / high) / 2 if low > 0 else float("inf")
     decimals = 3 if half < 0.01 else 2
-    uncertain = "" if verdict.value == "faster" else f" ({verdict.value})"
+    uncertain = "" if verdict == "faster" else f" ({verdict})"
     return (
         f"best: {best.setting}, {1 / ratio:.{decimals}f} ± {half:.{decimals}f} × as fast as {base.setting}{uncertain}"
     )

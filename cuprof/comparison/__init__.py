@@ -1,8 +1,7 @@
 """Compare two sides (sweeps, variants, commits, databases, other tools' files) by a method with a stated error rate."""
 
-from cuprof.comparison.compare import ComparedTrial, Comparison, Options, compare
-from cuprof.comparison.entries import Entry, Side
+from cuprof.comparison.compare import Comparison, Options, compare
 from cuprof.comparison.pairs import VariantComparisons
-from cuprof.comparison.sides import load_sides
+from cuprof.comparison.sides import Side, load_sides
 
-__all__ = ["ComparedTrial", "Comparison", "Entry", "Options", "Side", "VariantComparisons", "compare", "load_sides"]
+__all__ = ["Comparison", "Options", "Side", "VariantComparisons", "compare", "load_sides"]

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
-from cuprof.comparison.entries import Entry, Side
-from cuprof.comparison.matching import Match, Matching, choose_measures, find_bridges, match
-from cuprof.comparison.noise import find_noises, noise_between, noise_within
-from cuprof.comparison.shared import contrasts_of
-from cuprof.comparison.stored import forget_samples, read_samples
+import numpy as np
+import pandas as pd
+
+from cuprof.comparison.match import KERNEL_TIMES, Matching, match
+from cuprof.comparison.noise import add_models, find_noises, noise_between, noise_within
+from cuprof.comparison.sides import Side
+from cuprof.comparison.trials import each, label_of, name_of
 from cuprof.core.errors import SelectionError
-from cuprof.core.records import FAILED, Measure
+from cuprof.core.records import FAILED, NOT_RUN, Measure
 from cuprof.core.text import list_first
-from cuprof.statistics.contrast import Contrast, Contrasts, Pair, contrast_all
-from cuprof.statistics.noise import PREPARED, Noise
+from cuprof.results.read import make_columns
+from cuprof.statistics.contrasts import Contrasts, Known, contrast
+from cuprof.statistics.correlation import Pools
+from cuprof.statistics.noise import PREPARED
 from cuprof.statistics.sweep_noise import SweepNoise
-from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
+from cuprof.statistics.verdict import Rule, Verdict, judge
 
 AT_ONCE = 1_500_000
 """About how many samples are held at one time, in pairs."""
+SIDE_COLUMNS = (
+    "family", "variant", "backend", "problem", "tunables", "device", "device_key", "device_id", "device_number",
+    "device_repeats", "on_host", "identity", "state", "message", "run_id", "run_sweep_id", "started_at", "duration_ns",
+    "job",
+)  # fmt: skip
+"""Of a matched trial, each side's columns that stand in a row under base_ and new_."""
+TIME_COLUMNS = ("method", "version", "tool", "batch", "samples", "median_ns", "timing_id", "tick_ns", "rotation")
+"""Of a measure of a matched trial, the same."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +45,7 @@ class Options:
         measures: empty takes the kernel times that both sides have.
         noise: relative standard deviation of any time from sweep to sweep; None estimates it from unchanged trials, or
             assumes it by the kind of time and its length.
-        tunables: "best" or "equal"; see `cuprof.comparison.matching`.
+        tunables: "best" or "equal"; see `cuprof.comparison.match`.
     """
 
     rule: Rule = field(default_factory=Rule)
@@ -47,40 +58,37 @@ class Options:
             raise SelectionError(f"the noise is {self.noise:g}; give a share from 0 up to 1, such as 0.2% or 0.002")
 
 
-class ComparedTrial(NamedTuple):
-    """One measure of one matched trial with its verdict; times in ns."""
-
-    match: Match
-    measure: Measure
-    base_ns: float
-    new_ns: float
-    judgement: Judgement
-
-    @property
-    def verdict(self) -> Verdict:
-        """Return the verdict."""
-        return self.judgement.verdict
-
-    @property
-    def label(self) -> str:
-        """Return the trial for people; of two variants, both names and each one's tunables."""
-        base, new = self.match.base, self.match.new
-        if (base.family, base.variant, base.tunables) == (new.family, new.variant, new.tunables):
-            return base.label
-        parts = [each.name + (f" ({each.tunables.label})" if each.tunables else "") for each in (base, new)]
-        return f"{parts[0]} → {parts[1]} · {base.problem.label or new.problem.label}"
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What the comparison of two sides came to.
+@dataclass(frozen=True, eq=False)
+class Missing:
+    """The trials that have no verdict: rows of the sides' trials, or of the matched ones.
 
     Args:
-        broken: right in BASE, failed in NEW.
-        one_run: matched trials that are one and the same measurement on both sides; not compared.
+        broken: right in BASE, failed in NEW; as NEW has them.
+        one_run: matched trials that are one and the same measurement on both sides.
         skipped: matched trials that could run on neither side.
-        incomparable: trials that are not compared, each with the reason: one side has no time of it, the methods or
-            measures differ, or which of several devices is meant cannot be told.
+        incomparable: why others are not compared: one side has no time of it, the methods or measures differ, or which
+            of several devices is meant cannot be told.
+    """
+
+    only_base: pd.DataFrame
+    only_new: pd.DataFrame
+    broken: pd.DataFrame
+    one_run: pd.DataFrame
+    skipped: pd.DataFrame
+    incomparable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The verdicts on the trials of two sides.
+
+    Args:
+        rows: a row for each measure of a matched trial: the columns of both sides' trials under base_ and new_,
+            `measure`, `match` (a number, equal in the rows of one matched trial), `choices` (pairs of tunables that
+            could have been compared in its place), `unchanged` (the same trial on both sides: source, device and
+            software), `together` (the samples were taken side by side), `device`, `reach` (how far the interval reaches
+            for noise within one sweep, in logarithms), and the verdict: `ratio` (NEW / BASE), `low`, `high`,
+            `error_rate` (chance that this interval misses the truth), `paired` (by rounds), `verdict`.
         noises: device → noise from sweep to sweep; empty where every pair was taken together.
         nothing_changed: every matched trial is the same on both sides: source, device and software.
         warnings: what a reader must know before believing the verdicts.
@@ -89,13 +97,8 @@ class Comparison:
     base: Side
     new: Side
     options: Options
-    rows: tuple[ComparedTrial, ...]
-    only_base: tuple[Entry, ...] = ()
-    only_new: tuple[Entry, ...] = ()
-    broken: tuple[Entry, ...] = ()
-    one_run: tuple[Match, ...] = ()
-    skipped: tuple[Match, ...] = ()
-    incomparable: tuple[str, ...] = ()
+    rows: pd.DataFrame
+    missing: Missing
     noises: Mapping[str, SweepNoise] = field(default_factory=dict)
     nothing_changed: bool = False
     warnings: tuple[str, ...] = ()
@@ -103,19 +106,18 @@ class Comparison:
     @property
     def counts(self) -> dict[Verdict, int]:
         """Return how often each verdict was given."""
-        found = Counter(row.verdict for row in self.rows)
-        return {verdict: found[verdict] for verdict in Verdict}
+        return {verdict: int((self.rows["verdict"] == verdict.value).sum()) for verdict in Verdict}
 
     @property
     def noise_within(self) -> str:
         """Return what is assumed beside `noises` of times that were taken together; empty where nothing is."""
-        within = [row for row in self.rows if row.match.is_together(row.measure)]
-        return PREPARED.text() if any(noise_within(row.match, row.measure).value for row in within) else ""
+        within = noise_within(self.rows[self.rows["together"]])
+        return PREPARED.text() if within[:, 0].any() else ""
 
     @property
-    def undecided(self) -> tuple[ComparedTrial, ...]:
+    def undecided(self) -> pd.DataFrame:
         """Return the rows without a verdict."""
-        return tuple(row for row in self.rows if row.verdict is Verdict.UNDECIDED)
+        return self.rows[self.rows["verdict"] == Verdict.UNDECIDED.value]
 
     @property
     def exit_code(self) -> int:
@@ -123,8 +125,8 @@ class Comparison:
 
         A trial in which nothing has changed is not slower, however its times fell out.
         """
-        slower = any(row.verdict is Verdict.SLOWER and not row.match.is_unchanged for row in self.rows)
-        return 1 if slower or self.broken else 0
+        slower = (self.rows["verdict"] == Verdict.SLOWER.value) & ~self.rows["unchanged"]
+        return 1 if slower.any() or len(self.missing.broken) else 0
 
 
 def compare(base: Side, new: Side, options: Options | None = None) -> Comparison:
@@ -135,174 +137,319 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
     """
     options = options or Options()
     matching = match(base, new, options.tunables)
-    if not matching.matches:
+    if matching.pairs.empty:
         raise SelectionError(
             f"no trial of {base.description} has a counterpart in {new.description} (BASE has "
-            f"{_names(base.entries)}; NEW has {_names(new.entries)})"
+            f"{_names(matching.bases)}; NEW has {_names(matching.news)})"
             + (f"; {matching.ambiguous[0]}" if matching.ambiguous else "")
         )
-    broken = tuple(pair.new for pair in matching.matches if pair.base.series and pair.new.state in FAILED)
-    one_run = tuple(pair for pair in matching.matches if pair.is_one_run)
-    pairs, incomparable = _pairs(matching, options)
+    matched = pair_up(matching)
+    rows, incomparable = _rows(matched, base, new, options)
     incomparable = (*incomparable, *matching.ambiguous)
-    if not pairs and not broken and (incomparable or not one_run):  # what was measured anew cannot be judged
+    broken = matched[matched["base_timed"] & matched["new_state"].isin([*FAILED])]
+    one_run, skipped = matched[matched["one_run"]], matched[matched["skipped"]]
+    if rows.empty and broken.empty and (incomparable or one_run.empty):  # what was measured anew cannot be judged
         raise SelectionError(
             f"no matched trial can be compared: {incomparable[0] if incomparable else 'none is timed'}"
         )
-    noises = find_noises(pairs, options.noise)
-    choices = sum(pair.choices for pair, _ in pairs)
-
-    def make(start: int, end: int) -> Contrasts:
-        return Contrasts(contrast_matched(pairs[start:end], partial(_noise, noises)))
-
-    with contrasts_of(make, len(pairs)) as contrasts:
-        judgements = judge(contrasts, options.rule, choices)
-    rows = tuple(
-        ComparedTrial(pair, measure, pair.base.series[measure].median_ns, pair.new.series[measure].median_ns, judgement)
-        for (pair, measure), judgement in zip(pairs, judgements, strict=True)
-    )
+    rows, noises = judge_rows(rows, base, new, options)
     return Comparison(
         base=base,
         new=new,
         options=options,
         rows=rows,
-        only_base=matching.only_base,
-        only_new=matching.only_new,
-        broken=broken,
-        one_run=one_run,
-        skipped=tuple(pair for pair in matching.matches if pair.is_skipped),
-        incomparable=incomparable,
+        missing=Missing(
+            matching.bases.loc[list(matching.only_base)],
+            matching.news.loc[list(matching.only_new)],
+            matching.news.loc[broken["new"]],
+            one_run,
+            skipped,
+            incomparable,
+        ),
         noises=noises,
-        nothing_changed=all(pair.is_unchanged for pair in matching.matches),
-        warnings=_warnings(base, new, matching, rows),
+        nothing_changed=bool(matched["unchanged"].all()),
+        warnings=_warnings(base, new, matched, rows),
     )
+
+
+def judge_rows(
+    rows: pd.DataFrame, base: Side, new: Side, options: Options
+) -> tuple[pd.DataFrame, dict[str, SweepNoise]]:
+    """Return matched rows with their verdicts, and the noise of each device."""
+    apart = rows[~rows["together"]]
+    controls = apart[apart["unchanged"]]
+    unchanged = contrast_rows(controls, base, new) if len(controls) and options.noise is None else None
+    noises = find_noises(apart, options.noise, unchanged)
+    noise = noise_within(rows)
+    for device, of_device in noises.items():
+        chosen = ((rows["device"] == device) & ~rows["together"]).to_numpy(bool)
+        noise[chosen] = noise_between(of_device, rows[chosen])
+    contrasts = contrast_rows(rows, base, new, noise, bridged=True)
+    reach = contrasts.beside_samples(options.rule.error_rate)
+    judged = judge(contrasts, options.rule, int(rows["choices"].sum()))
+    return rows.assign(reach=reach, **judged), noises
+
+
+def contrast_rows(
+    rows: pd.DataFrame, base: Side, new: Side, noise: np.ndarray | None = None, *, bridged: bool = False
+) -> Contrasts:
+    """Return the contrast of each row; of the samples of many a part is held at a time.
+
+    Args:
+        noise: (n, 3), see `Contrasts`.
+        bridged: free the comparisons across jobs of what the jobs differ by, where both measured one reference.
+    """
+    if rows.empty:
+        return Contrasts.none_of(0)
+    known = _known(rows, base, new)
+    bridges, bridge = _find_bridges(rows, base, new) if bridged else (None, None)
+    parts = []
+    for start, end in pairwise(_bounds(rows)):
+        part = slice(start, end)
+        places = np.arange(start, end)
+        samples = [side.source.read(_of(rows.iloc[part], name)) for name, side in (("base", base), ("new", new))]
+        parts.append(
+            contrast(
+                samples[0],
+                samples[1],
+                None if noise is None else noise[part],
+                known=Known(*(each.take(places) for each in known)),
+                bridges=bridges,
+                bridge=None if bridge is None else bridge[part],
+            )
+        )
+    return Contrasts.joined(parts)
 
 
 def judge_anew(comparison: Comparison, later: Comparison) -> Comparison:
     """Return a comparison with the rows that a later one decided anew in place of its own."""
-    anew = {_key_of(row, comparison.options): row for row in later.rows}
-    rows = tuple(
-        anew.get(_key_of(row, comparison.options), row) if row.verdict is Verdict.UNDECIDED else row
-        for row in comparison.rows
+    anew = dict(zip(_keys_of(later.rows, comparison.options), later.rows.to_dict("records"), strict=True))
+    records = comparison.rows.to_dict("records")
+    rows = pd.DataFrame(
+        [
+            anew.get(key, record) if record["verdict"] == Verdict.UNDECIDED.value else record
+            for key, record in zip(_keys_of(comparison.rows, comparison.options), records, strict=True)
+        ],
+        columns=comparison.rows.columns,
+    ).astype(comparison.rows.dtypes.to_dict())
+    broken = pd.concat([comparison.missing.broken, later.missing.broken])
+    warnings = tuple(dict.fromkeys((*comparison.warnings, *later.warnings)))
+    return replace(comparison, rows=rows, missing=replace(comparison.missing, broken=broken), warnings=warnings)
+
+
+def row_label(row: Any) -> str:
+    """Return what a row is about for people; of two variants, both names and each one's tunables."""
+    base, new = trial_of(row, "base"), trial_of(row, "new")
+    if (base.family, base.variant, base.tunables) == (new.family, new.variant, new.tunables):
+        return label_of(base)
+    parts = [name_of(each) + (f" ({each.tunables.label})" if each.tunables else "") for each in (base, new)]
+    return f"{parts[0]} → {parts[1]} · {base.problem.label or new.problem.label}"
+
+
+def trial_of(row: Any, side: str) -> Any:
+    """Return the trial of a side ("base", "new") that a row of `Comparison.rows` is about, with its columns' names."""
+    return SimpleNamespace(**{name: getattr(row, f"{side}_{name}") for name in SIDE_COLUMNS})
+
+
+def _keys_of(rows: pd.DataFrame, options: Options) -> list[Hashable]:
+    """Return what each row compares of two variants; the best tunables may be others a second time."""
+    names = ["base_problem", "base_device", "new_device", "measure"]
+    if options.tunables != "best":
+        names += ["base_tunables", "new_tunables"]
+    return list(zip(*(rows[name] for name in names), strict=True))
+
+
+def pair_up(matching: Matching) -> pd.DataFrame:
+    """Return one row for each matched trial, with both sides' columns and what stands against a comparison."""
+    sides = {"base": matching.bases, "new": matching.news}
+    columns = {name: matching.pairs[name].to_numpy() for name in ("base", "new", "choices")}
+    for side, trials in sides.items():
+        chosen = trials.loc[matching.pairs[side]]
+        columns |= {f"{side}_{name}": chosen[name].to_numpy() for name in SIDE_COLUMNS}
+        columns[f"{side}_timed"] = (chosen["measure"] != "").to_numpy()
+    found = make_columns(columns)
+    same = {name: found[f"base_{name}"] == found[f"new_{name}"] for name in ("identity", "duration_ns", "device")}
+    begun = found["base_started_at"].fillna(0.0) == found["new_started_at"].fillna(0.0)
+    absent = {side: found[f"{side}_state"].isin([*NOT_RUN]) for side in sides}
+    ran = (found["base_run_id"] > 0) & (found["new_run_id"] > 0)
+    device = found["base_device"].where(same["device"], found["base_device"] + " and " + found["new_device"])
+    return found.assign(
+        match=np.arange(len(found)),
+        device=device,
+        unchanged=same["identity"] & (found["base_identity"] != ""),
+        one_run=ran & same["identity"] & begun & same["duration_ns"] & ~absent["base"],
+        skipped=absent["base"] & absent["new"],
     )
-    return replace(
-        comparison,
-        rows=rows,
-        broken=(*comparison.broken, *later.broken),
-        warnings=tuple(dict.fromkeys((*comparison.warnings, *later.warnings))),
-    )
 
 
-def _key_of(row: ComparedTrial, options: Options) -> Hashable:
-    """Return what a row of a comparison of two variants is about; the best tunables may be others a second time."""
-    base, new = row.match.base, row.match.new
-    tunables = () if options.tunables == "best" else (base.tunables, new.tunables)
-    return (base.problem, base.device, new.device, tunables, row.measure)
+def _rows(matched: pd.DataFrame, base: Side, new: Side, options: Options) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return what can be compared, a row for each measure, and why the rest cannot."""
+    still = matched[~(matched["one_run"] | matched["skipped"])]
+    shared = share_measures(still, base, new)
+    measures = [measure.value for measure in options.measures] or _choose_measures(shared)
+    order = shared["measure"].map({measure: place for place, measure in enumerate(measures)})
+    shared = shared.assign(order=order)[order.notna()].sort_values(["match", "order"], kind="stable")
+    shared = shared.drop(columns="order").reset_index(drop=True)
+    reasons = [(row.match, text) for row in each(still) if (text := _untimed(row))]
+    compared = set(shared["match"])
+    asked = ", ".join(measures) or "any"
+    reasons += [
+        (row.match, f"{label_of(trial_of(row, 'base'))}: the sides do not both have {asked} time")
+        for row in each(still[still["base_timed"] & still["new_timed"] & ~still["match"].isin(compared)])
+    ]
+    differing = _method_differences(shared, base, new)
+    reasons += [
+        (row.match, f"{label_of(trial_of(row, 'base'))}: {differing[row.Index]}")
+        for row in each(shared.loc[list(differing)])
+    ]
+    rows = shared.drop(index=list(differing)).reset_index(drop=True)
+    return rows, tuple(text for _, text in sorted(reasons, key=lambda each: each[0]))
 
 
-def _pairs(matching: Matching, options: Options) -> tuple[list[tuple[Match, Measure]], tuple[str, ...]]:
-    """Return what can be compared, and why the rest cannot."""
-    open_matches = [pair for pair in matching.matches if not (pair.is_one_run or pair.is_skipped)]
-    measures = choose_measures(open_matches, options.measures)
-    pairs, reasons = [], []
-    for pair in open_matches:
-        if not (pair.base.series and pair.new.series):
-            if not (pair.base.series and pair.new.state in FAILED):
-                bad, side = (pair.base, "BASE") if not pair.base.series else (pair.new, "NEW")
-                why = f": {bad.message}" if bad.message else ""
-                reasons.append(f"{bad.label}: {bad.state.value} in {side}{why}")
-            continue
-        shared = [measure for measure in measures if measure in pair.base.series and measure in pair.new.series]
-        if not shared:
-            asked = ", ".join(measure.value for measure in measures) or "any"
-            reasons.append(f"{pair.base.label}: the sides do not both have {asked} time")
-        for measure in shared:
-            reason = _method_difference(pair, measure)
-            if reason:
-                reasons.append(f"{pair.base.label}: {reason}")
-            else:
-                pairs.append((pair, measure))
-    return pairs, tuple(reasons)
+def share_measures(matched: pd.DataFrame, base: Side, new: Side) -> pd.DataFrame:
+    """Return matched trials, a row for each measure that both sides have, with what is known of both times."""
+    shared = matched
+    for name, side in (("base", base), ("new", new)):
+        timed = side.trials.loc[side.trials["measure"] != "", ["trial", "measure", *TIME_COLUMNS]]
+        named = timed.rename(columns={column: f"{name}_{column}" for column in ("trial", *TIME_COLUMNS)})
+        ours, theirs = [name], [f"{name}_trial"]
+        if name == "new":
+            ours, theirs = [*ours, "measure"], [*theirs, "measure"]
+        shared = shared.merge(named, left_on=ours, right_on=theirs).drop(columns=f"{name}_trial")
+    together = (shared["base_rotation"] == shared["new_rotation"]) & (shared["base_rotation"] != "")
+    several = {
+        f"{name}_several": _several_launches(shared[name], side) for name, side in (("base", base), ("new", new))
+    }
+    return add_models(shared.assign(together=together, **several))
 
 
-def contrast_matched(
-    pairs: Sequence[tuple[Match, Measure]], noise: Callable[[Match, Measure], Noise]
-) -> list[Contrast]:
-    """Return the contrast of each pair; of the samples of very many a part is held at a time."""
-    found: list[Contrast] = []
-    for start, end in pairwise(_bounds(pairs)):
-        part = pairs[start:end]
-        series = [side.series[measure] for pair, measure in part for side in (pair.base, pair.new)]
-        read_samples(series)
-        found += contrast_all(
-            [
-                Pair(pair.base.series[measure], pair.new.series[measure], noise(pair, measure), bridge)
-                for (pair, measure), bridge in zip(part, find_bridges(part), strict=True)
-            ]
+def _choose_measures(shared: pd.DataFrame) -> list[str]:
+    """Return the measures to compare: kernel times that both sides have, else whatever both have."""
+    found = set(shared["measure"])
+    return [measure.value for measure in KERNEL_TIMES if measure.value in found] or sorted(found)
+
+
+def _several_launches(numbers: pd.Series[int], side: Side) -> np.ndarray:
+    """Return whether trials of a side, given by number, are timed cold by means over several executions."""
+    batched = side.trials[(side.trials["measure"] == Measure.COLD.value) & (side.trials["batch"] > 1)]
+    return numbers.isin(batched["trial"]).to_numpy(bool)
+
+
+def _untimed(row: Any) -> str:
+    """Return why a matched trial has no time on one side; empty where both have, or where NEW is broken."""
+    if (row.base_timed and row.new_timed) or (row.base_timed and row.new_state in FAILED):
+        return ""
+    name, side = ("base", "BASE") if not row.base_timed else ("new", "NEW")
+    bad = trial_of(row, name)
+    return f"{label_of(bad)}: {bad.state} in {side}" + (f": {bad.message}" if bad.message else "")
+
+
+def _method_differences(rows: pd.DataFrame, base: Side, new: Side) -> dict[int, str]:
+    """Return how the timing methods differ, by row; times of different methods are never compared."""
+    # another tool's method is another by nature; the side's note says so
+    own = (rows["base_tool"] == "") & (rows["new_tool"] == "")
+    differing = own & ((rows["base_backend"] != rows["new_backend"]) | (rows["base_method"] != rows["new_method"]))
+    found = {row.Index: _method_difference(row, base, new) for row in each(rows[differing])}
+    return {place: text for place, text in found.items() if text}
+
+
+def _method_difference(row: Any, base: Side, new: Side) -> str:
+    if row.base_backend != row.new_backend:  # their versions and settings may be equal by chance
+        both = f"{row.base_backend} and {row.new_backend}"
+        return f"timed by different methods, those of {both}; the sweep's page has their ratio"
+    settings = [
+        {**side.source.settings(sweep_id, Measure(row.measure)), "version": version}
+        for side, sweep_id, version in (
+            (base, row.base_run_sweep_id, row.base_version),
+            (new, row.new_run_sweep_id, row.new_version),
         )
-        if end < len(pairs):  # of few they may be wanted again
-            forget_samples(series)
-    return found
+    ]
+    names = sorted({*settings[0], *settings[1]})
+    differing = [name for name in names if settings[0].get(name) != settings[1].get(name)]
+    ours, theirs = settings
+    if "version" in differing:
+        return f"timed by versions {ours['version']} and {theirs['version']} of the method; time BASE again"
+    if not differing:
+        return ""
+    return "timed by different methods: " + ", ".join(
+        f"measure.{name} {ours.get(name)} and {theirs.get(name)}" for name in differing
+    )
 
 
-def _bounds(pairs: Sequence[tuple[Match, Measure]]) -> Iterator[int]:
+def _known(rows: pd.DataFrame, base: Side, new: Side) -> tuple[Pools, Pools, Pools]:
+    """Return what is known of correlation in the series of each row, and in the differences within its rounds."""
+    ours, differences = base.source.learn(_of(rows, "base"))
+    theirs, _ = new.source.learn(_of(rows, "new"))
+    return ours, theirs, differences
+
+
+def _of(rows: pd.DataFrame, side: str) -> pd.DataFrame:
+    """Return what finds the samples of a side's trials."""
+    names = ("timing_id", "tick_ns", "rotation", "run_sweep_id", "device_id")
+    return pd.DataFrame({name: rows[f"{side}_{name}"] for name in names} | {"measure": rows["measure"]})
+
+
+def _find_bridges(rows: pd.DataFrame, base: Side, new: Side) -> tuple[Contrasts | None, np.ndarray | None]:
+    """Return the contrasts of references between the sides' jobs, and the number of each row's, -1 without one.
+
+    A reference is a trial that was measured in several jobs of a sweep. By it a comparison across jobs, which may have
+    run on two cards, is freed of what the jobs differ by.
+    """
+    ours, theirs = (
+        side.source.references(rows[f"{name}_run_sweep_id"].unique().tolist())
+        for name, side in (("base", base), ("new", new))
+    )
+    numbers: dict[tuple[int, int], int] = {}
+    bridge = np.full(len(rows), -1)
+    if not (ours and theirs):
+        return None, None
+    names = ("base_run_sweep_id", "base_job", "new_run_sweep_id", "new_job", "measure")
+    for place, (sweep_id, job, other_sweep_id, other_job, measure) in enumerate(
+        zip(*(rows[name] for name in names), strict=True)
+    ):
+        reference, other = ours.get((sweep_id, job, measure)), theirs.get((other_sweep_id, other_job, measure))
+        if job != other_job and reference and other and reference[0] == other[0]:
+            bridge[place] = numbers.setdefault((reference[1], other[1]), len(numbers))
+    if not numbers:
+        return None, None
+    first = rows.iloc[[int(np.flatnonzero(bridge == number)[0]) for number in numbers.values()]]
+    found = first.assign(
+        base_timing_id=[ours for ours, _ in numbers], new_timing_id=[theirs for _, theirs in numbers],
+        base_tick_ns=0.0, new_tick_ns=0.0, base_rotation="", new_rotation="",
+    )  # fmt: skip
+    return contrast_rows(found, base, new), bridge
+
+
+def _bounds(rows: pd.DataFrame) -> Iterator[int]:
     """Yield where the parts begin whose samples are held at one time, and where the last one ends."""
     held = AT_ONCE
-    for place, (pair, measure) in enumerate(pairs):
-        size = pair.base.series[measure].size + pair.new.series[measure].size
+    for place, size in enumerate((rows["base_samples"] + rows["new_samples"]).tolist()):
         held += size
         if held > AT_ONCE:
             yield place
             held = size
-    if pairs:
-        yield len(pairs)
+    if len(rows):
+        yield len(rows)
 
 
-def _noise(noises: Mapping[str, SweepNoise], pair: Match, measure: Measure) -> Noise:
-    if pair.is_together(measure):
-        return noise_within(pair, measure)
-    return noise_between(noises[pair.device], pair, measure)
-
-
-def _method_difference(pair: Match, measure: Measure) -> str:
-    """Return how the timing methods differ; times of different methods are never compared."""
-    base, new = pair.base.settings.get(measure, {}), pair.new.settings.get(measure, {})
-    if "tool" in base or "tool" in new:  # another tool's method is another by nature; the side's note says so
-        return ""
-    if pair.base.backend != pair.new.backend:  # their versions and settings may be equal by chance
-        both = f"{pair.base.backend} and {pair.new.backend}"
-        return f"timed by different methods, those of {both}; the sweep's page has their ratio"
-    if pair.base.methods.get(measure) == pair.new.methods.get(measure):
-        return ""
-    differing = [name for name in sorted({*base, *new}) if base.get(name) != new.get(name)]
-    if not differing:
-        return ""
-    if "version" in differing:
-        return f"timed by versions {base.get('version')} and {new.get('version')} of the method; time BASE again"
-    return "timed by different methods: " + ", ".join(
-        f"measure.{name} {base.get(name)} and {new.get(name)}" for name in differing
-    )
-
-
-def _warnings(base: Side, new: Side, matching: Matching, rows: Sequence[ComparedTrial]) -> tuple[str, ...]:
+def _warnings(base: Side, new: Side, matched: pd.DataFrame, rows: pd.DataFrame) -> tuple[str, ...]:
     texts = [*base.notes, *new.notes]
-    for pair in matching.matches:
-        if pair.base.device != pair.new.device:
-            texts.append(
-                f"this compares across devices: {pair.base.device or 'unknown'} and {pair.new.device or 'unknown'}"
-            )
-        elif pair.base.device_identity != pair.new.device_identity and not (base.is_foreign or new.is_foreign):
-            texts.append(f"driver or library versions of {pair.base.device} differ between the sides")
-    methods = {
-        row.measure for row in rows if row.match.base.methods.get(row.measure) != row.match.new.methods.get(row.measure)
-    }
-    if methods and not (base.is_foreign or new.is_foreign):
-        names = " and ".join(sorted(measure.value for measure in methods))
-        texts.append(f"{names} times were sampled to different bounds, or warmed up differently")
-    if any(row.match.choices > 1 for row in rows):
+    is_foreign = base.is_foreign or new.is_foreign
+    names = ["base_device", "new_device", "base_device_key", "new_device_key"]
+    for device, other, key, other_key in matched[names].drop_duplicates().to_numpy().tolist():
+        if device != other:
+            texts.append(f"this compares across devices: {device or 'unknown'} and {other or 'unknown'}")
+        elif key != other_key and not is_foreign:
+            texts.append(f"driver or library versions of {device} differ between the sides")
+    methods = set(rows.loc[rows["base_method"] != rows["new_method"], "measure"])
+    if methods and not is_foreign:
+        texts.append(
+            f"{' and '.join(sorted(methods))} times were sampled to different bounds, or warmed up differently"
+        )
+    if (rows["choices"] > 1).any():
         texts.append("each variant stands with its fastest tunables; every choice counts as a comparison of its own")
-    odd = sum(row.match.is_unchanged and row.verdict in (Verdict.SLOWER, Verdict.FASTER) for row in rows)
-    if odd and not all(pair.is_unchanged for pair in matching.matches):
+    odd = int((rows["unchanged"] & rows["verdict"].isin([Verdict.SLOWER.value, Verdict.FASTER.value])).sum())
+    if odd and not matched["unchanged"].all():
         texts.append(
             f"{odd} called slower or faster although nothing has changed in {'it' if odd == 1 else 'them'}: the noise "
             "between the sides is larger than reckoned with, so doubt the other differences too"
@@ -310,5 +457,5 @@ def _warnings(base: Side, new: Side, matching: Matching, rows: Sequence[Compared
     return tuple(dict.fromkeys(texts))
 
 
-def _names(entries: Sequence[Entry]) -> str:
-    return list_first([entry.label for entry in entries], 3, "; ") or "none"
+def _names(trials: pd.DataFrame) -> str:
+    return list_first([label_of(trial) for trial in each(trials)], 3, "; ") or "none"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
 
 from cuprof.backends.registry import find_spec
 from cuprof.backends.spec import NoiseSource
-from cuprof.comparison.entries import Entry
-from cuprof.comparison.matching import Match
-from cuprof.comparison.stored import read_samples
 from cuprof.core.records import Measure
-from cuprof.statistics.contrast import Pair, contrast_all
-from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise, NoiseModel
+from cuprof.statistics.contrasts import Contrasts
+from cuprof.statistics.noise import PREPARED, NoiseModel
 from cuprof.statistics.sweep_noise import SweepNoise, estimate_scale
 
 ONE_LAUNCH = NoiseModel("CUDA, one launch", 0.002, 75.0)
@@ -22,76 +20,95 @@ OPENCL = NoiseModel("OpenCL on a GPU", 0.02, 400.0)
 TRANSFERS = NoiseModel("total, by the host's clock", 0.05)
 HOST = NoiseModel("CPU", 0.05)
 """What is assumed where nothing tells it; docs/comparing.md says what the figures were chosen from."""
+MODELS = (ONE_LAUNCH, SEVERAL_LAUNCHES, OPENCL, TRANSFERS, HOST)
 
-Matched = tuple[Match, Measure]
+
+def assumed_model(backend: str, measure: str, *, on_host: bool = False, several_launches: bool = False) -> NoiseModel:
+    """Return what is assumed of one time.
+
+    Args:
+        several_launches: its cold samples are means over several executions, as those of several launches and of
+            library calls are (docs/measurement.md, "Several launches").
+    """
+    if on_host:
+        return HOST
+    if measure == Measure.TOTAL:
+        return TRANSFERS
+    spec = find_spec(backend)
+    if spec is not None and spec.noise is NoiseSource.EVENTS:
+        return OPENCL
+    return SEVERAL_LAUNCHES if several_launches else ONE_LAUNCH
 
 
-def find_noises(pairs: Iterable[Matched], stated: float | None) -> dict[str, SweepNoise]:
+def add_models(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return matched rows with the places in `MODELS` of what is assumed of each time: `base_model`, `new_model`."""
+    found = {}
+    for side in ("base", "new"):
+        names = [f"{side}_backend", "measure", f"{side}_on_host", f"{side}_several"]
+        keys = list(zip(*(rows[name] for name in names), strict=True))
+        models = {
+            key: MODELS.index(assumed_model(key[0], key[1], on_host=key[2], several_launches=key[3]))
+            for key in set(keys)
+        }
+        found[f"{side}_model"] = np.array([models[key] for key in keys], dtype=np.int64)
+    return rows.assign(**found)
+
+
+def noise_within(rows: pd.DataFrame) -> np.ndarray:
+    """Return the noise of the times of comparisons within one sweep, (n, 3): the fields of `Noise`."""
+    prepared = ((rows["measure"] == Measure.COLD.value) & rows["base_on_host"] & rows["new_on_host"]).to_numpy(bool)
+    times = [rows[f"{side}_median_ns"].to_numpy(np.float64) for side in ("base", "new")]
+    squares = [PREPARED.deviations(each) ** 2 for each in times]
+    deviation = np.where(prepared, np.sqrt((squares[0] + squares[1]) / 2), 0.0)
+    return np.column_stack((deviation, np.full(len(rows), np.inf), np.zeros(len(rows))))
+
+
+def noise_between(noise: SweepNoise, rows: pd.DataFrame) -> np.ndarray:
+    """Return the noise of the times of comparisons between sweeps on one device, (n, 3): the fields of `Noise`."""
+    times = [rows[f"{side}_median_ns"].to_numpy(np.float64) for side in ("base", "new")]
+    models = [rows[f"{side}_model"].to_numpy(np.int64) for side in ("base", "new")]
+    found = np.empty((len(rows), 3))
+    for base, new in set(zip(*(each.tolist() for each in models), strict=True)):
+        chosen = (models[0] == base) & (models[1] == new)
+        found[chosen] = noise.of(MODELS[base], MODELS[new], times[0][chosen], times[1][chosen])
+    return found
+
+
+def find_noises(rows: pd.DataFrame, stated: float | None, unchanged: Contrasts | None) -> dict[str, SweepNoise]:
     """Return device → noise of the times that the two sides took in different sweeps.
 
     Each device has its own: a GPU's times say nothing of how much the host's vary.
 
     Args:
+        rows: matched rows with `device` and the models, those that were not taken together.
         stated: taken for all times, as a share of each, where it is not None.
+        unchanged: the contrasts of the rows in which nothing has changed, in their order.
     """
-    by_device: dict[str, list[Matched]] = defaultdict(list)
-    for match, measure in pairs:
-        if not match.is_together(measure):
-            by_device[match.device].append((match, measure))
     if stated is not None:
-        return dict.fromkeys(by_device, SweepNoise("stated", (NoiseModel("", stated),)))
-    return {device: _find_noise(apart) for device, apart in by_device.items()}
+        return dict.fromkeys(rows["device"], SweepNoise("stated", (NoiseModel("", stated),)))
+    places = np.cumsum(rows["unchanged"].to_numpy(bool)) - 1
+    found = {}
+    for device in dict.fromkeys(rows["device"]):
+        chosen = (rows["device"] == device).to_numpy(bool)
+        found[device] = _find_noise(rows[chosen], places[chosen], unchanged)
+    return found
 
 
-def noise_between(noise: SweepNoise, match: Match, measure: Measure) -> Noise:
-    """Return the noise of either time of a comparison between sweeps."""
-    return noise.of(
-        assumed_model(match.base, measure),
-        assumed_model(match.new, measure),
-        match.base.series[measure].median_ns,
-        match.new.series[measure].median_ns,
-    )
-
-
-def noise_within(match: Match, measure: Measure) -> Noise:
-    """Return the noise of either time of a comparison within one sweep."""
-    if not (measure is Measure.COLD and match.base.on_host and match.new.on_host):
-        return NO_NOISE
-    times = [each.series[measure].median_ns for each in (match.base, match.new)]
-    return Noise(math.sqrt(sum(PREPARED.deviation(time) ** 2 for time in times) / 2))
-
-
-def assumed_model(entry: Entry, measure: Measure) -> NoiseModel:
-    """Return what is assumed of one time."""
-    if entry.on_host:
-        return HOST
-    if measure is Measure.TOTAL:
-        return TRANSFERS
-    spec = find_spec(entry.backend)
-    if spec is not None and spec.noise is NoiseSource.EVENTS:
-        return OPENCL
-    return SEVERAL_LAUNCHES if entry.several_launches else ONE_LAUNCH
-
-
-def _find_noise(apart: Sequence[Matched]) -> SweepNoise:
+def _find_noise(apart: pd.DataFrame, places: np.ndarray, unchanged: Contrasts | None) -> SweepNoise:
     """Return the noise of one device's times."""
-    models = tuple(
-        dict.fromkeys(assumed_model(each, measure) for match, measure in apart for each in (match.base, match.new))
-    )
-    unchanged = [(match, measure) for match, measure in apart if match.is_unchanged]
+    met = np.column_stack([apart["base_model"], apart["new_model"]]).ravel()
+    models = tuple(MODELS[place] for place in dict.fromkeys(met.tolist()))
     assumed = SweepNoise("assumed", models)
-    if not unchanged:
+    controls = apart[apart["unchanged"]]
+    if controls.empty or unchanged is None:
         return assumed
-    sides = [Pair(match.base.series[measure], match.new.series[measure]) for match, measure in unchanged]
-    read_samples(each for pair in sides for each in (pair.base, pair.new))
-    contrasts = contrast_all(sides)
-    deviations = [noise_between(assumed, match, measure).value for match, measure in unchanged]
-    first = {id(match): assumed_model(match.base, measure) for match, measure in reversed(unchanged)}
-    counts = Counter(first.values())
+    contrasts = unchanged.take(places[apart["unchanged"].to_numpy(bool)])
+    first = controls.drop_duplicates("match")["base_model"].to_numpy()
+    deviations = noise_between(assumed, controls)[:, 0]
     return SweepNoise(
         "estimated",
         models,
-        estimate_scale(contrasts, deviations, len(first)),
-        tuple(counts[model] for model in models),
-        math.exp(max((each.log_ratio for each in contrasts), key=abs)),
+        estimate_scale(contrasts, deviations, first.size),
+        tuple(int((first == MODELS.index(model)).sum()) for model in models),
+        math.exp(max(contrasts.log_ratio.tolist(), key=abs)),
     )

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
-from cuprof.comparison.compare import ComparedTrial, Options, compare, contrast_matched
-from cuprof.comparison.entries import Entry, Side
-from cuprof.comparison.matching import Match
-from cuprof.comparison.noise import noise_within
+import numpy as np
+import pandas as pd
+
+from cuprof.comparison.compare import SIDE_COLUMNS, TIME_COLUMNS, Options, compare, contrast_rows
+from cuprof.comparison.noise import add_models, noise_within
+from cuprof.comparison.sides import Side
 from cuprof.core.errors import SelectionError
 from cuprof.core.records import Measure
+from cuprof.results.read import make_columns
 
 
 class Contender(NamedTuple):
     """A variant, on one device where it is compared with itself or another on a second one.
 
     Args:
-        device: as `Entry.device` names it; empty stands for every device that the variant ran on.
+        device: its name; empty stands for every device that the variant ran on.
     """
 
     variant: str
@@ -32,27 +35,30 @@ class VariantComparisons:
     another than from BASE to NEW; of the two, what is shown should be asked for in the direction in which it is said.
 
     Args:
-        entries: the trials of one sweep, as `read_entries` returns them.
+        sweep: the trials of one sweep.
         options: those of `cuprof compare` where none are given.
     """
 
-    def __init__(self, entries: Sequence[Entry], options: Options | None = None) -> None:
-        self._entries = {entry.identity: entry for entry in entries}
+    def __init__(self, sweep: Side, options: Options | None = None) -> None:
+        self._sweep = sweep
         self._options = options or Options()
-        self._rows: dict[tuple[Contender, Contender], tuple[ComparedTrial, ...]] = {}
+        self._first = sweep.trials.drop_duplicates("identity").set_index("identity", drop=False)
+        self._timed = sweep.trials[sweep.trials["measure"] != ""].set_index(["identity", "measure"], drop=False)
+        self._rows: dict[tuple[Contender, Contender], pd.DataFrame] = {}
         self._ratios: dict[tuple[str, str, Measure], float | None] = {}
 
-    def rows(self, base: Contender, new: Contender) -> tuple[ComparedTrial, ...]:
-        """Return what comparing two contenders gives: a row a problem, device and measure, or nothing at all."""
+    def rows(self, base: Contender, new: Contender) -> pd.DataFrame:
+        """Return the rows of comparing two contenders, by problem, device and measure; none where they are not."""
         key = (base, new)
         if key not in self._rows:
             try:
-                self._rows[key] = compare(self._side(base), self._side(new), self._options).rows
+                found = compare(self._side(base), self._side(new), self._options).rows
             except SelectionError:
-                self._rows[key] = ()
+                found = pd.DataFrame(columns=["base_identity", "new_identity", "measure"])
+            self._rows[key] = found.set_index(["base_identity", "new_identity", "measure"], drop=False)
         return self._rows[key]
 
-    def find(self, base: str, new: str, measure: Measure) -> ComparedTrial | None:
+    def find(self, base: str, new: str, measure: Measure) -> Any | None:
         """Return the row that compares two trials; None where their variants are not compared by these two.
 
         That is so of trials at two problems, of tunables that are not the variant's fastest there, and of a trial that
@@ -61,13 +67,13 @@ class VariantComparisons:
         Args:
             base, new: identities.
         """
-        if not (base in self._entries and new in self._entries):
+        if not (base in self._first.index and new in self._first.index):
             return None
-        before, after = self._entries[base], self._entries[new]
-        devices = (before.device, after.device) if before.device != after.device else ("", "")
-        found = self.rows(Contender(before.variant, devices[0]), Contender(after.variant, devices[1]))
-        of_both = (row for row in found if row.match.base is before and row.match.new is after)
-        return next((row for row in of_both if row.measure is measure), None)
+        before, after = (self._first.loc[identity].to_dict() for identity in (base, new))
+        devices = (before["device"], after["device"]) if before["device"] != after["device"] else ("", "")
+        found = self.rows(Contender(before["variant"], devices[0]), Contender(after["variant"], devices[1]))
+        key = (base, new, measure.value)
+        return next(found.loc[[key]].itertuples(index=False)) if key in found.index else None
 
     def find_ratio(self, base: str, new: str, measure: Measure) -> float | None:
         """Return how many times as long NEW takes as BASE, whatever their problems and tunables.
@@ -83,29 +89,35 @@ class VariantComparisons:
         return self._ratios[base, new, measure]
 
     def foresee_ratios(self, asked: Iterable[tuple[str, str, Measure]]) -> None:
-        """Reckon what `find_ratio` is to be asked, of many at once in a fraction of the time."""
-        left: dict[tuple[str, str, Measure], tuple[Match, Measure]] = {}
-        for key in asked:
+        """Compute what `find_ratio` is to be asked, of many at once in a fraction of the time."""
+        left = []
+        for key in dict.fromkeys(asked):
             if key in self._ratios:
                 continue
             base, new, measure = key
             row = self.find(base, new, measure)
-            self._ratios[key] = row.judgement.ratio if row else None
-            if row is None and base in self._entries and new in self._entries:
-                pair = Match(self._entries[base], self._entries[new])
-                if not (measure in pair.base.series and measure in pair.new.series):
-                    continue
-                if base == new:
-                    self._ratios[key] = 1.0
-                else:
-                    left[key] = pair, measure
-        contrasts = contrast_matched(list(left.values()), noise_within)
-        self._ratios |= {key: contrast.ratio for key, contrast in zip(left, contrasts, strict=True)}
+            timed = all((identity, measure.value) in self._timed.index for identity in (base, new))
+            self._ratios[key] = float(row.ratio) if row else 1.0 if timed and base == new else None
+            if row is None and timed and base != new:
+                left.append(key)
+        if left:
+            rows = self._matched(left)
+            log_ratio = contrast_rows(rows, self._sweep, self._sweep, noise_within(rows)).log_ratio
+            self._ratios |= dict(zip(left, np.exp(log_ratio).tolist(), strict=True))
+
+    def _matched(self, keys: list[tuple[str, str, Measure]]) -> pd.DataFrame:
+        """Return rows for pairs of timed trials, whatever stands against a verdict."""
+        columns = {"measure": np.array([measure.value for *_, measure in keys], dtype=object)}
+        for place, side in enumerate(("base", "new")):
+            chosen = self._timed.loc[[(key[place], key[2].value) for key in keys]]
+            columns |= {f"{side}_{name}": chosen[name].to_numpy() for name in (*SIDE_COLUMNS, *TIME_COLUMNS)}
+            columns[f"{side}_several"] = (chosen["batch"] > 1).to_numpy()
+        return add_models(make_columns(columns))
 
     def _side(self, contender: Contender) -> Side:
-        fitting = [
-            entry
-            for entry in self._entries.values()
-            if entry.variant == contender.variant and contender.device in ("", entry.device)
-        ]
-        return Side(contender.variant, "variant", " @ ".join(filter(None, contender)), fitting)
+        trials = self._sweep.trials
+        fitting = trials["variant"] == contender.variant
+        if contender.device:
+            fitting &= trials["device"] == contender.device
+        label = " @ ".join(filter(None, contender))
+        return Side(contender.variant, "variant", label, trials[fitting], self._sweep.source)

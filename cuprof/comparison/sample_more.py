@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from cuprof.comparison.compare import ComparedTrial, Comparison, compare, judge_anew
-from cuprof.comparison.entries import Entry, Side
+import numpy as np
+import pandas as pd
+
+from cuprof.comparison.compare import Comparison, compare, judge_anew
 from cuprof.comparison.noise import noise_within
-from cuprof.comparison.stored import FOLLOW_UP, read_entries
+from cuprof.comparison.sides import FOLLOW_UP, Side
+from cuprof.comparison.trials import Stored, number_keys, read_trials
 from cuprof.config import SweepConfig
 from cuprof.config.build import build_config
 from cuprof.core.point import Coordinate, Point
 from cuprof.core.project import Project
+from cuprof.core.records import Measure
 from cuprof.engine.observer import Observer
 from cuprof.engine.provenance import typed_command
 from cuprof.engine.sweep import run_sweep
 from cuprof.results.sweeps import read_configurations
+from cuprof.statistics.contrasts import critical
 from cuprof.statistics.noise import PREPARED
 from cuprof.store import Store
 
@@ -56,8 +61,8 @@ def sample_more(
     """
     if reason_against(comparison.base, comparison.new):
         raise ValueError(reason_against(comparison.base, comparison.new))
-    rows = tuple(row for row in comparison.undecided if _may_decide(row, comparison))
-    if not rows:
+    rows = comparison.undecided[_may_decide(comparison.undecided, comparison)]
+    if rows.empty:
         return _with_hopeless(comparison)
     url = comparison.base.url
     with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
@@ -65,75 +70,71 @@ def sample_more(
     # A sweep that was made here has no configuration of its own: it was narrowed from an earlier one's.
     configuration = next(filter(None, map(configurations.get, comparison.base.sweeps)), {})
     stored = build_config(configuration, experiment="", command_line="")
-    bases: list[Entry] = []
-    news: list[Entry] = []
-    sweeps: list[int] = []
+    found: list[int] = []
     for problem, of_problem in _by_problem(rows).items():
         with observe() as observer:
-            result = run_sweep(_narrowed(stored, problem, of_problem, comparison, url), project, observer)
-        sweeps.append(result.sweep_id)
-        with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
-            found = read_entries(connection, [result.sweep_id])
-        bases += _chosen(found, [row.match.base for row in of_problem])
-        news += _chosen(found, [row.match.new for row in of_problem])
-    before = {id(row.match): row.match for row in rows}.values()
-    known = {entry.identity for match in before for entry in (match.base, match.new)}
+            found.append(run_sweep(_narrowed(stored, problem, of_problem, comparison, url), project, observer).sweep_id)
+    sweeps = tuple(found)
+    with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
+        trials, source = read_trials(connection, sweeps), Stored(connection.engine)
+    bases, news = (trials[_is_chosen(trials, rows, side)] for side in ("base", "new"))
     numbers = ", ".join(map(str, sweeps))
     notes: tuple[str, ...] = (
         f"{len(rows)} undecided timed again in sweep {numbers}; those rows stand on its samples alone",
     )
-    if {entry.identity for entry in (*bases, *news)} - known:
+    if {*bases["identity"], *news["identity"]} - {*rows["base_identity"], *rows["new_identity"]}:
         notes += ("the source or the software has changed since; verdicts from new samples are of what is here now",)
     again = compare(
-        replace(comparison.base, entries=bases, sweeps=tuple(sweeps), notes=notes),
-        replace(comparison.new, entries=news, sweeps=tuple(sweeps), notes=()),
-        replace(comparison.options, measures=tuple(dict.fromkeys(row.measure for row in rows))),
+        replace(comparison.base, trials=bases, source=source, sweeps=sweeps, notes=notes),
+        replace(comparison.new, trials=news, source=source, sweeps=sweeps, notes=()),
+        replace(comparison.options, measures=tuple(map(Measure, dict.fromkeys(rows["measure"])))),
     )
     return _with_hopeless(judge_anew(comparison, again))
 
 
-def _may_decide(row: ComparedTrial, comparison: Comparison) -> bool:
-    """Return whether more samples may tell a row, given what is reckoned with beside them in one sweep."""
+def _may_decide(rows: pd.DataFrame, comparison: Comparison) -> np.ndarray:
+    """Return whether more samples may tell each row, given the noise beside them in one sweep."""
     rule = comparison.options.rule
+    deviation, *_ = noise_within(rows).T
     effect, known = (
         math.log1p(rule.effect),
-        math.sqrt(2.0) * noise_within(row.match, row.measure).reach(rule.error_rate),
+        math.sqrt(2.0) * critical(rule.error_rate, np.full(len(rows), np.inf)) * deviation,
     )
-    farthest = max(abs(math.log(bound)) if bound > 0 else math.inf for bound in (row.judgement.low, row.judgement.high))
-    return known < effect or farthest - known > max(known, effect)
+    with np.errstate(divide="ignore"):
+        ends = np.abs(np.log(rows[["low", "high"]].to_numpy(np.float64))).max(axis=1, initial=0.0)
+    found: np.ndarray = (known < effect) | (ends - known > np.maximum(known, effect))
+    return found
 
 
 def _with_hopeless(comparison: Comparison) -> Comparison:
     """Return the comparison with a warning about rows that were left undecided because no samples would decide them."""
-    count = sum(not _may_decide(row, comparison) for row in comparison.undecided)
+    count = int((~_may_decide(comparison.undecided, comparison)).sum())
     if not count:
         return comparison
     text = f"{count} undecided not timed again: {PREPARED.text()} alone hides the effect"
     return replace(comparison, warnings=tuple(dict.fromkeys((*comparison.warnings, text))))
 
 
-def _narrowed(
-    stored: SweepConfig, problem: Point, rows: Sequence[ComparedTrial], comparison: Comparison, url: str
-) -> SweepConfig:
+def _narrowed(stored: SweepConfig, problem: Point, rows: pd.DataFrame, comparison: Comparison, url: str) -> SweepConfig:
     """Return the configuration that times both variants of one problem together."""
-    entries = [entry for row in rows for entry in (row.match.base, row.match.new)]
     tune: dict[str, tuple[Coordinate, ...]] = {}
-    for entry in entries:
-        for name, value in entry.tunables.items():
+    for tunables in [*rows["base_tunables"], *rows["new_tunables"]]:
+        for name, value in tunables.items():
             tune[name] = tuple(dict.fromkeys((*tune.get(name, ()), value)))
+    variants = [name for both in zip(rows["base_variant"], rows["new_variant"], strict=True) for name in both]
     measure = stored.measure
     target = max(LEAST_TARGET, SHARE_OF_EFFECT * comparison.options.rule.effect)
     return replace(
         stored,
-        family=entries[0].family,
-        baseline=comparison.base.entries[0].variant,
-        variants=tuple(dict.fromkeys(entry.variant for entry in entries)),
+        family=rows["base_family"].iloc[0],
+        baseline=comparison.base.trials["variant"].iloc[0],
+        variants=tuple(dict.fromkeys(variants)),
         problem={name: (value,) for name, value in problem.items()},
         presets=(),
         tune=tune,
         measure=replace(
             measure,
-            modes=tuple(dict.fromkeys(row.measure for row in rows)),
+            modes=tuple(dict.fromkeys(rows["measure"])),
             target=min(measure.target, target),
             max_samples=measure.max_samples * LONGER,
             max_seconds=measure.max_seconds * LONGER,
@@ -151,14 +152,13 @@ def _narrowed(
     )
 
 
-def _by_problem(rows: Sequence[ComparedTrial]) -> dict[Point, list[ComparedTrial]]:
-    grouped: dict[Point, list[ComparedTrial]] = {}
-    for row in rows:
-        grouped.setdefault(row.match.base.problem, []).append(row)
-    return grouped
+def _by_problem(rows: pd.DataFrame) -> dict[Point, pd.DataFrame]:
+    (numbers,) = number_keys(rows, by=("base_problem",))
+    return {of_problem["base_problem"].iloc[0]: of_problem for _, of_problem in rows.groupby(numbers)}
 
 
-def _chosen(found: Sequence[Entry], wanted: Sequence[Entry]) -> list[Entry]:
-    """Return those of the new sweep's trials that stand for the ones compared before."""
-    keys = {(entry.variant, entry.backend, entry.problem, entry.tunables) for entry in wanted}
-    return [entry for entry in found if (entry.variant, entry.backend, entry.problem, entry.tunables) in keys]
+def _is_chosen(trials: pd.DataFrame, rows: pd.DataFrame, side: str) -> np.ndarray:
+    """Return which of the new sweeps' trials stand for those of a side that were compared before."""
+    names = ("variant", "backend", "problem", "tunables")
+    wanted = set(zip(*(rows[f"{side}_{name}"] for name in names), strict=True))
+    return np.array([key in wanted for key in zip(*(trials[name] for name in names), strict=True)], dtype=bool)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
+import pandas as pd
 from sqlalchemy.engine import Connection
 
-from cuprof.comparison.entries import Entry, Side
-from cuprof.comparison.helper import Helper, count_helpful
-from cuprof.comparison.stored import FOLLOW_UP, read_entries
+from cuprof.comparison.trials import Source, Stored, each, ending_of, make_trials, name_of, read_trials
 from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.point import Point
 from cuprof.core.project import find_project
@@ -23,10 +21,11 @@ from cuprof.core.records import FAILED, State
 from cuprof.core.text import hide_passwords, list_first
 from cuprof.engine.provenance import run_git
 from cuprof.interop.importers import read_results
+from cuprof.interop.results import ImportedTrial
 from cuprof.results.standings import Standing, list_standings
 from cuprof.results.sweeps import SweepRow, list_tried_sweeps
 from cuprof.results.trials import list_variant_names
-from cuprof.statistics.series import Series
+from cuprof.statistics.samples import Samples
 from cuprof.store import Store
 from cuprof.store.connection import parse_url, show
 
@@ -38,10 +37,42 @@ FORMS = (
 MOST_SWEEPS = 3
 FILE = ".json"
 """What the names of other tools' files end with."""
+FOLLOW_UP = "follow-up"
+"""The purpose of a sweep that timed two variants once more; for nothing else is it the newest of its experiment."""
 _SWEEP = re.compile(r"\d+|latest(~\d+)?")
 _COMMIT = re.compile(r"[0-9a-f]{4,40}")
 _DATABASE = re.compile(r"(?P<file>.+\.(?:sqlite3?|db))(?::(?P<sweep>\d+|latest(?:~\d+)?))?")
 _URL = re.compile(r"(?P<url>\w[\w+]*://.+?)(?:#(?P<sweep>\d+|latest(?:~\d+)?))?")
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """What BASE or NEW stands for.
+
+    Args:
+        text: as typed.
+        kind: "sweep", "variant", "commit", "database", or of another tool's file "nvbench" or "kernel_tuner".
+        description: for people: "sweep 12 (reduction, 2026-11-20 09:00)".
+        trials: a row for each trial and measure; `cuprof.comparison.trials.COLUMNS` says what the columns hold.
+        source: where the samples of the trials come from.
+        url: the database, empty for files of other tools.
+        sweeps: the sweeps that the trials come from.
+        notes: what a reader must know before believing a comparison with this side.
+    """
+
+    text: str
+    kind: str
+    description: str
+    trials: pd.DataFrame
+    source: Source
+    url: str = ""
+    sweeps: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_foreign(self) -> bool:
+        """Return whether another tool measured it."""
+        return self.kind not in ("sweep", "variant", "commit", "database")
 
 
 def load_sides(base: str, new: str, url: str, experiment: str = "", sweep: int | None = None) -> tuple[Side, Side]:
@@ -65,24 +96,7 @@ def load_sides(base: str, new: str, url: str, experiment: str = "", sweep: int |
         return finder.variants(base, new)
     if sweep is not None:
         raise UsageError(f"--sweep {sweep} says where variants are taken from, and {base!r} is none; {FORMS}")
-    return _find_both(finder, base, new)
-
-
-def _find_both(finder: Finder, base: str, new: str) -> tuple[Side, Side]:
-    """Return both sides, two stored ones read side by side: of very many trials, reading takes the longest time."""
-    if count_helpful() == 1 or base.endswith(FILE) or new.endswith(FILE):
-        return finder.find(base), finder.find(new)
-    with closing(Helper(partial(finder.find, base), _itself)) as helper:
-        try:
-            of_new = finder.find(new)
-        except Exception:
-            helper.answer()  # what is wrong with BASE is said first
-            raise
-        return helper.answer(), of_new
-
-
-def _itself(side: Side) -> Side:
-    return side
+    return finder.find(base), finder.find(new)
 
 
 @dataclass(frozen=True)
@@ -145,13 +159,16 @@ class Finder:
             candidates = {sweep.id: sweep for sweep in reversed(sweeps) if sweep.family == families[0]}
             standings = list_standings(connection, families[0])
             ran = [self._ran(connection, families[0], name, standings, candidates) for name in names]
+            source = Stored(connection.engine)
             sides = [
-                self._variant_side(connection, text, name, chosen, candidates)
+                self._variant_side(connection, text, name, chosen, candidates, source)
                 for text, name, chosen in zip((base, new), names, _newest_common(*ran), strict=True)
             ]
-        failed = next((entry for entry in sides[0].entries if entry.state in FAILED), None)
-        if failed and not any(entry.series for entry in sides[0].entries):
-            raise UsageError(f"nothing is compared with a BASE that is not right: {failed.ending}")
+        trials = sides[0].trials
+        failed = trials[trials["state"].isin([*FAILED])]
+        if len(failed) and not (trials["measure"] != "").any():
+            said = ending_of(next(each(failed)))
+            raise UsageError(f"nothing is compared with a BASE that is not right: {said}")
         return sides[0], sides[1]
 
     def _ran(
@@ -188,16 +205,18 @@ class Finder:
         name: str,
         chosen: Mapping[Point, int],
         sweeps: Mapping[int, SweepRow],
+        source: Source,
     ) -> Side:
         used = tuple(sweep for sweep in sweeps if sweep in chosen.values())
-        entries = [
-            entry
-            for sweep in used
-            for entry in read_entries(connection, [sweep], [name])
-            if chosen.get(entry.problem) == sweep
-        ]
+        parts = []
+        for number, sweep in enumerate(used):
+            trials = read_trials(connection, [sweep], [name])
+            at_problem = trials[[chosen.get(problem) == sweep for problem in trials["problem"]]]
+            parts.append(at_problem.assign(trial=at_problem["trial"] + (number << 40)))
+        trials = pd.concat(parts, ignore_index=True)
         where = list_first([_describe(sweeps[sweep]) for sweep in used], MOST_SWEEPS)
-        return Side(text, "variant", f"{entries[0].name} in {where}", entries, self.url, used)
+        label = f"{name_of(next(each(trials)))} in {where}"
+        return Side(text, "variant", label, trials, source, self.url, used)
 
     def _family(self, text: str, sweeps: Sequence[SweepRow]) -> str:
         family, slash, _ = text.rpartition("/")
@@ -216,8 +235,8 @@ class Finder:
         with self._open() as connection:
             sweeps = list_tried_sweeps(connection)
             sweep = self._pick(sweeps, text)
-            entries = read_entries(connection, [sweep.id])
-        return Side(text, "sweep", _describe(sweep), entries, self.url, (sweep.id,), _unfinished(sweep))
+            trials, source = read_trials(connection, [sweep.id]), Stored(connection.engine)
+        return Side(text, "sweep", _describe(sweep), trials, source, self.url, (sweep.id,), _unfinished(sweep))
 
     def _pick(self, sweeps: Sequence[SweepRow], text: str) -> SweepRow:
         if text.isdigit():
@@ -263,25 +282,18 @@ class Finder:
             notes = () if clean else (f"{matching[0][:10]} was only measured with uncommitted changes",)
             used = clean or chosen
             ids = tuple(sweep.id for sweep in used)
-            entries = read_entries(connection, ids)
+            trials, source = read_trials(connection, ids), Stored(connection.engine)
         name = f"commit {matching[0][:10]} (sweep{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))})"
         unfinished = tuple(note for sweep in used for note in _unfinished(sweep))
-        return Side(text, "commit", name, entries, self.url, ids, (*notes, *unfinished))
+        return Side(text, "commit", name, trials, source, self.url, ids, (*notes, *unfinished))
 
     def _database(self, text: str, url: str, sweep: str | None, file: str) -> Side:
         if file and not Path(file).is_file():
             raise UsageError(f"there is no file {file}; {FORMS}")
         found = Finder(url, self.experiment)._sweep(sweep or "latest")
         where = Path(file).name if file else show(parse_url(url)).rpartition("/")[2]
-        return Side(
-            hide_passwords(text),
-            "database",
-            f"{found.description} of {where}",
-            found.entries,
-            url,
-            found.sweeps,
-            found.notes,
-        )
+        description = f"{found.description} of {where}"
+        return replace(found, text=hide_passwords(text), kind="database", description=description)
 
     def _fits(self, sweep: SweepRow) -> bool:
         return not self.experiment or self.experiment in (sweep.experiment, sweep.family, sweep.name)
@@ -305,27 +317,30 @@ def read_side(path: Path, text: str = "") -> Side:
     numbers: dict[str, set[int | None]] = defaultdict(set)
     for trial in imported.trials:
         numbers[trial.device].add(trial.device_id)
-    entries = [
-        Entry(
-            family=trial.family,
-            variant="",
-            problem=trial.problem,
-            tunables=trial.tunables,
-            backend="cuda",
-            device=trial.device,
-            device_id=trial.device_id,
-            device_identity=trial.device,
-            device_repeats=len(numbers[trial.device]) > 1,
-            state=trial.state,
-            message=trial.message,
-            settings={trial.measure: {"tool": imported.tool}},
-            series={trial.measure: Series(trial.durations_ns, relative_error=trial.relative_error)}
-            if trial.state is State.OK
-            else {},
-        )
+    trials, source = make_trials(
+        {
+            "family": trial.family,
+            "problem": trial.problem,
+            "tunables": trial.tunables,
+            "backend": "cuda",
+            "device": trial.device,
+            "device_key": trial.device,
+            "device_number": -1 if trial.device_id is None else trial.device_id,
+            "device_repeats": len(numbers[trial.device]) > 1,
+            "state": trial.state.value,
+            "message": trial.message,
+            "tool": imported.tool,
+            "series": {trial.measure: _samples(trial)} if trial.state is State.OK else {},
+        }
         for trial in imported.trials
-    ]
-    return Side(text or str(path), imported.kind, f"{imported.tool}'s {path.name}", entries, notes=imported.notes)
+    )
+    return Side(
+        text or str(path), imported.kind, f"{imported.tool}'s {path.name}", trials, source, notes=imported.notes
+    )
+
+
+def _samples(trial: ImportedTrial) -> Samples:
+    return Samples.of([trial.durations_ns], standard_error=trial.relative_error)
 
 
 def _newest_common(

@@ -18,7 +18,7 @@ from cuprof.engine.feed import LATER, Later
 from cuprof.engine.jobs import make_jobs
 from cuprof.engine.planning import Prepared
 from cuprof.search.duel import LOOKS, Standing, describe_failed, find_differing, look, noise_of
-from cuprof.statistics.series import Series
+from cuprof.statistics.samples import Samples
 from cuprof.statistics.verdict import Rule
 from cuprof.worker.messages import Job
 from cuprof.worker.method import methods
@@ -124,7 +124,7 @@ class Duel:
         self.looks = 0
         self.beaten = self.failed = self.left_out = 0
         self.ending: Ending | None = None
-        self._series: dict[str, Series] = {}
+        self._series: dict[str, Samples] = {}
         self._hurried: set[str] = set()
         """Of the look under way, those that shared time ended, and no narrow interval."""
         self._is_short = False
@@ -217,7 +217,7 @@ class Duel:
         standing = look(self._series, rule, noise_of(self.measure, on_host=is_host(self.candidates[0].device)))
         beaten = standing.list_beaten()
         self._best = standing.best
-        best, median_ns = self.left[standing.best], self._series[standing.best].median_ns
+        best, median_ns = self.left[standing.best], float(self._series[standing.best].medians()[0])
         self.left = {identity: self.left[identity] for identity in self._series if identity not in beaten}
         is_last = self.looks >= LOOKS
         undecided = standing.list_open()
@@ -278,14 +278,12 @@ def _describe_difference(trial: Trial, best: Trial) -> str:
     return " · ".join(filter(None, ["" if same else trial.variant, other.label]))
 
 
-def _series_of(timing: Timing) -> Series:
+def _series_of(timing: Timing) -> Samples:
     counted = [sample for sample in timing.samples if not sample.excluded] or list(timing.samples)
-    return Series(
-        np.array([sample.duration_ns for sample in counted]),
-        np.array([sample.round for sample in counted], np.int64),
-        timing.rotation,
-        tick_ns=float(timing.details.get("tick_ns") or 0.0),
-    )
+    durations = np.array([sample.duration_ns for sample in counted])
+    rounds = np.array([sample.round for sample in counted], np.int64)
+    tick_ns = float(timing.details.get("tick_ns") or 0.0)
+    return Samples.of([durations], [rounds], rotation=timing.rotation, tick_ns=tick_ns)
 
 
 def _together(prepared: Prepared) -> Prepared:

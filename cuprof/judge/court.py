@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cuprof.backends.registry import get_spec
+from cuprof.comparison.trials import ending_of, label_of
 from cuprof.config.model import SweepConfig
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
@@ -182,8 +183,7 @@ class _Trial:
                 if bases[backend].failed or bases[backend].skipped:
                     entry = (bases[backend].failed or bases[backend].skipped)[0]
                     raise UsageError(
-                        f"the baseline is no measure here: {entry.label}: {entry.state.value}: {entry.message}; "
-                        "name another one by --baseline"
+                        f"the baseline is no measure here: {ending_of(entry)}; name another one by --baseline"
                     )
             if turn < self.request.rounds:
                 for contender, legs in list(running):
@@ -219,8 +219,8 @@ class _Trial:
             return _candidate(contender, baseline, Ruling.UNUSABLE, why)
         evidence = []
         for entry in legs.failed:
-            claim = CLAIMS.get(entry.state.value, entry.state.value)
-            evidence.append(Evidence(claim, f"{entry.label}: {entry.message}"))
+            claim = CLAIMS.get(entry.state, entry.state)
+            evidence.append(Evidence(claim, f"{label_of(entry)}: {entry.message}"))
             if log := logs.get(entry.identity):
                 evidence.append(Evidence("log", log, counts=False))
         made = _candidate(contender, baseline, Ruling.WRONG, evidence[0].detail)

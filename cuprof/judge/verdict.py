@@ -5,24 +5,44 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from cuprof.comparison.entries import Entry, Side
-from cuprof.comparison.matching import Match, choose_measures, match
+from cuprof.comparison.compare import contrast_rows, pair_up, share_measures
+from cuprof.comparison.match import KERNEL_TIMES, Matching, match
 from cuprof.comparison.noise import find_noises, noise_between
-from cuprof.comparison.stored import read_entries, read_samples
-from cuprof.core.point import Point
+from cuprof.comparison.sides import Side
+from cuprof.comparison.trials import COLUMNS, Given, Stored, each, label_of, make_trials, read_trials
 from cuprof.core.records import FAILED, NOT_RUN, Measure
 from cuprof.judge.report import ACCEPTED, Row
-from cuprof.statistics.contrast import Pair, contrast_all
-from cuprof.statistics.series import Series
+from cuprof.statistics.contrasts import Contrasts
+from cuprof.statistics.samples import Samples
 from cuprof.statistics.sweep_noise import SweepNoise
-from cuprof.statistics.verdict import Rule, judge
+from cuprof.statistics.verdict import Rule, judge, list_judgements
 from cuprof.store import Store
 
 DRIFT = 0.05
 """Of the baseline's medians, the largest to the smallest less one, from which on it is told of."""
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One leg of one side: its trials, and the samples of the rows that are timed."""
+
+    trials: pd.DataFrame
+    samples: Samples
+
+    @property
+    def side(self) -> Side:
+        """Return the leg as a side of a comparison."""
+        return Side("", "variant", "", self.trials, Given(self.samples))
+
+    def timed(self) -> Iterator[tuple[Any, Samples]]:
+        """Yield each timed row with its samples."""
+        for row in each(self.trials[self.trials["measure"] != ""]):
+            yield row, self.samples.take([row.timing_id])
 
 
 @dataclass
@@ -31,58 +51,74 @@ class Legs:
 
     Attributes:
         variant: the side's.
-        legs: the entries of each leg, in the order of time.
+        legs: in the order of time.
     """
 
     variant: str
-    legs: list[list[Entry]] = field(default_factory=list)
+    legs: list[Leg] = field(default_factory=list)
 
     def read(self, store: Store, sweep_id: int) -> None:
-        """Take the entries of one more leg."""
+        """Take one more leg, with its samples, before anything else runs."""
         with store.snapshot() as connection:
-            entries = read_entries(connection, [sweep_id], [self.variant])
-        read_samples(series for entry in entries for series in entry.series.values())  # before anything else runs
-        self.legs.append(entries)
+            trials, source = read_trials(connection, [sweep_id], [self.variant]), Stored(connection.engine)
+        is_timed = trials["measure"] != ""
+        samples = source.read(trials[is_timed])
+        self.legs.append(Leg(trials.assign(timing_id=is_timed.cumsum() - 1), samples))
 
     @property
-    def failed(self) -> list[Entry]:
-        """Return the entries that failed, of all legs."""
-        return [entry for leg in self.legs for entry in leg if entry.state in FAILED]
+    def failed(self) -> list[Any]:
+        """Return the trials that failed, of all legs."""
+        return self._in_states([*FAILED])
 
     @property
-    def skipped(self) -> list[Entry]:
-        """Return the entries that could not be run."""
-        return [entry for leg in self.legs for entry in leg if entry.state in NOT_RUN]
+    def skipped(self) -> list[Any]:
+        """Return the trials that could not be run."""
+        return self._in_states([*NOT_RUN])
+
+    def _in_states(self, states: Sequence[str]) -> list[Any]:
+        return [row for leg in self.legs for row in each(leg.trials[leg.trials["state"].isin(states)])]
 
     def pooled(self) -> Side:
-        """Return all legs as one side."""
-        found: dict[tuple[Point, Point], list[Entry]] = {}
-        for leg in self.legs:
-            for entry in leg:
-                found.setdefault((entry.problem, entry.tunables), []).append(entry)
-        return Side(self.variant, "variant", self.variant, [_pool(entries) for entries in found.values()])
+        """Return all legs as one side, each leg's samples brought to the geometric mean of the legs' medians.
 
-    def controls(self) -> Iterator[Match]:
-        """Yield the same trial in two legs, each leg once: nothing has changed between them."""
+        By how much the legs differ is the noise between processes, which counts by itself. Rounds of different legs
+        have nothing in common.
+        """
+        facts: dict[Any, dict[str, Any]] = {}
+        parts: dict[Any, dict[Measure, list[Samples]]] = {}
+        for leg in self.legs:
+            for row in each(leg.trials):
+                facts.setdefault((row.problem, row.tunables), {name: getattr(row, name) for name in COLUMNS})
+            for row, samples in leg.timed():
+                of_trial = parts.setdefault((row.problem, row.tunables), {})
+                of_trial.setdefault(Measure(row.measure), []).append(samples)
+        records = [
+            {**known, "series": {measure: _pool(legs) for measure, legs in parts.get(key, {}).items()}}
+            for key, known in facts.items()
+        ]
+        return Side(self.variant, "variant", self.variant, *make_trials(records))
+
+    def controls(self) -> Iterator[tuple[Side, Side, pd.DataFrame]]:
+        """Yield the rows of the same trials in two legs, each leg once: nothing has changed between them."""
         for one, other in zip(self.legs[::2], self.legs[1::2], strict=False):
-            for base in one:
-                for new in other:
-                    if base.identity == new.identity and base.series and new.series:
-                        yield Match(base, new)
+            sides = one.side, other.side
+            bases, news = (side.trials.drop_duplicates("trial").set_index("trial").rename_axis(None) for side in sides)
+            pairs = bases.reset_index(names="base").merge(news.reset_index(names="new"), on="identity")
+            rows = share_measures(pair_up(Matching(pairs.assign(choices=1), bases, news, (), ())), *sides)
+            if len(rows):
+                yield *sides, rows
 
     def drifts(self) -> Iterator[str]:
         """Yield where the legs' medians differ a lot."""
-        for entry in self.legs[0] if self.legs else ():
-            for measure in entry.series:
-                medians = [
-                    same.series[measure].median_ns
-                    for leg in self.legs
-                    for same in leg
-                    if same.identity == entry.identity and measure in same.series
-                ]
-                if max(medians) > (1 + DRIFT) * min(medians):
-                    shown = ", ".join(f"{median / 1e3:.2f}" for median in medians)
-                    yield f"{entry.label}: {measure.value} time in turns: {shown} µs"
+        medians: dict[tuple[str, str], list[float]] = {}
+        for leg in self.legs:
+            for row in each(leg.trials[leg.trials["measure"] != ""]):
+                medians.setdefault((row.identity, row.measure), []).append(row.median_ns)
+        for row in each(self.legs[0].trials) if self.legs else ():
+            found = medians.get((row.identity, row.measure), [])
+            if found and max(found) > (1 + DRIFT) * min(found):
+                shown = ", ".join(f"{median / 1e3:.2f}" for median in found)
+                yield f"{label_of(row)}: {row.measure} time in turns: {shown} µs"
 
 
 @dataclass(frozen=True)
@@ -108,30 +144,29 @@ def compare_legs(pairs: Sequence[tuple[Legs, Legs]], rule: Rule, noise: float | 
         pairs: (baseline, candidate), each with legs in which nothing failed.
         noise: stated, or None.
     """
-    found: list[tuple[int, Match, Measure]] = []
-    problems: list[tuple[str, ...]] = []
-    for number, (base, new) in enumerate(pairs):
-        matching = match(base.pooled(), new.pooled())
-        reasons = [*matching.ambiguous, *(f"{entry.label} has no counterpart" for entry in matching.only_new)]
-        for pair in matching.matches:
-            for measure in choose_measures([pair]):
-                if pair.base.methods.get(measure) != pair.new.methods.get(measure):
-                    reasons.append(f"{pair.new.label}: its {measure.value} time is not timed as the baseline's is")
-                elif measure in pair.base.series and measure in pair.new.series:
-                    found.append((number, pair, measure))
-        problems.append(tuple(reasons))
+    sides = [(base.pooled(), new.pooled()) for base, new in pairs]
+    matched, problems = zip(*(_match(*both) for both in sides), strict=True)
     baselines = {id(base): base for base, _ in pairs}.values()
-    controls = [(pair, measure) for base in baselines for pair in base.controls() for measure in pair.base.series]
-    noises = find_noises([*((pair, measure) for _, pair, measure in found), *controls], noise)
-    contrasts = contrast_all([_pair(pairs[number], pair, measure, noises) for number, pair, measure in found])
-    choices = sum(pair.choices for _, pair, _ in found)
-    judged = zip(found, judge(contrasts, rule, choices), strict=True)
-    rows: list[list[Row]] = [[] for _ in pairs]
-    for (number, pair, measure), judgement in judged:
-        base_ns, new_ns = (side.series[measure].median_ns for side in (pair.base, pair.new))
-        trials = pair.base.identity, pair.new.identity
-        rows[number].append(Row(pair.new.problem, measure, base_ns, new_ns, judgement, trials))
-    return Comparisons(tuple(map(tuple, rows)), tuple(problems), noises)
+    controls = [control for base in baselines for control in base.controls()]
+    unchanged = Contrasts.joined([contrast_rows(rows, base, new) for base, new, rows in controls])
+    numbered = [rows.assign(match=rows["match"] + (place << 32)) for place, (*_, rows) in enumerate(controls)]
+    apart = pd.concat([*numbered, *matched], ignore_index=True)
+    noises = find_noises(apart.assign(unchanged=np.arange(len(apart)) < len(unchanged)), noise, unchanged)
+    contrasts = [
+        contrast_rows(rows, *of_pair, _noise(noises, rows, min(len(side.legs) for side in pair)))
+        for rows, of_pair, pair in zip(matched, sides, pairs, strict=True)
+    ]
+    choices = sum(int(rows["choices"].sum()) for rows in matched)
+    judged = iter(list_judgements(judge(Contrasts.joined(contrasts), rule, choices)))
+    found = [
+        tuple(
+            Row(row.new_problem, Measure(row.measure), row.base_median_ns, row.new_median_ns, next(judged),
+                (row.base_identity, row.new_identity))
+            for row in each(rows)
+        )
+        for rows in matched
+    ]  # fmt: skip
+    return Comparisons(tuple(found), tuple(problems), noises)
 
 
 def is_accepted(rows: Sequence[Row]) -> bool:
@@ -139,22 +174,34 @@ def is_accepted(rows: Sequence[Row]) -> bool:
     return bool(rows) and all(row.judgement.verdict in ACCEPTED for row in rows)
 
 
-def _pair(pair: tuple[Legs, Legs], matched: Match, measure: Measure, noises: Mapping[str, SweepNoise]) -> Pair:
-    fewest = min(len(side.legs) for side in pair)
-    noise = noise_between(noises[matched.device], matched, measure).times(1 / math.sqrt(fewest))
-    return Pair(matched.base.series[measure], matched.new.series[measure], noise)
+def _match(base: Side, new: Side) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the rows that can be compared, and why others cannot."""
+    matching = match(base, new)
+    lonely = each(matching.news.loc[list(matching.only_new)])
+    reasons = [*matching.ambiguous, *(f"{label_of(trial)} has no counterpart" for trial in lonely)]
+    rows = share_measures(pair_up(matching), base, new)
+    kernel = rows["measure"].isin([measure.value for measure in KERNEL_TIMES])
+    rows = rows[kernel | ~kernel.groupby(rows["match"]).transform("any")]
+    other = rows["base_method"] != rows["new_method"]
+    for row in each(rows[other]):
+        label = label_of(matching.news.loc[row.new])
+        reasons.append(f"{label}: its {row.measure} time is not timed as the baseline's is")
+    return rows[~other].reset_index(drop=True), tuple(reasons)
 
 
-def _pool(entries: Sequence[Entry]) -> Entry:
-    """Return one entry with the samples of all legs, each leg's brought to the geometric mean of the legs' medians.
+def _noise(noises: Mapping[str, SweepNoise], rows: pd.DataFrame, legs: int) -> np.ndarray:
+    """Return the noise of means over some legs, for each row; see `Contrasts`."""
+    found = np.empty((len(rows), 3))
+    for device in set(rows["device"]):
+        chosen = (rows["device"] == device).to_numpy(bool)
+        found[chosen] = noise_between(noises[device], rows[chosen])
+    found[:, [0, 2]] /= math.sqrt(legs)  # the deviations; their degrees of freedom stay
+    return found
 
-    By how much the legs differ is the noise between processes, which is reckoned with by itself. Rounds of different
-    legs have nothing in common.
-    """
-    series = {}
-    for measure in entries[0].series:
-        parts = [entry.series[measure] for entry in entries if measure in entry.series]
-        center = math.exp(sum(math.log(part.median_ns) for part in parts) / len(parts))
-        durations = np.concatenate([part.durations * (center / part.median_ns) for part in parts])
-        series[measure] = Series(durations, tick_ns=max(part.tick_ns for part in parts))
-    return entries[0]._replace(series=series)
+
+def _pool(parts: Sequence[Samples]) -> Samples:
+    """Return the samples of all legs as one series."""
+    medians = [float(part.medians()[0]) for part in parts]
+    center = math.exp(sum(map(math.log, medians)) / len(medians))
+    durations = [part.values * (center / median) for part, median in zip(parts, medians, strict=True)]
+    return Samples.of([np.concatenate(durations)], tick_ns=max(float(part.tick_ns[0]) for part in parts))

@@ -303,7 +303,7 @@ def _interval(study: Study, base: StudyTrial, new: StudyTrial, *, inverse: bool 
     compared = study.compare(base, new)
     if compared is None:
         return ""
-    low, high = compared.judgement.low, compared.judgement.high
+    low, high = compared.low, compared.high
     if not low or math.isinf(high):
         return " (too few samples for an interval)"
     ends = (1 / high, 1 / low) if inverse else (low, high)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import json
 from sqlalchemy.engine import Connection
 
-from cuprof.comparison.stored import read_entries
+from cuprof.comparison.sides import Side
+from cuprof.comparison.trials import Stored, read_trials
 from cuprof.core.errors import SelectionError
 from cuprof.core.point import Point
 from cuprof.core.records import ENERGY_UNAVAILABLE, Measure, State
@@ -18,19 +19,19 @@ from cuprof.report.counters import read_counters
 from cuprof.report.experiment import Experiment, find_experiment
 from cuprof.report.published import read_published
 from cuprof.report.study import Device, Study
-from cuprof.report.trials import StudyTrial, Timed
+from cuprof.report.trials import Measured, StudyTrial, Timed
 from cuprof.report.units import point_label
 from cuprof.results.devices import DeviceRow, find_calibration, list_devices
 from cuprof.results.read import read_results
 from cuprof.results.sessions import compare_sessions
 from cuprof.results.sweeps import (
-    SweepRow,
     count_looked_again,
     find_finished_before,
     get_sweep,
     is_search,
     read_configurations,
 )
+from cuprof.statistics import Samples
 from cuprof.store import Store
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ def load_study(
         sweep = get_sweep(connection, experiment, sweep_id)
         description = find_experiment(experiment or sweep.experiment, folders)
         devices = _devices(connection, sweep.id)
-        trials = _trials(connection, sweep, devices, description)
+        results = read_results(connection, [sweep.id], whole=True)
+        side = Side("", "sweep", "", read_trials(connection, [sweep.id], results=results), Stored(connection.engine))
+        trials = _trials(results, side, devices, description)
         if not trials:
             raise SelectionError(f"sweep {sweep.id} has no trials; run python -m cuprof sweep again")
         counters = read_counters(connection, sweep.id, trials)
@@ -79,6 +82,7 @@ def load_study(
         counters=counters,
         earlier_finished=earlier,
         agreeing=agreeing,
+        side=side,
         looked_again=again,
         database=store.place,
     )
@@ -134,14 +138,29 @@ def _labels(rows: Sequence[DeviceRow]) -> dict[str, str]:
     return labels
 
 
+def _measured(side: Side) -> dict[str, Measured]:
+    """Return what is known of the times of each trial, by identity."""
+    timed = side.trials[side.trials["measure"] != ""]
+    places: dict[str, dict[Measure, int]] = {}
+    for place, (identity, measure) in enumerate(zip(timed["identity"], timed["measure"], strict=True)):
+        places.setdefault(identity, {})[Measure(measure)] = place
+
+    def reader(of_trial: Mapping[Measure, int]) -> Callable[[Measure], Samples]:
+        return lambda measure: side.source.read(timed.iloc[[of_trial[measure]]])
+
+    on_host = timed["on_host"].tolist()
+    return {
+        identity: Measured(frozenset(of_trial), on_host[next(iter(of_trial.values()))], reader(of_trial))
+        for identity, of_trial in places.items()
+    }
+
+
 def _trials(
-    connection: Connection, sweep: SweepRow, devices: Mapping[int, Device], experiment: Experiment
+    results: pd.DataFrame, side: Side, devices: Mapping[int, Device], experiment: Experiment
 ) -> tuple[StudyTrial, ...]:
     """Return the sweep's trials in its order, made of the rows that the results frame has of each."""
-    frame = read_results(connection, [sweep.id], whole=True)
-    entries = {entry.identity: entry for entry in read_entries(connection, [sweep.id])}
-    timings = _timings(frame)
-    facts = frame.drop_duplicates("trial_id")
+    entries, timings = _measured(side), _timings(results)
+    facts = results.drop_duplicates("trial_id")
     labels = [devices[key].label if key in devices else "" for key in facts["device_id"]]
     ran_on = {pair for pair in zip(facts["variant"], labels, strict=True) if pair[1]}
     several = {name for name, number in Counter(variant for variant, _ in ran_on).items() if number > 1}

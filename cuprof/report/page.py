@@ -165,10 +165,9 @@ def comparison_data(study: Study) -> list[dict[str, Any]]:
         base = study.baseline_of(trial)
         compared = study.compare(base, trial) if base is not None and base is not trial else None
         if compared is not None:
-            judged = compared.judgement
-            entries = {"base": compared.match.base.identity, "new": compared.match.new.identity}
-            facts = {"measure": compared.measure, "verdict": judged.verdict, "error_rate": judged.error_rate}
-            numbers = {"ratio": judged.ratio, "low": judged.low, "high": judged.high}
+            entries = {"base": compared.base_identity, "new": compared.new_identity}
+            facts = {"measure": compared.measure, "verdict": compared.verdict, "error_rate": compared.error_rate}
+            numbers = {"ratio": compared.ratio, "low": compared.low, "high": compared.high}
             known = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
             data.append({**entries, **facts, **known})
     return data

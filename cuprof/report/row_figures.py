@@ -246,10 +246,9 @@ def thin(values: Sequence[float]) -> list[float]:
 
 def _around(trial: StudyTrial) -> np.ndarray:
     """Return a trial's samples around its median in percent, ascending."""
-    series = trial.entry.series.get(trial.measure) if trial.entry and trial.measure else None
-    if series is None or not trial.median_ns:
+    if not (trial.entry and trial.median_ns and trial.measure in trial.entry.measures):
         return np.empty(0)
-    return np.sort(series.durations / trial.median_ns - 1) * 100
+    return np.sort(trial.entry.read(trial.measure).values / trial.median_ns - 1) * 100
 
 
 def _quartiles(trial: StudyTrial) -> tuple[float, float]:

@@ -77,7 +77,7 @@ def describe_standing(study: Study) -> str:
         return f"Of the search's candidates {describe_failed(len(last))}."
     measures = {trial.measure for trial in right if trial.interval}
     series = {
-        trial: trial.entry.series[trial.measure] for trial in right if trial.interval and trial.entry and trial.measure
+        trial: trial.entry.read(trial.measure) for trial in right if trial.interval and trial.entry and trial.measure
     }
     if len(series) < 2 or len(measures) > 1:  # a single candidate, or looks of few samples
         return ""

@@ -8,8 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from cuprof.backends.registry import is_host
-from cuprof.comparison.compare import ComparedTrial, Options
+from cuprof.comparison.compare import Options
 from cuprof.comparison.pairs import VariantComparisons
+from cuprof.comparison.sides import Side
+from cuprof.comparison.trials import make_trials
 from cuprof.config.model import MeasureConfig
 from cuprof.core.point import Point
 from cuprof.core.records import Calibration, DeviceFacts, Measure
@@ -62,6 +64,7 @@ class Study:
         database: its place, for the provenance.
         agreeing: numbers of earlier sweeps whose times agree with this one's, as was tried by timing some trials again.
         options: the rule for comparing variants: the default one of `cuprof compare`.
+        side: the sweep as `cuprof compare` reads it; without it no variants are compared.
     """
 
     experiment: Experiment
@@ -78,6 +81,7 @@ class Study:
     database: str = ""
     agreeing: frozenset[int] = frozenset()
     options: Options = field(default_factory=Options)
+    side: Side | None = None
 
     @property
     def is_search(self) -> bool:
@@ -185,7 +189,7 @@ class Study:
         measure = self._shared_measure(base, new)
         return self.comparisons.find_ratio(base.identity, new.identity, measure) if measure else None
 
-    def compare(self, base: StudyTrial, new: StudyTrial) -> ComparedTrial | None:
+    def compare(self, base: StudyTrial, new: StudyTrial) -> Any | None:
         """Return what `cuprof compare` says of two variants' best trials at one problem; None where it says nothing."""
         measure = self._shared_measure(base, new)
         return self.comparisons.find(base.identity, new.identity, measure) if measure else None
@@ -193,12 +197,13 @@ class Study:
     def verdict(self, base: StudyTrial, new: StudyTrial) -> Verdict | None:
         """Return the verdict on `new`, None where `cuprof compare` says nothing of the two."""
         compared = self.compare(base, new)
-        return compared.verdict if compared else None
+        return Verdict(compared.verdict) if compared else None
 
     @cached_property
     def comparisons(self) -> VariantComparisons:
         """Return the comparisons of the sweep's variants, each made when it is asked for."""
-        return VariantComparisons([trial.entry for trial in self.trials if trial.entry is not None], self.options)
+        side = self.side or Side("", "sweep", "", *make_trials([]))
+        return VariantComparisons(side, self.options)
 
     @cached_property
     def _fastest(self) -> dict[tuple[Point, str], dict[str, StudyTrial]]:
@@ -211,7 +216,7 @@ class Study:
 
     def _shared_measure(self, base: StudyTrial, new: StudyTrial) -> Measure | None:
         """Return the ranking measure that both have samples of and may be compared by, None without one."""
-        ours, theirs = (each.entry.series if each.entry else {} for each in (base, new))
+        ours, theirs = (each.entry.measures if each.entry else () for each in (base, new))
         shared = (measure for measure in RANKING if measure in ours and measure in theirs)
         return None if self.are_apart(base, new) else next(shared, None)
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
-from cuprof.comparison.entries import Entry
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
 from cuprof.core.text import count
 from cuprof.report.units import point_label
-from cuprof.statistics import is_mere_range, sure_time
+from cuprof.statistics import Samples, is_mere_range, sure_time
 
 RANKING = (Measure.COLD, Measure.HOT)
 """The measures that trials are ranked by: the first that a trial has."""
@@ -22,6 +21,21 @@ WIDEST = 0.2
 KINDS = ("kernel", "library", "cpu")
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The samples of a right trial.
+
+    Args:
+        measures: those with a sample that has a logarithm.
+        on_host: its device is the host's processor.
+        read: return the samples of one of the measures, one series.
+    """
+
+    measures: frozenset[Measure]
+    on_host: bool
+    read: Callable[[Measure], Samples]
 
 
 class Timed(NamedTuple):
@@ -71,7 +85,7 @@ class StudyTrial:
         problem_name: the study's name of its problem, else the problem's coordinates.
         read_bandwidth: of its device as measured, bytes a second.
         theoretical_bandwidth: of its device by its data sheet, bytes a second.
-        entry: the trial as `cuprof compare` knows it, with its samples.
+        entry: what `cuprof compare` knows of its times, None where it knows none.
     """
 
     id: int
@@ -104,7 +118,7 @@ class StudyTrial:
     device: str = ""
     read_bandwidth: float | None = None
     theoretical_bandwidth: float | None = None
-    entry: Entry | None = None
+    entry: Measured | None = None
 
     @property
     def is_expected_wrong(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -71,6 +71,16 @@ def read_results(
     return pd.concat(frames, ignore_index=True) if len(frames) != 1 else frames[0]
 
 
+def make_columns(columns: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """Return a frame whose columns have the arrays' types: of words pandas would make a type that refuses some text."""
+    return pd.DataFrame({name: pd.Series(values, dtype=values.dtype) for name, values in columns.items()})
+
+
+def timer_tick(details: str | None) -> float:
+    """Return the step in ns in which a timing was read, by the JSON text of its details; 0 where it is not known."""
+    return float(_decoder.decode(details or "{}").tick_ns or 0.0)
+
+
 def _read(connection: Connection, query: sa.Select[Any], sweep_id: int, columns: Any) -> pd.DataFrame:
     """Return the rows of one sweep."""
     kinds = [_Column(kind) for kind, _ in columns.values()]
@@ -82,7 +92,7 @@ def _read(connection: Connection, query: sa.Select[Any], sweep_id: int, columns:
     versions, batches, ticks = found.pop("timing_facts")
     found |= {"version": versions, "batch": batches, "tick_ns": ticks}
     order = np.lexsort((found["timing_id"], found["ordinal"]))
-    frame = pd.DataFrame({name: pd.Series(values[order], dtype=values.dtype) for name, values in found.items()})
+    frame = make_columns({name: values[order] for name, values in found.items()})
     is_last = ~frame.duplicated(["trial_id", "measure"], keep="last")
     return frame if is_last.all() else frame[is_last].reset_index(drop=True)
 

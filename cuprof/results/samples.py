@@ -11,6 +11,8 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from cuprof.core.records import State
+from cuprof.results.read import timer_tick
 from cuprof.statistics.samples import Samples
 from cuprof.store import tables as t
 from cuprof.store.connection import checking
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 TOGETHER = 1000
 """Timings whose lists are read at once."""
+POOL = 100
+"""Pairs of series in a pool; from twenty on, more change next to nothing."""
 
 
 class SampleArrays(NamedTuple):
@@ -46,14 +50,44 @@ def read_samples(connection: Connection, rows: pd.DataFrame) -> Samples:
     Raises:
         StoreError: a timing has no sample that counts, or its lists are damaged.
     """
-    wanted, places = np.unique(rows["timing_id"].to_numpy(np.int64), return_inverse=True)
+    return _read(connection, *(rows[name].to_numpy() for name in ("timing_id", "tick_ns", "rotation")))
+
+
+def _read(connection: Connection, timing_ids: Any, ticks_ns: Any, rotations: Any) -> Samples:
+    wanted, places = np.unique(np.asarray(timing_ids, np.int64), return_inverse=True)
     with checking(connection.engine.url):
         found = dict(iter_samples(connection, wanted.tolist()))
         series = [found[timing_id] for timing_id in wanted.tolist()]
     read = Samples.of([durations for _, durations in series], [rounds for rounds, _ in series])
     samples = read if np.array_equal(places, np.arange(len(read))) else read.take(places)
-    facts = rows["tick_ns"].to_numpy(np.float64), np.zeros(len(rows)), rows["rotation"].to_numpy(object)
+    facts = np.asarray(ticks_ns, np.float64), np.zeros(places.size), np.array([*rotations, ""], dtype=object)[:-1]
     return Samples(samples.values, samples.rounds, samples.ends, *facts)
+
+
+def read_pool(connection: Connection, sweep_id: int, measure: str, device_id: int) -> Samples:
+    """Return some series of what one sweep measured of a device, which say together how its samples are correlated.
+
+    They are chosen by the sweep alone, evenly over its course: pairs of series that were timed one after the other.
+
+    Args:
+        sweep_id: the sweep that made the runs.
+        device_id: 0 for runs without a device.
+    """
+    run, timing = t.run.c, t.timing.c
+    of_sweep = (run.sweep_id == sweep_id, run.state == State.OK.value, timing.measure == measure)
+    on_device = sa.func.coalesce(run.device_id, 0) == device_id
+    query = sa.select(timing.id, timing.rotation, sa.cast(timing.details, sa.Text)).join(t.run, run.id == timing.run_id)
+    timed = query.where(*of_sweep, on_device, timing.sample_count > 0, timing.max_ns > 0).order_by(timing.id)
+    rows = connection.execute(timed).all()
+    with checking(connection.engine.url):
+        first = 2 * (np.arange(min(POOL, len(rows) // 2)) * (len(rows) // 2) // max(1, min(POOL, len(rows) // 2)))
+        chosen = [rows[place] for place in np.column_stack((first, first + 1)).ravel().tolist()] or rows
+        return _read(
+            connection,
+            [row[0] for row in chosen],
+            [timer_tick(row[2]) for row in chosen],
+            [row[1] or "" for row in chosen],
+        )
 
 
 def iter_samples(connection: Connection, timing_ids: Iterable[int]) -> Iterator[tuple[int, SampleArrays]]:

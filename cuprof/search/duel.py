@@ -6,13 +6,15 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from cuprof.core.point import Point
 from cuprof.core.records import Measure
 from cuprof.core.text import level_text, list_first
-from cuprof.statistics.contrast import Pair, contrast_all
+from cuprof.statistics.contrasts import Known, contrast, learn
 from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise
-from cuprof.statistics.series import Series
-from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
+from cuprof.statistics.samples import Samples
+from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge, list_judgements
 
 K = TypeVar("K", bound=Hashable)
 
@@ -87,17 +89,22 @@ def noise_of(measure: Measure, *, on_host: bool) -> Callable[[float], Noise]:
     return lambda median_ns: Noise(PREPARED.deviation(median_ns))
 
 
-def look(series: Mapping[K, Series], rule: Rule, noise: Callable[[float], Noise]) -> Standing[K]:
+def look(samples: Mapping[K, Samples], rule: Rule, noise: Callable[[float], Noise]) -> Standing[K]:
     """Compare the best of some candidates with every other one, by samples that were taken side by side.
 
     The same samples decide which one is best, so any pair might have been compared: the correction counts them all.
 
     Args:
+        samples: one series a candidate.
         noise: median in ns → the noise of such a time beyond what its samples show.
     """
-    best = min(series, key=lambda each: series[each].median_ns)
-    others = [each for each in series if each != best]
-    level = noise(series[best].median_ns)
-    contrasts = contrast_all([Pair(series[best], series[each], level) for each in others])
-    judgements = judge(contrasts, rule, len(series) * (len(series) - 1) // 2)
-    return Standing(best, dict(zip(others, judgements, strict=True)))
+    names, together = list(samples), Samples.joined(list(samples.values()))
+    medians = together.medians()
+    best = int(medians.argmin())
+    others = [place for place in range(len(names)) if place != best]
+    level = np.tile(noise(float(medians[best])), (len(others), 1))
+    known = [each.take(np.zeros(len(others), np.int64)) for each in learn(together)]
+    pairs = together.take([best] * len(others)), together.take(others)
+    contrasts = contrast(*pairs, level, known=Known(known[0], known[0], known[1]))
+    judged = list_judgements(judge(contrasts, rule, len(names) * (len(names) - 1) // 2))
+    return Standing(names[best], dict(zip([names[place] for place in others], judged, strict=True)))

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cuprof.core.records import Sample, Summary
-from cuprof.statistics.series import Quartiles, quartiles
-from cuprof.statistics.ticks import spread_over_tick
+from cuprof.statistics.ticks import quartiles, spread_over_tick
 
 TICK_ERROR = 0.09
 """The median of readings that fall on two neighbouring ticks, each spread over its tick, is off by at most this share
@@ -56,7 +55,7 @@ def is_narrow(durations_ns: Sequence[float], confidence: float, target: float, t
     return max(high - median, median - low) <= target * median
 
 
-def _locate(ordered: np.ndarray, confidence: float, tick_ns: float) -> tuple[Quartiles, float, float]:
+def _locate(ordered: np.ndarray, confidence: float, tick_ns: float) -> tuple[tuple[float, float, float], float, float]:
     """Return the quartiles of ascending samples, and the interval of their median."""
     spread = spread_over_tick(ordered, tick_ns)
     low, high = median_interval(spread, confidence)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cuprof.statistics.critical import critical
+import numpy as np
 
 
 class Noise(NamedTuple):
@@ -31,11 +31,6 @@ class Noise(NamedTuple):
         """Return the noise of times that vary by so many times as much."""
         return Noise(factor * self.deviation, self.freedom, factor * self.least)
 
-    def reach(self, error_rate: float) -> float:
-        """Return the deviation from the truth that a time exceeds with a chance of `error_rate`."""
-        reach = critical(error_rate, self.freedom) * self.deviation
-        return max(reach, critical(error_rate, math.inf) * self.least) if self.least else reach
-
 
 NO_NOISE = Noise()
 
@@ -57,6 +52,11 @@ class NoiseModel:
     def deviation(self, time_ns: float) -> float:
         """Return the relative standard deviation of a time."""
         return math.hypot(self.relative, self.absolute_ns / time_ns)
+
+    def deviations(self, times_ns: np.ndarray) -> np.ndarray:
+        """Return the relative standard deviations of many times."""
+        found: np.ndarray = np.hypot(self.relative, self.absolute_ns / times_ns)
+        return found
 
     def text(self, factor: float = 1.0) -> str:
         """Return the figures, times a factor, and what they are of."""

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-SAME_TICK = 0.05
-"""Readings nearer than this share of a tick belong to one tick: a mean of several is rounded in its last digits."""
+from cuprof.statistics.ticks import SAME_TICK
+
 QUARTERS = (0.25, 0.5, 0.75)
 
 
@@ -56,6 +56,18 @@ class Samples:
             np.broadcast_to(np.asarray(tick_ns, dtype=np.float64), count),
             np.broadcast_to(np.asarray(standard_error, dtype=np.float64), count),
             np.broadcast_to(np.asarray(rotation, dtype=object), count),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Samples]) -> Samples:
+        """Return the series of some samples, one behind the other."""
+        if not parts:
+            return cls.of([])
+        ends = np.concatenate([part.ends for part in parts])
+        before = np.cumsum([0, *(part.values.size for part in parts[:-1])]).repeat([len(part) for part in parts])
+        others = ("values", "rounds", "tick_ns", "standard_error", "rotation")
+        return cls(
+            ends=ends + before, **{name: np.concatenate([getattr(part, name) for part in parts]) for name in others}
         )
 
     def __len__(self) -> int:

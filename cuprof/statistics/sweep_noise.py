@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cuprof.core.text import count
-from cuprof.statistics.contrast import ONE_SIGMA, Contrast, Contrasts
+from cuprof.statistics.contrasts import ONE_SIGMA, Contrasts
 from cuprof.statistics.noise import Noise, NoiseModel
 
 MANY_CONTROLS = 8
@@ -54,13 +54,14 @@ class SweepNoise:
         """Return the multiple of a model's deviation that is reckoned with."""
         return self._scale(model).value
 
-    def of(self, base: NoiseModel, new: NoiseModel, base_ns: float, new_ns: float) -> Noise:
-        """Return the noise of either of two times; where theirs differ, the root mean square."""
+    def of(self, base: NoiseModel, new: NoiseModel, base_ns: np.ndarray, new_ns: np.ndarray) -> np.ndarray:
+        """Return the noise of either of two times, of many pairs: (n, 3), the fields of `Noise`."""
         if self.source == "stated":
             base = new = self.models[0]
-        mean_square = (base.deviation(base_ns) ** 2 + new.deviation(new_ns) ** 2) / 2
+        mean_square = (base.deviations(base_ns) ** 2 + new.deviations(new_ns) ** 2) / 2
         scale = self._scale(base) if base == new else max(map(self._scale, (base, new)), key=lambda each: each.value)
-        return scale.times(math.sqrt(mean_square))
+        factor = np.sqrt(mean_square)
+        return np.column_stack((factor * scale.deviation, np.full(factor.size, scale.freedom), factor * scale.least))
 
     @property
     def text(self) -> str:
@@ -82,7 +83,7 @@ class SweepNoise:
         return self.scale if own >= MANY_CONTROLS or self.scale.value >= 1.0 else AS_MODELLED
 
 
-def estimate_scale(contrasts: Sequence[Contrast], deviations: Sequence[float], trials: int) -> Noise:
+def estimate_scale(contrasts: Contrasts, deviations: Sequence[float] | np.ndarray, trials: int) -> Noise:
     """Return by how much times vary more than modelled, from trials in which nothing has changed.
 
     Each log ratio is divided by the deviation that its model gives it, so that short and long times tell of one figure.
@@ -97,12 +98,11 @@ def estimate_scale(contrasts: Sequence[Contrast], deviations: Sequence[float], t
         deviations: of a time by its model, one a contrast; relative.
         trials: that the contrasts are of; two measures of one trial vary together and are one degree of freedom.
     """
-    units = math.sqrt(2.0) * np.array(deviations)
-    together = Contrasts(contrasts)
-    sizes = np.abs(together.log_ratios) / units
+    units = math.sqrt(2.0) * np.asarray(deviations)
+    sizes = np.abs(contrasts.log_ratio) / units
     if trials < MANY_CONTROLS:
         return Noise(math.sqrt(float(np.mean(np.square(sizes)))), trials, 1.0)
-    low, high = together.log_bounds(ONE_SIGMA)
+    low, high = contrasts.interval(ONE_SIGMA)
     within = (high - low) / 2 / units
     seen = max(NORMAL_MAD * float(np.median(sizes)), float(np.quantile(sizes, TAIL)) / NORMAL_TAIL)
     scale = math.sqrt(max(0.0, seen**2 - float(np.median(np.square(within)))))

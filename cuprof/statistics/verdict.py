@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cuprof.core.errors import SelectionError
-from cuprof.statistics.contrast import Contrast, Contrasts
+from cuprof.statistics.contrasts import Contrasts
 
 
 class Verdict(StrEnum):
@@ -43,16 +42,18 @@ class Rule:
                 f"the error rate is {self.error_rate:g}; give a share between 1e-9 and 0.5, such as 5%"
             )
 
-    def decide(self, log_ratio: float, low: float, high: float) -> Verdict:
-        """Return the verdict on one log ratio and its interval."""
+    def decide(self, log_ratio: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return the words of the verdicts on log ratios with their intervals."""
         matters = math.log1p(self.effect)
-        if -matters <= low and high <= matters:
-            return Verdict.SAME
-        if low > 0 and log_ratio >= matters:
-            return Verdict.SLOWER
-        if high < 0 and log_ratio <= -matters:
-            return Verdict.FASTER
-        return Verdict.UNDECIDED
+        conditions = {
+            Verdict.SAME: (low >= -matters) & (high <= matters),
+            Verdict.SLOWER: (low > 0) & (log_ratio >= matters),
+            Verdict.FASTER: (high < 0) & (log_ratio <= -matters),
+        }
+        found = np.full(log_ratio.shape, Verdict.UNDECIDED.value, dtype=object)
+        for verdict, holds in reversed(conditions.items()):
+            found[holds] = verdict.value
+        return found
 
 
 class Judgement(NamedTuple):
@@ -73,8 +74,8 @@ class Judgement(NamedTuple):
     error_rate: float
 
 
-def judge(contrasts: Sequence[Contrast] | Contrasts, rule: Rule, choices: int = 0) -> list[Judgement]:
-    """Return the judgement of each contrast.
+def judge(contrasts: Contrasts, rule: Rule, choices: int = 0) -> dict[str, np.ndarray]:
+    """Return the columns of the verdicts on many contrasts: those of `Judgement`.
 
     Holm's step-down procedure (Scandinavian Journal of Statistics 6, 1979) on "there is no difference", carried out
     on intervals: all are formed at error_rate / (comparisons - those found different), which starts as Bonferroni's
@@ -84,25 +85,36 @@ def judge(contrasts: Sequence[Contrast] | Contrasts, rule: Rule, choices: int = 
         choices: comparisons that could have been made; more than `contrasts` where the fastest of several tunables
             was chosen, each of which might have been the fastest by luck.
     """
-    all_of_them = contrasts if isinstance(contrasts, Contrasts) else Contrasts(contrasts)
-    count = all_of_them.log_ratios.size
+    count = len(contrasts)
     total = max(choices, count, 1)
     level = rule.error_rate / total
-    left = possible = all_of_them.find_differing(rule.error_rate, np.arange(count))  # no level is higher
-    while (found := all_of_them.find_differing(level, left)).size:
+    left = possible = _differing(contrasts, rule.error_rate, np.arange(count))  # no level is higher
+    while (found := _differing(contrasts, level, left)).size:
         left = np.setdiff1d(left, found, assume_unique=True)
         level = rule.error_rate / max(1, total - (possible.size - left.size))
-    low, high = (each.tolist() for each in all_of_them.log_bounds(level))
-    return [
-        Judgement(
-            rule.decide(log_ratio, below, above),
-            math.exp(log_ratio),
-            math.exp(below),
-            math.exp(min(above, 700.0)) if above < math.inf else math.inf,
-            paired,
-            level,
-        )
-        for paired, log_ratio, below, above in zip(
-            all_of_them.paired, all_of_them.log_ratios.tolist(), low, high, strict=True
-        )
-    ]
+    low, high = contrasts.interval(level)
+    log_ratio = contrasts.log_ratio
+    with np.errstate(over="ignore"):
+        ratio, below, above = np.exp(log_ratio), np.exp(low), np.exp(high)
+    return {
+        "verdict": rule.decide(log_ratio, low, high),
+        "ratio": ratio,
+        "low": below,
+        "high": above,
+        "paired": contrasts.paired,
+        "error_rate": np.full(count, level),
+    }
+
+
+def list_judgements(columns: dict[str, np.ndarray]) -> list[Judgement]:
+    """Return what `judge` returns, one by one."""
+    values = zip(*(columns[name].tolist() for name in Judgement._fields), strict=True)
+    return [Judgement(Verdict(verdict), *others) for verdict, *others in values]
+
+
+def _differing(contrasts: Contrasts, error_rate: float, places: np.ndarray) -> np.ndarray:
+    """Return those of some places at which the interval excludes equal times."""
+    chosen = contrasts.take(places)
+    low, high = chosen.interval(error_rate)
+    found: np.ndarray = places[(low > 0) | (high < 0)]
+    return found

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from benchmarks.repeated_sweeps import CONTROLS, false_differences, recorded_medians
-from cuprof.comparison import Entry, Options
+from cuprof.comparison import Options, Side
 from cuprof.core.point import Point
 from cuprof.core.records import Measure
-from cuprof.statistics import Series
+from tests.comparison.entries import made_side, record, series
 
 RECORDED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "comparison" / "eight_sweeps_on_an_h200.json").read_text(encoding="utf-8")
@@ -24,24 +24,27 @@ SPREAD = 0.005 * np.array([-3.0, -2, -1, 0, 1, 2, 3] * 6)
 """Relative samples around a recorded median: as many, and as wide, as the sampler leaves of a quiet kernel."""
 
 
-def sweeps(experiment: str, without: str = "cudnn") -> list[list[Entry]]:
+def sweeps(experiment: str, without: str = "cudnn") -> list[Side]:
     """Return the repetitions of one experiment, with invented samples around the recorded medians."""
     return [
-        [
-            Entry(
-                experiment,
-                label,
-                Point(),
-                Point(),
-                trial["backend"],
-                "NVIDIA H200",
-                several_launches=trial["several_launches"],
-                identity=label,
-                series={Measure.COLD: Series(trial["cold_ns"][sweep] * np.exp(SPREAD))},
-            )
-            for label, trial in RECORDED[experiment].items()
-            if not (without and without in label)
-        ]
+        made_side(
+            "sweep",
+            [
+                record(
+                    experiment,
+                    label,
+                    Point(),
+                    Point(),
+                    {Measure.COLD: series(trial["cold_ns"][sweep] * np.exp(SPREAD))},
+                    backend=trial["backend"],
+                    device="NVIDIA H200",
+                    batch=8 if trial["several_launches"] else 1,
+                    identity=label,
+                )
+                for label, trial in RECORDED[experiment].items()
+                if not (without and without in label)
+            ],
+        )
         for sweep in range(SWEEPS)
     ]
 

@@ -20,12 +20,12 @@ from benchmarks.recorded_spaces import NoSpaceError, RecordedSpace, find_spaces,
 from benchmarks.space import PROJECT, copy_project
 from benchmarks.table import Row, start
 from benchmarks.wide_project import CASES, Case, Project
-from cuprof.comparison import Entry
+from cuprof.comparison import Side
 from cuprof.core.point import Point
 from cuprof.core.records import Measure
 from cuprof.families.origin import load_family
 from cuprof.plan import Selection, plan
-from cuprof.statistics import Series
+from tests.comparison.entries import made_side, record, series
 
 TABLE = "x,mode,time_ms,cost_s\n1,a,2.5,0.5\n2,a,,0.25\n4,b,1.25,0.5\n"
 ENTRY = {"compile_time": 300.0, "verification_time": 0, "benchmark_time": 200.0}
@@ -327,17 +327,15 @@ def test_replayed_searches_get_a_tenth_of_the_whole_time() -> None:
     assert {"x": 12, "y": 7} in [row["configuration"] for row in ours]
 
 
-def make_truth(times_us: Sequence[float]) -> dict[Point, Entry]:
+def make_truth(times_us: Sequence[float]) -> dict[Point, Side]:
     """Return a made-up truth: the configurations x = 0, 1, 2 … with these times."""
     noise = np.random.default_rng(1).normal(1, 0.002, (len(times_us), 60))
-    rounds = np.arange(60)
-    return {
-        Point(x=x): Entry(
-            "it", "one", Point(), Point(x=x), identity=str(x), run=str(x),
-            series={Measure.COLD: Series(1e3 * time * noise[x], rounds, "one rotation")},
-        )
-        for x, time in enumerate(times_us)
-    }  # fmt: skip
+    records = []
+    for x, time in enumerate(times_us):
+        times = {Measure.COLD: series(1e3 * time * noise[x], np.arange(60), "one rotation")}
+        records.append(record("it", "one", Point(), Point(x=x), times, identity=str(x), run_id=1 + x))
+    side = made_side("variant", records)
+    return {Point(x=x): replace(side, trials=side.trials.iloc[[x]]) for x in range(len(times_us))}
 
 
 def make_rows(kind: str, found: Sequence[int | None]) -> list[Row]:
@@ -445,7 +443,8 @@ def test_the_truth_has_what_is_right_and_one_line_says_what_has_no_time(
     right, level, wrong = Point(factor=2, k=1), Point(factor=2, k=2), Point(factor=3, k=1)
     truth = search_gpu.measure_truth(project, [right, level, wrong])
     assert {*truth} == {right, level}
-    assert truth[right].series[Measure.COLD].together == truth[level].series[Measure.COLD].together != ""
+    rotations = [truth[one].trials["rotation"].iloc[0] for one in (right, level)]
+    assert rotations[0] == rotations[1] != ""
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("doubled: side by side, 1 of 3 have no time: doubled/doubled · n=64 · factor=3, k=1: wrong_")
 

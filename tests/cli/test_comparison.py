@@ -8,29 +8,32 @@ import pytest
 
 from cuprof.cli.compare import comparison_parts, markdown_lines, print_comparison, summary
 from cuprof.cli.table import to_text
-from cuprof.comparison import Comparison, Entry, Options, Side, compare
+from cuprof.comparison import Comparison, Options, Side, compare
 from cuprof.core.point import Point
-from cuprof.core.records import Measure, State
-from cuprof.statistics import Series
+from cuprof.core.records import Measure
+from tests.comparison.entries import Record, made_side, record, series
 
 
-def side(kind: str, times: dict[int, float], seed: int, **changes: object) -> Side:
+def records(times: dict[int, float], seed: int) -> list[Record]:
     rng = np.random.default_rng(seed)
-    entries = [
-        Entry(
+    return [
+        record(
             "reduction",
             "last|warp",
             Point(n=n, dtype="float32"),
             Point(block=64),
-            "cuda",
-            "Test GPU",
-            "d",
+            {Measure.COLD: series(1000 * time * (1 + 0.003 * rng.standard_normal(60)))},
+            backend="cuda",
+            device="Test GPU",
+            device_key="d",
             identity=f"{seed} {n}",
-            series={Measure.COLD: Series(1000 * time * (1 + 0.003 * rng.standard_normal(60)))},
         )
         for n, time in times.items()
     ]
-    return Side(kind, "sweep", f"sweep {seed}", [*entries, *changes.pop("more", ())], **changes)  # type: ignore[arg-type, misc]
+
+
+def side(kind: str, times: dict[int, float], seed: int, *more: Record, **facts: object) -> Side:
+    return made_side("sweep", [*records(times, seed), *more], kind, f"sweep {seed}", **facts)
 
 
 @pytest.fixture
@@ -38,12 +41,13 @@ def found() -> Comparison:
     return comparison()
 
 
-def comparison() -> Comparison:
-    gone = Entry("reduction", "gone", Point(n=1), Point())
-    broken = Entry("reduction", "last|warp", Point(n=7), Point(), state=State.CRASHED, message="SIGSEGV while timing")
-    right = Entry("reduction", "last|warp", Point(n=7), Point(), series={Measure.COLD: Series(np.ones(9))})
-    base = side("1", {1024: 50.0, 2048: 90.0, 4096: 200.0}, 1, more=(gone, right), notes=("sweep 1 is not finished",))
-    new = side("2", {1024: 53.0, 2048: 80.0, 4096: 200.1}, 2, more=(broken,))
+def comparison(*more: Record) -> Comparison:
+    gone = record("reduction", "gone", Point(n=1), Point())
+    broken = record("reduction", "last|warp", Point(n=7), Point(), state="crashed", message="SIGSEGV while timing")
+    right = record("reduction", "last|warp", Point(n=7), Point(), {Measure.COLD: series(np.ones(9))})
+    notes = ("sweep 1 is not finished",)
+    base = side("1", {1024: 50.0, 2048: 90.0, 4096: 200.0}, 1, gone, right, *more, notes=notes)
+    new = side("2", {1024: 53.0, 2048: 80.0, 4096: 200.1}, 2, broken, *more)
     return compare(base, new, Options(noise=0.001))
 
 
@@ -63,33 +67,26 @@ def test_the_table_says_the_worst_first_within_its_width(found: Comparison) -> N
     assert lines[-1] == summary(found) == "1 slower, 1 faster, 1 same, 1 broken"
 
 
-def test_the_reason_is_told_of_what_could_run_on_neither_side(found: Comparison) -> None:
-    skipped = Entry("reduction", "x", Point(n=8), Point(), state=State.SKIPPED, message="no GPU")
-    sides = [replace(each, entries=[*each.entries, skipped]) for each in (found.base, found.new)]
-    lines = to_text(comparison_parts(compare(*sides, Options(noise=0.001))), 80).splitlines()
+def test_the_reason_is_told_of_what_could_run_on_neither_side() -> None:
+    skipped = record("reduction", "x", Point(n=8), Point(), state="skipped", message="no GPU")
+    lines = to_text(comparison_parts(comparison(skipped)), 80).splitlines()
     assert "1 skipped on both sides: no GPU" in lines
 
 
 def test_numbers_are_whole_at_any_width(found: Comparison) -> None:
     for width in (20, 80, 200):
         text = to_text(comparison_parts(found), width)
-        for row in found.rows:
-            assert f"{row.judgement.low:.4f} to {row.judgement.high:.4f}" in text
+        for low, high in zip(found.rows["low"], found.rows["high"], strict=True):
+            assert f"{low:.4f} to {high:.4f}" in text
 
 
 def test_the_rate_names_each_devices_noise_and_none_within_a_sweep() -> None:
     def pair(seed: int, together: str = "") -> Side:
-        of = side("1", {1: 50.0, 2: 50.0}, seed)
-        devices = (("Test GPU", False), ("Test CPU", True))
-        entries = [
-            entry._replace(
-                device=name,
-                on_host=on_host,
-                series={Measure.COLD: replace(entry.series[Measure.COLD], rounds=np.arange(60), together=together)},
-            )
-            for entry, (name, on_host) in zip(of.entries, devices, strict=True)
-        ]
-        return replace(of, entries=entries)
+        made = records({1: 50.0, 2: 50.0}, seed)
+        for one, name in zip(made, ("Test GPU", "Test CPU"), strict=True):
+            taken = replace(one["series"][Measure.COLD], rounds=np.arange(60), rotation=np.array([together], object))
+            one |= {"device": name, "on_host": name == "Test CPU", "series": {Measure.COLD: taken}}
+        return made_side("sweep", made, "1", f"sweep {seed}")
 
     texts = to_text(comparison_parts(compare(pair(1), pair(2))), 80).splitlines()
     assert texts[-4:-2] == [
@@ -104,7 +101,7 @@ def test_the_rate_names_each_devices_noise_and_none_within_a_sweep() -> None:
 
 def test_when_nothing_changed_the_last_line_says_so() -> None:
     base, new = side("1", {1: 50.0}, 1), side("2", {1: 60.0}, 2)
-    new = replace(new, entries=[new.entries[0]._replace(identity=base.entries[0].identity)])
+    new = replace(new, trials=new.trials.assign(identity=base.trials["identity"]))
     found = compare(base, new, Options(noise=0.001))
     said = "nothing changed between these two sweeps; the differences are noise (1 slower)"
     assert comparison_parts(found)[-1].text == summary(found) == said
@@ -155,9 +152,8 @@ def test_an_interval_so_wide_that_it_says_little_is_marked() -> None:
     rng = np.random.default_rng(0)
 
     def noisy(seed: int) -> Side:
-        made = side(str(seed), {1024: 50.0, 2048: 90.0}, seed)
-        wild = 9e4 * np.exp(rng.standard_normal(6))
-        return replace(made, entries=[made.entries[0], made.entries[1]._replace(series={Measure.COLD: Series(wild)})])
+        wild = {Measure.COLD: series(9e4 * np.exp(rng.standard_normal(6)))}
+        return side(str(seed), {1024: 50.0}, seed, {**records({2048: 90.0}, seed)[0], "series": wild})
 
     lines = to_text(comparison_parts(compare(noisy(1), noisy(2), Options(noise=0.001))), 100).splitlines()
     assert [line.endswith("!") for line in lines if " n=1024" in line or " n=2048" in line] == [True, False]

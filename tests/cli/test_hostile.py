@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -28,6 +29,7 @@ from cuprof.comparison import Options, compare
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
 from cuprof.engine.preview import Preview, PreviewRow
+from cuprof.results.read import make_columns
 from cuprof.results.rows import Rows
 from tests.cli.test_comparison import side
 from tests.cli.test_progress import GOOD, TRIAL, WRONG
@@ -171,11 +173,15 @@ def test_compare(shown: Shown, output: str) -> None:
     pair = [
         side(each, {n: 50.0 + n for n in range(3)}, seed, notes=tuple(HOSTILE)) for seed, each in enumerate(HOSTILE[:2])
     ]
-    entries = [[entry._replace(family=HOSTILE[2], variant=HOSTILE[3]) for entry in each.entries] for each in pair]
-    found = compare(
-        *(replace(each, entries=found) for each, found in zip(pair, entries, strict=True)), Options(noise=0.01)
-    )
-    assert found.rows
+    for each in pair:
+        each.trials[["family", "variant"]] = make_columns(
+            {
+                name: np.full(len(each.trials), HOSTILE[place], dtype=object)
+                for place, name in ((2, "family"), (3, "variant"))
+            }
+        )
+    found = compare(*pair, Options(noise=0.01))
+    assert len(found.rows)
     assert not steering(shown(lambda: print_comparison(found, output, everything=True)))
 
 

@@ -183,11 +183,6 @@ def test_a_noisy_time_and_what_is_compared_with_it_are_marked(tmp_path: Path) ->
     assert "! an interval wider than ±20%: time it again before you rank by it (retry=noisy)" in lines
 
 
-def test_names_are_no_marks(tmp_path: Path) -> None:
-    lines = shown(tmp_path, Made("cached", tune={"when": "before"}), Made("wow", 20.0, tune={"when": "now"}))
-    assert not any(line.startswith(("cached faster", "measured before", "! ")) for line in lines)
-
-
 def test_reused_times_have_their_age(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         old = fill(store, [Made("base", 60.0)])
@@ -252,3 +247,8 @@ def test_a_pass_of_what_is_known_to_be_wrong_is_no_result(tmp_path: Path) -> Non
         sweep = fill(store, [Made("base"), Made("racy", 1.0, expected="wrong")])
         _, (_, rows), *_ = result_parts(load_study(store, sweep_id=sweep))
     assert [row.style for row in rows if row.cells[:2] == ("racy", "PASSED, known wrong")] == [FAILED_STYLE]
+
+
+def test_names_are_no_marks(tmp_path: Path) -> None:
+    lines = shown(tmp_path, Made("cached", tune={"when": "before"}), Made("wow", 20.0, tune={"when": "now"}))
+    assert not any(line.startswith(("cached faster", "measured before", "! ")) for line in lines)

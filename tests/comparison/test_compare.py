@@ -10,6 +10,7 @@ from made import HOST, OTHER_GPU, Made, fill
 
 from cuprof.comparison import Comparison, Options, compare, load_sides
 from cuprof.comparison.compare import judge_anew
+from cuprof.comparison.trials import each, ending_of
 from cuprof.core.errors import SelectionError, UnknownNameError, UsageError
 from cuprof.core.records import Measure, State
 from cuprof.statistics import Rule, Verdict
@@ -30,10 +31,10 @@ def test_sweeps_are_matched_by_what_they_time_whatever_the_source(store: Store, 
     fill(store, made_family())
     fill(store, [*made_family(1.05), Made("second", n=7)], seed=2)
     found = run(url, "latest~1", "latest")
-    assert [row.verdict for row in found.rows] == [Verdict.SLOWER] * 3
-    assert all(row.judgement.low < 1.05 < row.judgement.high for row in found.rows)
-    assert not any(row.judgement.paired or row.match.is_unchanged for row in found.rows)
-    assert [entry.variant for entry in found.only_new] == ["second"]
+    assert found.rows["verdict"].tolist() == [Verdict.SLOWER] * 3
+    assert all(row.low < 1.05 < row.high for row in each(found.rows))
+    assert not any(row.paired or row.unchanged for row in each(found.rows))
+    assert [entry.variant for entry in each(found.missing.only_new)] == ["second"]
     assert found.exit_code == 1
     assert run(url, "2", "1").exit_code == 0
 
@@ -41,10 +42,10 @@ def test_sweeps_are_matched_by_what_they_time_whatever_the_source(store: Store, 
 def test_variants_of_one_sweep_are_paired_by_round(store: Store, url: str) -> None:
     fill(store, [Made("first"), Made("second", 51.0), Made("third")])
     found = run(url, "invented/first", "invented/second")
-    (row,) = found.rows
+    (row,) = each(found.rows)
     assert (row.verdict, found.noises) == (Verdict.SLOWER, {})
-    assert row.match.base.series[Measure.COLD].together == row.match.new.series[Measure.COLD].together != ""
-    assert run(url, "second", "first", experiment="study").rows[0].verdict is Verdict.FASTER
+    assert row.base_rotation == row.new_rotation != ""
+    assert run(url, "second", "first", experiment="study").rows.iloc[0].verdict == Verdict.FASTER
 
 
 def test_rounds_are_shared_within_a_rotation_alone(store: Store, url: str) -> None:
@@ -52,7 +53,7 @@ def test_rounds_are_shared_within_a_rotation_alone(store: Store, url: str) -> No
 
     def together(one: str, other: str, sweep: int) -> bool:
         sides = load_sides(f"invented/{one}", f"invented/{other}", url, sweep=sweep)
-        marks = [side.entries[0].series[Measure.COLD].together for side in sides]
+        marks = [side.trials["rotation"][0] for side in sides]
         return marks[0] == marks[1]
 
     assert together("v0", "v1", 1)
@@ -63,9 +64,9 @@ def test_variants_stand_with_their_fastest_tunables_and_every_choice_counts(stor
     blocks = ({"block": 64}, {"block": 128})
     fill(store, [Made(name, time, tune=tune) for name in "ab" for time, tune in zip((60.0, 50.0), blocks, strict=True)])
     found = run(url, "invented/a", "invented/b")
-    (row,) = found.rows
-    assert (row.match.base.tunables["block"], row.match.choices) == (128, 4)
-    assert row.judgement.error_rate == pytest.approx(0.05 / 4)
+    (row,) = each(found.rows)
+    assert (row.base_tunables["block"], row.choices) == (128, 4)
+    assert row.error_rate == pytest.approx(0.05 / 4)
     assert any("fastest tunables" in text for text in found.warnings)
     assert len(run(url, "invented/a", "invented/b", Options(tunables="equal")).rows) == 2
 
@@ -78,7 +79,7 @@ def test_a_measurement_taken_over_or_copied_is_not_compared_with_itself(store: S
     copy = tmp_path / "copy.sqlite"
     shutil.copy(file, copy)
     found = run(url, "1", str(copy))
-    assert (found.rows, len(found.one_run), found.exit_code) == ((), 3, 0)
+    assert (len(found.rows), len(found.missing.one_run), found.exit_code) == (0, 3, 0)
 
 
 def test_commits_take_every_sweep_of_theirs_the_newest_first(store: Store, url: str) -> None:
@@ -87,7 +88,7 @@ def test_commits_take_every_sweep_of_theirs_the_newest_first(store: Store, url: 
     fill(store, [replace(each, source="again") for each in made_family(1.0, 1)], commit=NEW, seed=3)
     fill(store, made_family(3.0), commit=NEW, dirty=True, seed=4)
     found = run(url, "git:aa", "abcc")
-    assert sorted(row.verdict for row in found.rows) == [Verdict.SAME, Verdict.SLOWER, Verdict.SLOWER]
+    assert sorted(found.rows["verdict"]) == [Verdict.SAME, Verdict.SLOWER, Verdict.SLOWER]
     assert found.new.sweeps == (2, 3)
     with pytest.raises(UsageError, match="'git:a' fits aaaaaaaaaa, abcccccccc"):
         run(url, "git:a", "2")
@@ -98,11 +99,11 @@ def test_a_trial_that_was_right_and_fails_now_is_broken(store: Store, url: str) 
     bad = Made(n=2**20, state=State.WRONG_RESULT, message="sum[0] = 3, expected 4", source="x")
     fill(store, [bad, replace(made_family(count=2)[1], source="y")], seed=2)
     found = run(url)
-    assert [broken.problem["n"] for broken in found.broken] == [2**20]
+    assert [broken.problem["n"] for broken in each(found.missing.broken)] == [2**20]
     assert (len(found.rows), found.exit_code) == (1, 1)
     back = run(url, "2", "1")
-    assert (back.broken, back.exit_code) == ((), 0)
-    assert "wrong_result in BASE" in back.incomparable[0]
+    assert (len(back.missing.broken), back.exit_code) == (0, 0)
+    assert "wrong_result in BASE" in back.missing.incomparable[0]
 
 
 WRONG = Made("wrong", state=State.WRONG_RESULT, message="y[671] = 3, expected 4")
@@ -112,10 +113,10 @@ def test_a_variant_that_was_right_nowhere_stands_with_its_failure(store: Store, 
     fill(store, [Made("right"), WRONG])
     fill(store, [Made("right", source="x", n=7)], seed=2)
     found = run(url, "invented/right", "invented/wrong")
-    assert [broken.ending for broken in found.broken] == [
+    assert [ending_of(broken) for broken in each(found.missing.broken)] == [
         "invented/wrong · n=2^20 · block=64: wrong_result: y[671] = 3, expected 4"
     ]
-    assert (found.rows, found.exit_code) == ((), 1)
+    assert (len(found.rows), found.exit_code) == (0, 1)
     with pytest.raises(UsageError, match=r"BASE that is not right: invented/wrong .*: wrong_result: y\[671\] = 3"):
         run(url, "invented/wrong", "invented/right")
 
@@ -131,7 +132,7 @@ def test_what_was_right_once_and_fails_in_the_newest_sweep_is_broken(store: Stor
     fill(store, [Made("right"), Made("wrong", 60.0)])
     fill(store, [Made("right", source="x"), replace(WRONG, source="x")], seed=2)
     found = run(url, "invented/right", "invented/wrong")
-    assert (found.new.sweeps, len(found.broken), found.exit_code) == ((2,), 1, 1)
+    assert (found.new.sweeps, len(found.missing.broken), found.exit_code) == ((2,), 1, 1)
 
 
 def test_a_narrower_sweep_later_takes_no_problem_away(store: Store, url: str) -> None:
@@ -139,10 +140,10 @@ def test_a_narrower_sweep_later_takes_no_problem_away(store: Store, url: str) ->
     fill(store, [Made(name, source="x", n=8) for name in ("first", "second")], seed=2)
     fill(store, [Made("first", source="y", n=7)], seed=3)
     found = run(url, "invented/first", "invented/second")
-    assert {row.match.base.problem["n"]: row.verdict for row in found.rows} == {7: Verdict.SLOWER, 8: Verdict.SAME}
+    assert {row.base_problem["n"]: row.verdict for row in each(found.rows)} == {7: Verdict.SLOWER, 8: Verdict.SAME}
     assert (found.base.sweeps, found.exit_code) == ((2, 1), 1)
     of_one = compare(*load_sides("invented/first", "invented/second", url, sweep=2))
-    assert [row.match.base.problem["n"] for row in of_one.rows] == [8]
+    assert [row.base_problem["n"] for row in each(of_one.rows)] == [8]
     with pytest.raises(UsageError, match="--sweep 1 says where variants are taken from, and '1' is none"):
         load_sides("1", "2", url, sweep=1)
 
@@ -194,8 +195,8 @@ def test_variants_meant_to_be_wrong_and_excluded_samples_do_not_count(store: Sto
     fill(store, [Made(excluded=20), Made("bad", state=State.WRONG_RESULT, expected="wrong")])
     fill(store, [Made(source="x"), Made("bad", source="x", expected="wrong")], seed=2)
     found = run(url)
-    assert [row.verdict for row in found.rows] == [Verdict.SAME]
-    assert found.rows[0].match.base.series[Measure.COLD].durations.size == 40
+    assert found.rows["verdict"].tolist() == [Verdict.SAME]
+    assert found.base.source.read(found.base.trials.query("measure != ''")).counts.tolist() == [40]
 
 
 def test_different_methods_are_not_compared_and_different_stopping_is_said(store: Store, url: str) -> None:
@@ -205,7 +206,7 @@ def test_different_methods_are_not_compared_and_different_stopping_is_said(store
     with pytest.raises(SelectionError, match=r"measure\.flush clean and dirty"):
         run(url)
     found = run(url, "1", "3")
-    assert found.rows[0].verdict is Verdict.SAME
+    assert found.rows.iloc[0].verdict == Verdict.SAME
     assert any("different bounds" in text for text in found.warnings)
 
 
@@ -215,14 +216,14 @@ def test_versions_of_the_method_are_not_compared_though_the_settings_are_equal(s
     fill(store, [Made(method="m3", version="2.2", source="y")], seed=3)
     with pytest.raises(SelectionError, match=r"timed by versions 1\.1 and 2\.2 of the method; time BASE again"):
         run(url)
-    assert run(url, "2", "3").rows[0].verdict is Verdict.SAME
+    assert run(url, "2", "3").rows.iloc[0].verdict == Verdict.SAME
 
 
 def test_devices_that_differ_are_said_and_equal_ones_meet_first(store: Store, url: str) -> None:
     fill(store, [Made(device=OTHER_GPU), Made()])
     fill(store, [Made(source="x")], seed=2)
     found = run(url)
-    assert [row.match.base.device for row in found.rows] == ["Test GPU 9000"]
+    assert [row.base_device for row in each(found.rows)] == ["Test GPU 9000"]
     assert not any("across devices" in text for text in found.warnings)
     fill(store, [Made(device=OTHER_GPU, source="y")], seed=3)
     assert any("Test GPU 9000 and Test GPU 8000" in text for text in run(url, "2", "3").warnings)
@@ -233,9 +234,9 @@ def test_measures_default_to_kernel_times(store: Store, url: str) -> None:
     fill(store, [Made(measures=every)])
     fill(store, [Made(measures=every, source="x")], seed=2)
     fill(store, [Made(measures=(Measure.TOTAL,), source="y")], seed=3)
-    assert {row.measure for row in run(url).rows} == {Measure.COLD, Measure.HOT}
-    assert [row.measure for row in run(url, "1", "3").rows] == [Measure.TOTAL]
-    assert [row.measure for row in run(url, options=Options(measures=(Measure.TOTAL,))).rows] == [Measure.TOTAL]
+    assert {row.measure for row in each(run(url).rows)} == {Measure.COLD, Measure.HOT}
+    assert [row.measure for row in each(run(url, "1", "3").rows)] == [Measure.TOTAL]
+    assert run(url, options=Options(measures=(Measure.TOTAL,))).rows["measure"].tolist() == [Measure.TOTAL]
     with pytest.raises(SelectionError, match="do not both have hot time"):
         run(url, "1", "3", Options(measures=(Measure.HOT,)))
 
@@ -246,7 +247,7 @@ def test_sweeps_in_which_nothing_changed_pass_however_their_times_fell_out(store
     fill(store, [Made(n=1, time=50.0), Made(n=2, time=60.0)], seed=3)
     found = run(url, "1", "3", Options(noise=0.001))
     assert (found.nothing_changed, found.exit_code) == (True, 0)
-    assert sorted(row.verdict for row in found.rows) == [Verdict.SAME, Verdict.SLOWER]
+    assert sorted(found.rows["verdict"]) == [Verdict.SAME, Verdict.SLOWER]
     assert found.warnings == ()
 
 
@@ -319,9 +320,9 @@ def test_variants_of_two_families_are_refused(store: Store, url: str) -> None:
 
 def test_an_effect_of_zero_calls_every_established_difference(store: Store, url: str) -> None:
     fill(store, [Made(noise=0.001), Made("second", 50.1, noise=0.001)])
-    assert run(url, "invented/first", "invented/second").rows[0].verdict is Verdict.SAME
+    assert run(url, "invented/first", "invented/second").rows.iloc[0].verdict == Verdict.SAME
     strict = run(url, "invented/first", "invented/second", Options(Rule(0.0)))
-    assert strict.rows[0].verdict is Verdict.SLOWER
+    assert strict.rows.iloc[0].verdict == Verdict.SLOWER
 
 
 def test_what_could_run_on_neither_side_is_no_measurement(store: Store, url: str) -> None:
@@ -329,7 +330,7 @@ def test_what_could_run_on_neither_side_is_no_measurement(store: Store, url: str
     for seed in (1, 2):
         fill(store, trials, seed=seed)
     found = run(url, "1", "2")
-    assert (len(found.one_run), len(found.skipped), found.incomparable) == (0, 1, ())
+    assert (len(found.missing.one_run), len(found.missing.skipped), found.missing.incomparable) == (0, 1, ())
 
 
 def test_rows_that_were_judged_anew_keep_to_their_own_tunables(store: Store, url: str) -> None:
@@ -341,14 +342,14 @@ def test_rows_that_were_judged_anew_keep_to_their_own_tunables(store: Store, url
         ]
 
     def judged(times: dict[int, float], samples: int) -> Comparison:
-        fill(store, [replace(each, samples=samples) for each in made(times)], seed=samples)
+        fill(store, [replace(one, samples=samples) for one in made(times)], seed=samples)
         return run(url, "invented/first", "invented/second", Options(tunables="equal"))
 
     first = judged({64: 1.01, 128: 1.01}, 5)
     later = judged({64: 1.2, 128: 1.0}, 60)
-    undecided = tuple(row._replace(judgement=row.judgement._replace(verdict=Verdict.UNDECIDED)) for row in first.rows)
+    undecided = first.rows.assign(verdict=Verdict.UNDECIDED.value)
     rows = judge_anew(replace(first, rows=undecided), later).rows
-    assert [(row.match.base.tunables["block"], row.verdict) for row in rows] == [
+    assert [(row.base_tunables["block"], row.verdict) for row in each(rows)] == [
         (64, Verdict.SLOWER),
         (128, Verdict.SAME),
     ]
@@ -358,12 +359,12 @@ def test_cold_times_of_a_host_vary_with_their_preparation_even_in_one_sweep(stor
     fill(store, [Made(name, time, device=HOST) for name, time in (("first", 30.0), ("second", 30.45))])
     fill(store, [Made(name, time, device=HOST, n=7) for name, time in (("third", 3000.0), ("fourth", 3045.0))], seed=2)
     short = run(url, "invented/first", "invented/second")
-    assert [row.verdict for row in short.rows] == [Verdict.UNDECIDED]
+    assert short.rows["verdict"].tolist() == [Verdict.UNDECIDED]
     assert short.noise_within == "500 ns of a time (CPU, cold, within one sweep)"
-    assert run(url, "invented/third", "invented/fourth").rows[0].verdict is Verdict.SLOWER
+    assert run(url, "invented/third", "invented/fourth").rows.iloc[0].verdict == Verdict.SLOWER
     fill(store, [Made(name, time, n=9) for name, time in (("fifth", 30.0), ("sixth", 30.45))], seed=3)
     on_gpu = run(url, "invented/fifth", "invented/sixth")
-    assert (on_gpu.rows[0].verdict, on_gpu.noise_within) == (Verdict.SLOWER, "")
+    assert (on_gpu.rows.iloc[0].verdict, on_gpu.noise_within) == (Verdict.SLOWER, "")
 
 
 def test_a_sweep_in_which_everything_failed_is_the_newest_all_the_same(store: Store, url: str, tmp_path: Path) -> None:
@@ -371,7 +372,7 @@ def test_a_sweep_in_which_everything_failed_is_the_newest_all_the_same(store: St
     fill(store, [Made(state=State.WRONG_RESULT, message="y[0] = 3", source="x")], seed=2, commit=NEW)
     for base, new in (("latest~1", "latest"), ("1", "2"), (OLD[:10], NEW[:10])):
         found = run(url, base, new)
-        assert [broken.ending.rpartition(": ")[2] for broken in found.broken] == ["y[0] = 3"]
+        assert [ending_of(broken).rpartition(": ")[2] for broken in each(found.missing.broken)] == ["y[0] = 3"]
         assert found.exit_code == 1
     with pytest.raises(SelectionError, match="wrong_result in BASE"):
         run(url, "latest", "latest~1")

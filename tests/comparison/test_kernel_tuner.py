@@ -11,6 +11,7 @@ from made import Made, fill
 
 from cuprof.comparison.compare import Options, compare
 from cuprof.comparison.sides import load_sides
+from cuprof.comparison.trials import each
 from cuprof.core.errors import UsageError
 from cuprof.core.records import Measure, State
 from cuprof.statistics.verdict import Verdict
@@ -55,18 +56,18 @@ def side(path: Path, content: Any) -> Any:
 def test_a_cache_is_read_whether_it_is_closed_or_not(tmp_path: Path, is_open: bool) -> None:
     text = json.dumps(CACHE)
     found = side(tmp_path / "cache.json", text.removesuffix("}}") + "," if is_open else text)
-    assert [(entry.family, entry.tunables["block"], entry.state) for entry in found.entries] == [
+    assert [(entry.family, entry.tunables["block"], entry.state) for entry in each(found.trials)] == [
         ("copy", 64, State.OK), ("copy", 128, State.OK),
         ("copy", 256, State.COMPILE_ERROR), ("copy", 512, State.SKIPPED),
     ]  # fmt: skip
-    assert found.entries[0].series[Measure.HOT].median_ns == pytest.approx(10_000)
-    assert found.entries[0].device == "Test GPU 9000"
+    assert found.trials["median_ns"][0] == pytest.approx(10_000)
+    assert found.trials["device"][0] == "Test GPU 9000"
 
 
 def test_t4_names_its_units_and_what_was_invalid(tmp_path: Path) -> None:
-    right, wrong = side(tmp_path / "copy.t4.json", T4).entries
-    assert (right.family, right.series[Measure.HOT].median_ns) == ("copy", pytest.approx(10_000))
-    assert (wrong.state, dict(wrong.series)) == (State.WRONG_RESULT, {})
+    right, wrong = each(side(tmp_path / "copy.t4.json", T4).trials)
+    assert (right.family, right.measure, right.median_ns) == ("copy", Measure.HOT, pytest.approx(10_000))
+    assert (wrong.state, wrong.measure) == (State.WRONG_RESULT, "")
 
 
 def test_a_configuration_meets_the_trial_of_its_tunables(tmp_path: Path, store: Store, url: str) -> None:
@@ -76,10 +77,10 @@ def test_a_configuration_meets_the_trial_of_its_tunables(tmp_path: Path, store: 
     path = tmp_path / "cache.json"
     path.write_text(json.dumps(CACHE), encoding="utf-8")
     found = compare(*load_sides("latest", str(path), url), Options(noise=0.01))
-    verdicts = {row.match.base.tunables["block"]: row.verdict for row in found.rows}
+    verdicts = {row.base_tunables["block"]: row.verdict for row in each(found.rows)}
     assert verdicts == {64: Verdict.SLOWER, 128: Verdict.FASTER}
     assert any("Kernel Tuner's times are of its own method" in text for text in found.warnings)
-    assert [entry.tunables["block"] for entry in found.only_new] == [256, 512]
+    assert [entry.tunables["block"] for entry in each(found.missing.only_new)] == [256, 512]
 
 
 def test_what_is_neither_is_refused_in_one_line(tmp_path: Path) -> None:

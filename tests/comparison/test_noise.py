@@ -4,12 +4,12 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from made import GPU, HOST, Made, fill
 from scipy import stats
 
-from cuprof.comparison import Comparison, Entry, Options, compare, load_sides
-from cuprof.comparison.matching import Match
+from cuprof.comparison import Comparison, Options, compare, load_sides
 from cuprof.comparison.noise import (
     HOST as ON_HOST,
 )
@@ -21,12 +21,10 @@ from cuprof.comparison.noise import (
     assumed_model,
     noise_between,
 )
-from cuprof.core.point import Point
+from cuprof.comparison.trials import each
 from cuprof.core.records import DeviceFacts, Measure
-from cuprof.statistics import Contrast, Series, Verdict
+from cuprof.statistics import Contrasts, Noise, Verdict
 from cuprof.statistics.noise import NoiseModel
-from cuprof.statistics.shift import Shift
-from cuprof.statistics.sums import Sums
 from cuprof.statistics.sweep_noise import SweepNoise, estimate_scale
 from cuprof.store import Store
 
@@ -38,22 +36,24 @@ def run(url: str, options: Options | None = None) -> Comparison:
     return compare(*load_sides("1", "2", url), options)
 
 
-def seen(log_ratio: float) -> Contrast:
-    """Return what two sweeps showed of one trial, with nothing left unknown of their samples."""
-    return Contrast(False, Shift(Sums(np.array([log_ratio]), np.zeros(1)), log_ratio, 0.0, math.inf))
+def seen(*log_ratios: float) -> Contrasts:
+    """Return what two sweeps showed of some trials, with nothing left unknown of their samples."""
+    count = len(log_ratios)
+    return replace(Contrasts.none_of(count), estimate=np.array(log_ratios), deviation=np.zeros(count))
 
 
-def entry(time_ns: float, measure: Measure = Measure.COLD, **changes: object) -> Entry:
-    series = {measure: Series(np.full(20, time_ns))}
-    return Entry("f", "v", Point(n=1), Point(), **{"backend": "cuda", "series": series, **changes})  # type: ignore[arg-type]
+def reach(noise: Noise, error_rate: float) -> float:
+    """Return the deviation from the truth that one of two such times exceeds with a chance of `error_rate`."""
+    contrast = replace(seen(0.0), noise=np.array([noise]))
+    return float(contrast.beside_samples(error_rate)[0]) / math.sqrt(2)
 
 
 def test_what_is_assumed_depends_on_what_is_timed_and_on_how_long_it_takes() -> None:
-    assert assumed_model(entry(1.0), Measure.COLD) is ONE_LAUNCH
-    assert assumed_model(entry(1.0, several_launches=True), Measure.HOT) is SEVERAL_LAUNCHES
-    assert assumed_model(entry(1.0, backend="opencl", several_launches=True), Measure.COLD) is OPENCL
-    assert assumed_model(entry(1.0), Measure.TOTAL) is TRANSFERS
-    assert assumed_model(entry(1.0, backend="opencl", on_host=True), Measure.TOTAL) is ON_HOST
+    assert assumed_model("cuda", "cold") is ONE_LAUNCH
+    assert assumed_model("cuda", "hot", several_launches=True) is SEVERAL_LAUNCHES
+    assert assumed_model("opencl", "cold", several_launches=True) is OPENCL
+    assert assumed_model("cuda", "total") is TRANSFERS
+    assert assumed_model("opencl", "total", on_host=True) is ON_HOST
     assert NoiseModel("", 0.003, 40.0).deviation(10_000.0) == pytest.approx(0.005)
     assert ONE_LAUNCH.deviation(3_000.0) > 10 * ONE_LAUNCH.deviation(300_000.0)
 
@@ -65,10 +65,11 @@ def test_a_figure_of_noise_is_written_without_a_power_of_ten(factor: float, said
 
 def test_the_noise_of_a_comparison_is_that_of_both_its_times() -> None:
     noise = SweepNoise("assumed", (ONE_LAUNCH, SEVERAL_LAUNCHES))
-    found = noise_between(noise, Match(entry(5_000.0), entry(10_000.0, several_launches=True)), Measure.COLD)
+    rows = {"base_model": [0], "new_model": [1], "base_median_ns": [5_000.0], "new_median_ns": [10_000.0]}
+    ((deviation, freedom, _),) = noise_between(noise, pd.DataFrame(rows)).tolist()
     sides = ONE_LAUNCH.deviation(5_000.0), SEVERAL_LAUNCHES.deviation(10_000.0)
-    assert found.value == pytest.approx(math.sqrt(sum(each**2 for each in sides) / 2))
-    assert found.freedom == math.inf
+    assert deviation == pytest.approx(math.sqrt(sum(side**2 for side in sides) / 2))
+    assert freedom == math.inf
 
 
 @pytest.mark.parametrize("device", [HOST, POCL])
@@ -81,7 +82,7 @@ def test_a_cpu_is_assumed_to_vary_more_than_a_gpu(store: Store, url: str, device
         GPU.name: (ONE_LAUNCH,),
         device.name: (ON_HOST,),
     }
-    assert [row.verdict for row in found.rows] == [Verdict.SLOWER, Verdict.UNDECIDED]
+    assert [row.verdict for row in each(found.rows)] == [Verdict.SLOWER, Verdict.UNDECIDED]
     assert found.noises[device.name].text == "5% of a time (CPU): assumed, not measured; --noise sets it"
     stated = run(url, Options(noise=0.001)).noises
     assert {noise.text for noise in stated.values()} == {"0.1% of a time, as given by --noise"}
@@ -94,7 +95,7 @@ def test_kinds_of_times_on_one_device_have_a_figure_each(store: Store, url: str)
     found = run(url)
     (noise,) = found.noises.values()
     assert noise.models == (ONE_LAUNCH, SEVERAL_LAUNCHES, OPENCL)
-    widths = {row.match.base.variant: row.judgement.high - row.judgement.low for row in found.rows}
+    widths = {row.base_variant: row.high - row.low for row in each(found.rows)}
     assert widths["one"] < widths["several"] < widths["opencl"]
     assert noise.text == (
         "0.2% and 75 ns of a time (CUDA, one launch); 0.2% and 200 ns of a time (CUDA, several launches or a library); "
@@ -108,9 +109,9 @@ def test_a_stated_noise_is_a_plain_share_of_every_time(store: Store, url: str) -
     fill(store, [replace(each, source="x") for each in trials], seed=2)
     found = run(url, Options(noise=0.01))
     (noise,) = found.noises.values()
-    assert [noise_between(noise, row.match, row.measure).value for row in found.rows] == pytest.approx([0.01, 0.01])
+    assert noise_between(noise, found.rows)[:, 0] == pytest.approx([0.01, 0.01])
     (none,) = run(url, Options(noise=0.0)).noises.values()
-    assert noise_between(none, found.rows[0].match, Measure.COLD).value == 0.0
+    assert noise_between(none, found.rows)[0].tolist() == [0.0, math.inf, 0.0]
 
 
 def test_few_unchanged_trials_show_a_noise_above_the_assumed_one(store: Store, url: str) -> None:
@@ -130,26 +131,26 @@ def test_few_unchanged_trials_show_a_noise_above_the_assumed_one(store: Store, u
 
 
 def test_few_count_by_students_t_and_never_below_what_is_assumed() -> None:
-    noise = estimate_scale([seen(0.03), seen(-0.04)], [0.002, 0.002], 2).times(0.002)
+    noise = estimate_scale(seen(0.03, -0.04), [0.002, 0.002], 2).times(0.002)
     assert noise.deviation == pytest.approx(0.025)
-    assert noise.reach(0.01) == pytest.approx(0.025 * stats.t.isf(0.005, 2), rel=1e-3)
-    quiet = estimate_scale([seen(0.0)], [0.002], 1).times(0.002)
-    assert (quiet.value, quiet.reach(0.05)) == (0.002, pytest.approx(1.96 * 0.002, rel=1e-3))
+    assert reach(noise, 0.01) == pytest.approx(0.025 * stats.t.isf(0.005, 2), rel=1e-3)
+    quiet = estimate_scale(seen(0.0), [0.002], 1).times(0.002)
+    assert (quiet.value, reach(quiet, 0.05)) == (0.002, pytest.approx(1.96 * 0.002, rel=1e-3))
 
 
 def test_short_and_long_times_tell_of_one_factor() -> None:
     rng = np.random.default_rng(1)
     deviations = [0.002] * 100 + [0.02] * 100
-    contrasts = [seen(3.0 * math.sqrt(2) * each * float(rng.standard_normal())) for each in deviations]
+    contrasts = seen(*(3.0 * math.sqrt(2) * deviation * float(rng.standard_normal()) for deviation in deviations))
     assert estimate_scale(contrasts, deviations, 200).value == pytest.approx(3.0, rel=0.25)
 
 
 def test_a_tail_that_the_median_does_not_see_counts() -> None:
     rng = np.random.default_rng(2)
     ratios = [*(0.001 * rng.standard_normal(24)), *(0.03 * rng.standard_normal(8))]
-    scale = estimate_scale([seen(float(each)) for each in ratios], [0.001] * 32, 32)
+    scale = estimate_scale(seen(*ratios), [0.001] * 32, 32)
     assert scale.value > 8
-    assert estimate_scale([seen(float(each)) for each in ratios[:24]], [0.001] * 24, 24).value < 1.5
+    assert estimate_scale(seen(*ratios[:24]), [0.001] * 24, 24).value < 1.5
 
 
 def test_a_quiet_kind_of_times_says_nothing_of_another(store: Store, url: str) -> None:
@@ -178,7 +179,7 @@ def test_many_unchanged_trials_are_taken_for_what_they_show(store: Store, url: s
     found = run(url)
     noise = found.noises[GPU.name]
     assert "estimated from 30 trials in which nothing has changed; the ratio" in noise.text
-    assert 0.004 < noise_between(noise, found.rows[0].match, Measure.COLD).value < 0.012
+    assert 0.004 < noise_between(noise, found.rows)[0, 0] < 0.012
     assert found.counts[Verdict.SLOWER] == found.counts[Verdict.FASTER] == 0
 
 

@@ -12,9 +12,11 @@ from made import Made, fill
 
 from cuprof.cli.compare import print_comparison
 from cuprof.comparison import Comparison, Options, compare, load_sides
+from cuprof.comparison.compare import row_label
 from cuprof.comparison.sides import read_side
+from cuprof.comparison.trials import each, ending_of
 from cuprof.core.errors import CuprofError, SelectionError, UsageError
-from cuprof.core.records import Measure, State
+from cuprof.core.records import State
 from cuprof.statistics import Verdict
 from cuprof.store import Store
 
@@ -64,12 +66,12 @@ def test_two_files_are_matched_by_benchmark_and_axes(tmp_path: Path, samples: bo
     base = write(tmp_path / "a b", "base.json", samples=samples)
     new = write(tmp_path / "ü", "new.json", 1.05, samples=samples)
     found = compare(*load_sides(str(base), str(new), "sqlite:///unused"))
-    assert [(row.match.base.problem["n"], row.verdict) for row in found.rows] == [
+    assert [(row.base_problem["n"], row.verdict) for row in each(found.rows)] == [
         (1024, Verdict.SLOWER),
         (4096, Verdict.SLOWER),
     ]
-    assert found.rows[0].base_ns == pytest.approx(1e4, rel=0.01)
-    assert found.rows[0].match.base.device == "Test GPU 9000"
+    assert found.rows.iloc[0].base_median_ns == pytest.approx(1e4, rel=0.01)
+    assert found.rows.iloc[0].base_device == "Test GPU 9000"
     assert any("--jsonbin keeps samples" in text for text in found.warnings) is not samples
 
 
@@ -77,22 +79,22 @@ def test_a_state_meets_the_trial_at_its_axes(tmp_path: Path, store: Store, url: 
     fill(store, [Made("copy", 10.0, n=1024), Made("copy", 10.5, n=4096), Made("other", 1.0, n=4096)])
     path = write(tmp_path, "new.json")
     found = compare(*load_sides("latest", str(path), url), Options(noise=0.002))
-    assert {row.match.base.problem["n"]: row.verdict for row in found.rows} == {
+    assert {row.base_problem["n"]: row.verdict for row in each(found.rows)} == {
         1024: Verdict.SAME,
         4096: Verdict.FASTER,
     }
-    assert [entry.variant for entry in found.only_base] == ["other"]
+    assert [entry.variant for entry in each(found.missing.only_base)] == ["other"]
     assert any("its own method" in text for text in found.warnings)
     back = compare(*load_sides(str(path), "latest", url), Options(noise=0.002))
-    assert [row.verdict for row in back.rows if row.match.base.problem["n"] == 4096] == [Verdict.SLOWER]
+    assert [row.verdict for row in each(back.rows) if row.base_problem["n"] == 4096] == [Verdict.SLOWER]
 
 
 def test_samples_are_found_where_nvbench_was_started(tmp_path: Path) -> None:
     path = write(tmp_path / "out", "run.json")
     text = path.read_text(encoding="utf-8").replace("run.json-bin/", "out/run.json-bin/")
     path.write_text(text, encoding="utf-8")
-    side = read_side(path)
-    assert side.entries[0].series[Measure.COLD].durations.size == 80
+    found = read_side(path)
+    assert found.source.read(found.trials.iloc[:1]).counts.tolist() == [80]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_a_byte_order_mark_ahead_is_no_error(tmp_path: Path) -> None:
     path = write(tmp_path, "x.json")
     path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
     assert path.read_bytes().startswith(b"\xef\xbb\xbf")
-    assert len(read_side(path).entries) == 3
+    assert len(read_side(path).trials) == 3
 
 
 def skip(path: Path, place: int, reason: str) -> None:
@@ -145,12 +147,12 @@ def test_a_state_that_raised_is_a_failure_and_one_that_skipped_itself_is_none(tm
     skip(new, 0, "Unexpected error: an illegal memory\naccess was encountered")
     skip(new, 1, "needs 80 GiB")
     found = sides(base, new)
-    assert [(each.state, each.ending) for each in found.broken] == [
+    assert [(trial.state, ending_of(trial)) for trial in each(found.missing.broken)] == [
         (State.CRASHED, "copy · n=1024: crashed: Unexpected error: an illegal memory access was encountered")
     ]
-    assert (found.rows, found.exit_code) == ((), 1)
-    assert found.incomparable == ("copy · n=4096: skipped in NEW: needs 80 GiB",)
-    assert len(found.skipped) == 1
+    assert (len(found.rows), found.exit_code) == (0, 1)
+    assert found.missing.incomparable == ("copy · n=4096: skipped in NEW: needs 80 GiB",)
+    assert len(found.missing.skipped) == 1
     with pytest.raises(SelectionError, match="crashed in BASE: Unexpected error: an illegal memory access"):
         sides(new, base)
 
@@ -178,7 +180,7 @@ def test_devices_of_one_name_meet_by_their_number(tmp_path: Path) -> None:
     base = on_devices(tmp_path, "base.json", (0, 1))
     new = on_devices(tmp_path, "new.json", (1, 0), slower=1)
     found = sides(base, new)
-    assert [(row.label, row.verdict) for row in found.rows] == [
+    assert [(row_label(row), row.verdict) for row in each(found.rows)] == [
         ("copy · n=1024 · device 0", Verdict.UNDECIDED),
         ("copy · n=1024 · device 1", Verdict.SLOWER),
     ]
@@ -186,14 +188,14 @@ def test_devices_of_one_name_meet_by_their_number(tmp_path: Path) -> None:
 
 def test_one_device_of_a_name_meets_the_one_of_the_other_machine(tmp_path: Path) -> None:
     found = sides(on_devices(tmp_path, "base.json", (0,)), on_devices(tmp_path, "new.json", (3,), slower=3))
-    assert [(row.label, row.verdict) for row in found.rows] == [("copy · n=1024", Verdict.SLOWER)]
+    assert [(row_label(row), row.verdict) for row in each(found.rows)] == [("copy · n=1024", Verdict.SLOWER)]
 
 
 def test_which_of_several_devices_is_meant_is_not_guessed(tmp_path: Path) -> None:
     base, new = on_devices(tmp_path, "base.json", (0, 2)), on_devices(tmp_path, "new.json", (0, 1))
     found = sides(base, new)
-    assert [row.label for row in found.rows] == ["copy · n=1024 · device 0"]
-    assert found.incomparable == (
+    assert [row_label(row) for row in each(found.rows)] == ["copy · n=1024 · device 0"]
+    assert found.missing.incomparable == (
         "copy · n=1024 · device 2: Test GPU 9000 is device 2 in BASE, Test GPU 9000 is device 1 in NEW; several "
         "devices have that name, and which is meant cannot be told",
     )

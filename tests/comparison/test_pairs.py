@@ -9,28 +9,35 @@ import pytest
 from made import GPU, HOST, OTHER_GPU, Made, fill
 
 from cuprof.cli.compare import main
-from cuprof.comparison import Entry, VariantComparisons
+from cuprof.comparison import Side, VariantComparisons
 from cuprof.comparison.pairs import Contender
-from cuprof.comparison.stored import read_entries
+from cuprof.comparison.trials import Stored, each, read_trials
 from cuprof.core.records import Measure, State
-from cuprof.statistics import Verdict, contrast
+from cuprof.statistics import Verdict
+from cuprof.statistics.contrasts import contrast
 from cuprof.store import Store
 
 BOTH = (Measure.COLD, Measure.HOT)
 STORED = Path(__file__).parents[1] / "data" / "db" / "0002.sqlite"
 
 
-def pick(entries: list[Entry], variant: str, n: int = 2**20, block: int = 64, device: str = GPU.name) -> str:
+def pick(sweep: Side, variant: str, n: int = 2**20, block: int = 64, device: str = GPU.name) -> str:
     """Return the identity of one trial."""
     (found,) = (
-        entry.identity
-        for entry in entries
-        if (entry.variant, entry.problem["n"], entry.tunables.get("block"), entry.device) == (variant, n, block, device)
+        trial.identity
+        for trial in each(sweep.trials.drop_duplicates("trial"))
+        if (trial.variant, trial.problem["n"], trial.tunables.get("block"), trial.device) == (variant, n, block, device)
     )
     return found
 
 
-def fill_sweep(store: Store) -> list[Entry]:
+def read_sweep(store: Store, sweep: int) -> Side:
+    """Return one sweep as a side."""
+    with store.snapshot() as connection:
+        return Side(str(sweep), "sweep", "", read_trials(connection, [sweep]), Stored(connection.engine))
+
+
+def fill_sweep(store: Store) -> Side:
     """Write a sweep of three variants at two problems, with two tunables, on two devices, and return its trials."""
     times = {"first": 50.0, "second": 50.4, "third": 56.0}
     made = [
@@ -47,9 +54,7 @@ def fill_sweep(store: Store) -> list[Entry]:
         Made("wrong", expected="wrong"),
     ]
     made.append(Made("broken", state=State.WRONG_RESULT))
-    sweep = fill(store, made)
-    with store.snapshot() as connection:
-        return read_entries(connection, [sweep])
+    return read_sweep(store, fill(store, made))
 
 
 def compared_by_command(base: str, new: str, url: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
@@ -70,13 +75,12 @@ def test_every_pair_is_what_the_command_says_to_the_last_digit(
         found = comparisons.rows(Contender(base), Contender(new))
         printed = compared_by_command(f"invented/{base}", f"invented/{new}", url, capsys)
         assert len(found) == len(printed)
-        for row, said in zip(found, printed, strict=True):
-            judgement = row.judgement
-            numbers = (judgement.ratio, judgement.low, judgement.high, judgement.error_rate, row.base_ns, row.new_ns)
+        for row, said in zip(each(found), printed, strict=True):
+            numbers = (row.ratio, row.low, row.high, row.error_rate, row.base_median_ns, row.new_median_ns)
             names = ("ratio", "low", "high", "error_rate", "base_ns", "new_ns")
             assert numbers == tuple(said[name] for name in names)
-            assert (row.verdict.value, row.measure.value) == (said["verdict"], said["measure"])
-            assert row.match.base.identity == said["base"]["identity"]  # type: ignore[index]
+            assert (row.verdict, row.measure) == (said["verdict"], said["measure"])
+            assert row.base_identity == said["base"]["identity"]  # type: ignore[index]
         rows += len(found)
     assert rows == 32  # none of the host's
 
@@ -84,13 +88,14 @@ def test_every_pair_is_what_the_command_says_to_the_last_digit(
 def test_a_database_of_the_first_revisions_gives_the_same_by_both_ways(capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{STORED}"
     with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
-        comparisons = VariantComparisons(read_entries(connection, [1]))
-    (row,) = comparisons.rows(Contender("interleaved"), Contender("last_warp"))
+        sweep = Side("1", "sweep", "", read_trials(connection, [1]), Stored(connection.engine))
+    comparisons = VariantComparisons(sweep)
+    (row,) = each(comparisons.rows(Contender("interleaved"), Contender("last_warp")))
     (said,) = compared_by_command("reduction/interleaved", "reduction/last_warp", url, capsys)
     assert [said[name] for name in ("ratio", "low", "high")] == [
-        row.judgement.ratio,
-        row.judgement.low,
-        row.judgement.high,
+        row.ratio,
+        row.low,
+        row.high,
     ]
 
 
@@ -99,8 +104,8 @@ def test_two_trials_have_the_row_of_their_variants(store: Store) -> None:
     comparisons = VariantComparisons(entries)
     row = comparisons.find(pick(entries, "first"), pick(entries, "third"), Measure.HOT)
     assert row is not None
-    assert row in comparisons.rows(Contender("first"), Contender("third"))
-    assert (row.verdict, row.measure, row.match.choices) == (Verdict.SLOWER, Measure.HOT, 4)
+    assert row.ratio in comparisons.rows(Contender("first"), Contender("third"))["ratio"].tolist()
+    assert (row.verdict, row.measure, row.choices) == (Verdict.SLOWER, Measure.HOT, 4)
     assert comparisons.find(pick(entries, "first"), pick(entries, "third"), Measure.TOTAL) is None
     assert comparisons.find(pick(entries, "first"), pick(entries, "third", block=128), Measure.COLD) is None
     assert comparisons.find(pick(entries, "first"), pick(entries, "third", n=2**21), Measure.COLD) is None
@@ -116,11 +121,14 @@ def test_each_device_has_its_row_and_two_devices_have_one(store: Store) -> None:
         identities = (pick(entries, name, device=device.name) for name in ("first", "second"))
         row = comparisons.find(*identities, Measure.COLD)
         assert row is not None
-        assert row.match.device == device.name
+        assert row.device == device.name
     across = comparisons.find(here, there, Measure.COLD)
     assert across is not None
-    assert across in comparisons.rows(Contender("first", GPU.name), Contender("first", OTHER_GPU.name))
-    assert across.judgement.ratio == pytest.approx(3.0, rel=0.01)
+    assert (
+        across.ratio
+        in comparisons.rows(Contender("first", GPU.name), Contender("first", OTHER_GPU.name))["ratio"].tolist()
+    )
+    assert across.ratio == pytest.approx(3.0, rel=0.01)
 
 
 def test_two_back_ends_have_a_ratio_and_no_verdict(store: Store) -> None:
@@ -138,10 +146,11 @@ def test_a_ratio_is_the_rows_or_by_the_same_estimator(store: Store) -> None:
     first, third = pick(entries, "first"), pick(entries, "third")
     row = comparisons.find(first, third, Measure.COLD)
     assert row is not None
-    assert comparisons.find_ratio(first, third, Measure.COLD) == row.judgement.ratio
+    assert comparisons.find_ratio(first, third, Measure.COLD) == row.ratio
     slow = pick(entries, "third", block=128)
-    series = [next(each for each in entries if each.identity == name).series[Measure.COLD] for name in (first, slow)]
-    assert comparisons.find_ratio(first, slow, Measure.COLD) == contrast(*series).ratio
+    cold = entries.trials[entries.trials["measure"] == "cold"].set_index("identity", drop=False)
+    base, new = (entries.source.read(cold.loc[[name]]) for name in (first, slow))
+    assert comparisons.find_ratio(first, slow, Measure.COLD) == math.exp(contrast(base, new).log_ratio[0])
     assert comparisons.find_ratio(first, first, Measure.COLD) == 1.0
     other = pick(entries, "other")
     assert comparisons.find(first, other, Measure.COLD) is None
@@ -155,7 +164,7 @@ def test_a_comparison_is_made_once(store: Store) -> None:
     comparisons = VariantComparisons(fill_sweep(store))
     pair = Contender("first"), Contender("second")
     assert comparisons.rows(*pair) is comparisons.rows(*pair)
-    assert all(math.isfinite(row.judgement.high) for row in comparisons.rows(*pair))
+    assert all(map(math.isfinite, comparisons.rows(*pair)["high"]))
 
 
 def test_variants_measured_on_two_cards_are_compared_by_the_reference_that_both_measured(store: Store) -> None:
@@ -166,19 +175,18 @@ def test_variants_measured_on_two_cards_are_compared_by_the_reference_that_both_
         Made("third", 51.5, **on_slower),  # type: ignore[arg-type]
         Made("first", 51.5, again=True, **on_slower),  # type: ignore[arg-type]
     ]
-    sweep = fill(store, made)
-    with store.snapshot() as connection:
-        entries = read_entries(connection, [sweep])
-    assert [entry.reference != "" for entry in entries] == [True, True, True]
+    entries = read_sweep(store, fill(store, made))
+    references = entries.source.references([1])
+    assert {job for _, job, _ in references} == {"a", "b"}
     pairs = VariantComparisons(entries)
     across = pairs.find(pick(entries, "first"), pick(entries, "third"), Measure.COLD)
     within = pairs.find(pick(entries, "first"), pick(entries, "second"), Measure.COLD)
     assert across is not None
     assert within is not None
-    assert across.judgement.ratio == pytest.approx(1.0, abs=0.003)
-    assert across.verdict is Verdict.SAME
-    assert within.judgement.ratio == pytest.approx(1.12, abs=0.003)
-    assert within.verdict is Verdict.SLOWER
+    assert across.ratio == pytest.approx(1.0, abs=0.003)
+    assert across.verdict == Verdict.SAME
+    assert within.ratio == pytest.approx(1.12, abs=0.003)
+    assert within.verdict == Verdict.SLOWER
 
 
 def test_of_several_trials_that_jobs_share_each_is_its_own_reference_as_in_a_search(store: Store) -> None:
@@ -189,12 +197,13 @@ def test_of_several_trials_that_jobs_share_each_is_its_own_reference_as_in_a_sea
         Made("fourth", 80.0, job="b", rotation="two"),
         Made("fourth", 80.0, job="c", rotation="three", again=True),
     ]
-    sweep = fill(store, made)
-    with store.snapshot() as connection:
-        entries = read_entries(connection, [sweep])
-    names = {entry.identity: entry.variant for entry in entries}
+    entries = read_sweep(store, fill(store, made))
+    names = dict(zip(entries.trials["identity"], entries.trials["variant"], strict=True))
     times = {"first": {"a": 50e3, "b": 51.5e3}, "fourth": {"b": 80e3, "c": 80e3}}
-    assert {entry.job for entry in entries} == {"a", "b"}
-    for entry in entries:
-        median_ns = entry.references[Measure.COLD].median_ns
-        assert median_ns == pytest.approx(times[names[entry.reference]][entry.job], rel=0.01)
+    assert set(entries.trials["job"]) == {"a", "b"}
+    references = entries.source.references([1])
+    for trial in each(entries.trials):
+        identity, timing_id = references[1, trial.job, "cold"]
+        rows = entries.trials.head(1).assign(timing_id=timing_id)
+        median_ns = entries.source.read(rows).medians()[0]
+        assert median_ns == pytest.approx(times[names[identity]][trial.job], rel=0.01)

@@ -5,25 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cuprof.comparison.entries import Entry
+from cuprof.comparison.trials import make_trials
 from cuprof.core.point import Point
 from cuprof.core.records import Measure
-from cuprof.judge.verdict import Legs, compare_legs, is_accepted
-from cuprof.statistics.series import Series
+from cuprof.judge.verdict import Leg, Legs, compare_legs, is_accepted
+from cuprof.statistics.samples import Samples
 from cuprof.statistics.verdict import Rule, Verdict
 
 US = 1e3
 
 
-def leg(variant: str, median_ns: float, seed: int, method: str = "m") -> list[Entry]:
+def leg(variant: str, median_ns: float, seed: int, method: str = "m", identity: str = "") -> Leg:
     """Return one leg: 50 samples that scatter by 1 %."""
-    samples = median_ns * np.random.default_rng(seed).normal(1.0, 0.01, 50)
-    return [
-        Entry(
-            family="f", variant=variant, problem=Point(n=4), tunables=Point(), backend="cuda", device="GPU",
-            identity=variant, methods={Measure.COLD: method}, series={Measure.COLD: Series(samples, tick_ns=1.0)},
-        )
-    ]  # fmt: skip
+    samples = Samples.of([median_ns * np.random.default_rng(seed).normal(1.0, 0.01, 50)], tick_ns=1.0)
+    facts = {"family": "f", "variant": variant, "problem": Point(n=4), "backend": "cuda", "device": "GPU"}
+    named = {"identity": identity or variant, "method": method, "series": {Measure.COLD: samples}}
+    trials, _ = make_trials([{**facts, **named}])
+    return Leg(trials, samples)
 
 
 def legs(variant: str, *medians_ns: float, method: str = "m") -> Legs:
@@ -83,5 +81,5 @@ def test_a_drift_is_told() -> None:
 def test_each_leg_is_one_control_at_most() -> None:
     base = Legs("base", [leg("base", 100 * US, seed) for seed in range(5)])
     assert len(list(base.controls())) == 2
-    base.legs[1] = [entry._replace(identity="other") for entry in base.legs[1]]
+    base.legs[1] = leg("base", 100 * US, 1, identity="other")
     assert len(list(base.controls())) == 1

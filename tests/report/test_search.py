@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.comparison import Entry
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
 from cuprof.report.search import describe_standing, explain, find_search
-from cuprof.report.trials import StudyTrial, best_of_tunables
+from cuprof.report.trials import Measured, StudyTrial, best_of_tunables
 from cuprof.report.tuning_figures import tunable_maps
 from cuprof.report.variants_table import ENOUGH, fastest_table
 from cuprof.results.sweeps import is_search
-from cuprof.statistics.series import Series
+from cuprof.statistics.samples import Samples
 from tests.report.study_data import made_timing, made_trial
 
 
@@ -81,9 +80,9 @@ def test_the_fastest_is_no_lucky_median_of_few_samples() -> None:
 def candidate(width: int, median_ns: float, job: str, run_id: int, samples: int = 200) -> StudyTrial:
     """Return a trial that was measured in a job, beside others by rounds."""
     durations = median_ns * np.exp(0.002 * np.random.default_rng(width).standard_normal(samples))
-    series = Series(durations, np.arange(samples), "one rotation")
-    entry = Entry("f", "v", Point(), Point(width=width), job=job, series={Measure.COLD: series})
-    timing = made_timing(series.median_ns, (0.999 * median_ns, 1.001 * median_ns), count=samples)
+    series = Samples.of([durations], [np.arange(samples)], rotation="one rotation")
+    entry = Measured(frozenset({Measure.COLD}), False, lambda _: series)
+    timing = made_timing(float(series.medians()[0]), (0.999 * median_ns, 1.001 * median_ns), count=samples)
     return made_trial(
         id=width,
         tunables=Point(width=width),

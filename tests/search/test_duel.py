@@ -7,18 +7,18 @@ import pytest
 
 from cuprof.search.duel import Standing, look
 from cuprof.statistics.noise import NO_NOISE
-from cuprof.statistics.series import Series
+from cuprof.statistics.samples import Samples
 from cuprof.statistics.verdict import Rule
 
 
-def sample(medians: list[float], rng: np.random.Generator, count: int) -> dict[int, Series]:
+def sample(medians: list[float], rng: np.random.Generator, count: int) -> dict[int, Samples]:
     """Return interleaved samples: each round has a drift that all share, and each sample noise with outliers."""
     drift = 1 + 0.004 * np.sin(np.arange(count) / 9)
     rounds = np.arange(count)
     series = {}
     for number, median in enumerate(medians):
         noise = np.exp(0.004 * rng.standard_normal(count)) + 0.05 * (rng.random(count) < 0.03)
-        series[number] = Series(median * drift * noise, rounds, "side by side")
+        series[number] = Samples.of([median * drift * noise], [rounds], rotation="side by side")
     return series
 
 

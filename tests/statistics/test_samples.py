@@ -68,3 +68,16 @@ def test_each_series_is_spread_as_by_itself_and_two_seeds_order_ties_in_two_ways
     assert np.array_equal(together, alone)
     assert not np.array_equal(together, samples.logarithms(8)[0])
     assert np.allclose(together, np.log(samples.values), atol=math.log1p(TICK / 2900))
+
+
+def test_a_known_tick_spreads_what_fell_on_one_value() -> None:
+    logarithms, tick = Samples.of([np.full(4, 96.0)], tick_ns=32.0).logarithms()
+    assert tick.tolist() == [32.0]
+    assert sorted(np.exp(logarithms)) == pytest.approx([84.0, 92.0, 100.0, 108.0])
+
+
+@pytest.mark.parametrize("durations", [[1.0, 2.0, 4.5], [7.0, 7.0, 7.0], [3.0]])
+def test_samples_without_ties_or_without_a_second_value_stay(durations: list[float]) -> None:
+    logarithms, tick = Samples.of([np.array(durations)]).logarithms()
+    assert np.exp(logarithms) == pytest.approx(durations)
+    assert tick.tolist() == [0.0]

@@ -1,15 +1,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import special
 
 from cuprof.core.errors import SelectionError
-from cuprof.statistics import Contrast, Noise, Rule, Series, Verdict, contrast, judge
-from cuprof.statistics.shift import Shift
-from cuprof.statistics.sums import Sums
+from cuprof.statistics import Contrasts, Rule, Samples, Verdict, contrast, judge
 
 
 @pytest.mark.parametrize(
@@ -26,8 +25,8 @@ from cuprof.statistics.sums import Sums
     ],
 )
 def test_the_rule(ratio: float, low: float, high: float, verdict: Verdict) -> None:
-    bounds = [math.log(each) if each else -math.inf for each in (ratio, low, high)]
-    assert Rule().decide(*bounds) is verdict
+    bounds = (np.array([math.log(each) if each else -math.inf]) for each in (ratio, low, high))
+    assert Rule().decide(*bounds).tolist() == [verdict]
 
 
 @pytest.mark.parametrize("changes", [{"effect": 1.0}, {"effect": -0.1}, {"error_rate": 0.0}, {"error_rate": 0.9}])
@@ -36,11 +35,13 @@ def test_shares_out_of_range_are_refused(changes: dict[str, float]) -> None:
         Rule(**changes)
 
 
-def fixed(p_value: float, log_ratio: float = 0.02) -> Contrast:
-    """Return a contrast with a normal interval of known p-value."""
-    deviation = log_ratio / -float(special.ndtri(p_value / 2)) / math.sqrt(2)
-    sums = Sums(np.array([log_ratio]), np.zeros(1))
-    return Contrast(True, Shift(sums, log_ratio, 0.0, math.inf), noise=Noise(deviation))
+def fixed(*p_values: float, log_ratio: float = 0.02) -> Contrasts:
+    """Return contrasts with normal intervals of known p-values."""
+    count = len(p_values)
+    deviation = log_ratio / -special.ndtri(np.array(p_values) / 2) / math.sqrt(2)
+    noise = np.column_stack((deviation, np.full(count, np.inf), np.zeros(count)))
+    none = Contrasts.none_of(count)
+    return replace(none, estimate=np.full(count, log_ratio), deviation=np.zeros(count), noise=noise)
 
 
 def holm(p_values: list[float], error_rate: float) -> list[bool]:
@@ -56,19 +57,19 @@ def test_intervals_exclude_1_exactly_where_holm_rejects() -> None:
     rng = np.random.default_rng(0)
     for _ in range(200):
         p_values = list(rng.random(8) ** 4)
-        found = judge([fixed(p) for p in p_values], Rule(0.0))
-        assert [each.low > 1 for each in found] == holm(p_values, 0.05)
-        assert len({each.error_rate for each in found}) == 1
+        found = judge(fixed(*p_values), Rule(0.0))
+        assert (found["low"] > 1).tolist() == holm(p_values, 0.05)
+        assert len(set(found["error_rate"])) == 1
 
 
 def test_choices_count_as_comparisons() -> None:
-    contrasts = [fixed(0.02)]
-    assert judge(contrasts, Rule())[0].verdict is Verdict.SLOWER
-    assert judge(contrasts, Rule(), choices=6)[0].verdict is Verdict.UNDECIDED
+    contrasts = fixed(0.02)
+    assert judge(contrasts, Rule())["verdict"].tolist() == [Verdict.SLOWER]
+    assert judge(contrasts, Rule(), choices=6)["verdict"].tolist() == [Verdict.UNDECIDED]
 
 
 def test_nothing_to_judge_and_a_single_sample() -> None:
-    assert judge([], Rule()) == []
-    one = Series(np.array([5.0]))
-    found = judge([contrast(one, one)], Rule())[0]
-    assert (found.verdict, found.low, found.high) == (Verdict.UNDECIDED, 0.0, math.inf)
+    assert judge(Contrasts.none_of(0), Rule())["verdict"].tolist() == []
+    one = Samples.of([np.array([5.0])])
+    found = judge(contrast(one, one), Rule())
+    assert [found[name][0] for name in ("verdict", "low", "high")] == [Verdict.UNDECIDED, 0.0, math.inf]

@@ -1,0 +1,259 @@
+"""The trials of one side as a data frame, and the samples behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+from weakref import finalize
+
+import numpy as np
+import pandas as pd
+from sqlalchemy.engine import Connection, Engine
+
+from cuprof.backends.registry import is_host
+from cuprof.core.point import Point, format_coordinate
+from cuprof.core.records import Measure, State
+from cuprof.results.devices import list_devices
+from cuprof.results.read import read_results
+from cuprof.results.references import list_references
+from cuprof.results.samples import read_pool, read_samples
+from cuprof.results.sweeps import read_configurations
+from cuprof.statistics.contrasts import learn
+from cuprof.statistics.correlation import Pools
+from cuprof.statistics.samples import Samples
+from cuprof.store.connection import READING, checking, explained
+from cuprof.worker.method import relevant_settings
+
+COLUMNS: Mapping[str, Any] = {
+    "family": "", "variant": "", "backend": "", "problem": Point(), "tunables": Point(), "device": "",
+    "device_key": "", "device_id": 0, "device_number": -1, "device_repeats": False, "on_host": False, "identity": "",
+    "state": State.OK.value, "message": "", "expected": "right", "run_id": 0, "run_sweep_id": 0, "started_at": 0.0,
+    "duration_ns": 0, "job": "", "measure": "", "method": "", "version": "", "tool": "", "batch": 1, "samples": 0,
+    "median_ns": np.nan, "timing_id": -1, "tick_ns": 0.0, "rotation": "",
+}  # fmt: skip
+"""Of a side's trials, with the values that stand where nothing is known.
+
+They are those of the results frame, and beside them:
+
+- `trial`: a number, equal in the rows of one trial
+- `device_number`: the device's on its machine, where another tool tells it and equal names may be several devices
+- `device_repeats`: another tool has timings of several devices of this name
+- `on_host`: the device is the host's processor
+- `tool`: the other tool that measured it
+- `timing_id`: what `Source.read` finds samples by; of a trial without a time, `measure` is empty
+"""
+
+
+_TRIAL = ("family", "variant", "backend", "problem", "tunables", "device")
+
+
+class Source(Protocol):
+    """Where the samples of trials come from."""
+
+    def read(self, rows: pd.DataFrame) -> Samples:
+        """Return the samples of timed rows, a series a row."""
+
+    def learn(self, rows: pd.DataFrame) -> tuple[Pools, Pools]:
+        """Return what is known, for each row, of correlation in its series, and in differences within its rounds."""
+
+    def settings(self, sweep_id: int, measure: Measure) -> Mapping[str, Any]:
+        """Return what decides what a number of a measure means, as the sweep that made it was told."""
+
+    def references(self, sweep_ids: Sequence[int]) -> Mapping[tuple[int, str, str], tuple[str, int]]:
+        """Return (sweep, job, measure) → identity and timing of the trial that several jobs of the sweep measured."""
+
+
+class Given:
+    """Samples that are at hand; all of them are one pool."""
+
+    def __init__(self, samples: Samples) -> None:
+        self._samples = samples
+        self._learned: tuple[Pools, Pools] | None = None
+
+    def read(self, rows: pd.DataFrame) -> Samples:
+        """Return the samples of timed rows."""
+        return self._samples.take(rows["timing_id"].to_numpy())
+
+    def learn(self, rows: pd.DataFrame) -> tuple[Pools, Pools]:
+        """Return what all of the samples say, for each row."""
+        self._learned = self._learned or learn(self._samples)
+        every = np.zeros(len(rows), np.int64)
+        return self._learned[0].take(every), self._learned[1].take(every)
+
+    def settings(self, sweep_id: int, measure: Measure) -> Mapping[str, Any]:
+        """Return nothing: no sweep has made them."""
+        return {}
+
+    def references(self, sweep_ids: Sequence[int]) -> Mapping[tuple[int, str, str], tuple[str, int]]:
+        """Return nothing: they know no jobs."""
+        return {}
+
+
+class Stored:
+    """Samples of a database; the runs that one sweep made of one measure on one device are a pool."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._pools: dict[tuple[int, str, int], tuple[Pools, Pools]] = {}
+        self._settings: dict[int, Mapping[str, Any]] = {}
+        finalize(self, engine.dispose)
+
+    def read(self, rows: pd.DataFrame) -> Samples:
+        """Return the samples of timed rows, read in few queries."""
+        with self._reading() as connection:
+            return read_samples(connection, rows)
+
+    def learn(self, rows: pd.DataFrame) -> tuple[Pools, Pools]:
+        """Return what the sweep that made each row's run says: of all its runs, whichever are compared."""
+        keys = list(zip(rows["run_sweep_id"], rows["measure"], rows["device_id"], strict=True))
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        missing = [key for key in numbers if key not in self._pools]
+        if missing:
+            with self._reading() as connection:
+                self._pools |= {key: learn(read_pool(connection, *key)) for key in missing}
+        places = np.array([numbers[key] for key in keys], dtype=np.int64)
+        learned = [self._pools[key] for key in numbers]
+        series, differences = (
+            Pools(*map(np.concatenate, zip(*each, strict=True))) for each in zip(*learned, strict=True)
+        )
+        return series.take(places), differences.take(places)
+
+    def settings(self, sweep_id: int, measure: Measure) -> Mapping[str, Any]:
+        """Return those of the settings of the sweep that made a run."""
+        if sweep_id not in self._settings:
+            with self._reading() as connection:
+                configuration = read_configurations(connection, [sweep_id]).get(sweep_id, {})
+            self._settings[sweep_id] = configuration.get("measure") or {}
+        return relevant_settings(measure, self._settings[sweep_id])
+
+    def references(self, sweep_ids: Sequence[int]) -> Mapping[tuple[int, str, str], tuple[str, int]]:
+        """Return the references of some sweeps; of several that a job has, as a search's jobs do, the first."""
+        with self._reading() as connection:
+            found = list_references(connection, sweep_ids)
+        first: dict[tuple[int, str], str] = {}
+        for each in found:
+            first.setdefault((each.sweep_id, each.job), each.identity)
+        return {
+            (each.sweep_id, each.job, each.measure.value): (each.identity, each.timing_id)
+            for each in found
+            if each.identity == first[each.sweep_id, each.job]
+        }
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with explained(self._engine.url), self._engine.connect() as connection:
+            yield connection.execution_options(**{READING: True})
+
+
+def read_trials(
+    connection: Connection,
+    sweep_ids: Sequence[int],
+    variants: Collection[str] = (),
+    results: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Return the trials of some sweeps as a side has them; of a trial in several sweeps, the last one's.
+
+    A measure without a sample that has a logarithm is none; a measure counts for a right trial alone.
+
+    Args:
+        variants: only these, all when empty.
+        results: what `read_results` returns of them, where it has been read already.
+    """
+    frame = read_results(connection, sweep_ids, variants) if results is None else results
+    with checking(connection.engine.url):
+        devices = {device.id: device for device in list_devices(connection)}
+        on_host = {key: is_host(device.facts) for key, device in devices.items()}
+        frame = frame.assign(on_host=[on_host.get(key, is_host(None)) for key in frame["device_id"]])
+        (trial,), (member,) = (number_keys(frame, by=by) for by in (_TRIAL, ("sweep_id", "trial_id")))
+        last = np.zeros(trial.size, dtype=np.int64)
+        last[trial] = member  # of equal places the last one stands
+        frame = frame.assign(trial=trial)[member == last[trial]]
+        is_timed = (frame["state"] == State.OK.value) & (frame["samples"] > 0) & (frame["max_ns"] > 0)
+        timed = frame[is_timed].copy()
+        partly = timed["min_ns"].isna() | (timed["min_ns"] <= 0) | timed["median_ns"].isna()
+        if partly.any():  # the stored median is of samples without a logarithm, too
+            timed.loc[partly, "median_ns"] = read_samples(connection, timed[partly]).medians()
+    untimed = frame[~frame["trial"].isin(timed["trial"])].drop_duplicates("trial").copy()
+    untimed = untimed.assign(measure="", timing_id=-1, median_ns=np.nan, samples=0)
+    return _complete(pd.concat([timed, untimed]).sort_index(kind="stable"))
+
+
+def make_trials(records: Iterable[Mapping[str, Any]]) -> tuple[pd.DataFrame, Given]:
+    """Return trials that are in no database, and their samples.
+
+    Args:
+        records: columns by name, and under "series" the samples of each measure, one series of `Samples` each.
+    """
+    rows: list[dict[str, Any]] = []
+    samples: list[Samples] = []
+    for number, record in enumerate(records):
+        facts = {name: value for name, value in record.items() if name != "series"} | {"trial": number}
+        series: Mapping[Measure, Samples] = record.get("series") or {}
+        for measure, each in series.items():
+            timed = {"measure": measure.value, "timing_id": len(samples), "median_ns": float(each.medians()[0])}
+            about = {"samples": int(each.counts[0]), "tick_ns": float(each.tick_ns[0]), "rotation": each.rotation[0]}
+            rows.append(facts | timed | about)
+            samples.append(each)
+        if not series:
+            rows.append(facts)
+    names = ["trial", *COLUMNS]
+    frame = pd.DataFrame(
+        {name: pd.Series([row.get(name, COLUMNS.get(name)) for row in rows], dtype=_dtype(name)) for name in names}
+    )
+    return frame, Given(Samples.joined(samples))
+
+
+def each(rows: pd.DataFrame) -> Iterator[Any]:
+    """Yield the rows of a frame, their columns as attributes."""
+    return iter(rows.itertuples())
+
+
+def label_of(trial: Any) -> str:
+    """Return a trial for people, with the device's number where its name does not tell it.
+
+    Args:
+        trial: a row of a side's trials.
+    """
+    number = f"device {trial.device_number}" if trial.device_repeats else ""
+    return " · ".join(part for part in (name_of(trial), trial.problem.label, trial.tunables.label, number) if part)
+
+
+def name_of(trial: Any) -> str:
+    """Return "family/variant" of a row of a side's trials."""
+    return f"{trial.family}/{trial.variant}" if trial.variant else str(trial.family)
+
+
+def ending_of(trial: Any) -> str:
+    """Return in one line how a trial ended."""
+    return f"{label_of(trial)}: {trial.state}: {trial.message or 'no message'}"
+
+
+def coordinates_of(trial: Any) -> dict[str, str]:
+    """Return problem and tunables as text, for matching with other tools."""
+    return {name: format_coordinate(value) for name, value in {**trial.problem, **trial.tunables}.items()}
+
+
+def number_keys(*frames: pd.DataFrame, by: Sequence[str]) -> list[np.ndarray]:
+    """Return a number for each row of some frames, equal where the columns are; points ignore their axes' order."""
+    known: dict[Any, int] = {}
+    return [
+        np.array(
+            [known.setdefault(key, len(known)) for key in zip(*(frame[name] for name in by), strict=True)],
+            dtype=np.int64,
+        )
+        for frame in frames
+    ]
+
+
+def _complete(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of a side's trials, trials numbered in their order."""
+    frame = frame.assign(**{name: value for name, value in COLUMNS.items() if name not in frame})
+    frame["trial"] = pd.factorize(frame["trial"])[0]
+    frame["device_number"] = frame["device_number"].astype(object)  # another tool's may be of any size
+    return frame[["trial", *COLUMNS]].reset_index(drop=True)
+
+
+def _dtype(name: str) -> Any:
+    kind = type(COLUMNS.get(name, 0))
+    return object if name == "device_number" else kind if kind in (int, float, bool) else object

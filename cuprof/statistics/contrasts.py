@@ -1,0 +1,431 @@
+"""How many times as long one trial takes as another, of many pairs, with an interval at any level.
+
+Everything is done on logarithms, so that a ratio and its inverse are treated alike. The ratio is the Hodges-Lehmann
+shift (Annals of Mathematical Statistics 34, 1963): of all differences between the samples of the two sides, or of the
+averages of two differences within rounds. Its error is that of the placements (Brunner & Munzel, Biometrical Journal
+42, 2000) or of Wilcoxon's signed ranks, raised by what the whole sweep says of autocorrelation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from cuprof.statistics.correlation import Inflation, Neighbours, Pools, inflate, neighbours_of, pool, prior, ranks_of
+from cuprof.statistics.kernels import find_quantiles, placement_variances
+from cuprof.statistics.samples import Samples
+
+BASE_SEED, NEW_SEED = 20231, 20232
+"""Fixed, so that the same samples always give the same interval; two, so that ties of paired series part."""
+LEAST_SHARED = 5
+"""Shared rounds from which on two series are compared by rounds."""
+CLEARLY_NARROWER = 0.95
+"""Series of the same rounds are paired unless the interval without pairs is narrower by this factor: pairs cancel a
+drift that both share, but without one they only add the outliers of both."""
+ONE_SIGMA = 0.3173
+"""Error rate of an interval of one standard deviation to either side."""
+LEAST_SAMPLES = 3
+"""Fewer say nothing of their spread: they give no interval."""
+FEW = 10
+"""With fewer samples on one side, the degrees of freedom are those of that side alone. Satterthwaite's are too many
+where the few happen to lie together: 2 samples beside 60 held a false difference in 59 % of groups of 20, 3 in 22 %."""
+LEAST_FOR_NORMAL = 15
+"""Pairs from which on the signed ranks, whose variance is known, go with the normal distribution."""
+NEAR, FAR = 2.0, 0.40
+"""The slope of the log ratio over the share of pairs is read this many deviations from the middle, and at this share
+at most. Farther out it turns into the slope at that share."""
+TICK_SHARE = 0.125
+"""What spreading ties over the timer's tick leaves unknown, as a share of the tick: the median of a duration whose
+readings fall on two ticks is off by at most 0.09 of one, however they fall."""
+MOST_DOF = 1e6
+"""Above it, Student's t is the normal distribution."""
+
+
+@dataclass(frozen=True, eq=False)
+class Contrasts:
+    """How many times as long NEW takes as BASE: an entry for each of many pairs in every array.
+
+    Args:
+        estimate: natural logarithm of the ratio NEW / BASE.
+        deviation: standard deviation, in shares of the pairs of samples; infinite where the samples are too few.
+        dof: degrees of freedom behind it; infinite where it is known.
+        slopes: log ratio a share, (n, 2, 2): below and above the estimate; near it and far from it.
+        constant: the fewest samples of a series whose samples are all equal, infinite without one. That the median lies
+            where all of n samples do is wrong with a chance of up to 2^(1-n).
+        known_error: standard error of the log ratio of series that are known by a summary.
+        resolution: what the timer's ticks leave unknown of the log ratio.
+        noise: of each side's time beside its samples, (n, 3): the fields of `cuprof.statistics.noise.Noise`.
+        paired: by rounds.
+        bridges: how many times as long references took beside NEW as beside BASE. The ratio of a pair that was measured
+            apart, each side beside a reference, is freed of it at the cost of its error.
+        bridge: the number of each pair's bridge, -1 without one.
+    """
+
+    estimate: np.ndarray
+    deviation: np.ndarray
+    dof: np.ndarray
+    slopes: np.ndarray
+    constant: np.ndarray
+    known_error: np.ndarray
+    resolution: np.ndarray
+    noise: np.ndarray
+    paired: np.ndarray
+    bridge: np.ndarray
+    bridges: Contrasts | None = None
+
+    @classmethod
+    def none_of(cls, count: int) -> Contrasts:
+        """Return `count` contrasts of which nothing is known."""
+        zeros, infinite = np.zeros(count), np.full(count, np.inf)
+        noise = np.tile([0.0, np.inf, 0.0], (count, 1))
+        slopes, paired, bridge = np.zeros((count, 2, 2)), np.zeros(count, dtype=bool), np.full(count, -1)
+        return cls(zeros, infinite, infinite, slopes, infinite, zeros, zeros, noise, paired, bridge)
+
+    @classmethod
+    def joined(cls, parts: list[Contrasts]) -> Contrasts:
+        """Return the contrasts of some parts, which share their bridges, one behind the other."""
+        if not parts:
+            return cls.none_of(0)
+        arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
+        return cls(**arrays, bridges=parts[0].bridges)
+
+    def __len__(self) -> int:
+        return int(self.estimate.size)
+
+    @property
+    def log_ratio(self) -> np.ndarray:
+        """Return the logarithm of the ratio, freed of the bridges."""
+        if self.bridges is None:
+            return self.estimate
+        return self.estimate - np.where(self.bridge >= 0, self.bridges.log_ratio[self.bridge], 0.0)
+
+    def take(self, places: np.ndarray) -> Contrasts:
+        """Return some of the contrasts."""
+        return replace(self, **{name: getattr(self, name)[places] for name in _ARRAYS})
+
+    def put(self, places: np.ndarray, others: Contrasts) -> Contrasts:
+        """Return the contrasts with others in some places."""
+        arrays = {name: getattr(self, name).copy() for name in _ARRAYS}
+        for name, array in arrays.items():
+            array[places] = getattr(others, name)
+        return replace(self, **arrays)
+
+    def interval(self, error_rate: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return both ends of the intervals of the log ratio that miss the truth with a chance of `error_rate`.
+
+        The distances of independent sources of error from the estimate add up by squares, each side by itself (MOVER:
+        Zou & Donner, Statistics in Medicine 27, 2008).
+        """
+        down, up = self._of_samples(error_rate)
+        if self.bridges is not None:
+            low, high = self.bridges.interval(error_rate)
+            middle, bridged = self.bridges.log_ratio, self.bridge >= 0
+            down = np.where(bridged, np.hypot(down, (high - middle)[self.bridge]), down)
+            up = np.where(bridged, np.hypot(up, (middle - low)[self.bridge]), up)
+        beside, ratio = self.beside_samples(error_rate), self.log_ratio
+        return ratio - np.hypot(down, beside) - self.resolution, ratio + np.hypot(up, beside) + self.resolution
+
+    def beside_samples(self, error_rate: float) -> np.ndarray:
+        """Return how far the intervals reach for what is known beside the samples, ticks left out."""
+        normal = critical(error_rate, np.full(len(self), np.inf))
+        deviation, dof, least = self.noise.T
+        reach = np.maximum(critical(error_rate, dof) * deviation, normal * least)
+        found: np.ndarray = np.hypot(normal * self.known_error, np.sqrt(2.0) * reach)
+        return found
+
+    def _of_samples(self, error_rate: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return how far the intervals reach down and up for the spread of the samples."""
+        tells = np.isfinite(self.deviation)
+        tells &= np.ldexp(1.0, 1 - np.minimum(self.constant, 2000.0).astype(np.int64)) <= error_rate
+        deviation = np.where(tells, self.deviation, 0.0)
+        reach, near = critical(error_rate, self.dof) * deviation, np.minimum(NEAR * deviation, FAR)
+        far = np.clip((reach - near) / np.maximum(FAR - near, 1e-9), 0.0, 1.0)[:, None]
+        slopes = self.slopes[:, :, 0] * (1 - far) + self.slopes[:, :, 1] * far
+        down, up = np.where(tells, reach * slopes.T, np.inf)
+        return down, up
+
+
+_ARRAYS = tuple(field.name for field in fields(Contrasts) if field.name != "bridges")
+
+
+def critical(error_rate: float, dof: np.ndarray) -> np.ndarray:
+    """Return the t that |T| exceeds with this probability; the normal distribution's for infinite degrees."""
+    from scipy import special  # whose import takes longer than the start of a command
+
+    found: np.ndarray = -special.stdtrit(np.minimum(dof, MOST_DOF), error_rate / 2)
+    return np.where(dof > MOST_DOF, -special.ndtri(error_rate / 2), found)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of correlation in the series of each pair: of BASE, of NEW, of the differences within rounds."""
+
+    base: Pools
+    new: Pools
+    differences: Pools
+
+
+def contrast(
+    base: Samples,
+    new: Samples,
+    noise: np.ndarray | None = None,
+    *,
+    known: Known | None = None,
+    bridges: Contrasts | None = None,
+    bridge: np.ndarray | None = None,
+) -> Contrasts:
+    """Return the contrasts of pairs of series: each as it is by itself, given what is known of correlation.
+
+    Args:
+        base, new: the two series of each pair, in the same order.
+        noise: (n, 3), see `Contrasts`; without it, the times have none beside their samples.
+        known: without it, all series that are given are one pool, and so are all differences.
+        bridges, bridge: see `Contrasts`; not heeded where two series were taken together.
+    """
+    count = len(base)
+    sides = _Series.of(*base.logarithms(BASE_SEED), base.ends), _Series.of(*new.logarithms(NEW_SEED), new.ends)
+    shared = _find_shared(base, new)
+    differences = _difference(sides, shared)
+    known = known or _all_together(sides, differences, count)
+    found = _apart(sides, shared, known, count)
+    found = _by_rounds(found, differences, known.differences, shared.pairs)
+    summarised = np.flatnonzero((base.standard_error > 0) | (new.standard_error > 0))
+    found = _summarised(found, base, new, sides, known, summarised)
+    resolution = TICK_SHARE * (sides[0].tick / base.medians() + sides[1].tick / new.medians())
+    found = replace(found, resolution=resolution, noise=found.noise if noise is None else noise)
+    if bridges is None or bridge is None or not len(bridges):
+        return found
+    return replace(found, bridges=bridges, bridge=np.where(are_together(base, new), -1, bridge))
+
+
+def learn(samples: Samples) -> tuple[Pools, Pools]:
+    """Return what many series say together of the correlation in each, and in differences within rounds: one pool each.
+
+    Args:
+        samples: of one method and device. Of every two consecutive series that were taken together, the first with the
+            second, the third with the fourth, the differences are looked at.
+    """
+    half = np.arange(len(samples) // 2)
+    base, new = samples.take(2 * half), samples.take(2 * half + 1)
+    sides = _Series.of(*base.logarithms(BASE_SEED), base.ends), _Series.of(*new.logarithms(NEW_SEED), new.ends)
+    differences = _difference(sides, _find_shared(base, new))
+    rest = samples.take(np.arange(2 * half.size, len(samples)))
+    parts = [each.neighbours for each in sides]
+    if len(rest):
+        parts.append(_Series.of(*rest.logarithms(BASE_SEED), rest.ends).neighbours)
+    both = Neighbours(*map(np.concatenate, zip(*parts, strict=True)))
+    pooled = pool(both, np.zeros(len(samples), np.int64), prior(1))
+    return pooled, pool(differences.neighbours, np.zeros(len(differences.ends), np.int64), pooled.beside())
+
+
+def are_together(base: Samples, new: Samples) -> np.ndarray:
+    """Return whether the two series of each pair were taken side by side."""
+    found: np.ndarray = (base.rotation == new.rotation) & (base.rotation != "")
+    return found
+
+
+@dataclass(frozen=True)
+class _Series:
+    """The logarithms of many series, with what each shows of correlation.
+
+    Args:
+        values: in the order in which they were taken.
+        tick: of each series' timer, ns; 0 where it is finer than matters.
+        ordered: each series ascending.
+        ranks: of the values in their series, the middle one 0.
+    """
+
+    values: np.ndarray
+    tick: np.ndarray
+    ends: np.ndarray
+    ordered: np.ndarray
+    ranks: np.ndarray
+    neighbours: Neighbours
+
+    @classmethod
+    def of(cls, values: np.ndarray, tick: np.ndarray, ends: np.ndarray) -> _Series:
+        ordered, ranks = ranks_of(values, ends)
+        return cls(values, tick, ends, ordered, ranks, neighbours_of(ranks, ends))
+
+    @property
+    def counts(self) -> np.ndarray:
+        return self.neighbours.counts
+
+    def constant(self) -> np.ndarray:
+        """Return the counts of the series whose samples are all equal, else infinity."""
+        is_constant = self.ordered[self.ends - self.counts] == self.ordered[self.ends - 1]
+        return np.where(is_constant, self.counts, np.inf)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """The rounds that both series of a pair took part in.
+
+    Args:
+        ours, theirs: places of their samples in all values of BASE and of NEW, pair by pair, by round.
+        counts: of each pair's shared rounds.
+        pairs: those with enough of them.
+    """
+
+    ours: np.ndarray
+    theirs: np.ndarray
+    counts: np.ndarray
+    pairs: np.ndarray
+
+
+def _find_shared(base: Samples, new: Samples) -> _Shared:
+    together = are_together(base, new)
+    keys = []
+    for samples in (base, new):
+        number = np.arange(len(samples)).repeat(samples.counts)
+        places = np.flatnonzero(together[number] & (samples.rounds >= 0))
+        keys.append((places, (number[places] << 40) + samples.rounds[places]))
+    (our_places, our_keys), (their_places, their_keys) = keys
+    common, ours, theirs = np.intersect1d(our_keys, their_keys, return_indices=True)
+    counts = np.bincount(common >> 40, minlength=len(base))
+    return _Shared(our_places[ours], their_places[theirs], counts, np.flatnonzero(counts >= LEAST_SHARED))
+
+
+def _difference(sides: tuple[_Series, _Series], shared: _Shared) -> _Series:
+    """Return the differences within the shared rounds of the pairs that have enough of them."""
+    enough = (shared.counts >= LEAST_SHARED).repeat(shared.counts)
+    values = sides[1].values[shared.theirs[enough]] - sides[0].values[shared.ours[enough]]
+    return _Series.of(values, np.zeros(shared.pairs.size), np.cumsum(shared.counts[shared.pairs]))
+
+
+def _all_together(sides: tuple[_Series, _Series], differences: _Series, count: int) -> Known:
+    """Return what all series say as one pool, and all differences as another."""
+    both = Neighbours(*map(np.concatenate, zip(sides[0].neighbours, sides[1].neighbours, strict=True)))
+    pooled = pool(both, np.zeros(2 * count, np.int64), prior(1))
+    beside = pool(differences.neighbours, np.zeros(differences.ends.size, np.int64), pooled.beside())
+    every = np.zeros(count, np.int64)
+    return Known(pooled.take(every), pooled.take(every), beside.take(every))
+
+
+def _apart(sides: tuple[_Series, _Series], shared: _Shared, known: Known, count: int) -> Contrasts:
+    """Return the contrasts from every sample of NEW to every sample of BASE."""
+    base, new = sides
+    asked = base.ordered, base.ends, new.ordered, new.ends
+    middle = find_quantiles(*asked, np.full((count, 1), 0.5))[:, 0]
+    placements = placement_variances(*asked, middle)
+    parts, dofs = [], []
+    for column, (side, pools, places) in enumerate(
+        zip(sides, (known.base, known.new), (shared.ours, shared.theirs), strict=True)
+    ):
+        inflation = inflate(side.neighbours, pools)
+        parts.append(inflation.factor * placements[:, column] / side.counts + _excess(side, places, inflation))
+        dofs.append(inflation.dof)
+    (part, other), (dof, other_dof) = parts, dofs
+    total = part + other
+    with np.errstate(invalid="ignore", divide="ignore"):  # of series without any spread, or of one sample
+        together = total**2 / (part**2 / dof + other**2 / other_dof)
+    few = np.where(base.counts <= new.counts, dof, other_dof)
+    few = np.where(base.counts == new.counts, np.minimum(dof, other_dof), few)
+    fewest = np.minimum(base.counts, new.counts)
+    dof = np.where(total > 0, np.where(fewest < FEW, few, together), np.inf)
+    deviation = np.where(fewest >= LEAST_SAMPLES, np.sqrt(total), np.inf)
+    constant = np.minimum(base.constant(), new.constant())
+    slopes = _slopes(asked, middle, deviation)
+    none = Contrasts.none_of(count)
+    return replace(none, estimate=middle, deviation=deviation, dof=dof, slopes=slopes, constant=constant)
+
+
+def _excess(side: _Series, shared: np.ndarray, inflation: Inflation) -> np.ndarray:
+    """Return the variance, in shares, that rounds add in which one side alone took part and which disagree with others.
+
+    If the times drift, those rounds tell of another time than the shared ones.
+    """
+    number = np.arange(side.ends.size).repeat(side.counts)
+    is_shared = np.zeros(side.values.size, dtype=bool)
+    is_shared[shared] = True
+    kept = np.bincount(number[is_shared], minlength=side.ends.size)
+    alone = side.counts - kept
+    sums = np.bincount(number, np.where(is_shared, 0.0, side.ranks), side.ends.size)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # The middle of the ranks is 0, so this is the share of pairs in which the lonely one is longer, less a half.
+        distance = sums * side.counts / (alone * kept) / side.counts
+        expected = inflation.factor / 12 * (1 / alone + 1 / kept)
+        found = np.where((alone > 0) & (kept > 0), np.maximum(distance**2 - expected, 0.0), 0.0)
+    share: np.ndarray = found * (alone / side.counts) ** 2
+    return share
+
+
+def _signed_ranks(differences: _Series, pools: Pools, known_error: np.ndarray | float = 0.0) -> Contrasts:
+    """Return the contrasts by the averages of two differences (Wilcoxon's signed ranks)."""
+    count, counts = differences.ends.size, differences.counts.astype(np.float64)
+    number = np.arange(count).repeat(differences.counts)
+    mirrored = np.empty(differences.values.size)
+    mirrored[
+        (differences.ends - 1)[number] - (np.arange(mirrored.size) - (differences.ends - differences.counts)[number])
+    ] = -differences.ordered / 2
+    asked = mirrored, differences.ends, differences.ordered / 2, differences.ends
+    middle = find_quantiles(*asked, np.full((count, 1), 0.5))[:, 0]
+    inflation = inflate(differences.neighbours, pools)
+    deviation = np.sqrt(inflation.factor * (2 * counts + 1) / (6 * counts * (counts + 1)))
+    deviation = np.where(counts >= LEAST_SAMPLES, deviation, np.inf)
+    dof = np.where(counts >= LEAST_FOR_NORMAL, inflation.model_dof, inflation.dof)
+    return replace(
+        Contrasts.none_of(count),
+        estimate=middle,
+        deviation=deviation,
+        dof=dof,
+        slopes=_slopes(asked, middle, deviation),
+        constant=differences.constant(),
+        known_error=np.broadcast_to(known_error, count),
+        paired=np.ones(count, dtype=bool),
+    )
+
+
+def _slopes(
+    asked: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], middle: np.ndarray, deviation: np.ndarray
+) -> np.ndarray:
+    """Return the slopes of `Contrasts`: how far the quantiles at two shares to either side lie from the middle."""
+    near = np.minimum(NEAR * np.where(np.isfinite(deviation), deviation, FAR), FAR)
+    aside = np.column_stack((near, np.full(near.size, FAR)))
+    aside = np.where(aside > 0, aside, 1e-3)
+    shares = np.hstack((0.5 - aside, 0.5 + aside))
+    distances = np.abs(find_quantiles(*asked, shares) - middle[:, None])
+    found: np.ndarray = distances.reshape(-1, 2, 2) / aside[:, None, :]
+    return found
+
+
+def _by_rounds(apart: Contrasts, differences: _Series, pools: Pools, pairs: np.ndarray) -> Contrasts:
+    """Return the contrasts by rounds where these can be, and are not clearly wider."""
+    if not pairs.size:
+        return apart
+    paired = _signed_ranks(differences, pools.take(pairs))
+    low, high = paired.interval(ONE_SIGMA)
+    least, most = apart.take(pairs).interval(ONE_SIGMA)
+    kept = np.flatnonzero(~(most - least < CLEARLY_NARROWER * (high - low)))
+    return apart.put(pairs[kept], paired.take(kept))
+
+
+def _summarised(
+    found: Contrasts, base: Samples, new: Samples, sides: tuple[_Series, _Series], known: Known, pairs: np.ndarray
+) -> Contrasts:
+    """Return the contrasts with those in place in which a side is known by its mean and standard error alone."""
+    error = np.hypot(base.standard_error, new.standard_error)
+    for series, pools, other, sign, chosen in (
+        (new, known.new, sides[0], 1, pairs[base.standard_error[pairs] > 0]),
+        (base, known.base, sides[1], -1, pairs[base.standard_error[pairs] <= 0]),
+    ):
+        if not chosen.size:
+            continue
+        side = sides[1] if sign > 0 else sides[0]
+        places = np.concatenate(
+            [np.arange(end - count, end) for end, count in zip(side.ends[chosen], side.counts[chosen], strict=True)]
+        )
+        values = side.values[places] - other.values[other.ends[chosen] - 1].repeat(side.counts[chosen])
+        ends = np.cumsum(side.counts[chosen])
+        one = _signed_ranks(_Series.of(sign * values, np.zeros(chosen.size), ends), pools.take(chosen), error[chosen])
+        is_value = series.standard_error[chosen] > 0
+        one = replace(
+            one,
+            deviation=np.where(is_value, 0.0, one.deviation),
+            constant=np.where(is_value, np.inf, one.constant),
+            dof=np.where(is_value, np.inf, one.dof),
+            paired=np.zeros(chosen.size, dtype=bool),
+        )
+        found = found.put(chosen, one)
+    return found

@@ -1,0 +1,262 @@
+"""How far neighbouring samples resemble each other, and what that does to the error of a mean.
+
+Ten samples say little of their own autocorrelation, but all series of a sweep were taken by one method on one device
+within minutes. What they say together, the pool, is the prior of each of them. The model is normal in two stages: the
+pool's correlation is about 0.1 ± 0.3, and a series' about its pool's.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+PRIOR, PRIOR_DEVIATION = 0.1, 0.3
+"""Of the correlation of neighbours in a pool, before anything is known of it."""
+BESIDE_POOL = 0.10
+"""Standard deviation of a series' correlation about its pool's ρ, as a share of 1 - ρ²."""
+BESIDE_SERIES = 0.2
+"""Standard deviation of the correlation of differences within rounds, beside what depends on that of the series: it
+may be anything from that, if each varies by itself, to none, if both drift alike."""
+LOWEST, HIGHEST = -0.5, 0.97
+TENTHS = 10
+LEAST_FOR_TENTHS = 20
+"""Samples from which on the means of tenths of a series are asked, too: a slow correlation hides among neighbours."""
+UNCERTAIN = 0.5
+"""How much of the squared coefficient of variation of the inflation counts against the degrees of freedom. With all of
+it, and with the mean in place of the geometric mean, intervals missed half as often as they may and power was lost."""
+STEPS = 4
+"""Of Newton's method."""
+NODES = ((-np.sqrt(3.0), 1 / 6), (0.0, 2 / 3), (np.sqrt(3.0), 1 / 6))
+"""Gauss-Hermite quadrature of three points: standard deviations from the mean, and weights."""
+
+
+class Neighbours(NamedTuple):
+    """What each of many series shows of the correlation of its neighbours.
+
+    Args:
+        found: correlation of the ranks of neighbouring samples.
+        counts: of samples.
+        tenths: the same correlation of the means of tenths; NaN where there are too few samples.
+    """
+
+    found: np.ndarray
+    counts: np.ndarray
+    tenths: np.ndarray
+
+    def take(self, places: np.ndarray) -> Neighbours:
+        """Return some of the series."""
+        return Neighbours(*(each[places] for each in self))
+
+
+class Pools(NamedTuple):
+    """What some pools of series say of the correlation: mean and standard deviation for neighbours and for tenths."""
+
+    mean: np.ndarray
+    deviation: np.ndarray
+    tenths_mean: np.ndarray
+    tenths_deviation: np.ndarray
+
+    def take(self, places: np.ndarray) -> Pools:
+        """Return some of the pools."""
+        return Pools(*(each[places] for each in self))
+
+    def beside(self) -> Pools:
+        """Return the prior for differences within rounds: what the two series share of a correlation cancels out."""
+        found = []
+        for mean, deviation in ((self.mean, self.deviation), (self.tenths_mean, self.tenths_deviation)):
+            found += [mean / 2, np.sqrt(deviation**2 + BESIDE_SERIES**2 + (mean / 2) ** 2)]
+        return Pools(*found)
+
+
+class Inflation(NamedTuple):
+    """By how much correlation raises the variance of a mean over s² / n, and what is known of that variance.
+
+    Args:
+        factor: n · Var(mean) / E[s²].
+        dof: degrees of freedom of the estimated variance, an uncertain correlation counted.
+        model_dof: what the uncertain correlation alone leaves; infinite where it is known.
+    """
+
+    factor: np.ndarray
+    dof: np.ndarray
+    model_dof: np.ndarray
+
+
+def prior(count: int) -> Pools:
+    """Return pools of which nothing is known."""
+    mean, deviation = np.full(count, PRIOR), np.full(count, PRIOR_DEVIATION)
+    return Pools(mean, deviation, mean, deviation)
+
+
+def ranks_of(values: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each series ascending, and the rank of each value in its series, the middle one 0.
+
+    Args:
+        values: many series, one behind the other.
+        ends: where each ends.
+    """
+    counts = np.diff(ends, prepend=0)
+    order = np.lexsort((values, np.arange(ends.size).repeat(counts)))
+    ranks = np.empty(values.size)
+    ranks[order] = np.arange(values.size) - (ends - counts + (counts - 1) / 2).repeat(counts)
+    return values[order], ranks
+
+
+def neighbours_of(ranks: np.ndarray, ends: np.ndarray) -> Neighbours:
+    """Return what each series shows of the correlation of neighbours.
+
+    Args:
+        ranks: of samples in the order in which they were taken; see `ranks_of`.
+    """
+    counts = np.diff(ends, prepend=0)
+    starts = ends - counts
+    tenths = np.full(ends.size, np.nan)
+    long = np.flatnonzero(counts >= LEAST_FOR_TENTHS)
+    if long.size:
+        edges = starts[long, None] + counts[long, None] * np.arange(TENTHS) // TENTHS
+        sizes = np.diff(np.column_stack((edges, ends[long])), axis=1)
+        sums = np.concatenate(([0.0], np.cumsum(ranks)))
+        means = (sums[edges + sizes] - sums[edges]) / sizes
+        means -= means.mean(axis=1, keepdims=True)
+        tenths[long] = _correlation(means.ravel(), TENTHS * np.arange(long.size), np.full(long.size, TENTHS))
+    return Neighbours(_correlation(ranks, starts, counts), counts, tenths)
+
+
+def _correlation(centred: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the correlation of neighbours in each series, whose mean is 0; 0 for a constant one."""
+    if not starts.size:
+        return np.empty(0)
+    products = centred * np.append(centred[1:], 0.0)
+    products[starts + counts - 1] = 0.0
+    squares = np.add.reduceat(centred * centred, starts)
+    return np.add.reduceat(products, starts) / np.where(squares > 0, squares, 1.0)
+
+
+def pool(neighbours: Neighbours, of_pool: np.ndarray, before: Pools) -> Pools:
+    """Return what each pool says, from its series.
+
+    Args:
+        of_pool: the number of the pool that each series belongs to.
+        before: what is known of each pool without them.
+    """
+    use = neighbours.counts >= 3
+    mean, deviation = _pooled(
+        neighbours.found[use], neighbours.counts[use], of_pool[use], before.mean, before.deviation
+    )
+    use = ~np.isnan(neighbours.tenths)
+    tenths = np.full(int(use.sum()), TENTHS)
+    return Pools(
+        mean,
+        deviation,
+        *_pooled(neighbours.tenths[use], tenths, of_pool[use], before.tenths_mean, before.tenths_deviation),
+    )
+
+
+def inflate(neighbours: Neighbours, pools: Pools) -> Inflation:
+    """Return the inflation of each series: by neighbours or, where it is larger, by tenths.
+
+    Args:
+        pools: of each series, its pool.
+    """
+    counts = neighbours.counts.astype(np.float64)
+    mean, deviation = _posterior(neighbours.found, counts, pools.mean, pools.deviation)
+    factor, uncertain = _inflation(counts, mean, deviation)
+    told = np.flatnonzero(~np.isnan(neighbours.tenths))
+    ten = np.full(told.size, float(TENTHS))
+    of_tenths = _posterior(neighbours.tenths[told], ten, pools.tenths_mean[told], pools.tenths_deviation[told])
+    slow, uncertain_slow = _inflation(ten, *of_tenths)
+    larger = slow > factor[told]
+    factor[told[larger]], uncertain[told[larger]] = slow[larger], uncertain_slow[larger]
+    with np.errstate(divide="ignore"):
+        return Inflation(factor, 2 / (2 / _freedom(mean, counts) + uncertain), 2 / uncertain)
+
+
+def _pooled(
+    found: np.ndarray, counts: np.ndarray, of_pool: np.ndarray, before: np.ndarray, deviation: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and standard deviation of each pool's correlation."""
+    mean, pools = before.copy(), before.size
+    weight = 1 / deviation**2
+    for _ in range(STEPS):
+        estimate, variance = _solved(found, counts, mean[of_pool])
+        weights = 1 / (variance + (BESIDE_POOL * (1 - mean**2))[of_pool] ** 2)
+        total = 1 / deviation**2 + np.bincount(of_pool, weights, pools)
+        mean = (before / deviation**2 + np.bincount(of_pool, weights * estimate, pools)) / total
+        mean, weight = np.clip(mean, LOWEST, HIGHEST), total
+    return mean, 1 / np.sqrt(weight)
+
+
+def _posterior(
+    found: np.ndarray, counts: np.ndarray, pool_mean: np.ndarray, pool_deviation: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and standard deviation of each series' own correlation, given its pool's."""
+    mean, spread = pool_mean, (BESIDE_POOL * (1 - pool_mean**2)) ** 2
+    deviation = np.hypot(pool_deviation, np.sqrt(spread))
+    few = counts < 3
+    for _ in range(STEPS):
+        estimate, variance = _solved(found, counts, mean)
+        own = np.where(few, 0.0, spread / (spread + variance))
+        mean = np.clip(own * estimate + (1 - own) * pool_mean, LOWEST, HIGHEST)
+        deviation = np.sqrt((1 - own) * spread + ((1 - own) * pool_deviation) ** 2)
+    return mean, deviation
+
+
+def _solved(found: np.ndarray, counts: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the estimate of ρ that each series gives by itself, and its variance, linear about a nearby ρ."""
+    counts = np.maximum(counts, 2)  # what fewer say is not heeded
+    expected = expected_correlation(near, counts)
+    slope = (expected_correlation(near + 0.01, counts) - expected_correlation(near - 0.01, counts)) / 0.02
+    slope = np.maximum(slope, 0.05)
+    variance = (1 - expected**2) * np.maximum(counts - 2, 0.5) / counts**2
+    return near + (found - expected) / slope, variance / slope**2
+
+
+def expected_correlation(rho: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the expectation of the rank correlation of neighbours in a first-order process of `counts` samples.
+
+    The ratio of the expectations of numerator and denominator, whose mean was taken off; less what simulation shows
+    that the ratio's own expectation lies below; for ranks (Pearson's 6/π · asin(r/2)).
+    """
+    of_mean = _sum_of_correlations(rho, counts) / counts  # the variance of the mean, that of a sample being 1
+    at_end = (1 - rho**counts) / (1 - rho) / counts  # the covariance of the first sample and the mean
+    ratio = ((counts - 1) * rho - (counts + 1) * of_mean + 2 * at_end) / (counts * (1 - of_mean))
+    ratio = ratio - np.minimum(2.0, (counts + 2) / 5) * rho / (counts + 4)
+    found: np.ndarray = 6 / np.pi * np.arcsin(np.clip(ratio, -1, 1) / 2)
+    return found
+
+
+def _inflation(counts: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the inflation averaged over what is known of ρ, and what its uncertainty takes from the freedom."""
+    factors = np.array([_factor(np.clip(mean + node * deviation, LOWEST, HIGHEST), counts) for node, _ in NODES])
+    weights = np.array([weight for _, weight in NODES])[:, None]
+    average = (weights * factors).sum(axis=0)
+    uncertain: np.ndarray = UNCERTAIN * (weights * (factors / average - 1) ** 2).sum(axis=0)
+    return np.exp((weights * np.log(factors)).sum(axis=0)), uncertain
+
+
+def _sum_of_correlations(rho: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return 1 + 2 Σ (1 - k/n) ρ^k, the variance of the mean times n, that of a sample being 1."""
+    found: np.ndarray = (1 + rho) / (1 - rho) - 2 * rho * (1 - rho**counts) / (counts * (1 - rho) ** 2)
+    return found
+
+
+def _factor(rho: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return n · Var(mean) / E[s²] of a first-order process: correlated short series understate their spread, too."""
+    total = _sum_of_correlations(rho, counts)
+    return np.where(counts > 1, total * (counts - 1) / np.maximum(counts - total, 1e-9), 1.0)
+
+
+def _freedom(rho: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the degrees of freedom of s² in a first-order process: 2 E[s²]² / Var(s²), exact for normal samples.
+
+    With Σ the correlations and C what takes off the mean: tr(CΣ)² / tr(CΣCΣ).
+    """
+    total = _sum_of_correlations(rho, counts)
+    squared = _sum_of_correlations(rho**2, counts)  # tr(ΣΣ) / n
+    inner, edge = (1 + rho) / (1 - rho), 1 / (1 - rho)  # a row's sum is inner - edge (ρ^t + ρ^(n+1-t))
+    power = rho**counts
+    once, twice = rho * (1 - power) / (1 - rho), rho**2 * (1 - power**2) / (1 - rho**2)
+    of_rows = counts * inner**2 - 4 * inner * edge * once + 2 * edge**2 * (twice + counts * power * rho)
+    trace = counts * squared - 2 * of_rows / counts + total**2
+    return np.where(counts > 1, (counts - total) ** 2 / np.maximum(trace, 1e-12), 1.0)
