@@ -42,7 +42,15 @@ from cuprof.families.modules import (
     parse_file,
     python_files,
 )
-from cuprof.families.names import bound_names, dotted_names, import_lines, looks_up, used_names, without_registration
+from cuprof.families.names import (
+    bound_names,
+    dotted_names,
+    import_lines,
+    looks_up,
+    used_names,
+    without_defaults,
+    without_registration,
+)
 from cuprof.families.values import attributes_of, closure_of, defaults_of, file_of, full_name, plain_text, unwrap
 
 CONTAINERS = (tuple, list, set, frozenset, dict, OrderedDict, defaultdict, deque, MappingProxyType)
@@ -123,14 +131,16 @@ class _Closure:
         return self._described[id(value)][1]
 
     def _describe(self, value: Any, imported: str) -> str:
-        function, kind = unwrap(value), type(value)
-        is_function = isinstance(function, FunctionType) and self.owns(function.__code__.co_filename)
+        kind = type(value)
         is_class = isinstance(value, type) and self.owns(file_of(value))
         is_instance = not is_class and self.owns(file_of(kind))
+        function = None if is_instance else unwrap(value)
+        if function is not None and not self.owns(function.__code__.co_filename):
+            function = None
         if any(value is one for one in REACHING) or (kind is dict and "__builtins__" in value):
             self.whole = True
             return kind.__name__
-        if imported and not (is_function or is_class or is_instance):
+        if imported and not (function or is_class or is_instance):
             return self.describe_foreign(value, imported)
         if kind in CONTAINERS:
             return self.describe_parts(kind.__name__, value)
@@ -144,10 +154,10 @@ class _Closure:
             return str(value.relative_to(self.folder) if value.is_relative_to(self.folder) else value)
         if is_class:
             return self.add_class(value)
-        if is_function:
+        if function is not None:
             return self.add_function(function) if value is function else self.describe_wrapped(value, function)
         if is_instance:
-            held = value if isinstance(value, CONTAINERS) else ()
+            held = [*value.items()] if isinstance(value, Mapping) else [*value] if isinstance(value, CONTAINERS) else []
             return self.describe_parts("object", (kind, attributes_of(value), held))
         return self.describe_foreign(value, imported)
 
@@ -164,9 +174,9 @@ class _Closure:
 
     def describe_wrapped(self, value: Any, function: FunctionType) -> str:
         """Return the text of a wrapped function, with Numba's options or the wrapper's tables."""
-        held = getattr(value, "targetoptions", None) or attributes_of(value)
-        held = {key: one for key, one in held.items() if type(one) in CONTAINERS or plain_text(one) is not None}
-        held = {key: one for key, one in held.items() if not key.startswith("__")}
+        held = getattr(value, "targetoptions", None)
+        if isinstance(value, FunctionType):
+            held = {key: one for key, one in vars(value).items() if type(one) in CONTAINERS}
         return self.describe_parts(self.describe(function), held) if held else self.describe(function)
 
     def describe_foreign(self, value: Any, imported: str) -> str:
@@ -228,11 +238,10 @@ class _Closure:
         """
         place = len(self.texts)
         self.texts.append(source.segment(node))
-        text = without_registration(node)
-        tree = ast.parse(text)
+        tree = without_defaults(ast.parse(without_registration(node)))
         chains = dotted_names(tree)
         lines: list[str] = []
-        for name in sorted(used_names(text) - bound.keys()):
+        for name in sorted(used_names(ast.unparse(tree)) - bound.keys()):
             if name in values:
                 lines += self.bind(name, values[name], chains.get(name, {()}), source)
             else:
