@@ -196,7 +196,8 @@ class _Closure:
         """Add a function's text and all that it uses; return the name that it goes by."""
         source = parse_file(Path(function.__code__.co_filename))
         label = self.make_label(function, function.__code__.co_name)
-        bound = {**closure_of(function), **defaults_of(function)}
+        attached = {f"{label}.{name}": value for name, value in vars(function).items() if not name.startswith("__")}
+        bound = {**closure_of(function), **defaults_of(function), **attached}
         for node in source.definition(function.__code__):
             self.add_definition(source, node, function.__globals__, bound)
         return label
@@ -222,9 +223,17 @@ class _Closure:
         """Yield what a class has that its text does not say: values that may have changed, and what was attached."""
         text = source.segment(node)
         for name, value in vars(kind).items():
-            is_said = re.search(rf"\b{name}\b", text) is not None
+            inner = next((each for key in ("fget", "func") if (each := getattr(value, key, None))), value)
+            function = unwrap(inner)
+            is_said = re.search(rf"\b{name}\b", text) is not None and not callable(inner)
+            if function is not None:
+                code = function.__code__
+                is_here = Path(code.co_filename).resolve() == source.path.resolve()
+                is_said = is_here and node.lineno <= code.co_firstlineno <= (node.end_lineno or 0)
             is_data = type(value) in CONTAINERS or plain_text(value) is not None
-            if not name.startswith("__") and (is_data or not (is_said or name.startswith("_"))):
+            is_own = function is not None and self.owns(function.__code__.co_filename)
+            is_generated = name.startswith("_") and not is_own and not full_name(inner)  # as by a named tuple
+            if not name.startswith("__") and (is_data or not (is_said or is_generated)):
                 yield name, value
 
     def add_definition(
