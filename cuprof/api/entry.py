@@ -137,7 +137,7 @@ def define(
         if axis not in known:
             raise UnknownNameError("argument or problem axis", axis, [*known, *_WORDS], f"of family {family.name}")
     family.usual = {**family.usual, "problem": asked}
-    family.folder, family.path = place if place.is_dir() else place.parent, place
+    family.folder, family.path = (place, None) if place.is_dir() else (place.parent, place)
     check_family(family)
     return family
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run(family: Family, settings: Sequence[str], project: Project) -> Comparison:
-    """Sweep a family as `cuprof sweep` does, end as it does, and return what is stored of it.
+    """Sweep a family and end as `cuprof sweep` does; return the comparison.
 
     A notebook shows the table by itself, so nothing is printed there.
     """

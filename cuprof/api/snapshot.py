@@ -1,7 +1,7 @@
-"""A comparison that was made in a script or a notebook, as the process that measures it gets it: pickled, by value.
+"""A comparison of a script or a notebook, pickled by value for the process that measures it.
 
-The process that plans works with the family itself. Only the worker unpickles, what this user's own process has
-written into a folder of its own. Nobody hashes the pickle: two runs of one script give different bytes.
+The process that plans works with the family itself. Only the worker unpickles, and only a file in a
+private folder of this process. The pickle is never hashed: two runs of one script give different bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cuprof.families.modules import imported_files
 from cuprof.families.origin import Snapshot
 
 JIT_OPTIONS = ("do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline", "launch_metadata")
-"""What `@triton.jit` was told, under the names that it keeps it by."""
+"""The options of `@triton.jit`, as a function of Triton's keeps them."""
 
 
 def find_script() -> Path | None:
@@ -52,20 +52,21 @@ def take_snapshot(family: Family, folder: Path) -> Family:
             pickler.dump(family)
         except Exception as error:
             raise UsageError(
-                f"what cuprof.compare was given cannot be told to the process that measures ({error}); make the object "
-                "in the function that uses it, or put the call into a file: cuprof sweep FILE.py"
+                f"an argument of cuprof.compare cannot be passed to the process that measures ({error}); create the "
+                "object in the function that uses it, or put the call into a file: cuprof sweep FILE.py"
             ) from error
     known = imported_files(family.path) if family.path is not None else []
-    files = tuple(file for file in pickler.list_files() if file not in known)
+    files = tuple(pickler.list_files())
+    elsewhere = [str(file) for file in files if file not in known]  # the text of a variant says nothing of these
     for name, variant in family.variants.items():
-        family.variants[name] = replace(variant, files=(*variant.files, *map(str, files)))
+        family.variants[name] = replace(variant, files=(*variant.files, *elsewhere))
     family.origin = Snapshot(path, tuple(sys.path), files)
     family.code = family.origin.digests()
     return family
 
 
 class _Stand(ModuleType):
-    """Stand for the main module, whose name is not that of its file."""
+    """Stand for the main module, under the name of its file."""
 
     def __init__(self, file: str) -> None:
         super().__init__(Path(file).stem)
@@ -80,7 +81,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._modules: dict[str, ModuleType] = {}
 
     def reducer_override(self, value: Any) -> Any:
-        """Return how an object is made again, where its library does not say it."""
+        """Return how to rebuild an object whose library does not pickle it."""
         name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
         if isinstance(value, FunctionType | type | ModuleType) and name in sys.modules and name != "__main__":
             self._modules[name] = sys.modules[name]
@@ -110,6 +111,6 @@ def _make(kind: type, function: Any, told: dict[str, Any]) -> Any:
 
 
 def _read_cells() -> dict[str, list[str]]:
-    """Return the lines of what was typed into a notebook, by the name that Python has for each cell."""
+    """Return the lines of a notebook's cells, by Python's name for each cell."""
     names = [name for name, entry in linecache.cache.items() if len(entry) > 1 and entry[1] is None]
     return {name: linecache.getlines(name) for name in names}

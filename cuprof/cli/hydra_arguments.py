@@ -25,8 +25,8 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str
     """Return (Hydra's options, settings).
 
     Raises:
-        ConfigError: an option that Hydra does not have, one with a value that it does not take, or two that do not go
-            together. (--experimental-rerun needs the pickled configuration of a job, and cuprof's jobs leave none.)
+        ConfigError: an option that Hydra does not have, a value that it does not take, or two options that exclude
+            each other. (--experimental-rerun needs the pickled configuration of a job, and cuprof's jobs leave none.)
     """
     parser = _Parser(prog=f"cuprof {command}", add_help=False, allow_abbrev=False)
     for flags in _VALUED:
@@ -41,7 +41,7 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str
     words = values.pop("settings")
     if len(files := [word for word in words if "=" not in word and word.endswith((".py", ".json"))]) > 1:
         raise ConfigError(f"{list_first(files, 3)}: one is taken at a time; several functions are compared in one file")
-    settings = list(map(_family_setting, words))
+    settings = [*_settings_of(words), *map(_family_setting, words)]
     if url := values.pop("store"):
         settings.append(f"store.url={quoted(url)}")
     for name in ("resolve", "package"):
@@ -77,6 +77,17 @@ _FLAGS = (
 )
 
 
+def _settings_of(words: Sequence[str]) -> list[str]:
+    """Return what a script's own call of `cuprof.compare` sets, but what is typed in its place."""
+    from cuprof.families.origin import read_settings
+
+    typed = [word.lstrip("+~").partition("=")[0] for word in words if "=" in word]
+    scripts = [Path(word) for word in words if "=" not in word and word.endswith(".py") and Path(word).is_file()]
+    own = [setting for script in scripts for setting in read_settings(script)]
+    keys = {setting: setting.lstrip("+~").partition("=")[0] for setting in own}
+    return [one for one in own if not any(keys[one] == key or keys[one].startswith(f"{key}.") for key in typed)]
+
+
 def _family_setting(word: str) -> str:
     """Return a setting; a word by itself stands for a Python file, a definition, a family or an experiment."""
     if "=" in word:
@@ -89,7 +100,7 @@ def _family_setting(word: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a text as Hydra reads it back whole."""
+    """Return a text in quotes, as Hydra reads it back."""
     from hydra.core.override_parser.types import Quote, QuotedString
 
     return QuotedString(text, Quote.single).with_quotes()

@@ -57,11 +57,6 @@ class Project:
         return self.database or f"sqlite:///{self.root / 'db' / 'cuprof.sqlite'}"
 
     @property
-    def made_families(self) -> Path:
-        """Return the folder of the families that cuprof itself writes."""
-        return self.root / "db" / "families"
-
-    @property
     def reports_out(self) -> Path:
         """Return the folder that generated pages go to."""
         return self.root / "reports" / "out"

@@ -73,8 +73,8 @@ def _cupy(array: Any) -> Any:
 
 
 def _jax(array: Any, kind: np.dtype) -> Any:
-    """Return a JAX array on the memory of a session's array; types that DLPack lacks are copied."""
-    if is_extended(kind):
+    """Return a JAX array on the memory of a session's array; one that DLPack cannot tell of is copied."""
+    if is_extended(kind) or not getattr(getattr(array, "flags", None), "writeable", True):
         return importlib.import_module("jax.numpy").asarray(array)
     return importlib.import_module("jax").dlpack.from_dlpack(array)
 
@@ -143,7 +143,7 @@ HOMES = {
 
 
 def home_of(value: Any) -> Home | None:
-    """Return whose array a value is; None for what is no array."""
+    """Return the library that an array belongs to; None for anything else."""
     if isinstance(value, np.ndarray):
         return HOMES["numpy"]
     library = type(value).__module__.partition(".")[0]

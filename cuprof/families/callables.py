@@ -14,9 +14,9 @@ from typing import Any
 from cuprof.core.errors import UsageError
 from cuprof.families.kernel import Kernel
 from cuprof.families.origin import PREFIX
+from cuprof.families.validation import COMPILED
 
-COMPILED = " (compiled)"
-"""What is added to the name of what `torch.compile` returned."""
+FILLERS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def find_import(value: Any) -> tuple[str, str] | None:
@@ -116,31 +116,22 @@ def choose_arguments(
         parameters = _signature(function).parameters.values()
     except (TypeError, ValueError):  # builtins
         return tuple(known.values()), {}
-    fillers = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     own = [one for one in parameters if one.name not in {*tunables}]
-    needed = [one.name for one in own if one.default is one.empty and one.kind not in fillers]
-    if any(one.kind in (*fillers, one.POSITIONAL_ONLY) for one in own) or not {*needed} <= known.keys() or not needed:
+    needed = [one.name for one in own if one.default is one.empty and one.kind not in FILLERS]
+    if any(one.kind in (*FILLERS, one.POSITIONAL_ONLY) for one in own) or not {*needed} <= known.keys() or not needed:
         return tuple(known.values()), {}
     return (), {one.name: known[one.name] for one in own if one.name in known}
 
 
-def list_parameters(given: Any, *, by_name: bool = False) -> list[str] | None:
-    """Return the names of the parameters that have no default; None where they cannot be told, or are any number.
-
-    Args:
-        by_name: also None where they cannot be given by their names.
-    """
-    if isinstance(given, Kernel) and given.function is not None:
-        given = given.function
+def list_parameters(function: Any) -> list[str] | None:
+    """Return the names of the parameters that have no default; None where they cannot be told, or are any number."""
     try:
-        parameters = _signature(given).parameters
+        parameters = _signature(function).parameters.values()
     except (TypeError, ValueError):  # builtins
         return None
-    kinds = {inspect.Parameter.VAR_POSITIONAL.name, inspect.Parameter.VAR_KEYWORD.name}
-    kinds |= {inspect.Parameter.POSITIONAL_ONLY.name} if by_name else set()
-    if any(one.kind.name in kinds for one in parameters.values()):
+    if any(one.kind in FILLERS for one in parameters):
         return None
-    return [name for name, one in parameters.items() if one.default is inspect.Parameter.empty]
+    return [one.name for one in parameters if one.default is one.empty]
 
 
 def _signature(function: Any) -> inspect.Signature:

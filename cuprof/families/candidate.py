@@ -1,7 +1,7 @@
 """A file from elsewhere that adds variants to a family, in memory: the project stays as it is.
 
 A Python file is run as if it lay beside family.py: `family` is there by name, `from .steps import total` reaches the
-family's files. A source (.cu, .cl) stands in for the source of one of the family's variants. A solution in JSON adds
+family's files. A source (.cu, .cl) replaces the source of one of the family's variants. A solution in JSON adds
 itself to the family of its definition. Sources and solutions run nothing here.
 """
 

@@ -1,4 +1,4 @@
-"""A family made of functions that exist already: what they are given, what is right, and each as a variant.
+"""A family of functions that exist already: their inputs, the right results, and each function as a variant.
 
 What the arrays are called, their shapes and types, and on which back end functions run shows only when inputs are drawn
 and a first result is computed. That is done in a worker (`Family.sample`); the process that plans never does it.
@@ -26,7 +26,6 @@ from cuprof.families.callables import (
     choose_arguments,
     find_import,
     find_module,
-    list_parameters,
     origin_of,
     unwrap,
     with_names,
@@ -46,7 +45,7 @@ VERSION = 4
 
 @dataclass(eq=False)
 class Computation(FunctionFamily):
-    """Draw inputs, compute what is right, and bind functions to a session's arrays.
+    """Draw inputs, compute the right results, and bind functions to a session's arrays.
 
     Args:
         name: the family's.
@@ -133,7 +132,7 @@ class Computation(FunctionFamily):
         return arrays
 
     def compute_reference(self, problem: Point, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Return what is right: by the reference in float64, or by the first function as it is.
+        """Return the right results: the reference's in float64, or those of the first function as it is.
 
         Raises:
             FamilyError: it raises, is of other outputs, has a NaN, or depends on what an output held before.
@@ -214,7 +213,7 @@ class Computation(FunctionFamily):
         return tolerances.at_least(bounds, expected, self._compute(problem, inputs, is_wide=False))
 
     def bind(self, one: Kernel, problem: Point, tunables: Point, inputs: Arrays, outputs: Arrays) -> Any:
-        """Return what is timed of a function: it alone, on a session's arrays."""
+        """Return the call to time: the function alone, on a session's arrays."""
         if one.function is None:
             raise ValueError(f"{one.name} is no function")
         sample = self.sample(problem)
@@ -302,9 +301,9 @@ class Computation(FunctionFamily):
         if is_wide and find_module(function) is function:  # its parameters are as wide as its inputs
             function = copy.deepcopy(getattr(function, "_orig_mod", function)).double()
         known = self._arguments(sample, arrays)
-        names = list_parameters(function, by_name=True)
-        if names and set(names) <= set(known):
-            return function(**{name: known[name] for name in names})
+        _, named = choose_arguments(function, known)
+        if named:
+            return function(**named)
         return function(*(value for name, value in known.items() if name not in self.outputs or name in self.in_place))
 
     def name_results(self, returned: Any, who: str) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Calling:
 
 
 class FunctionFamily:
-    """Draw inputs, compute what is right, and bind functions; `cuprof.compare`, definitions and tuner scripts do.
+    """Draw inputs, compute the right results, and bind functions to a session's arrays.
 
     Attributes:
         outputs: the arguments that functions write to; empty where they return their results.
@@ -59,7 +59,7 @@ class FunctionFamily:
         raise NotImplementedError
 
     def compute_reference(self, problem: Point, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Return what is right for these inputs."""
+        """Return the right results for these inputs."""
         raise NotImplementedError
 
     def tolerate(self, problem: Point, inputs: Arrays, expected: Arrays) -> Tolerances:
@@ -67,7 +67,7 @@ class FunctionFamily:
         raise NotImplementedError
 
     def judge(self, problem: Point, inputs: Arrays, outputs: Arrays, expected: Arrays) -> Verdict:
-        """Return what else there is to say of results."""
+        """Return a verdict on results that are within tolerance."""
         raise NotImplementedError
 
     def name_results(self, returned: Any, who: str) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class FunctionFamily:
         inputs: Arrays,
         outputs: Arrays,
     ) -> Any:
-        """Return what is timed of a function: it alone, on a session's arrays."""
+        """Return the call to time: the function alone, on a session's arrays."""
         sample = self.sample(problem)
         home, arrays = HOMES[sample.home], {**inputs, **outputs}
         types = {name: spec.type for name, spec in {**sample.signature.inputs, **sample.signature.outputs}.items()}

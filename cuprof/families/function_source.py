@@ -11,13 +11,10 @@ import linecache
 import math
 import sys
 import sysconfig
-from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
-
-import numpy as np
 
 from cuprof.core.errors import UsageError
 from cuprof.families.callables import find_import, unwrap
@@ -38,7 +35,7 @@ def source_of(function: Any) -> tuple[str, tuple[str, ...]]:
     """Return the text of a `@triton.jit` function with all that it uses, and further files that count.
 
     Raises:
-        UsageError: it uses what cannot be told in text.
+        UsageError: it uses something that has no text.
     """
     source = _Source()
     source.bind(getattr(unwrap(function), "__name__", ""), function)
@@ -59,7 +56,7 @@ class _Source:
         """Add the lines that give a value a name.
 
         Raises:
-            UsageError: it cannot be told in text, or another value has the name.
+            UsageError: it has no text, or another value has the name.
         """
         if name in self._names:
             if self._names[name] is not value and not _is_equal(self._names[name], value):
@@ -78,34 +75,27 @@ class _Source:
             self._note_origin(sys.modules[found[0]])
             self.lines.append(f"from {found[0]} import {found[1]}" + (f" as {name}" if name != found[1] else ""))
         else:
-            self.bind_text(name, value)
+            self._bind_text(name, value)
 
-    def bind_text(self, name: str, value: Any) -> None:
-        """Add the text of a function, after what it uses."""
+    def _bind_text(self, name: str, value: Any) -> None:
+        """Add the text of a function, after what it uses, under its own name and the given one."""
         function = unwrap(value)
         if function is None or (value is not function and function.__globals__.get(function.__name__) is not value):
             raise UsageError(
-                f"{name} is a {type(value).__name__} that a call has made, which cannot be told in text; use a "
+                f"{name} is a {type(value).__name__} that a call has made, which has no text of its own; use a "
                 "decorator, make it in the function that uses it, or put it into a file"
             )
-        self.add_text(name, function, _without_tuning(definition_text(function)))
-
-    def add_text(self, name: str, function: FunctionType, text: str) -> None:
-        """Add a function's text under its own name and the given one, after what it uses."""
-        own = function.__name__
-        self.bind_used(text, {**function.__globals__, **closure_of(function)}, own)
-        is_definition = text.startswith(("def ", "class ", "@", "async "))
-        self.lines.append(text if is_definition else f"{name if own == '<lambda>' else own} = {text}")
-        if own not in (name, "<lambda>"):
-            if self._names.setdefault(own, function) is not function:
-                raise UsageError(f"two things that the functions use are called {own}; rename one of them")
-            self.lines.append(f"{name} = {own}")
-
-    def bind_used(self, text: str, surroundings: dict[str, Any], own: str) -> None:
-        """Bind the names that a text takes from what surrounds it."""
+        text, own = _without_tuning(definition_text(function)), function.__name__
+        surroundings = {**function.__globals__, **closure_of(function)}
         for used in sorted(global_names(text) - {own}):
             if used in surroundings and surroundings[used] is not getattr(builtins, used, surroundings):
                 self.bind(used, surroundings[used])
+        is_definition = text.startswith(("def ", "@", "async "))
+        self.lines.append(text if is_definition else f"{name} = {text}")
+        if own not in (name, "<lambda>"):
+            if self._names.setdefault(own, value) is not value:
+                raise UsageError(f"two things that the functions use are called {own}; rename one of them")
+            self.lines.append(f"{name} = {own}")
 
     def _note_origin(self, module: ModuleType) -> None:
         """Remember where a module of the user's own lies, and the files whose contents count for it."""
@@ -116,7 +106,7 @@ class _Source:
 
 
 def _is_text(value: Any, module: ModuleType) -> bool:
-    """Return whether something that can be imported stands here as text: nobody imports a script to compile."""
+    """Return whether to write something as text, though it can be imported: compiling imports no script."""
     return unwrap(value) is not None and own_folder(module) is not None
 
 
@@ -150,29 +140,17 @@ def literal(value: Any) -> str | None:
     """Return Python text of plain data or of a constant for Triton's kernels, or None."""
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
-    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
-        return f"numpy.{value.dtype.name}({literal(value.item())})"
-    if value is None or type(value) in (bool, int, float, complex, str, bytes):
-        return repr(value)
-    if type(value) is dict:
-        parts = [_joined((key, one), ": ") for key, one in value.items()]
-        return None if None in parts else f"{{{', '.join(map(str, parts))}}}"
-    if type(value) in (list, tuple):
-        text = _joined(value, ", ")
-        return text and (f"[{text}]" if type(value) is list else f"({text}{',' if len(value) == 1 else ''})")
     if type(value).__module__.partition(".")[0] == "triton" and type(value).__name__ == "constexpr":
         plain = literal(value.value)
         return plain and f"triton.language.constexpr({plain})"
-    return None
+    try:
+        return repr(value) if ast.literal_eval(repr(value)) == value else None
+    except (ValueError, SyntaxError, TypeError, RecursionError):
+        return None
 
 
 def _is_equal(one: Any, other: Any) -> bool:
     return literal(one) is not None and literal(one) == literal(other)
-
-
-def _joined(values: Iterable[Any], between: str) -> str | None:
-    parts = [literal(value) for value in values]
-    return None if None in parts else between.join(map(str, parts))
 
 
 def _without_tuning(text: str) -> str:

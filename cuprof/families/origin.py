@@ -1,9 +1,9 @@
 """Where a family comes from, and how a process loads it from there.
 
 An origin is data: the engine plans with the family that it loads, and names the same origin to the worker and to the
-profiled process. A folder NAME with a `family.py` is imported as a package of a private name, so that `from . import
-steps` reaches the Python files beside it, and two families may have files of the same name. A script is imported
-alone; what lies beside it is imported by its plain name, as when Python runs it.
+profiled process. A folder NAME with a `family.py` is imported as a package of a private name. So `from . import steps`
+reaches the Python files beside it, and two families may have files of the same name. A script finds the files beside it
+by their plain names, as when Python runs it.
 
 Importing changes `sys.modules`: load from one thread at a time. Another thread may import meanwhile, so names are
 listed first.
@@ -29,7 +29,7 @@ from types import CodeType, ModuleType
 import msgspec
 
 from cuprof.core.errors import CuprofError, FamilyError, UnknownNameError
-from cuprof.families.model import Family
+from cuprof.families.model import Family, as_names
 from cuprof.families.modules import imported_files, parse_file
 from cuprof.families.trace import describe, place_of
 from cuprof.families.validation import check_family
@@ -42,7 +42,7 @@ _SCRIPT_FOLDERS: set[str] = set()
 
 @dataclass
 class Loading:
-    """What is being loaded, and the families that `cuprof.compare` has defined meanwhile.
+    """A family that is being loaded, and those that `cuprof.compare` has defined meanwhile.
 
     Args:
         place: the family's folder, or the script.
@@ -87,16 +87,16 @@ class Origin(msgspec.Struct, frozen=True, tag=True):
         return family
 
     def digests(self) -> dict[str, str]:
-        """Return file → digest for every file that decides what is loaded; empty where they cannot be listed."""
+        """Return file → digest of every file that the family depends on; empty where they cannot be listed."""
         found = {}
         with suppress(CuprofError, OSError):
-            for file in self.list_files():
+            for file in filter(Path.is_file, self.list_files()):  # a FIFO or a device would never end
                 with file.open("rb") as stream:
                     found[str(file)] = hashlib.file_digest(stream, "sha256").hexdigest()
         return found
 
     def list_files(self) -> Iterable[Path]:
-        """Return the files that decide what is loaded."""
+        """Return the files that the family depends on."""
         raise NotImplementedError
 
     def _make(self) -> Family:
@@ -156,7 +156,7 @@ class Snapshot(Origin, frozen=True, tag=True):
                 family = pickle.load(stream)
         except (Exception, SystemExit) as error:
             raise FamilyError(
-                f"what cuprof.compare was given cannot be loaded where it is measured: {describe(error)}"
+                f"the process that measures cannot load the arguments of cuprof.compare: {describe(error)}"
             ) from error
         assert isinstance(family, Family)
         return family
@@ -203,6 +203,27 @@ def family_name(name: str) -> str:
     """Return the name of the family of that name or at that path: the file's, without what no name may have."""
     plain = re.sub(r"[^A-Za-z0-9_.+-]+", "_", Path(name).stem).lstrip("_.+-") or "comparison"
     return plain if is_path(name) else name
+
+
+def read_settings(script: Path) -> tuple[str, ...]:
+    """Return the settings that a script's call of `cuprof.compare` names, without running it.
+
+    Raises:
+        FamilyError: they are no list of texts that stands in the script.
+    """
+    source = parse_file(script)
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "compare":
+            given = next((one.value for one in node.keywords if one.arg == "settings"), None)
+            if isinstance(given, ast.Name):
+                made = [one for one in ast.walk(source.tree) if isinstance(one, ast.Assign)]
+                given = next((one.value for one in made if ast.unparse(one.targets[0]) == given.id), given)
+            with suppress(ValueError):
+                return as_names(ast.literal_eval(given)) if given is not None else ()
+            raise FamilyError(
+                f"{script}, line {node.lineno}: settings= must be a list of texts: the file is not run yet"
+            )
+    return ()
 
 
 def _find_defined(module: ModuleType, file: Path, place: Path) -> Family:

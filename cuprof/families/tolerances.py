@@ -1,9 +1,9 @@
-"""How far a result may lie from the reference where nobody has said it: by its type and by how long sums can be."""
+"""How far a result may lie from the reference: as given, or by its type and by the length of its sums."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,10 +27,8 @@ def by_type(signature: Signature, expected: Arrays, terms: int, *, is_exact: boo
         terms: of how many inputs a result is made, at most.
         is_exact: what is expected was computed in float64; else in the outputs' own type, and errs itself.
     """
-    found: dict[str, Tolerance] = {}
-    for name, array in expected.items():
-        found |= _of_fields(name, signature.outputs[name].type, array, terms, is_exact=is_exact)
-    return found
+    parts = (part for name, array in expected.items() for part in _parts(name, array, signature.outputs[name].type))
+    return {name: _of_type(kind, array, terms, is_exact=is_exact) for name, array, kind in parts}
 
 
 def at_least(bounds: Mapping[str, Tolerance], expected: Arrays, own: Arrays) -> dict[str, Tolerance]:
@@ -52,14 +50,12 @@ def at_least(bounds: Mapping[str, Tolerance], expected: Arrays, own: Arrays) -> 
     return found
 
 
-def _of_fields(name: str, kind: np.dtype, expected: np.ndarray, terms: int, *, is_exact: bool) -> dict[str, Tolerance]:
-    """Return the tolerance of an output, or that of each field, also of structs and arrays in a struct."""
+def _parts(name: str, array: np.ndarray, kind: np.dtype) -> Iterator[tuple[str, np.ndarray, np.dtype]]:
+    """Yield an output with its type, or each field, also those of structs and arrays in a struct."""
     if not kind.names:
-        return {name: _of_type(kind.base, expected, terms, is_exact=is_exact)}
-    found: dict[str, Tolerance] = {}
-    for field in kind.names:
-        found |= _of_fields(f"{name}.{field}", kind[field], expected[field], terms, is_exact=is_exact)
-    return found
+        yield name, array, kind.base
+    for field in kind.names or ():
+        yield from _parts(f"{name}.{field}", array[field], kind[field])
 
 
 def _of_type(kind: np.dtype, expected: np.ndarray, terms: int, *, is_exact: bool) -> Tolerance:
@@ -124,8 +120,12 @@ def as_given(given: Any, problem: Any, inputs: Arrays, expected: Arrays) -> Tole
         UsageError: it is none of these.
     """
     if isinstance(given, Mapping):
-        found = {name: as_given(one, problem, inputs, _only(expected, name)) for name, one in given.items()}
-        return {key: one for name, each in found.items() for key, one in _by_output(each, name).items()}
+        found: dict[str, Tolerance] = {}
+        for name, one in given.items():
+            own = {key: array for key, array in expected.items() if key == name}
+            bound = as_given(one, problem, inputs, own)
+            found |= {name: bound} if isinstance(bound, Tolerance) else bound
+        return found
     if callable(given):
         return given(problem, inputs, expected)  # type: ignore[no-any-return]
     if isinstance(given, Tolerance):
@@ -135,24 +135,9 @@ def as_given(given: Any, problem: Any, inputs: Arrays, expected: Arrays) -> Tole
         raise UsageError(f"tolerance is {given!r}; give a relative bound, (relative, absolute), or a function")
     if isinstance(given, tuple):
         return Tolerance(relative=float(parts[0]), absolute=float(parts[1]), reason="as given")
-    return {name: one for key, array in expected.items() for name, one in _of_mean(key, array, float(given)).items()}
-
-
-def _only(expected: Arrays, name: str) -> Arrays:
-    return {key: array for key, array in expected.items() if key == name}
-
-
-def _by_output(given: Tolerances, name: str) -> Mapping[str, Tolerance]:
-    return {name: given} if isinstance(given, Tolerance) else given
-
-
-def _of_mean(name: str, expected: np.ndarray, relative: float) -> dict[str, Tolerance]:
-    """Return a relative bound of an output, or of each field of one, with its share of the mean value."""
-    if expected.dtype.names:
-        fields = (_of_mean(f"{name}.{each}", expected[each], relative) for each in expected.dtype.names)
-        return {key: one for found in fields for key, one in found.items()}
-    reason = "as given, of the value and of the mean one"
-    return {name: Tolerance(absolute=relative * _mean(expected), relative=relative, reason=reason)}
+    relative, reason = float(given), "as given, of the value and of the mean one"
+    leaves = (part for name, array in expected.items() for part in _parts(name, array, array.dtype))
+    return {name: Tolerance(relative * _mean(array), relative, reason) for name, array, _ in leaves}
 
 
 def _mean(expected: np.ndarray) -> float:

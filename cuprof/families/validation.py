@@ -16,6 +16,8 @@ from cuprof.families.model import Axis, Family, Tunable, Variant
 RESERVED = frozenset(name for name in dir(Point) if not name.startswith("_")) | {"preset"}
 """Names that no axis or tunable may have: `problem.items` is a method, and `problem.preset` chooses presets."""
 
+COMPILED = " (compiled)"
+"""What is added to the name of what `torch.compile` returned."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 """The names that families, presets and variants may have."""
 
@@ -100,7 +102,7 @@ def _preset_faults(family: Family) -> Iterable[str]:
 
 
 def _variant_faults(variant: Variant, axes: set[str], folder: Path | None) -> Iterable[str]:
-    if not NAME.fullmatch(variant.name) or variant.name == "all":
+    if not NAME.fullmatch(variant.name.removesuffix(COMPILED)) or variant.name == "all":
         yield "a variant's name is made of letters, digits and _.+- and is not all"
     make: object = variant.make
     tolerance: object = variant.tolerance

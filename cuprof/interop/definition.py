@@ -1,4 +1,4 @@
-"""A definition as a family: its workloads are problems, its solutions variants, its reference says what is right."""
+"""A definition as a family: workloads are problems, solutions are variants, its reference gives the right results."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ UNBOUNDED = 1e300
 
 
 class DefinitionFamily(FunctionFamily):
-    """Draw inputs, compute what is right, and bind solutions to a session's arrays, as both benchmarks do.
+    """Draw inputs, compute the right results, and bind solutions to a session's arrays, as both benchmarks do.
 
     Raises:
         UsageError: a file cannot be read, or asks for what is not taken in.
@@ -189,7 +189,7 @@ class DefinitionFamily(FunctionFamily):
         return None
 
     def bind(self, solution: Solution, problem: Point, tunables: Point, inputs: Arrays, outputs: Arrays) -> Any:
-        """Return what is timed of a solution: its function alone, on a session's arrays."""
+        """Return the call to time: a solution's function alone, on a session's arrays."""
         function, arguments = load_function(solution), tuple(self.definition.inputs)
         writes = takes_outputs(solution, function, len(arguments))
         call = Calling(
@@ -214,7 +214,7 @@ class DefinitionFamily(FunctionFamily):
         return found
 
     def is_changed_input(self, name: str) -> bool:
-        """Return whether the reference works on an input in place, so that nobody looks at what is left in it."""
+        """Return whether the reference changes an input in place; its content afterwards is not checked."""
         return name in self.changed
 
     @property
@@ -227,7 +227,7 @@ class DefinitionFamily(FunctionFamily):
 
     @cached_property
     def _content(self) -> str:
-        """Return what decides what solutions are given and what is right, as text."""
+        """Return the definition, the workloads and the digests of tensors as text."""
         digests = {path: _digest(inside(self.files.root, path)) for path in self.tensors}
         return msgspec.json.encode([self.definition, self.workloads, digests], order="deterministic").decode()
 

@@ -96,7 +96,7 @@ class _Call:
         )
 
     def make_rest(self) -> dict[str, Any]:
-        """Return inputs, what is right, and the files that count."""
+        """Return the inputs, the right results, and the files that count."""
         drawn = {**self.arguments, **self.constants}
         right: dict[str, Any] = {"tolerance": (RELATIVE, float(self.given["atol"] or 0))}
         if self.given["verify"] is not None:
@@ -282,7 +282,7 @@ def _divide(given: Any, params: Mapping[str, Any]) -> float:
 
 
 def _evaluate(given: Any, params: Mapping[str, Any]) -> int:
-    """Return a number, or what the text of an expression of tunables comes to, rounded down."""
+    """Return a number, or the value of an expression of tunables, rounded down."""
     if isinstance(given, str):
         given = params[given] if given in params else eval(_compile(given), {}, params)
     return int(given)

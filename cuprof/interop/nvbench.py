@@ -1,7 +1,7 @@
 """Trials of a JSON file that nvbench (or its Python package cuda-bench) wrote.
 
-Samples come from the files beside it that `--jsonbin` makes; without them nvbench's own mean and standard deviation
-stand in for the samples.
+Samples come from the files beside it that `--jsonbin` makes; without them nvbench's own mean and standard
+deviation are used.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import json
 import os
@@ -12,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import msgspec
 from cuprof.core.errors import BuildError, UsageError
 from cuprof.core.project import user_cache
 from cuprof.families.modules import imported_names
+from cuprof.families.origin import new_module
 from cuprof.interop.modules import other_modules
 from cuprof.interop.schema import CompileOptions, Solution, Source, parse_python
 
@@ -101,19 +102,16 @@ def _unpack(sources: Sequence[Source], content: str) -> Path:
 
 
 def _import(folder: Path, file: str, solution: Solution) -> Any:
-    """Import a Python source as if its folder were the working one; modules beside it are nobody else's afterwards."""
+    """Import a Python source as if its folder were the working one; nothing else sees its modules afterwards."""
     own = {Path(source.path).parts[0].removesuffix(".py") for source in solution.sources}
     name = f"_cuprof_solution_{folder.name}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, folder / file)
-    if spec is None or spec.loader is None:
-        raise BuildError(f"{solution.name}: {file} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    loader = SourceFileLoader(name, str(folder / file))
+    module = new_module(name, folder / file, loader)
     with _found_first(folder, own):
         try:
-            spec.loader.exec_module(module)
+            loader.exec_module(module)
         except BaseException as error:
             del sys.modules[name]
             if isinstance(error, SyntaxError):

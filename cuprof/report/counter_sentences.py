@@ -1,16 +1,15 @@
 """What the change of a counter means, in a sentence: what was counted, never why the time changed.
 
-Which sentence a metric gets is part of what its profiler knows of it (`cuprof.ncu.metric`). A name that no kind
+Which sentence a metric gets is part of what its profiler knows of it (`cuprof.ncu.metrics`). A name that no kind
 fits gets the plain change.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from cuprof.ncu.knowledge import find_kind
-from cuprof.ncu.metric import Kind, Sentence
+from cuprof.ncu.metrics import METRICS, Kind, Sentence, find_kind
 from cuprof.report.units import format_ratio
 
 FAR, NEAR = 30.0, 80.0
@@ -153,3 +152,9 @@ _SENTENCES: dict[Sentence, Callable[[Kind, float, float], str]] = {
     "grid_depth": _grid_depth,
     "active_threads": _active_threads,
 }
+
+
+def explain(texts: Iterable[str]) -> str:
+    """Return what the texts of undefined ratios mean, each meaning once; empty for any other texts."""
+    meanings = {metric.absence: metric.exempt for metric in METRICS.values() if metric.exempt}
+    return " ".join(dict.fromkeys(meanings[text] for text in texts if text in meanings))

@@ -635,3 +635,30 @@ def test_a_reference_may_mask_all() -> None:
 def test_bad_use_is_said(given: dict[str, Any], said: str) -> None:
     with pytest.raises((FamilyError, UsageError), match=said):
         judge(make(lambda x, y: x + y, inputs=spread, **given), np.add)
+
+
+def test_a_function_beside_a_kernel_may_take_some_of_the_inputs_by_name() -> None:
+    x, y = np.arange(8.0), np.zeros(8)
+    given = {"x": x, "y": y, "n": np.int32(8)}
+    one = kernel("f", source="int f(const double *x, double *y, int n) { return 0; }", compiler="gcc")
+    made = make(one, lambda x, y: np.multiply(x, 2, out=y), inputs=lambda n=8: given, outputs=("y",))
+    assert np.array_equal(made.compute_reference(N, {"x": x})["y"], 2 * x)
+    outputs = {"y": np.zeros(8)}
+    made.bind(made.kernels[1], N, Point(), {"x": x}, outputs)()
+    assert np.array_equal(outputs["y"], 2 * x)
+
+
+def test_a_wrong_signature_fails_that_variant_alone() -> None:
+    given = {"x": np.arange(8.0), "k": 2}
+    made = make(
+        lambda z, x, q: x, lambda x: 2 * x, lambda p, q, r: q, inputs=lambda n=8: given, reference=lambda x, k: k * x
+    )
+    assert np.array_equal(made.compute_reference(N, {"x": given["x"]})["result"], 2 * given["x"])
+    outputs = {"result": np.zeros(8)}
+    call = made.bind(made.kernels[1], N, Point(), {"x": given["x"]}, outputs)
+    call()
+    call.deliver()
+    assert np.array_equal(outputs["result"], 2 * given["x"])
+    for number in (0, 2):
+        with pytest.raises(TypeError):
+            made.bind(made.kernels[number], N, Point(), {"x": given["x"]}, outputs)()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import linecache
 import operator
-import re
 import subprocess
 import sys
 import threading
@@ -115,7 +114,9 @@ def test_what_a_parser_of_arguments_returned_comes_along(tmp_path: Path) -> None
 
 def test_what_cannot_be_pickled_is_told_in_one_line(tmp_path: Path) -> None:
     lock = threading.Lock()
-    with pytest.raises(UsageError, match=r"cannot be told to the process that measures \(cannot pickle '_thread.lock'"):
+    with pytest.raises(
+        UsageError, match=r"cannot be passed to the process that measures \(cannot pickle '_thread.lock'"
+    ):
         passed_on(tmp_path, lambda x: lock and x)
 
 
@@ -269,9 +270,14 @@ def test_a_script_ends_as_a_sweep_of_it_does(script: Path, cli: Callable[..., An
     table = done.stdout.splitlines()
     assert table[-1].startswith("rows ['function', 'mine'")
     swept = cli("sweep", "base.py", *QUICK).out.splitlines()
-    shown = [re.sub(r"[\d.]+", "#", line) for line in table[:-1]]
-    assert [re.sub(r"[\d.]+", "#", line) for line in swept] == shown
-    assert any(line.startswith("base · n=64 ") for line in table)
+    for begin in ("base · n=64 ", "base · n=128 ", "base · n=256 ", "function (base) ", "best: ", "against function"):
+        found = [[line for line in lines if line.startswith(begin)] for lines in (table, swept)]
+        assert found[0], begin
+        assert len(found[0]) == len(found[1])
+
+
+def _beginning(line: str) -> str:
+    return re.sub(r"[\d.]+", "#", re.sub("─+", "─", line).partition("  ")[0])
 
 
 def test_a_process_that_a_worker_starts_begins_no_sweep(script: Path, cli: Callable[..., Any]) -> None:
@@ -381,3 +387,18 @@ def test_settings_may_be_a_single_one(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_an_object_that_is_made_by_a_call_is_pickled(tmp_path: Path) -> None:
     pair = operator.itemgetter(0)
     assert float(run(passed_on(tmp_path, np.negative, lambda x: -pair((x, 1))), "function")[1]) == -1.0
+
+
+def test_a_module_beside_the_script_that_changes_meanwhile_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "script.py").write_text("import beside_it\n")
+    (tmp_path / "beside_it.py").write_text("def twice(x):\n    return 2 * x\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    beside = importlib.import_module("beside_it")
+    family = entry.define([kernel(beside.twice)], "", tmp_path / "script.py", {"inputs": WEIGHTS}, {})
+    taken = take_snapshot(family, tmp_path)
+    assert (taken.origin.files, taken.variants["twice"].files) == ((tmp_path / "beside_it.py",), ())
+    (tmp_path / "beside_it.py").write_text("def twice(x):\n    return 3 * x\n")
+    assert taken.origin.load().code != taken.code  # which a worker compares before each job
+    del sys.modules["beside_it"]

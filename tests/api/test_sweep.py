@@ -71,7 +71,9 @@ def test_it_is_checked_stored_and_not_measured_again(file: Path, cli: Callable[.
     file.write_text(FILE.replace("2.01", "2"), encoding="utf-8")
     again = cli("sweep", "mine.py", *QUICK)
     assert again.exit_code == 0
-    assert "4 trials, 3 of them stored already" in again.err
+    assert "4 trials, 1 of them stored already" in again.err
+    assert "2 stored trials are timed again, to see whether stored times still hold: mine/" in again.err
+    assert "times of sweep 1 " in again.err
     assert cli("report", "mine.py").out.strip().endswith("mine.html")
 
 
@@ -100,6 +102,32 @@ def test_a_fault_is_one_line(file: Path, cli: Callable[..., Result], old: str, n
     assert done.exit_code == 2
     assert told in done.err
     assert done.err.count("error:") == 1
+
+
+def test_settings_of_the_call_hold_in_a_sweep_and_typed_ones_go_before(file: Path, cli: Callable[..., Result]) -> None:
+    own = '["measure=quick", "measure.max_seconds=0.02", "limits.check_s=7", "report=none"]'
+    file.write_text(FILE.replace("inputs=inputs,", f"inputs=inputs, settings={own},"), encoding="utf-8")
+    shown = cli("sweep", "mine.py", "limits.check_s=8", "--cfg", "job").out
+    assert "max_seconds: 0.02" in shown
+    assert "check_s: 8" in shown
+    assert "max_seconds: 0.02" not in cli("sweep", "mine.py", "measure=precise", "--cfg", "job").out
+    named = FILE.replace("cuprof.compare(", f"OWN = {own}\ncuprof.compare(").replace(
+        "inputs=inputs,", "inputs=inputs, settings=OWN,"
+    )
+    file.write_text(named, encoding="utf-8")
+    assert "check_s: 7" in cli("sweep", "mine.py", "--cfg", "job").out
+    file.write_text(named.replace("settings=OWN", "settings=list(OWN)"), encoding="utf-8")
+    told = cli("sweep", "mine.py", "--cfg", "job").err
+    assert "settings= must be a list of texts: the file is not run yet" in told
+
+
+def test_an_endless_loop_ends_at_the_limit_that_the_file_sets(file: Path, cli: Callable[..., Result]) -> None:
+    text = FILE.replace("return x * np.float32(2.01)", "while True: pass")
+    text = text.replace("inputs=inputs,", 'inputs=inputs, settings=["limits.check_s=1"],')
+    file.write_text(text, encoding="utf-8")
+    done = cli("sweep", "mine.py", *QUICK, "output=json")
+    states = {trial["variant"]: trial["state"] for trial in json.loads(done.out)["trials"]}
+    assert states["wrong"] == "timed_out"
 
 
 def test_a_file_may_have_any_name(file: Path, cli: Callable[..., Result]) -> None:

@@ -22,6 +22,8 @@ BLOCKS = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", TEXT, re.DOTALL))
 SOURCES = dict(re.findall(r"```cuda\n// (\w+\.cu)\n(.*?)```", TEXT, re.DOTALL))
 READY = ROOT / "tests" / "data" / "families" / "forms" / "ready.ptx"
 DEVICE = ("torch", "triton", "cupy", "pyopencl")
+ON_THE_HOST = ("jax",)
+"""Libraries that an example needs and that need no GPU."""
 QUICK = ("measure=quick", "measure.modes=[cold]", "measure.max_seconds=0.05", "measure.settle_seconds=0", "report=none")
 
 
@@ -64,7 +66,8 @@ def test_every_source_compiles(project: Project, cli: Callable[..., Result]) -> 
 @pytest.mark.filterwarnings("default")  # of the libraries that the examples import
 @pytest.mark.parametrize("name", CASES)
 def test_an_example_runs_and_all_of_it_is_right(name: str, project: Project, cli: Callable[..., Result]) -> None:
-    absent = [module for module in modules_of(BLOCKS[name]) if find_spec(module) is None]
+    used = [module for module in ON_THE_HOST if f"import {module}" in BLOCKS[name]]
+    absent = [module for module in (*modules_of(BLOCKS[name]), *used) if find_spec(module) is None]
     if absent:
         pytest.skip(f"{', '.join(absent)} is not installed")
     for file, text in {name: BLOCKS[name], **SOURCES}.items():

@@ -8,7 +8,7 @@ import pytest
 
 from cuprof.core.errors import FamilyError, UnknownNameError
 from cuprof.families import Point
-from cuprof.families.origin import list_families, load_family
+from cuprof.families.origin import Folder, Script, list_families, load_family, loading
 from cuprof.interop.origins import get_family
 
 FAMILIES = Path(__file__).parent.parent / "data" / "families"
@@ -163,3 +163,27 @@ def test_functions_of_a_loaded_family_have_readable_tracebacks():
     with pytest.raises(AssertionError) as caught:
         family.variant("wide").make(Point(n=1), Point(), {}, {})
     assert 'raise AssertionError("never called")' in "".join(traceback.format_exception(caught.value))
+
+
+def test_origins_that_are_equal_are_one_and_travel_as_data(tmp_path):
+    folder = Folder(tmp_path)
+    assert folder == Folder(tmp_path) != Script(tmp_path)
+    assert len({folder, Folder(tmp_path), Script(tmp_path)}) == 2
+    assert folder.folder == tmp_path
+
+
+def test_compare_in_an_imported_helper_defines_the_family_of_the_script(tmp_path):
+    (tmp_path / "helper_of_this.py").write_text("import cuprof\ndef start(f):\n    cuprof.compare(f, inputs=[1.0])\n")
+    (tmp_path / "script.py").write_text("from helper_of_this import start\nstart(abs)\n")
+    family = load_family(tmp_path / "script.py")
+    assert (family.name, [*family.variants]) == ("script", ["abs"])
+    assert (family.path, family.origin) == (tmp_path / "script.py", Script(tmp_path / "script.py"))
+    del sys.modules["helper_of_this"]
+
+
+def test_nothing_is_being_loaded_before_and_after_nor_when_it_fails(tmp_path):
+    assert loading.get() is None
+    (tmp_path / "script.py").write_text("import cuprof\ncuprof.compare(abs, inputs=[1.0])\n1 / 0\n")
+    with pytest.raises(FamilyError, match="ZeroDivisionError"):
+        load_family(tmp_path / "script.py")
+    assert loading.get() is None

@@ -20,6 +20,7 @@ from cuprof.core.project import Project
 from cuprof.families import Point
 from cuprof.interop.definition import DefinitionFamily
 from cuprof.interop.files import find_files
+from cuprof.interop.origins import Definition, copy_alone
 from cuprof.interop.schema import Solution
 from cuprof.interop.solutions import load_function, takes_outputs
 from tests.conftest import Result
@@ -275,3 +276,25 @@ def test_a_compiled_function_is_given_outputs_where_its_module_declares_them(dec
     spec = {"language": "cuda", "entry_point": "main.cpp::run"}
     made = msgspec.convert({"name": "a", "definition": "d", "spec": spec, "sources": []}, Solution)
     assert takes_outputs(made, run, 3) is takes
+
+
+def test_an_edit_of_any_file_of_a_definition_is_noticed(tmp_path: Path) -> None:
+    stored = {**samples.RANDOM, "weight": {"type": "safetensors", "path": "w.safetensors", "tensor_key": "w"}}
+    folder = write_beside(tmp_path, workloads=[{**WORKLOADS[0], "inputs": stored}])
+    (folder / "w.safetensors").write_bytes(b"some bytes")
+    origin = Definition(folder)
+    family = origin.load()
+    named = {Path(file).name for file in family.code}
+    assert {"definition.json", "workload.jsonl", "solution_writing.json", "w.safetensors"} <= named
+    for file in family.code:
+        before = Path(file).read_bytes()
+        Path(file).write_bytes(before + b" ")
+        assert origin.digests() != family.code
+        Path(file).write_bytes(before)
+    assert origin.digests() == family.code
+
+
+def test_a_judge_copies_a_definition_without_its_solutions(tmp_path: Path) -> None:
+    origin = copy_alone(str(write_trace_set(tmp_path / "set")), tmp_path / "copy")
+    assert sorted(file.name for file in origin.folder.iterdir()) == ["definition.json", "workload.jsonl"]
+    assert [*origin.load().variants] == ["reference"]

@@ -1,0 +1,247 @@
+"""What a stranger's files may hold: each is refused in one line, or read, and nothing of it runs or is overwritten."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuprof.core.errors import CuprofError, UsageError
+from cuprof.core.project import Project
+from cuprof.families import Point
+from cuprof.interop.files import find_files
+from cuprof.interop.importers import read_results
+from cuprof.interop.origins import Definition, copy_alone
+from tests.conftest import Result
+from tests.interop.samples import DEFINITION, SOLUTIONS, WORKLOADS, write_beside
+
+STORED = {"type": "safetensors", "path": "w.safetensors", "tensor_key": "w"}
+WITH_TENSOR = {**WORKLOADS[0], "inputs": {**WORKLOADS[0]["inputs"], "weight": STORED}}
+
+
+def with_tensor(path: str) -> list[dict[str, Any]]:
+    return [{**WITH_TENSOR, "inputs": {**WITH_TENSOR["inputs"], "weight": {**STORED, "path": path}}}]
+
+
+def draw(folder: Path) -> Any:
+    return Definition(folder).load().generate(Point(rows=4), np.random.default_rng(1))
+
+
+@pytest.fixture
+def project(project: Project) -> Iterator[Project]:
+    """Go on with the project, and hold that nothing in it was written to."""
+    victim = project.root / "victim.py"
+    victim.write_text("as it was")
+    yield project
+    assert victim.read_text() == "as it was"
+
+
+def test_a_path_with_dots_overwrites_nothing_and_reads_nothing_outside(project: Project, tmp_path: Path) -> None:
+    folder = write_beside(project.root / "task", workloads=with_tensor("../victim.py"))
+    with pytest.raises(UsageError, match=r"\.\./victim\.py lies outside of .*; a file that a definition names lies in"):
+        copy_alone(str(folder), tmp_path / "copy")
+    with pytest.raises(UsageError, match="lies outside of"):
+        draw(folder)
+    (folder / "link").symlink_to(project.root / "victim.py")
+    write_beside(folder, workloads=with_tensor("link"))
+    with pytest.raises(UsageError, match="lies outside of"):
+        copy_alone(str(folder), tmp_path / "other")
+    write_beside(folder, workloads=with_tensor(str(project.root / "victim.py")))
+    with pytest.raises(UsageError, match="lies outside of"):
+        draw(folder)
+
+
+def test_nothing_of_a_definition_runs_where_it_is_planned(project: Project, cli: Callable[..., Result]) -> None:
+    touch = f"open({str(project.root / 'ran')!r}, 'w')"
+    for changed in (
+        {"name": f'x"""\n{touch}\n"""'},
+        {"axes": {**DEFINITION["axes"], "half": {"type": "expr", "expression": f"(lambda: {touch})()"}}},
+        {"constraints": [f"(lambda: {touch})()"]},
+        {"constraints": ["[x for x in ().__class__.__base__.__subclasses__()]"]},
+        {"reference": DEFINITION["reference"] + f"\n{touch}\n"},
+        {"description": f"\x1b]0;title\x07 {touch}"},
+    ):
+        write_beside(project.root / "task", definition={**DEFINITION, **changed})
+        done = cli("sweep", "task", "dry_run=true")
+        assert done.err.count("error:") <= 1
+        assert "Traceback" not in done.err
+        assert not (project.root / "ran").exists(), changed
+
+
+def test_an_expression_that_never_ends_is_refused_at_once(tmp_path: Path) -> None:
+    axes = {**DEFINITION["axes"], "half": {"type": "expr", "expression": "9**9**9"}}
+    with pytest.raises(UsageError, match="is too large"):
+        Definition(write_beside(tmp_path, definition={**DEFINITION, "axes": axes})).load().signature(Point(rows=4))
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "folder", "huge", "circle", "long"])
+def test_what_is_no_file_is_refused_and_does_not_hang(tmp_path: Path, kind: str) -> None:
+    folder = write_beside(tmp_path / "task", workloads=with_tensor("w.safetensors" if kind != "long" else "w" * 5000))
+    place = folder / "w.safetensors"
+    if kind == "fifo":
+        os.mkfifo(place)
+    elif kind == "device":
+        place.symlink_to("/dev/zero")
+    elif kind == "folder":
+        place.mkdir()
+    elif kind == "circle":
+        place.symlink_to(place)
+    elif kind == "huge":
+        place.write_bytes(struct.pack("<Q", 2**62))
+    with pytest.raises(UsageError):
+        draw(folder)
+
+
+@pytest.mark.parametrize("name", ["definition.json", "workload.jsonl", "solution_writing.json"])
+def test_sources_of_any_kind_and_size_are_bounded(tmp_path: Path, name: str) -> None:
+    folder = write_beside(tmp_path / "task")
+    (folder / name).unlink()
+    with (folder / name).open("wb") as stream:
+        stream.truncate(3 << 30)
+    with pytest.raises(UsageError, match="bytes, and 67108864 are taken"):
+        Definition(folder).load()
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(UsageError):
+        Definition(folder).load()
+
+
+HEADERS = [
+    {}, [], {"w": None}, {"w": {}}, {"w": {"dtype": "F32", "shape": [64], "data_offsets": [0]}},
+    {"w": {"dtype": "F32", "shape": [64], "data_offsets": [0, 2**70]}}, {"w": {"dtype": [], "shape": 3}},
+    {"w": {"dtype": "F32", "shape": [64], "data_offsets": [-300, -44]}},
+    {"w": {"dtype": "F32", "shape": [64], "data_offsets": ["a", "b"]}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_headers_of_tensors_that_lie_are_refused(tmp_path: Path, header: Any) -> None:
+    text = json.dumps(header).encode()
+    folder = write_beside(tmp_path, workloads=[WITH_TENSOR])
+    (folder / "w.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(100))
+    with pytest.raises(UsageError):
+        draw(folder)
+
+
+SMALL: list[Any] = [None, True, -1, 0, 1.5, "", "x", [], {}, [1, [2]], {"a": {}}]
+LARGE: list[Any] = [10**400, -(2**63), 1e308, 5e-324, float("nan"), float("inf"), "9**9**9", "(" * 300, "../" * 90]
+MORE: list[Any] = ["\0", "\ud800", "x" * 5000, "(lambda: 1)()", "__import__('os')", "/dev/zero", {"type": "expr"}]
+ODD = SMALL + LARGE + MORE
+
+
+def mutate(value: Any, rng: random.Random) -> Any:
+    """Return JSON with one part replaced, removed or doubled."""
+    changed = copy.deepcopy(value)
+    holders: list[tuple[Any, Any]] = []
+    waiting = [changed]
+    while waiting:
+        one = waiting.pop()
+        keys = [*one] if isinstance(one, dict) else [*range(len(one))] if isinstance(one, list) else []
+        holders += [(one, key) for key in keys]
+        waiting += [one[key] for key in keys]
+    if not holders:
+        return rng.choice(ODD)
+    for _ in range(rng.choice((1, 1, 1, 2, 5))):
+        holder, key = rng.choice(holders)
+        if rng.random() < 0.15 and isinstance(holder, dict):
+            holder.pop(key, None)
+        elif rng.random() < 0.1 and isinstance(holder, dict):
+            holder[str(rng.choice(ODD))[:300]] = rng.choice(ODD)
+        elif isinstance(holder, dict) or key < len(holder):
+            holder[key] = rng.choice(ODD)
+    return changed
+
+
+def damaged(text: str, rng: random.Random) -> str:
+    """Return text with a piece cut out, doubled or written over."""
+    begin = rng.randrange(len(text))
+    end = min(len(text), begin + rng.randrange(1, 40))
+    piece = rng.choice(["", text[begin:end] * 2, rng.choice(["{", "[", '"', "9" * 6000, "[" * 3000, "\0", "NaN", "é"])])
+    return text[:begin] + piece + text[end:]
+
+
+def try_definition(folder: Path, rng: random.Random) -> None:
+    parts = {"definition.json": DEFINITION, "workload.jsonl": WITH_TENSOR, "solution_a.json": SOLUTIONS[1]}
+    changed = rng.choice([*parts])
+    for name, part in parts.items():
+        (folder / name).write_text(json.dumps(mutate(part, rng) if name == changed else part))
+    if rng.random() < 0.3:
+        file = rng.choice(sorted(folder.glob("*.json*")))
+        file.write_text(damaged(file.read_text(errors="replace"), rng), errors="replace")
+    family = Definition(folder).load()
+    for problem in family.presets.values():
+        if family.constraint and family.constraint(Point(problem)) is None:
+            family.signature(Point(problem))
+            family.useful_bytes(Point(problem))
+    find_files(folder)
+
+
+def number(tag: str, value: Any, name: str = "value") -> dict[str, Any]:
+    return {"tag": tag, "data": [{"name": name, "type": "float64", "value": str(value)}]}
+
+
+SUMMARIES = [
+    number("nv/cold/time/gpu/mean", 1e-5), number("nv/cold/time/gpu/stdev/relative", 0.01),
+    number("nv/cold/sample_size", 80),
+    {"tag": "nv/json/bin:nv/cold/sample_times", "data": [{"name": "filename", "value": "a.bin"},
+                                                        {"name": "size", "value": "4"}]},
+]  # fmt: skip
+STATE = {"device": 0, "axis_values": [{"name": "n", "type": "int64", "value": "64"}], "summaries": SUMMARIES}
+NVBENCH = {"devices": [{"id": 0, "name": "A GPU"}], "benchmarks": [{"name": "copy", "states": [STATE, STATE]}]}
+ROW = {"block": 64, "time": 1.5, "times": [1.4, 1.5, 1.6]}
+CACHE = {
+    "device_name": "A GPU", "kernel_name": "k", "tune_params_keys": ["block"], "objective": "time",
+    "cache": {"64": ROW, "128": {**ROW, "block": 128, "time": "InvalidConfig"}},
+}  # fmt: skip
+T4 = {
+    "results": [
+        {
+            "configuration": {"block": 64}, "invalidity": "correct", "times": {"runtimes": [1.0, 2.0]},
+            "measurements": [{"name": "time", "value": 1.5, "unit": "ms"}], "objectives": ["time"],
+        }
+    ]
+}  # fmt: skip
+
+
+def try_results(folder: Path, rng: random.Random) -> None:
+    kind = rng.choice([NVBENCH, CACHE, T4])
+    text = json.dumps(mutate(kind, rng))
+    text = damaged(text, rng) if rng.random() < 0.3 else text
+    (folder / "a.bin").write_bytes(bytes(rng.randrange(20)))
+    file = folder / "results.json"
+    file.write_text(text, errors="replace")
+    for trial in read_results(file).trials:
+        assert np.all(np.isfinite(trial.durations_ns) & (trial.durations_ns > 0))
+        hash((trial.problem, trial.tunables, trial.problem.label, trial.tunables.label))
+
+
+def attack(folder: Path, count: int, seed: int) -> int:
+    """Return how many of so many mutated files are read; all others are refused by an error of cuprof's."""
+    rng, read, told = random.Random(seed), 0, list[str]()
+    for number_ in range(count):
+        place = folder / str(number_)
+        place.mkdir()
+        try:
+            rng.choice([try_definition, try_results])(place, rng)
+            read += 1
+        except CuprofError as error:
+            told.append(str(error))
+    assert [text for text in told if "\n" in text] == []
+    return read
+
+
+def test_mutated_files_are_read_or_refused_in_one_line(tmp_path: Path) -> None:
+    assert 20 < attack(tmp_path, 300, seed=1) < 290
+
+
+@pytest.mark.slow
+def test_many_mutated_files_are_read_or_refused_in_one_line(tmp_path: Path) -> None:
+    assert attack(tmp_path, 2000, seed=2) > 100
