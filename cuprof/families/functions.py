@@ -73,21 +73,29 @@ def function_text(function: Callable[..., Any], place: Path) -> str:
     Raises:
         FamilyError: a file was changed since it was imported, or cannot be parsed.
     """
-    closure = _Closure(place.resolve())
-    text = closure.describe(function)
+    closure, text = _follow(function, place)
     shown = [] if text == getattr(function, "__name__", "") else [f"# {text}"]
     return "\n\n".join([*closure.texts, *shown, *closure.whole_texts()]) + "\n"
 
 
 def installed_modules(function: Callable[..., Any], place: Path) -> tuple[str, ...]:
     """Return the installed packages, the standard library left out, that a function and what it uses import."""
-    closure = _Closure(place.resolve())
-    closure.describe(function)
+    closure, _ = _follow(function, place)
     for file in python_files(closure.place) if closure.whole else ():
         closure.packages |= {
             name.partition(".")[0] for node in ast.walk(parse_file(file).tree) for name in imported_names(node)
         }
     return tuple(sorted(closure.packages - sys.stdlib_module_names - {"", "cuprof"}))
+
+
+def _follow(function: Callable[..., Any], place: Path) -> tuple[_Closure, str]:
+    """Return what a function uses, and the text of the function itself."""
+    closure = _Closure(place.resolve())
+    try:
+        return closure, closure.describe(function)
+    except RecursionError:  # data that are nested too deep
+        closure.whole = True
+        return closure, ""
 
 
 class _Closure:
@@ -103,6 +111,7 @@ class _Closure:
         self._read: set[tuple[Path, str]] = set()
         self._described: dict[int, tuple[object, str]] = {}
         self._labels: set[str] = set()
+        self._owned: dict[str, bool] = {}
 
     def whole_texts(self) -> list[str]:
         """Return all Python files of the family where they count, sorted by text: names of files decide nothing."""
@@ -340,12 +349,13 @@ class _Closure:
 
     def owns(self, file: str | None) -> bool:
         """Return whether a file is the family's, as what was typed into a notebook always is."""
-        if is_cell(file or ""):
-            return True
-        path = Path(file or "/")
-        if self.alone is not None:
-            return path.resolve() in self.alone
-        return path.is_relative_to(self.folder) or path.resolve().is_relative_to(self.folder)  # where links lead out
+        if file is None:
+            return False
+        if file not in self._owned:
+            real = Path(file).resolve()
+            is_below = Path(file).is_relative_to(self.folder) or real.is_relative_to(self.folder)  # links may lead out
+            self._owned[file] = is_cell(file) or (is_below if self.alone is None else real in self.alone)
+        return self._owned[file]
 
     def imports_own(self, name: str) -> bool:
         """Return whether a full name begins with a module that lies beside a script."""

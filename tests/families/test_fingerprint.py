@@ -483,3 +483,8 @@ def test_a_family_that_was_not_loaded_has_no_text():
 
 def test_hash_is_sha256():
     assert hash_text("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+def test_data_that_are_nested_too_deep_make_all_files_count(tmp_path):
+    body = "import os\nX = [os]\nfor _ in range(3000):\n    X = [X]\n" + VARIANT.format(body="X")
+    assert changes(tmp_path, body + "OTHER = 111\n", "111", "222")
