@@ -17,8 +17,8 @@ from cuprof.core.processes import count_cores
 from cuprof.core.project import Project, checkout
 from cuprof.families.compilers import COMPILERS, REMEDIES, get_compiler
 from cuprof.families.headers import find_headers
-from cuprof.ncu.contract import Profiler
-from cuprof.ncu.registry import list_profilers
+from cuprof.ncu import TITLE
+from cuprof.ncu.executable import get_executable
 
 PROFILING_PARAMETERS = Path("/proc/driver/nvidia/params")
 CUPY = {"cuda12": "cupy-cuda12x", "cuda13": "cupy-cuda13x"}
@@ -42,8 +42,7 @@ def examine(project: Project, store: str = "") -> Iterator[Diagnosis]:
     yield _examine_nvrtc(driver)
     yield examine_headers(driver, find_headers().version)
     yield from map(examine_compiler, COMPILERS)
-    for profiler in list_profilers():
-        yield _examine_profiler(profiler, driver)
+    yield _examine_profiler(driver)
     yield examine_counters(driver, PROFILING_PARAMETERS)
     yield examine_opencl(driver, list_platforms(), "pyopencl" in installed, has_nvidia_icd())
     for name, (extra, purpose) in OPTIONAL.items():
@@ -183,13 +182,14 @@ def examine_headers(driver: Driver | None, version: str) -> Diagnosis:
     return Diagnosis("CUDA headers", Health.OPTIONAL, detail, install_command(extra))
 
 
-def _examine_profiler(profiler: Profiler, driver: Driver | None) -> Diagnosis:
+def _examine_profiler(driver: Driver | None) -> Diagnosis:
     try:
-        return Diagnosis(profiler.title, Health.GOOD, profiler.describe_program())
+        executable = get_executable()
+        return Diagnosis(TITLE, Health.GOOD, f"{executable.version_text} at {executable.path}")
     except CuprofError as error:
         health = Health.WARNING if driver else Health.OPTIONAL
         detail, _, remedy = str(error).partition("; ")
-        return Diagnosis(profiler.title, health, detail, remedy if driver else "")
+        return Diagnosis(TITLE, health, detail, remedy if driver else "")
 
 
 def _requirements() -> list[str]:

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from cuprof.config import SweepConfig
 
 SLOW_IMPORTS = ("cupy", "torch")
-"""What variants on a GPU often need and takes seconds to import; in this order, as where nothing is imported ahead."""
+"""Modules that variants on a GPU often need and that take seconds to import, in the order of use."""
 Task = Callable[["SweepConfig", Project], int]
-"""What a command does with a composed configuration: a module-level function that returns the exit code."""
+"""A command's work on a composed configuration: a module-level function that returns the exit code."""
 
 
 def run(command_name: str, argv: Sequence[str], task: Task, help_text: str = "") -> int:
@@ -84,7 +84,7 @@ def run(command_name: str, argv: Sequence[str], task: Task, help_text: str = "")
 
 
 def _check_options(options: Mapping[str, Any], replaced: Sequence[str], *, several: bool) -> None:
-    """Raise `ConfigError` where one job is asked for and the settings make several."""
+    """Raise `ConfigError` if the options ask for one job and the settings make several."""
     if {"cfg", "info"} & options.keys() and (one := next((each for each in replaced if "=" in each), None)):
         raise ConfigError(
             f"this experiment stands for several, and --cfg and --info show one: write {one.partition(',')[0]}"
@@ -94,9 +94,9 @@ def _check_options(options: Mapping[str, Any], replaced: Sequence[str], *, sever
 
 
 def prestart_worker(argv: Sequence[str]) -> None:
-    """Start a worker process while the command still composes and imports, unless only Hydra is asked something.
+    """Start a worker process while the command still composes and imports, unless the options ask Hydra something.
 
-    There is one for each GPU that is named; how many "all" are is not known so early.
+    It starts one for each named GPU; how many "all" means is not known this early.
     """
     if not any(argument.startswith("-") and not argument.startswith("--store") for argument in argv):
         from cuprof.engine.launch import prestart
@@ -155,7 +155,7 @@ def _build(composed: Any, axes: Mapping[str, list[Any]], experiment: str, comman
 
 
 def _show(text: str, axes: Mapping[str, list[Any]], options: Mapping[str, Any]) -> str:
-    """Return what Hydra shows of a configuration, with the typed axes, without passwords, and of one part alone."""
+    """Return the configuration that Hydra shows, or a part of it, with the typed axes and without passwords."""
     from omegaconf import OmegaConf
 
     from cuprof.config.overrides import set_axes
@@ -253,7 +253,7 @@ def _start_hydra(job: HydraJob, argv: list[str], jobs: Path, folders: Sequence[P
 
 @contextmanager
 def _mode_as_typed(argv: Sequence[str]) -> Iterator[None]:
-    """Spare Hydra a whole composition, a quarter of a second, by which it asks whether a file sets its mode."""
+    """Save a whole composition, a quarter of a second, that Hydra makes to see whether a file sets its mode."""
     from hydra._internal.hydra import Hydra
 
     ask = Hydra.get_mode

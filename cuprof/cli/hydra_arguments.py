@@ -25,8 +25,8 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str
     """Return (Hydra's options, settings).
 
     Raises:
-        ConfigError: an option that Hydra does not have, one with a value that it does not take, or two that do not go
-            together. (--experimental-rerun needs the pickled configuration of a job, and cuprof's jobs leave none.)
+        ConfigError: an option that Hydra does not have, a value that it does not take, or two options that exclude
+            each other. (--experimental-rerun needs the pickled configuration of a job, and cuprof's jobs leave none.)
     """
     parser = _Parser(prog=f"cuprof {command}", add_help=False, allow_abbrev=False)
     for flags in _VALUED:
@@ -100,7 +100,7 @@ def _family_setting(word: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a text as Hydra reads it back whole."""
+    """Return a text in quotes, as Hydra reads it back."""
     from hydra.core.override_parser.types import Quote, QuotedString
 
     return QuotedString(text, Quote.single).with_quotes()

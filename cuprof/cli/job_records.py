@@ -1,4 +1,4 @@
-"""What became of each job of a command: a small file a job, or memory alone when there is one job."""
+"""The exit code of each job of a command: a small file per job, or memory alone for a single job."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from cuprof.store.processes import this_host
 
 STOPPED = "stopped"
 STOP_LIMIT_S = 1.2
-"""How long jobs that were asked to stop are waited for, to mark their sweeps, before their launcher ends them."""
+"""How long jobs that were asked to stop may take to mark their sweeps before their launcher ends them."""
 
 
 @dataclass(frozen=True)
 class JobRecords:
     """Keep the exit code of every job.
 
-    Jobs of a launcher run in other processes, perhaps on other hosts, so each writes `<number>.json` into a folder
-    that they share; a job that began and did not end counts as failed.
+    Jobs of a launcher run in other processes, perhaps on other hosts, so each writes `<number>.json` into a shared
+    folder; a job that began and did not end counts as failed.
 
     Attributes:
-        folder: where the files go; None keeps the one job's exit code in this object.
+        folder: where the files go; None keeps the exit code of the single job in this object.
     """
 
     folder: Path | None = None
@@ -46,7 +46,7 @@ class JobRecords:
         draft.replace(folder / f"{number}.json")
 
     def stop_others(self) -> None:
-        """Let no further job begin, ask those in other processes of this host to stop, and wait until they have."""
+        """Keep further jobs from beginning, ask those in other processes of this host to stop, and wait for that."""
         if self.folder is None:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -69,13 +69,13 @@ class JobRecords:
         return bool(self._read())
 
     def exit_code(self, expected: int | None = None) -> int:
-        """Return the largest exit code of all jobs, at least 1 when fewer than `expected` (or none at all) left one."""
+        """Return the largest exit code of all jobs, at least 1 if fewer than `expected` (or none at all) left one."""
         codes = self._read()
         missing = (1 if expected is None else expected) - len(codes)
         return max([1 if code is None else code for code in codes.values()] + [1] * missing)
 
     def explain(self, error: Exception) -> CuprofError | None:
-        """Return the error to show for a launcher's, where a job's process ended before the job did; None elsewhere."""
+        """Return the error to show for a launcher's if a job's process ended before the job did, else None."""
         lost = sorted(str(number) for number, code in self._read().items() if code is None)
         if self.folder is None or not lost:
             return None

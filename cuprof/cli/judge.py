@@ -261,7 +261,7 @@ def _times(each: Candidate) -> Table:
 
 
 def _counters(each: Candidate) -> list[Part]:
-    from cuprof.ncu.knowledge import find_metric
+    from cuprof.ncu.metrics import find_metric
 
     shown = each.counters
     if len(shown) > MOST_COUNTERS * len({one.problem for one in shown}):

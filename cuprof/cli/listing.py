@@ -144,9 +144,9 @@ def list_device_facts() -> Iterator[dict[str, Any]]:
 
 def list_metrics(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield one record a hardware counter that cuprof explains; names choose those that contain one of them."""
-    from cuprof.ncu.knowledge import list_metrics as list_described
+    from cuprof.ncu.metrics import METRICS
 
-    for metric in list_described():
+    for metric in METRICS.values():
         if not names or any(name in metric.name for name in names):
             yield {"metric": metric.name, "unit": metric.unit, "meaning": metric.meaning}
 

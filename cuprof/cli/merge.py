@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cuprof.cli.arguments import CommandParser, add_store
 from cuprof.cli.output import print_json, show
 from cuprof.cli.table import Line
+from cuprof.core.text import count
 
 if TYPE_CHECKING:
     from cuprof.engine.merging import MergeResult
@@ -55,13 +56,14 @@ def _to_json(result: MergeResult) -> dict[str, object]:
 
 
 def _describe(result: MergeResult) -> list[str]:
-    added = [f"{name}s: {count}" for name in SHOWN if (count := result.merged.added[name])]
+    added = [f"{name}s: {new}" for name in SHOWN if (new := result.merged.added[name])]
     added += [f"reports: {result.reports}"] * bool(result.reports)
     lines = [f"{result.merged.place}: {', '.join(added) or 'nothing new'}"]
     if result.missing:
         lines.append(f"  reports of its counters that are not in the folder artifacts beside it: {result.missing}")
-    for fault, count in result.merged.refused.items():
-        lines.append(f"  refused, with what belongs to them: {count} of {fault}")
+    for fault, number in result.merged.refused.items():
+        table, _, why = fault.partition(": ")
+        lines.append(f"  refused, with everything that belongs to it: {count(number, 'row')} of {table}, {why}")
     return lines + [f"  {note}" for note in result.merged.notes]
 
 

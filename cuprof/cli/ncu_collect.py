@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cuprof.config import SweepConfig
     from cuprof.engine.checking import ProfilingResult
     from cuprof.engine.profiling import CollectResult
-    from cuprof.ncu.contract import Collector
+    from cuprof.ncu.collector import Collector
 
 HELP = """\
 usage: cuprof ncu-collect [SETTING=VALUE ...] [OPTION ...]
@@ -63,17 +63,16 @@ def main(argv: Sequence[str]) -> int:
 
 def task(config: SweepConfig, project: Project) -> int:
     """Check, then profile the trials of one composed selection, and print their counters; return the exit code."""
-    from cuprof.ncu.registry import get_profiler
-
-    profiler = get_profiler("ncu")
     if config.dry_run:
         from cuprof.cli.preview import print_preview
         from cuprof.engine.preview import preview_profiling
 
-        print_preview(preview_profiling(config, project, profiler), config.output)
+        print_preview(preview_profiling(config, project), config.output)
         return 0
+    from cuprof.ncu.collector import open_collector
+
     # ncu starts before the store and the engine are imported, which takes as long as ncu's own start does.
-    with profiler.open(config, project) as collector:
+    with open_collector(config, project) as collector:
         from cuprof.cli.progress import make_observer
         from cuprof.engine.checking import profile_selection
 
@@ -86,6 +85,8 @@ def task(config: SweepConfig, project: Project) -> int:
 
 def _print_counters(result: ProfilingResult, collector: Collector, output: str) -> None:
     """Print the counters that are stored of these trials, those of earlier collections included."""
+    from cuprof.ncu.metrics import list_matches
+
     trials, request = result.trials, collector.request
     values: dict[str, dict[str, float | str | None]] = {trial.identity: {} for trial in trials}
     units: dict[str, str] = {}
@@ -93,7 +94,7 @@ def _print_counters(result: ProfilingResult, collector: Collector, output: str) 
         is_number = counter.value is not None and counter.value == counter.value
         values[counter.identity][counter.metric] = counter.value if is_number else counter.text or None
         units[counter.metric] = counter.unit
-    metrics = collector.profiler.list_matches(request.metrics, units)
+    metrics = list_matches(request.metrics, units)
     if output == "json":
         rows = []
         for trial in trials:
@@ -127,7 +128,7 @@ class CounterRow:
 
 def counter_parts(rows: Sequence[CounterRow], metrics: Sequence[str], units: Mapping[str, str]) -> list[Part]:
     """Return a table with a row a trial and a column a metric, and a legend of the metrics' names and units."""
-    from cuprof.ncu.knowledge import find_metric
+    from cuprof.ncu.metrics import find_metric
 
     marks = [f"[{place}]" for place in range(1, len(metrics) + 1)]
     notes = [Column("note", "left")] if any(row.note for row in rows) else []
@@ -149,7 +150,7 @@ def counter_parts(rows: Sequence[CounterRow], metrics: Sequence[str], units: Map
 
 def _headline(units: dict[str, str]) -> list[str]:
     """Return which metrics of a whole set are shown: those that cuprof explains and that share a table's width."""
-    from cuprof.ncu.knowledge import find_metric
+    from cuprof.ncu.metrics import find_metric
 
     return [name for name in sorted(units) if find_metric(name)][:8]
 

@@ -22,13 +22,11 @@ def main(argv: Sequence[str]) -> int:
     """Take in each report, or none where one cannot be read."""
     arguments = make_parser().parse_args(argv)
     from cuprof.engine.importing import import_reports
-    from cuprof.ncu.registry import get_profiler
 
     project = find_project()
     url = arguments.store or project.database_url
     found = import_reports(
         arguments.files,
-        get_profiler("ncu"),
         url,
         project.artifacts,
         name=arguments.name,

@@ -30,7 +30,7 @@ NOISY = 0.2
 MARK = "!"
 CACHED = "cached"
 LEGEND = {
-    MARK: f"{MARK} an interval wider than ±{NOISY:.0%}: time it again before you rank by it (measure=precise)",
+    MARK: f"{MARK} an interval wider than ±{NOISY:.0%}: time it again before you rank by it (retry=noisy)",
     " before": "measured before this sweep, perhaps under other conditions: retry=all times it anew",
     CACHED: f"{CACHED} faster than the memory reads: caches served it",
 }

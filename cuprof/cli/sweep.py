@@ -49,7 +49,7 @@ settings:
                          docs/search.md; search.budget=5min, search.trials=300 or search.fraction=0.1
   report=none            no page; report.path=DIR: another folder for it
   ncu.enabled=true       profile under Nsight Compute afterwards; ncu=SET and more: cuprof ncu-collect --help
-  retry=failed           try failed trials again (all: measure everything anew)
+  retry=failed           try failed trials again (noisy: those with a wide interval; all: measure everything anew)
   dry_run=true           list the trials and what is stored; run nothing
   output=json            results as JSON on the standard output
 
@@ -117,9 +117,9 @@ def task(config: SweepConfig, project: Project) -> int:
     from cuprof.engine.sweep import run_sweep
 
     if config.ncu.enabled:
-        from cuprof.ncu.registry import get_profiler
+        from cuprof.ncu.collector import check_collection
 
-        get_profiler("ncu").check(config, project)  # what cannot work is found before anything is timed
+        check_collection(config, project)  # what cannot work is found before anything is timed
     with make_observer() as observer:
         result = run_sweep(config, project, observer, partial(_import_ahead, config.report.enabled))
     code = result.exit_code

@@ -1,4 +1,4 @@
-"""Keep what was typed out of the jobs' folder, and others out of what launchers write there, passwords included."""
+"""Keep the typed settings, with their passwords, out of the jobs' folder, and other users out of that folder."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ RECORD = "multirun.yaml"
 
 
 class NoTypedRecord(Callback):
-    """Lead Hydra's record of several jobs, which nobody reads, nowhere, before it is written."""
+    """Send Hydra's record of several jobs, which cuprof does not need, to /dev/null."""
 
     def on_multirun_start(self, config: Any, **_: Any) -> None:
-        """Put a link to nowhere in the record's place; beside it a launcher keeps all that its jobs are given."""
+        """Put a link to /dev/null in the record's place; a launcher keeps its jobs' arguments beside it."""
         folder = Path(config.hydra.sweep.dir)
         with suppress(OSError):  # Hydra meets the same when it writes there, and its words name the setting
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""The configuration as frozen dataclasses: all that is known of it past the command line, without Hydra.
+"""The configuration as frozen dataclasses, without Hydra; other packages know no other form of it.
 
-A field's default is what `conf/` composes to without any choice (a test holds the two together). Durations in
-settings are seconds and say so in their names.
+A field's default is what `conf/` composes to without any choice (a test compares the two). Durations in settings are
+seconds and say so in their names.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from cuprof.core.errors import ConfigError
 from cuprof.core.point import Coordinate
 from cuprof.core.project import Project
 from cuprof.core.records import Measure
-from cuprof.search.registry import DEFAULT, list_strategies
+from cuprof.search.registry import DEFAULT, STRATEGIES, list_strategies
 
 MOST_DEVICES = 1024
 DEFAULT_FRACTION = 0.1
-"""Of its configurations a search tries so many, where it is told nothing else."""
+"""Share of all configurations that a search tries by default."""
 
 Axes = Mapping[str, tuple[Coordinate, ...]]
 """Axis or tunable name → the values asked for; arithmetic such as "2**24" is still text here."""
@@ -48,13 +48,13 @@ class MeasureConfig(_Section):
     """Say how a trial is timed.
 
     Attributes:
-        modes: which measures: "cold" and "hot" kernel time, "total" time with host-device transfers.
+        modes: what to measure: "cold" and "hot" kernel time, "total" time with host-device transfers.
         target: half-width of the interval of the median, relative to the median, at which sampling stops.
         confidence: level of that interval.
         min_samples: never fewer samples than this, whatever the interval or the time says.
         max_samples: never more samples than this.
         max_seconds: time bound for one measure of one trial; at least `min_samples` are taken all the same.
-        patience_seconds: time bound that holds even below `min_samples`, for executions of seconds; the row says so.
+        patience_seconds: time bound that holds even below `min_samples`, for executions of seconds; the row records it.
         warmup: untimed executions before the first sample.
         flush: how the L2 cache is emptied before a cold sample: "clean" reads other data, "dirty" writes them (for
             comparison with tools that do), "none" leaves the cache alone.
@@ -64,10 +64,10 @@ class MeasureConfig(_Section):
         host_memory: memory on the host side of the transfers in total time.
         graph: replay the launches as one CUDA graph.
         energy: measure joules a launch and mean watts as well.
-        energy_seconds: how long the executions go on of which the energy is taken.
+        energy_seconds: how long to repeat executions to measure their energy.
         timer: "events" (CUDA events) or "cupti" (kernel durations from CUPTI, when cupti-python is there).
-        settle_seconds: work before the first sample, so that the clocks have risen.
-        clock_tolerance: samples at an SM clock further below the sweep's median than this fraction are left out.
+        settle_seconds: work before the first sample, so that the clocks rise.
+        clock_tolerance: leave out samples with an SM clock further below the sweep's median than this fraction.
     """
 
     modes: tuple[Measure, ...] = (Measure.COLD, Measure.TOTAL)
@@ -115,10 +115,10 @@ class DeviceConfig(_Section):
     """Say which devices take part.
 
     Attributes:
-        backends: trials of other back ends are skipped.
-        cuda: ordinals of CUDA devices, which share the work; or one word: "auto" for the first one that is there, "all"
-            for all that there are, "each" to measure everything on every one of them.
-        opencl: ordinal of the OpenCL device; None takes the first one that is there.
+        backends: skip trials of any other back end.
+        cuda: ordinals of CUDA devices, which share the work; or one word: "auto" for the first one, "all" for all of
+            them, "each" to measure everything on every one of them.
+        opencl: ordinal of the OpenCL device; None takes the first one.
         cpu_threads: threads of parallel CPU variants; None takes every core the process may use.
     """
 
@@ -143,25 +143,25 @@ class DeviceConfig(_Section):
 
     @property
     def cuda_ordinals(self) -> tuple[int, ...]:
-        """Return the CUDA devices that are named; empty where a word stands for them."""
+        """Return the CUDA devices that are named by ordinal; empty if a word stands for them."""
         return tuple(int(text) for text in self.cuda if text.isdecimal())
 
     def numbers(self) -> dict[str, int | None]:
-        """Return back end → its number, as `BackendSpec` explains it; of several devices the first one's."""
+        """Return back end → its device's number, as `BackendSpec` explains it; the first of several."""
         chosen = {**vars(self), "cuda": next(iter(self.cuda_ordinals), None)}
         return {backend: chosen[get_spec(backend).setting] for backend in list_backends()}
 
 
 @dataclass(frozen=True)
 class LimitsConfig(_Section):
-    """Say how long each step of a trial may take, in seconds, before its worker is ended and it counts as timed out.
+    """Say how many seconds each step of a trial may take before its worker is ended and it counts as timed out.
 
     Attributes:
         build_s: compiling one variant, or its `make`.
         check_s: one check, or one timed sample (how long sampling goes on is `MeasureConfig.max_seconds`).
         trial_s: making the inputs and the reference of one problem.
-        isolate: each variant that runs its own code in the worker (a library's, a function on the CPU) has a worker of
-            its own, so that nothing one leaves in its process reaches another; it is then not timed interleaved.
+        isolate: give each variant that runs its own code in the worker (a library's, a function on the CPU) a worker of
+            its own, so that nothing it leaves in its process reaches another; such variants are not interleaved.
     """
 
     build_s: Seconds = 120.0
@@ -213,13 +213,13 @@ class NcuConfig(_Section):
 
 @dataclass(frozen=True)
 class ReportConfig(_Section):
-    """Say whether a sweep ends with a report, where it goes, and what `report` makes one of.
+    """Say whether a sweep ends with a report, where it goes, and which sweep `report` shows.
 
     Attributes:
         enabled: write the page at the end of a sweep.
         path: the folder; empty means the project's reports/out.
-        sweep: number of the sweep that `report` makes the page of; None takes the newest. A sweep's own page is always
-            of that sweep.
+        sweep: number of the sweep that `report` shows; None takes the newest. A sweep's own page always shows that
+            sweep.
     """
 
     enabled: bool = True
@@ -233,18 +233,18 @@ class ReportConfig(_Section):
 
 @dataclass(frozen=True)
 class SearchConfig(_Section):
-    """Say whether the best of many configurations is sought, instead of running all, and how far that may go.
+    """Say whether to search for the best of many configurations instead of running all, and how long.
 
     Attributes:
         name: the strategy; empty runs everything.
         budget: the time that the search may take, such as "90s", "5min" or "1h", with its final comparisons.
         trials: how many configurations it may try.
-        fraction: the same as a share of all; 0.1 where neither of the three is given.
-        objective: what is to be small: "time", "energy", the name of a counter, or a product such as "time*energy".
-        finalists: at most so many candidates of a problem are compared with one another at the end.
+        fraction: the same as a share of all; 0.1 if none of the three is given.
+        objective: what to minimize: "time", "energy", the name of a counter, or a product such as "time*energy".
+        finalists: the most candidates of a problem to compare with one another at the end.
         effect: times that differ by less than this share are level.
         error_rate: chance that the final comparison of a problem calls equal times different.
-        seed: of the strategy's random choices; None draws one.
+        seed: seeds the strategy's random choices; None draws a seed.
     """
 
     name: str = ""
@@ -259,7 +259,8 @@ class SearchConfig(_Section):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("search.name", [self.name], ["", *list_strategies()])
+        if self.name not in ("", *STRATEGIES):  # installed ones take milliseconds to list
+            check_choice("search.name", [self.name], ["", *list_strategies()])
         given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
         if given and not self.name:
             raise ConfigError(f"search.{given[0]} is about a search and none is chosen; add search={DEFAULT}")
@@ -273,17 +274,17 @@ class SearchConfig(_Section):
 
     @property
     def factors(self) -> tuple[str, ...]:
-        """Return what is multiplied to what is to be small."""
+        """Return the factors of the value to minimize."""
         return tuple(factor.strip() for factor in self.objective.split("*"))
 
     @property
     def counters(self) -> tuple[str, ...]:
-        """Return the factors that a profiler reads."""
+        """Return the factors that a profiler measures."""
         return tuple(dict.fromkeys(factor for factor in self.factors if factor not in ("time", "energy")))
 
     @property
     def budget_s(self) -> float | None:
-        """Return the time that the search may take in seconds, None where it has no such bound."""
+        """Return the time that the search may take in seconds, None without such a bound."""
         found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h)", self.budget.strip())
         seconds = float(found[1]) * {"s": 1.0, "min": 60.0, "h": 3600.0}[found[2]] if found else 0.0
         return seconds or None
@@ -295,7 +296,7 @@ class SearchConfig(_Section):
         return tuple(f"search.{name}" for name in given or ["fraction"])
 
     def most_trials(self, size: int) -> int:
-        """Return how many of so many configurations may be tried."""
+        """Return how many configurations the search may try out of `size`."""
         bounds = [size] if self.trials is None else [size, self.trials]
         fraction = self.fraction
         if fraction is None and self.trials is None and self.budget_s is None:
@@ -313,18 +314,20 @@ class SweepConfig:
         experiment: the name that `experiment=` chose.
         family: the family's name.
         baseline: the variant that others are compared with; empty takes the family's own.
-        variants: names or patterns such as "cuda_*"; "all" stands for every one, a leading "!" takes one out.
+        variants: names or patterns such as "cuda_*"; "all" stands for every one, a leading "!" excludes.
         problem: problem axis → values; axes left out take the family's default.
         presets: names of the family's presets; each fixes its axes, the others vary as `problem` says.
         tune: tunable → values; tunables left out take their default.
-        optional: tunables that the experiment names and nobody typed; variants chosen from it need not have them.
-        retry: "" leaves failed trials as they are stored, "failed" tries those again, "all" measures everything anew.
-        node: number of this job among those that share the sweep; a list makes so many jobs of one sweep.
+        optional: tunables that the experiment names and the user did not type; the chosen variants need not have them.
+        retry: "" takes over what is stored, "failed" tries failed trials again, "noisy" times those again whose
+            interval is wider than `retry_above`, "all" measures everything anew.
+        retry_above: half-width of an interval as a share of the median; None stands for `measure.target`.
+        node: number of this job among those that share the sweep; a list makes that many jobs of one sweep.
         dry_run: list the trials and what is stored; run nothing.
         output: how the results are printed.
         command_line: what was typed, for the record.
         composed: the whole configuration as plain data, for the record.
-        purpose: what the sweep is stored as; empty tells it from what is measured.
+        purpose: what the sweep is stored as; if empty, it follows from what is measured.
     """
 
     experiment: str
@@ -343,7 +346,8 @@ class SweepConfig:
     ncu: NcuConfig = NcuConfig()
     report: ReportConfig = ReportConfig()
     search: SearchConfig = SearchConfig()
-    retry: Literal["", "failed", "all"] = ""
+    retry: Literal["", "failed", "noisy", "all"] = ""
+    retry_above: Annotated[float, Meta(gt=0, le=100)] | None = None
     node: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     dry_run: bool = False
     output: Literal["table", "json"] = "table"
@@ -352,7 +356,7 @@ class SweepConfig:
     purpose: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        read_fields(self, "", ("family", "baseline", "variants", "retry", "node", "dry_run", "output"))
+        read_fields(self, "", ("family", "baseline", "variants", "retry", "retry_above", "node", "dry_run", "output"))
         if not self.family:
             raise ConfigError("no family is chosen; add family=NAME or an experiment that names one")
         if not self.variants:

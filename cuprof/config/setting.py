@@ -1,4 +1,4 @@
-"""Read one setting: convert a value to the type that its field has, or say in one line what it must be."""
+"""Read one setting: convert a value to the type of its field, or say in one line what it must be."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union
 
 import msgspec
 
-from cuprof.core.errors import ConfigError, UnknownNameError
+from cuprof.core.errors import ConfigError, CuprofError, UnknownNameError
 
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
@@ -24,12 +24,7 @@ def list_kinds(section: type) -> Mapping[str, Any]:
 
 
 def read_fields(section: Any, prefix: str, names: Iterable[str]) -> None:
-    """Convert the fields of a frozen dataclass in place; its `__post_init__` calls this.
-
-    Raises:
-        ConfigError: a value of the wrong type or out of range.
-        UnknownNameError: a word that is not among the choices.
-    """
+    """Convert fields of a frozen dataclass in place, in its `__post_init__`; raise as `read_setting` does."""
     kinds: Mapping[str, Any] = list_kinds(section.__class__)
     for name in names:
         object.__setattr__(section, name, read_setting(prefix + name, kinds[name], getattr(section, name)))
@@ -38,62 +33,62 @@ def read_fields(section: Any, prefix: str, names: Iterable[str]) -> None:
 def read_setting(key: str, kind: Any, value: Any) -> Any:
     """Return a value as the type that its setting has.
 
-    One value stands for a tuple of one, "auto" and null for no choice, a number for its text; a list of one for the
-    one, since stored sweeps have some.
+    One value stands for a tuple of one, "auto" and null for no choice, a number for its text, and a list of one, as
+    in stored sweeps, for its value.
 
     Args:
         key: the setting's name, for messages.
         kind: its type: bool, int, float, str, an enum, Literal, Annotated with bounds, a tuple of such, or one or None.
         value: plain data.
+
+    Raises:
+        ConfigError: a value of the wrong type or out of range.
+        UnknownNameError: a word that is not among the choices.
     """
-    if typing.get_origin(kind) in (Union, types.UnionType):
-        return None if value in (None, "auto") else read_setting(key, typing.get_args(kind)[0], value)
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (Union, types.UnionType):
+        return None if value in (None, "auto") else read_setting(key, parts[0], value)
     values = list(value) if isinstance(value, list | tuple) else [value]
-    if typing.get_origin(kind) is tuple:
-        return tuple(read_setting(key, typing.get_args(kind)[0], each) for each in values)
+    if origin is tuple:
+        return tuple(read_setting(key, parts[0], each) for each in values)
     if len(values) != 1:
         listed = ",".join(map(str, values))
         raise ConfigError(f"{key} is {values!r}; it takes one value, and {key}={listed} runs a job with each")
-    return _convert(key, kind, values[0])
+    plain = parts[0] if origin is Annotated else kind if origin is not Literal and kind in KINDS else str
+    value = _adapt(plain, values[0])
+    try:
+        if isinstance(value, float) and math.isnan(value):
+            raise msgspec.ValidationError("NaN would pass any bound")
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        raise _explain(key, kind, plain, value) from None
 
 
-def check_choice(key: str, words: Iterable[str], choices: Iterable[Any]) -> None:
+def check_choice(key: str, words: Iterable[str], choices: Iterable[str]) -> None:
     """Raise `UnknownNameError` for the first word that is not a choice."""
     known = [*choices]
     for word in words:
         if word not in known:
-            raise UnknownNameError(f"value of {key}", word, [str(choice) or "(empty)" for choice in known])
+            raise UnknownNameError(f"value of {key}", word, [choice or "(empty)" for choice in known])
 
 
-def _convert(key: str, kind: Any, value: Any) -> Any:
-    plain = _plain_type(kind)
-    if plain is str and not isinstance(value, bool):
-        value = "" if value is None else str(value) if isinstance(value, int | float) else value
-    if plain is int and isinstance(value, float) and value.is_integer():
-        value = int(value)
+def _adapt(plain: type, value: Any) -> Any:
+    """Return a number as the kind of number, or as the text, that is asked for; null as the empty text."""
+    if plain is str and (value is None or type(value) in (int, float)):
+        return "" if value is None else str(value)
     if plain is float and type(value) is int:
-        value = float(value)
-    try:
-        if isinstance(value, float) and not math.isfinite(value):  # NaN passes any bound
-            raise msgspec.ValidationError
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError:
-        pass
+        return float(value)
+    return int(value) if plain is int and isinstance(value, float) and value.is_integer() else value
+
+
+def _explain(key: str, kind: Any, plain: type, value: Any) -> CuprofError:
     if type(value) is not plain:
-        raise ConfigError(f"{key} is {value!r}; it must be {KINDS[plain]}")
-    if plain is str:
-        choices: Iterable[Any] = kind if isinstance(kind, EnumType) else typing.get_args(kind)
-        check_choice(key, [str(value)], choices)
-    bounds = typing.get_args(kind)[1]
-    raise ConfigError(f"{key} is {value}; it must be from {_show(bounds.ge)} to {_show(bounds.le)}")
-
-
-def _plain_type(kind: Any) -> type:
-    if typing.get_origin(kind) is Literal or isinstance(kind, EnumType):
-        return str
-    plain: type = typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind
-    return plain
-
-
-def _show(number: float) -> str:
-    return str(int(number)) if number == int(number) else f"{number:g}"
+        return ConfigError(f"{key} is {value!r}; it must be {KINDS[plain]}")
+    if isinstance(value, str):
+        choices: list[Any] = [*kind.__members__.values()] if isinstance(kind, EnumType) else [*typing.get_args(kind)]
+        return UnknownNameError(f"value of {key}", value, [str(choice) or "(empty)" for choice in choices])
+    low, high = (
+        int(bound) if bound == int(bound) else f"{bound:g}"
+        for bound in (typing.get_args(kind)[1].ge, typing.get_args(kind)[1].le)
+    )
+    return ConfigError(f"{key} is {value}; it must be from {low} to {high}")

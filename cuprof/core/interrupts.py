@@ -74,29 +74,21 @@ def shielded() -> Iterator[None]:
         _depth -= 1
         if own:  # Python's own handler may raise as soon as it is back, so everything else is in order before
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        if not _depth:
-            stop_if_deferred()
-
-
-def stop_if_deferred() -> None:
-    """Stop here if a request came while shielded; for places in a shielded block where no write has begun.
-
-    Raises:
-        KeyboardInterrupt: there was one.
-    """
-    global _deferred
-    if _deferred:
-        _deferred = False
-        raise KeyboardInterrupt
+        if not _depth and _deferred:
+            stop_if_requested()
 
 
 def stop_if_requested() -> None:
-    """Stop here if there was a request at all; for long waits, in case the code that it interrupted swallowed it.
+    """Stop here if a request came; for places in a shielded block where no write has begun, and for long waits.
+
+    Outside of shielded blocks it also stops if the code that the request interrupted swallowed the exception.
 
     Raises:
-        KeyboardInterrupt: there was one.
+        KeyboardInterrupt: there was a request.
     """
-    if is_requested() and not _depth:
+    global _deferred
+    if _deferred or (is_requested() and not _depth):
+        _deferred = False
         raise KeyboardInterrupt
 
 

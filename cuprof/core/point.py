@@ -22,7 +22,7 @@ class Point(Mapping[str, Coordinate]):
     _hash: int | None
 
     def __init__(
-        self, values: Mapping[str, Coordinate] | Iterable[tuple[str, Coordinate]] = (), **named: Coordinate
+        self, values: Mapping[str, Coordinate] | Iterable[tuple[str, Coordinate]] = (), /, **named: Coordinate
     ) -> None:
         object.__setattr__(self, "_coordinates", dict(values, **named))
         object.__setattr__(self, "_hash", None)

@@ -1,6 +1,6 @@
 """The records that travel from worker to engine to store: plain, frozen, without devices or databases.
 
-Durations are nanoseconds, sizes bytes, clocks MHz, powers watts, wherever a name does not say otherwise.
+Durations are nanoseconds, sizes bytes, clocks MHz, powers watts, unless a name says otherwise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cuprof.core.point import Point
 
 
 class State(StrEnum):
-    """What became of a trial."""
+    """The result of a trial, in one word."""
 
     OK = "ok"
     WRONG_RESULT = "wrong_result"
@@ -31,18 +31,18 @@ class State(StrEnum):
 FAILED = frozenset(
     {State.WRONG_RESULT, State.IMPLAUSIBLE, State.COMPILE_ERROR, State.LAUNCH_ERROR, State.CRASHED, State.TIMED_OUT}
 )
-"""The states that count as a failure of the trial itself (a skipped trial is none)."""
+"""The states that count as a failure of the trial itself; a skipped trial has not failed."""
 
 NOT_RUN = frozenset({State.IMPOSSIBLE, State.SKIPPED})
-"""The states of what the device cannot run, and of what could not run here and now."""
+"""The states of trials that the device cannot run, or that could not run here and now."""
 
 
 OF_FAMILY = "family"
-"""Phase of a trial that was skipped since a function of its family failed: the sweep's failure, and no variant's."""
+"""Phase of a trial that was skipped because a function of its family failed: the sweep failed, not the variant."""
 
 
 class Measure(StrEnum):
-    """Name what a duration is a duration of."""
+    """Say what a duration measures."""
 
     COLD = "cold"  # kernel time, the inputs not in the L2 cache
     HOT = "hot"  # kernel time a repetition in a batch, caches as the previous repetition left them
@@ -59,8 +59,8 @@ class DeviceFacts:
         name: the vendor's name of the model.
         uuid: the physical device's, empty where there is none.
         memory_bytes: total device memory.
-        identity: the facts that make timings comparable (name, compute capability, driver, library versions); hashed
-            into every trial's identity. Nothing in it names a host or one physical card.
+        identity: the facts that make timings comparable (name, compute capability, driver, library versions), part of
+            every trial's identity. Nothing in it names a host or one physical card.
         details: further facts for people (SM count, L2 bytes, clocks, host).
     """
 
@@ -75,7 +75,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True)
 class Unavailable:
-    """Say why a back end or a variant cannot run here, and the command that mends it."""
+    """Say why a back end or a variant cannot run here, and which command fixes that."""
 
     reason: str
     remedy: str = ""
@@ -89,13 +89,13 @@ class Trial:
     """One variant at one problem with one choice of tunables on one device.
 
     Args:
-        identity: content identity, 32 hexadecimal digits (cuprof.plan.identity says of what).
+        identity: content identity, 32 hexadecimal digits; see cuprof.plan.identity.
         label: "family/variant · problem · tunables", for people.
         device: None where no device of the variant's back end is there.
-        source_text: the variant's source with its local includes expanded, or its Python functions' text.
+        source_text: the variant's source with its local includes expanded, or the text of its Python functions.
         source_hash: SHA-256 of `source_text`, 64 hexadecimal digits.
         unavailable: why the trial cannot run on this machine, or None.
-        threads: those of its largest block, or group of work-items; None where that is not known before it runs.
+        threads: threads of its largest block, or work-items of its largest group; None if unknown before it runs.
     """
 
     identity: str
@@ -121,7 +121,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class BuildFacts:
-    """What the compiler said of the kernel with the largest footprint in a program."""
+    """The compiler's report on the kernel with the largest footprint in a program."""
 
     registers: int | None = None
     shared_bytes: int | None = None
@@ -137,7 +137,7 @@ class Check:
 
     Args:
         passed: every element is finite where the reference is, and within tolerance.
-        error: the largest |result - reference| / allowed; above 1 is wrong, NaN or infinite where nothing can be said.
+        error: the largest |result - reference| / allowed; wrong above 1, NaN or infinite if it cannot be computed.
         error_absolute: the largest |result - reference| in the output's unit.
         error_relative: ‖result - reference‖₂ / ‖reference‖₂.
         message: for a wrong result, where and what: "sum[0] = 8386560.5, expected 8388608.25 ± 0.31 (…reason…)".
@@ -160,7 +160,7 @@ class Sample:
         round: number of the randomised round it was taken in; samples of one round are paired in comparisons.
         duration_ns: after the documented correction.
         sm_clock_mhz: SM clock measured beside the sample, or None.
-        excluded: why the sample is left out of the summary, or empty.
+        excluded: why the summary leaves the sample out, or empty.
     """
 
     round: int
@@ -174,7 +174,7 @@ class Summary:
     """Describe the samples that count.
 
     `low_ns` and `high_ns` bound the median at the level `confidence` (order statistics, no assumption on the
-    distribution): the one that was asked for, or of samples too few for that their range and the level it has.
+    distribution): the requested level, or with too few samples for that, their range and its level.
     """
 
     count: int
@@ -193,7 +193,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Energy:
-    """What one execution takes from the device's supply.
+    """The energy of one execution, from the device's supply.
 
     Args:
         energy_j: joules of one execution, the device's idle consumption included.
@@ -207,10 +207,10 @@ class Energy:
 
 
 DOUBT = "doubt"
-"""Key in a timing's details: why it cannot be believed."""
+"""Key in a timing's details: why it is not credible."""
 
 ENERGY_UNAVAILABLE = "energy_unavailable"
-"""Key in a timing's details: why there is no energy although it was asked for."""
+"""Key in a timing's details: why there is no energy although it was requested."""
 
 
 @dataclass(frozen=True)
@@ -220,11 +220,11 @@ class Timing:
     Args:
         method: hash of the settings and the version of the measuring method; timings of different methods are
             never mixed.
-        stopped_by: "interval" (narrow enough), "samples" (the most allowed), "time" (a time bound, also one below the
-            least samples) or "excluded" (too many left out; where all were, they count all the same).
+        stopped_by: "interval" (narrow enough), "samples" (the most allowed), "time" (a time bound, also below the
+            least number of samples) or "excluded" (too many left out; if all were, they count after all).
         details: what the method adds (correction_ns, batch size, flush, throttled samples, …).
-        rotation: equal for timings whose samples of the same round were taken side by side; empty: of none.
-        energy: of an execution, where it was asked for and the device tells.
+        rotation: equal for timings whose samples of one round were taken side by side; empty if none were.
+        energy: the energy of an execution, if it was requested and the device reports it.
     """
 
     measure: Measure
@@ -239,12 +239,12 @@ class Timing:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one execution of a trial came to.
+    """The result of running a trial once.
 
     Args:
-        message: for anything but "ok", one line that says what happened.
+        message: one line that says what happened, unless the state is "ok".
         log: longer text behind the message (compiler log, traceback, worker's stderr).
-        opened: absolute paths of data files that the variant opened while it prepared.
+        opened: absolute paths of the data files that the variant opened while it prepared.
     """
 
     identity: str
@@ -263,10 +263,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was measured of a device in a sweep.
+    """The measured properties of a device in a sweep.
 
     Args:
-        read_bandwidth: bytes a second of reading a buffer far larger than the caches, the roof of the reports.
+        read_bandwidth: bytes a second when reading a buffer far larger than the caches, the roof in reports.
         event_overhead_ns: what a pair of timing events adds to a kernel's duration (cuda).
         details: further figures (copy bandwidth, empty-kernel time, idle power).
     """
@@ -279,10 +279,10 @@ class Calibration:
 
 @dataclass(frozen=True)
 class SweepFacts:
-    """What is known of a sweep when it starts.
+    """The facts about a sweep when it starts.
 
     Args:
-        plan_hash: hash of everything that decides the trials and the methods; the same command again has the same.
+        plan_hash: hash of everything that decides the trials and the methods; the same for the same command.
         configuration: the composed configuration, plain data.
         git: commit, branch, dirty; empty outside a repository.
     """
@@ -298,9 +298,9 @@ class SweepFacts:
     git: Mapping[str, Any]
     software: Mapping[str, str]
     purpose: str = "timing"
-    """"timing", or "profiling" where trials were only checked before they went under a profiler."""
+    """"timing", or "profiling" if trials were only checked before they were profiled."""
     started_at: float = 0.0
-    """When it began, seconds since the epoch, where another database knows it already; 0.0: now."""
+    """When it began, in seconds since the epoch, if another database knows it already; 0.0 means now."""
 
 
 @dataclass(frozen=True)
@@ -308,10 +308,10 @@ class Artifact:
     """Name a kept profiler report.
 
     Args:
-        path: where it lies; relative to the artifacts folder where it is inside it, else absolute.
-        sha256: of its contents, 64 hexadecimal digits; one artifact a content.
+        path: relative to the artifacts folder if it is inside, else absolute.
+        sha256: hash of its contents, 64 hexadecimal digits; equal contents are one artifact.
         tool_version: the version of Nsight Compute that wrote it.
-        command: the arguments it was made with, empty for imported reports.
+        command: the arguments that made it, empty for imported reports.
     """
 
     path: str
@@ -328,10 +328,10 @@ class CounterValue:
 
     Args:
         value: None where Nsight gave no number.
-        rollup: rule by which values of several launches become the trial's ("sum", "max", "mean:METRIC", …).
-        meaning: one sentence for people, empty where unknown.
-        instances: per-instance values by instance name (opcode → executed), empty where there are none.
-        text: the value of a metric that is no number.
+        rollup: rule that makes the trial's value from those of several launches ("sum", "max", "mean:METRIC", …).
+        meaning: one sentence for people, empty if unknown.
+        instances: instance name → value (opcode → executed), empty without any.
+        text: the value of a metric that is not a number.
     """
 
     metric: str
@@ -350,7 +350,7 @@ class Advice:
     Args:
         rule: identifier of the rule ("SOLBottleneck").
         severity: "ok", "optimization", "warning" or "error".
-        speedup: the estimated speedup in percent where Nsight gives one.
+        speedup: the estimated speedup in percent, if Nsight gives one.
     """
 
     rule: str
@@ -386,12 +386,12 @@ class LaunchRecord:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Say how launches were profiled; counters taken under different conditions are never compared.
+    """Say how launches were profiled; counters from different conditions are never compared.
 
     Args:
         cache_mode: "cold" (caches flushed before every pass) or "hot".
-        clock_control: Nsight Compute's --clock-control ("none", "base"), empty where it is not known.
-        replay: Nsight Compute's --replay-mode ("kernel", "application"), empty where it is not known.
+        clock_control: Nsight Compute's --clock-control ("none", "base"), empty if unknown.
+        replay: Nsight Compute's --replay-mode ("kernel", "application"), empty if unknown.
     """
 
     cache_mode: str
@@ -401,18 +401,18 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Profile:
-    """What profiling one trial once came to, or one group of foreign launches taken in under a name.
+    """The result of profiling one trial once, or one group of foreign launches imported under a name.
 
     Args:
         identity: the trial's identity, or None for launches that belong to no trial.
-        name: the trial's label, or the name that foreign launches were given.
+        name: the trial's label, or the name given to foreign launches.
         state: "ok", or as for trials: "crashed", "timed_out", "launch_error" (also: no kernel in the range), "skipped".
         conditions: how the launches were profiled.
-        metric_set: name of the set that was asked for ("study").
-        metrics: every metric asked for by name, and "set:NAME" or "section:NAME" for those asked for as a whole;
-            decides what need not be collected again.
-        missing: metrics asked for that the chip does not have → why.
-        rolled: the trial's values, one a metric, rolled up from `launches`; `instances` likewise.
+        metric_set: name of the requested set ("study").
+        metrics: every metric requested by name, and "set:NAME" or "section:NAME" for those requested as a whole; they
+            decide what need not be collected again.
+        missing: requested metric that the chip does not have → why.
+        rolled: the trial's values, one per metric, made from `launches`; `instances` likewise.
     """
 
     identity: str | None
@@ -434,11 +434,11 @@ class Profile:
 
 @dataclass(frozen=True)
 class StoredProfile:
-    """What is stored of profiling a trial for certain metrics.
+    """What the database has on profiling a trial for certain metrics.
 
     Args:
-        state: "ok" where every metric was asked for and its launches are stored, else that of the newest failure.
-        missing: of the metrics asked for those that the chip does not have → why.
+        state: "ok" if every metric was requested and its launches are stored, else the state of the newest failure.
+        missing: requested metric that the chip does not have → why.
     """
 
     state: State

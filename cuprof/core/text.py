@@ -40,7 +40,7 @@ class Excess(str):
 
 
 def compare(what: str, asked: float, most: float, unit: str = "") -> Excess | None:
-    """Return what is asked for beyond the most there is, or None; write bytes as KiB."""
+    """Return an excess where more is asked for than there is, else None; write bytes as KiB."""
     if asked <= most:
         return None
     if unit == "bytes":
@@ -112,7 +112,7 @@ def hide_passwords(text: str) -> str:
 
 def hide_folded_passwords(text: str) -> str:
     """Return YAML without passwords; join its folded lines if a password goes over the end of one."""
-    joined = re.sub(r"\n +(?![^\s:]+:\s|- )", " ", text)
+    joined = re.sub(r"\n +(?! |[^\s:]+:\s|- )", " ", text)
     hidden = hide_passwords(joined)
     return hide_passwords(text) if hidden == joined else hidden
 

@@ -14,7 +14,8 @@ from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
 from cuprof.engine.profiling import CollectResult, collect
 from cuprof.engine.sweep import Sweep, SweepResult
-from cuprof.ncu.contract import Collector
+from cuprof.ncu import BACKENDS
+from cuprof.ncu.collector import Collector
 from cuprof.results.counters import NewestCounter, list_newest_counters
 from cuprof.store import Store
 
@@ -45,7 +46,7 @@ def profile_selection(
     """
     with Store.open(config.store.url or project.database_url) as store:
         collector.check()  # what cannot work is found before anything is built and checked
-        trials, outcomes, checked = check_trials(config, project, store, observer, collector.profiler.backends)
+        trials, outcomes, checked = check_trials(config, project, store, observer, BACKENDS)
         sweep_id, state = checked.sweep_id, "interrupted"
         try:
             collected = collect(

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from cuprof.core.records import Artifact, Conditions, Profile, State
 from cuprof.core.text import count
+from cuprof.ncu.artifact import keep_artifact
 from cuprof.ncu.belonging import Group, Owner, group_launches
-from cuprof.ncu.contract import Profiler
+from cuprof.ncu.report_file import find_conditions, read_report
+from cuprof.ncu.rollup import roll_up
 from cuprof.results.imports import list_taken_in, read_known
 from cuprof.store import Store
 
@@ -63,7 +65,7 @@ class ImportResult:
 
 
 def import_reports(
-    paths: Sequence[Path], profiler: Profiler, url: str, artifacts: Path, *, name: str = "", cache_mode: str = ""
+    paths: Sequence[Path], url: str, artifacts: Path, *, name: str = "", cache_mode: str = ""
 ) -> Iterator[ImportResult]:
     """Store each report's launches: by trial where a range names a known one of this device, the others under a name.
 
@@ -80,18 +82,16 @@ def import_reports(
         ProfilerError: a report cannot be read, and nothing has been stored; or it cannot be kept.
     """
     for path in paths:
-        profiler.read_report(path)
+        read_report(path)
     with Store.open(url) as store:
         for path in paths:
-            yield _import_report(path, profiler, store, artifacts, name or path.stem, cache_mode)
+            yield _import_report(path, store, artifacts, name or path.stem, cache_mode)
 
 
-def _import_report(
-    path: Path, profiler: Profiler, store: Store, artifacts: Path, name: str, cache_mode: str
-) -> ImportResult:
-    launches = profiler.read_report(path)
-    artifact = profiler.keep_report(path, artifacts)
-    found = profiler.find_conditions(path)
+def _import_report(path: Path, store: Store, artifacts: Path, name: str, cache_mode: str) -> ImportResult:
+    launches = read_report(path)
+    artifact = keep_artifact(path, artifacts)
+    found = find_conditions(path)
     conditions = replace(found, cache_mode=cache_mode or found.cache_mode)
     with store.snapshot() as connection:
         known = read_known(connection, [identity for identity in launches if identity is not None])
@@ -101,16 +101,16 @@ def _import_report(
     groups = group_launches(launches, labels, devices, name)
     taken = []
     for group in groups:
-        profile = _profile(group, artifact, conditions, profiler)
+        profile = _profile(group, artifact, conditions)
         if (profile.identity or profile.name, conditions.cache_mode) not in before:
             store.record_profile(None, profile)
             taken.append(group)
     return ImportResult(path, artifact, tuple(taken), len(groups) - len(taken), name, conditions.cache_mode)
 
 
-def _profile(group: Group, artifact: Artifact, conditions: Conditions, profiler: Profiler) -> Profile:
+def _profile(group: Group, artifact: Artifact, conditions: Conditions) -> Profile:
     # A crash has left counters of a part of the work at most, which are kept by launch but make no value of a trial.
-    rolled = profiler.roll_up(group.launches) if group.state is State.OK else ()
+    rolled = roll_up(group.launches) if group.state is State.OK else ()
     return Profile(
         identity=group.identity if group.owner is Owner.TRIAL else None,
         name=group.name,

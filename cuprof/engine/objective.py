@@ -11,14 +11,14 @@ from cuprof.core.errors import ProfilerError, UnknownNameError, UsageError, sugg
 from cuprof.core.records import Measure, Outcome, Trial
 from cuprof.engine.observer import Observer
 from cuprof.engine.profiling import collect
-from cuprof.ncu.contract import Collector, Profiler
-from cuprof.ncu.registry import get_profiler
+from cuprof.ncu import BACKENDS, TITLE
+from cuprof.ncu.collector import Collector
+from cuprof.ncu.metrics import METRICS, list_matches
 from cuprof.results.counters import list_newest_counters
 from cuprof.store import Store
 
 Values = Mapping[str, Mapping[str, float]]
 """Identity → counter → value."""
-PROFILER = "ncu"
 WHOLE_NAME = "__"
 """Stands in every name of a counter that the chip has; what lacks it has to be described."""
 LEAST = 1e-3
@@ -59,10 +59,9 @@ def check_names(names: Sequence[str]) -> None:
     Raises:
         UnknownNameError: there is one.
     """
-    catalog = get_profiler(PROFILER).catalog
     for name in names:
-        if name not in catalog.by_name and WHOLE_NAME not in name:
-            known = ["time", "energy", *catalog.by_name]
+        if name not in METRICS and WHOLE_NAME not in name:
+            known = ["time", "energy", *METRICS]
             if not suggest(name, known).startswith("did you mean"):
                 del known[2:]  # counters are too many to be listed in a line
             raise UnknownNameError("factor of search.objective", name, known, "(cuprof list metrics has the counters)")
@@ -82,16 +81,16 @@ def check_energy(trials: Sequence[Trial]) -> None:
             )
 
 
-def check_counters(names: Sequence[str], trials: Sequence[Trial], profiler: Profiler) -> None:
+def check_counters(names: Sequence[str], trials: Sequence[Trial]) -> None:
     """Refuse trials on a back end that the profiler reads no counters of; it need not be installed for that.
 
     Raises:
         UsageError: there is one.
     """
     for trial in trials:
-        if trial.backend not in profiler.backends:
+        if trial.backend not in BACKENDS:
             raise UsageError(
-                f"search.objective asks for {', '.join(names)}, and {profiler.title} reads no counters of "
+                f"search.objective asks for {', '.join(names)}, and {TITLE} reads no counters of "
                 f"{trial.variant} ({trial.backend}); leave it out with variants=!{trial.variant}"
             )
 
@@ -140,7 +139,7 @@ class ObjectiveCounters:
     def _pick(self, found: Mapping[str, float]) -> dict[str, float]:
         picked: dict[str, float] = {}
         for name in self.names:
-            matches = [each for each in self.collector.profiler.list_matches([name], found) if each in found]
+            matches = [each for each in list_matches([name], found) if each in found]
             if len(matches) > 1:
                 raise UsageError(f"search.objective: {name} stands for {', '.join(matches)}; name one of them")
             if matches:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -88,7 +88,34 @@ class Prepared:
             return False  # what one card has measured tells nothing of the others
         if known.sweep_id == sweep_id or not self.config.retry:
             return True
+        if self.config.retry == "noisy":
+            return not self.is_noisy(known)
         return self.config.retry == "failed" and known.state not in FAILED
+
+    def is_noisy(self, known: StoredTrial) -> bool:
+        """Return whether a stored time's interval is wider than what `retry=noisy` leaves as it is."""
+        widest = self.config.retry_above or self.config.measure.target
+        return known.state is State.OK and known.half_width > widest
+
+    def find_references(self, known: Mapping[str, StoredTrial], due: Iterable[Trial], sweep_id: int) -> list[Trial]:
+        """Return the settled trials to time again beside those that are due, to see whether the times still agree.
+
+        Of each problem and back end with a trial that is due: the stored best, and the baseline's stored best.
+        """
+        concerned = {(trial.problem, trial.backend) for trial in due}
+        bests: dict[tuple[object, ...], tuple[float, Trial]] = {}
+        for trial in self.plan.trials:
+            stored = known.get(trial.identity)
+            if stored is None or not stored.median_ns or stored.state is not State.OK or not stored.complete:
+                continue
+            if (trial.problem, trial.backend) not in concerned or trial.expected != "right":
+                continue
+            is_baseline = trial.variant == (self.config.baseline or self.family.get_baseline())
+            for key in ((trial.problem, trial.backend), *([(trial.problem, "baseline")] if is_baseline else [])):
+                if key not in bests or stored.median_ns < bests[key][0]:
+                    bests[key] = (stored.median_ns, trial)
+        chosen = {trial.identity: trial for _, trial in bests.values() if known[trial.identity].sweep_id != sweep_id}
+        return list(chosen.values())
 
     def is_skipped_again(self, trial: Trial, known: StoredTrial | None) -> bool:
         """Return whether a trial cannot run here for the reason that is stored of it."""

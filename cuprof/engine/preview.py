@@ -13,7 +13,7 @@ from cuprof.core.records import Outcome, State, StoredProfile, Trial
 from cuprof.engine.fleet import open_stations
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.profiling import find_settled, reason_to_skip
-from cuprof.ncu.contract import Profiler
+from cuprof.ncu.setting import make_request
 from cuprof.store import Store
 from cuprof.store.connection import database_file, parse_url
 from cuprof.store.trials import StoredTrial
@@ -47,13 +47,13 @@ def preview_sweep(config: SweepConfig, project: Project) -> Preview:
     return _preview(rows, prepared)
 
 
-def preview_profiling(config: SweepConfig, project: Project, profiler: Profiler) -> Preview:
+def preview_profiling(config: SweepConfig, project: Project) -> Preview:
     """Return the trials of a collection and what is stored of each, without running or storing anything.
 
     Raises:
         UsageError: the selection cannot be carried out.
     """
-    request = profiler.make_request(config)
+    request = make_request(config.ncu)
     with open_stations(config) as fleet:
         prepared = prepare(config, project, fleet.stations, timed=False)
     trials = prepared.plan.trials
@@ -69,9 +69,7 @@ def preview_profiling(config: SweepConfig, project: Project, profiler: Profiler)
                 for trial in trials
                 if (found := stored.get(trial.identity)) is not None and prepared.is_settled(trial, found)
             }
-    rows = [
-        _profiling_row(trial, outcomes.get(trial.identity), settled.get(trial.identity), profiler) for trial in trials
-    ]
+    rows = [_profiling_row(trial, outcomes.get(trial.identity), settled.get(trial.identity)) for trial in trials]
     return _preview(rows, prepared)
 
 
@@ -105,11 +103,9 @@ def _sweep_row(prepared: Prepared, trial: Trial, known: StoredTrial | None) -> P
     return PreviewRow(trial.label, trial.identity, "missing")
 
 
-def _profiling_row(
-    trial: Trial, outcome: Outcome | None, settled: StoredProfile | None, profiler: Profiler
-) -> PreviewRow:
+def _profiling_row(trial: Trial, outcome: Outcome | None, settled: StoredProfile | None) -> PreviewRow:
     row = PreviewRow(trial.label, trial.identity, "missing")
-    reason = reason_to_skip(trial, {trial.identity: outcome or Outcome(trial.identity, State.OK)}, profiler)
+    reason = reason_to_skip(trial, {trial.identity: outcome or Outcome(trial.identity, State.OK)})
     if trial.unavailable is not None:
         return replace(row, state="unavailable", reason=reason)
     if reason:

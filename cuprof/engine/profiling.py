@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from cuprof.core.records import FAILED, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial
 from cuprof.engine.observer import Observer
-from cuprof.ncu.contract import Collector, Profiler, Request
-from cuprof.ncu.progress import Step
+from cuprof.ncu import BACKENDS, TITLE
+from cuprof.ncu.task import Step
 
 if TYPE_CHECKING:
+    from cuprof.ncu.collector import Collector
+    from cuprof.ncu.setting import Request
     from cuprof.store import Store
 
 Hold = Callable[[DeviceFacts], AbstractContextManager[None]]
@@ -86,8 +88,7 @@ def collect(
         KeyboardInterrupt: after the trials that were through have been stored.
     """
     collector.check()
-    profiler = collector.profiler
-    skipped = {trial.identity: reason for trial in trials if (reason := reason_to_skip(trial, outcomes, profiler))}
+    skipped = {trial.identity: reason for trial in trials if (reason := reason_to_skip(trial, outcomes))}
     right = [trial for trial in trials if trial.identity not in skipped]
     settled = find_settled(right, collector.request, store, retry)
     observer.started(len(right), settled)
@@ -128,10 +129,10 @@ def find_settled(trials: Sequence[Trial], request: Request, store: Store, retry:
     }
 
 
-def reason_to_skip(trial: Trial, outcomes: Mapping[str, Outcome], profiler: Profiler) -> str:
+def reason_to_skip(trial: Trial, outcomes: Mapping[str, Outcome]) -> str:
     """Return why a trial is not profiled, given what checking came to, or an empty text."""
-    if trial.backend not in profiler.backends:
-        return f"{trial.backend} variants have no hardware counters that {profiler.title} reads"
+    if trial.backend not in BACKENDS:
+        return f"{trial.backend} variants have no hardware counters that {TITLE} reads"
     if trial.unavailable is not None:
         return str(trial.unavailable)
     outcome = outcomes.get(trial.identity)

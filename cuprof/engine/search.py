@@ -17,11 +17,11 @@ from cuprof.engine.jobs import job_key
 from cuprof.engine.late import Late
 from cuprof.engine.ledger import Ledger
 from cuprof.engine.looks import FIRST, SECOND, Looks
-from cuprof.engine.objective import PROFILER, ObjectiveCounters, check_counters, check_energy, check_measure
+from cuprof.engine.objective import ObjectiveCounters, check_counters, check_energy, check_measure
 from cuprof.engine.planning import Prepared
 from cuprof.engine.scores import Scores
 from cuprof.engine.station import Station
-from cuprof.ncu.registry import get_profiler
+from cuprof.ncu.collector import open_collector
 from cuprof.results.earlier import list_earlier
 from cuprof.worker.messages import Job
 
@@ -68,9 +68,9 @@ def open_search(
         check_energy(trials)
     counting = None
     if names := config.search.counters:
-        check_counters(names, trials, get_profiler(PROFILER))
+        check_counters(names, trials)
         ncu = replace(config.ncu, name="search", metrics=names, extra_metrics=(), set="", sections=())
-        collector = collectors.enter_context(get_profiler(PROFILER).open(replace(config, ncu=ncu), project))
+        collector = collectors.enter_context(open_collector(replace(config, ncu=ncu), project))
         counting = ObjectiveCounters(names, collector, store, ledger.sweep_id)
     scores = Scores(prepared, trials, earlier, ledger.sweep_id, note, counting)
     return SearchFeed(prepared, scores, note, clock, len(ledger.fleet.stations))

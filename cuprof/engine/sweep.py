@@ -19,7 +19,7 @@ from cuprof.core.errors import UnreachableStoreError
 from cuprof.core.interrupts import shielded
 from cuprof.core.project import Project
 from cuprof.core.records import Outcome, SweepFacts, Trial
-from cuprof.core.text import count
+from cuprof.core.text import count, list_first
 from cuprof.engine.calibrator import Calibrator
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.feed import Feed, plan_feed
@@ -32,6 +32,7 @@ from cuprof.engine.runner import nobody
 from cuprof.engine.station import Station
 from cuprof.families import Family
 from cuprof.results.earlier import count_outdated
+from cuprof.results.sessions import compare_sessions
 from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.status_page import Phase
 
@@ -162,6 +163,7 @@ class Sweep:
         self.prepared, self.store = ledger.prepared, ledger.store
         self.fleet, self.observer = ledger.fleet, ledger.observer
         self.calibrator = Calibrator(ledger)
+        self.references: set[str] = set()
         self.locks = DeviceLocks(partial(self.fleet.call, self.observer.note))
 
     def run(self) -> SweepResult:
@@ -174,6 +176,7 @@ class Sweep:
             with Presence(store, self.fleet.stations):
                 self._measure(left)
                 ledger.confirm(left)
+                self._compare_sessions()
             store.finish_sweep(ledger.sweep_id, "interrupted" if self.before else "finished")
         except UnreachableStoreError:
             raise
@@ -206,6 +209,11 @@ class Sweep:
             trial for trial in plan.trials if prepared.is_settled(trial, known.get(trial.identity), ledger.sweep_id)
         ]
         again = [trial for trial in plan.trials if prepared.is_skipped_again(trial, known.get(trial.identity))]
+        done = {trial.identity for trial in settled}
+        new = [trial for trial in plan.trials if not trial.unavailable and trial.identity not in done]
+        references = prepared.find_references(known, new, ledger.sweep_id) if settled and new else []
+        self.references = {trial.identity for trial in references}
+        settled = [trial for trial in settled if trial.identity not in self.references]
         reused = {trial.identity: known[trial.identity] for trial in (*settled, *again)}
         due = [trial for trial in plan.trials if trial.identity not in reused and not trial.unavailable]
         is_host_timed = any(self._is_timed_on_host(trial) for trial in due)
@@ -228,6 +236,15 @@ class Sweep:
                 f"{count(outdated, 'stored trial')} of {plan.family.name} have identities of an earlier version: they "
                 "stay readable, and are not reused"
             )
+        if references and settled:
+            note(
+                f"{count(len(references), 'stored trial')} are timed again, to see whether stored times still hold: "
+                f"{list_first([trial.label for trial in references], 3)}"
+            )
+        if prepared.config.retry == "noisy":
+            noisy = [trial for trial in due if (stored := known.get(trial.identity)) and prepared.is_noisy(stored)]
+            widest = prepared.config.retry_above or prepared.config.measure.target
+            note(f"{count(len(noisy), 'stored trial')} wider than ±{100 * widest:.3g} % are timed again")
         ledger.take_stored(settled, known)
         if self.before is not None:
             ledger.take_over(self.before)
@@ -237,6 +254,22 @@ class Sweep:
         if is_host_timed and (busy := describe_load()):
             note(busy)
         return [trial for trial in due if trial.identity not in ledger.concluded]
+
+    def _compare_sessions(self) -> None:
+        """Say whether the stored times that this sweep takes over still hold."""
+        if not self.references:
+            return
+        with self.store.snapshot() as connection:
+            found = compare_sessions(connection, self.ledger.sweep_id)
+        for each in found:
+            tried = f"{count(each.controls, 'trial')} timed again {'differ' if each.controls > 1 else 'differs'} {each}"
+            if each.agrees:
+                self.observer.note(f"times of sweep {each.sweep_id} still hold: {tried}")
+            else:
+                self.observer.note(
+                    f"times of sweep {each.sweep_id} do not hold today: {tried}; they are marked, and get no speed-up "
+                    "against today's (retry=all measures everything together)"
+                )
 
     def _begin(self, facts: SweepFacts) -> int:
         if not self.prepared.is_shared:

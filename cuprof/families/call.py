@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 OWN_CLASSES = ("builtins", "cupy", "jaxlib", "numba", "numpy", "torch")
-"""Whose classes results may be of: one that a variant brings could compute only when it is copied, untimed."""
+"""Packages whose classes results may have: a class of the variant's own could compute when it is copied, untimed."""
 
 
 class Call:
-    """What is timed, and beside it what brings the results to where they are compared.
+    """Hold the call that is timed, and an untimed one that copies its results to where they are compared.
 
     Args:
-        run: computes and returns the results; what it takes is what is timed.
-        put: copies what `run` returned last into the outputs; called before each comparison, untimed.
+        run: computes and returns the results; its duration is what is timed.
+        put: copies the last results of `run` into the outputs; untimed, and called before each comparison.
     """
 
     def __init__(self, run: Callable[[], object], put: Callable[[object], None]) -> None:
@@ -29,7 +29,7 @@ class Call:
         """Copy what the last execution returned into the outputs.
 
         Raises:
-            TypeError: it is of a class by which the work may be done only now.
+            TypeError: a result has a class of another package, which may do its work only now.
         """
         found = self._returned
         if type(found) is dict:

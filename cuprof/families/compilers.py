@@ -1,4 +1,4 @@
-"""The compilers of the host that a variant may name: where they are, their versions, and how each is called."""
+"""The compilers of the host that a variant may name: their places, versions and options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMPILERS = {
     "g++": ("-std=c++17", "-O3"),
     "gcc": ("-O3",),
 }
-"""Name → options that every compilation begins with; a program's own come after them."""
+"""Name → the options of every compilation; a program's own options follow them."""
 REMEDIES = {
     "nvcc": "install NVIDIA's CUDA toolkit, or set CUDA_HOME to one",
     "g++": "install GCC (apt install g++)",
@@ -34,7 +34,7 @@ class Compiler:
     version: str
 
     def command(self) -> list[str]:
-        """Return how a call of it begins.
+        """Return the first words of its command line.
 
         Raises:
             MissingDependencyError: it is not installed.

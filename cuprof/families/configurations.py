@@ -1,7 +1,7 @@
-"""What `@triton.autotune` lists for a kernel, as tunables and the rule that only the listed ones go together.
+"""Read the list of `@triton.autotune` as tunables, with the rule that only listed configurations are tried.
 
-The file is imported by a process of its own: planning needs no Triton in its process, and a configuration list that
-depends on the device sees the device. What it said is kept on disk for as long as the file and Triton stay the same.
+A process of its own imports the file: planning needs no Triton, and a list that depends on the device sees the device.
+The answer is kept on disk until the file or Triton changes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from cuprof.families.requirements import get_version, is_installed
 from cuprof.families.sources import read_variant_source
 
 DEFAULTS: dict[str, Coordinate | None] = {"num_ctas": 1, "maxnreg": None}
-"""Options that become no tunable where every configuration leaves them at this."""
+"""Options that become no tunable where every configuration has this value."""
 PATIENCE_S = 120
 MARK = "configurations: "
 
@@ -33,11 +34,11 @@ Configurations = Sequence[Mapping[str, Coordinate]]
 
 
 def read_configurations(file: Path, kernel: str) -> Configurations:
-    """Return the configurations that a kernel of a file is tuned over; none where Triton is not installed.
+    """Return the configurations of a kernel in a file; none where Triton is not installed.
 
     Raises:
-        FamilyError: the file cannot be imported, has no such kernel, one that no `@triton.autotune` decorates, or one
-            that `list_configurations` refuses.
+        FamilyError: the file cannot be imported, has no such kernel, or one without `@triton.autotune`, or
+            `list_configurations` refuses the list.
     """
     if not is_installed("triton"):
         return ()
@@ -64,7 +65,7 @@ def list_tunables(configurations: Configurations) -> dict[str, tuple[Coordinate,
 
 
 def require_listed(configurations: Configurations) -> Callable[[Point], str | None]:
-    """Return what says why tunables are no configuration of the list, or None where they are one."""
+    """Return a function that says why tunables are not in the list; it returns None where they are."""
 
     @cache
     def list_values(names: tuple[str, ...]) -> set[tuple[Coordinate | None, ...]]:
@@ -80,7 +81,7 @@ def require_listed(configurations: Configurations) -> Callable[[Point], str | No
 
 def _ask(file: Path, kernel: str) -> Configurations:
     command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()", str(file), kernel]
-    # Files in place of pipes, whose end would be that of whatever the file starts.
+    # Files and no pipes: a process that the file starts would keep a pipe open.
     with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as said:
         try:
             done = subprocess.run(
@@ -105,22 +106,20 @@ def _ask(file: Path, kernel: str) -> Configurations:
 
 
 def import_kernels(file: Path) -> Any:
-    """Import a Python file of Triton kernels as a package's module, so that it may import files beside it."""
-    package = importlib.util.spec_from_loader("_cuprof_triton", loader=None)
-    assert package is not None
-    sys.modules[package.name] = parent = importlib.util.module_from_spec(package)
-    parent.__path__ = [str(file.parent)]
-    name = f"{package.name}.{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    """Import a Python file of Triton kernels as a module of a package, so that it can import files beside it."""
+    package = ModuleSpec("_cuprof_triton", None, is_package=True)
+    package.submodule_search_locations = [str(file.parent)]
+    sys.modules[package.name] = importlib.util.module_from_spec(package)
+    loader = SourceFileLoader(f"{package.name}.{file.stem}", str(file))
+    spec = ModuleSpec(loader.name, loader, origin=str(file))
+    spec.has_location = True
+    sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
     return module
 
 
 def find_kernel(module: Any, kernel: str) -> list[Any]:
-    """Return a kernel with what decorates it, the outermost first, the `@triton.jit` function last.
+    """Return the decorators of a kernel, the outermost first, and then its `@triton.jit` function.
 
     Raises:
         ValueError: the module has no kernel of this name.
@@ -133,7 +132,7 @@ def find_kernel(module: Any, kernel: str) -> list[Any]:
 
 
 def list_layers(function: Any) -> list[Any]:
-    """Return a Triton function with what decorates it, the outermost first; nothing for any other one."""
+    """Return the decorators of a Triton function, the outermost first, and the function; else nothing."""
     layers: list[Any] = []
     while type(function).__module__.partition(".")[0] == "triton" and hasattr(function, "fn"):
         layers.append(function)
@@ -142,19 +141,19 @@ def list_layers(function: Any) -> list[Any]:
 
 
 def list_configurations(layers: Sequence[Any]) -> Configurations:
-    """Return what `@triton.autotune` among the layers tries; nothing without it.
+    """Return the configurations that `@triton.autotune` tries; none where it is not among the layers.
 
     Raises:
-        FamilyError: one of them has a hook, which nothing here runs, or a value that no tunable has.
+        FamilyError: a configuration has a hook, which cuprof does not run, or a value that no tunable can have.
     """
     configs: Sequence[Any] = next((layer.configs for layer in layers if hasattr(layer, "configs")), [])
     if any(each.pre_hook is not None for each in configs):
-        instead = "leave it out, and do what it does in the kernel, or by setup="
-        raise FamilyError(f"a configuration of @triton.autotune has a pre_hook, which is not run here; {instead}")
+        instead = "remove it, and do its work in the kernel or by setup="
+        raise FamilyError(f"a configuration of @triton.autotune has a pre_hook, which cuprof does not run; {instead}")
     found = [each.all_kwargs() for each in configs]
     for name, value in (pair for each in found for pair in each.items()):
         if not isinstance(value, int | float | str):
-            taken = "numbers, texts, True and False are taken"
+            taken = "give a number, a text, True or False"
             raise FamilyError(f"a configuration of @triton.autotune has {name}={value!r}; {taken}")
     return found
 

@@ -1,4 +1,4 @@
-"""Which tunables go together: a text such as "block_x * block_y <= 1024", a function of names, or several of them."""
+"""Read constraints on tunables: a text such as "block_x * block_y <= 1024", a function, or several of both."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from cuprof.core.errors import FamilyError
 from cuprof.core.point import Point
 
 Constraint = Callable[[Point, Point], str | None]
-"""Called with (problem, tunables); returns the reason why the combination is not defined, or None when it is."""
+"""Takes (problem, tunables) and returns why the combination is not allowed, or None where it is."""
 GivenConstraint: TypeAlias = "str | Callable[..., Any] | Sequence[str | Callable[..., Any]] | None"
 
 FUNCTIONS = {each.__name__: each for each in (abs, all, any, bool, divmod, float, int, len, max, min, pow, round, sum)}
-"""What a text may call."""
+"""Functions that a text may call."""
 
 
 def read_constraint(given: GivenConstraint, known: Sequence[str]) -> Constraint | None:
     """Return constraints as one function (problem, tunables) → reason or None.
 
     Args:
-        given: text is what has to hold. A function whose parameters are all among `known` is called with those, and
-            returns whether they go together, or a reason why not; any other one is taken as it is.
+        given: a text is a condition that must hold. A function whose parameters are all `known` gets their values, and
+            returns whether they are allowed, or why not; any other function gets (problem, tunables).
         known: the tunables and the problem axes.
 
     Raises:
-        FamilyError: a text is no expression, or has a name that is not known.
+        FamilyError: a text is no expression, or uses an unknown name.
     """
     if given is None:
         return None
@@ -60,10 +60,10 @@ def read_constraint(given: GivenConstraint, known: Sequence[str]) -> Constraint 
 
 @lru_cache(maxsize=256)
 def compile_expression(text: str, known: tuple[str, ...]) -> tuple[tuple[str, ...], Callable[..., Any]]:
-    """Return those of the known names that an expression uses, and a function of them.
+    """Return the known names that an expression uses, and a function of them.
 
     Raises:
-        FamilyError: the text is no expression, or has another name.
+        FamilyError: the text is no expression, or uses an unknown name.
     """
     try:
         used = compile(text.strip(), "<constraint>", "eval").co_names

@@ -1,9 +1,8 @@
-"""The texts that decide a trial's identity: a variant's own source, and the family's contract.
+"""The texts in a trial's identity: the variant's own source, and the family's contract.
 
-A kernel variant's text is that of its source file (see `cuprof.families.sources`). What its Python function decides
-(launches, macros, buffers) is in the `Program` it returns, so the function's text is no part. The text of a library or
-CPU variant is that of its function and of all it uses from files in the family's folder. Names of files are no part of
-any text; comments are.
+A kernel variant's text is its source file (see `cuprof.families.sources`). Its Python function does not count: the
+`Program` that it returns holds the launches, macros and buffers. The text of a library or CPU variant is its function
+and everything that it uses from the family's files. Names of files do not count; comments do.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from cuprof.families.model import Family, Variant
 from cuprof.families.sources import TRITON, read_variant_source
 
 CONTRACT = ("signature", "generate", "reference", "tolerance")
-"""The functions that decide what a variant is given and what counts as right."""
+"""The functions that make the inputs and say which results are right."""
 SAID = ("in_place", "any_order", "at_most", "error_rate")
-"""What else decides that, where it is said."""
+"""Settings of the family that decide that, too, where they differ from the default."""
 
 
 def source_text(family: Family, variant: Variant) -> str:
@@ -43,11 +42,11 @@ def source_text(family: Family, variant: Variant) -> str:
 
 
 def contract_text(family: Family, variant: Variant | None = None) -> str:
-    """Return the text of the functions in `CONTRACT` and of all they use from the folder, and what is `SAID` besides.
+    """Return the text of the functions in `CONTRACT` with all that they use, and the settings in `SAID`.
 
     Args:
         family: loaded from a folder.
-        variant: its own tolerance, where it has one, stands in for the family's.
+        variant: its own tolerance, if it has one, replaces the family's.
     """
     place = _place_of(family)
     functions = dict(family.contract) or {part: getattr(family, part) for part in CONTRACT}

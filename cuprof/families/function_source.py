@@ -18,8 +18,9 @@ from typing import Any
 
 from cuprof.core.errors import UsageError
 from cuprof.families.callables import find_import, unwrap
-from cuprof.families.functions import closure_of
-from cuprof.families.modules import global_names, imported_files, parse_text
+from cuprof.families.modules import imported_files, parse_text
+from cuprof.families.names import global_names
+from cuprof.families.values import closure_of
 
 TUNING = "autotune"
 """The decorator that chooses among configurations, which is no part of any of them."""
@@ -123,8 +124,7 @@ def definition_text(function: FunctionType) -> str:
             "put it into a file or a notebook"
         )
     source = parse_text(Path(code.co_filename), "".join(lines))
-    found = source.definition(code)
-    return source.segment(found[0] if isinstance(found, list) else found)
+    return source.segment(source.definition(code)[0])
 
 
 def own_folder(module: ModuleType) -> Path | None:

@@ -1,15 +1,17 @@
-"""The text of a Python function together with everything it uses from the files of its family.
+"""The text of a Python function, with everything that it uses from its family's files.
 
-A function is followed as it lives: its globals, closure, defaults and decorators, and what those hold, so that a table
-of functions or an attached method counts. Functions and classes of the family enter by their text, data and arrays by
-their value, installed packages by name: their versions are part of a trial's identity on their own.
+A function is followed as it lives: its globals, closure, defaults and decorators, and what those hold. So a function in
+a table counts, and so does a method that was attached to a class. Functions and classes of the family enter by their
+text, data and arrays by their value, and installed packages by name: a trial's identity has their versions.
 
-Files of the family that a function imports when it runs, loaded or not, are read: the statements enter that bind the
-names it takes, and what those use. All Python files of the family enter where it cannot be told what is used: an object
-whose value says nothing (a compiled kernel, a lock), `globals()`, an import by a computed name, or a file to be read
-where importing files does more than bind names, and so may change what they stand for.
+A module that a function imports when it runs may not be loaded yet, so its file is read instead: the statements that
+bind the names that the function takes, and what those use.
 
-A file that a function reads when it runs does not count; read it into a module-level constant, and it does.
+All Python files of the family enter where the uses cannot be known: the function uses an object whose value says
+nothing (a compiled kernel, a lock), `globals()`, or an import by a computed name; or a file is read and importing the
+family does more than bind names.
+
+A file that a function opens when it runs does not count. Read it into a constant at module level, and it does.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
-import hashlib
 import importlib
 import re
 import secrets
@@ -25,7 +26,6 @@ import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from pathlib import Path, PurePath
 from types import FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
@@ -34,36 +34,21 @@ from cuprof.core.errors import FamilyError
 from cuprof.families.model import Family
 from cuprof.families.modules import (
     SourceFile,
-    bound_names,
-    dotted_names,
-    import_lines,
+    find_module,
     imported_files,
     imported_modules,
     imported_names,
     is_cell,
-    looks_up,
     parse_file,
     python_files,
-    used_names,
-    without_registration,
 )
+from cuprof.families.names import bound_names, dotted_names, import_lines, looks_up, used_names, without_registration
+from cuprof.families.values import attributes_of, closure_of, defaults_of, file_of, full_name, plain_text, unwrap
 
-LONGEST_VALUE = 4000
-"""Characters of a constant that enter as they are; a longer one enters by its SHA-256."""
 CONTAINERS = (tuple, list, set, frozenset, dict, OrderedDict, defaultdict, deque, MappingProxyType)
-REACHING = (
-    globals,
-    locals,
-    vars,
-    eval,
-    exec,
-    __import__,
-    importlib.import_module,
-    importlib.reload,
-    builtins,
-    sys.modules,
-)
-"""What leads to names that no code has, under whatever name it is used."""
+LOOKUPS = (globals, locals, vars, eval, exec, __import__, importlib.import_module, importlib.reload)
+REACHING = (*LOOKUPS, builtins, sys.modules)
+"""Objects that give access to names that the code does not mention."""
 _OPAQUE: dict[int, tuple[object, str]] = {}
 """Objects of a notebook that nothing tells apart, each with a name of its own."""
 Chains = AbstractSet[tuple[str, ...]]
@@ -123,21 +108,30 @@ class _Closure:
         except (FamilyError, RecursionError, MemoryError):  # broken, or too deep
             return False
 
-    def describe(self, value: Any) -> str:
-        """Return one text for equal values, the same in every process, and add the code that is in it."""
+    def describe(self, value: Any, imported: str = "") -> str:
+        """Return one text for equal values, the same in every process, and add the code that is in it.
+
+        Args:
+            imported: the full name that a file imports it by.
+        """
         plain = plain_text(value)
         if plain is not None:
             return plain
         if id(value) not in self._described:
             self._described[id(value)] = value, type(value).__name__  # for what leads back to it
-            self._described[id(value)] = value, self._describe(value)
+            self._described[id(value)] = value, self._describe(value, imported)
         return self._described[id(value)][1]
 
-    def _describe(self, value: Any) -> str:
-        function, kind = _unwrap(value), type(value)
+    def _describe(self, value: Any, imported: str) -> str:
+        function, kind = unwrap(value), type(value)
+        is_function = isinstance(function, FunctionType) and self.owns(function.__code__.co_filename)
+        is_class = isinstance(value, type) and self.owns(file_of(value))
+        is_instance = not is_class and self.owns(file_of(kind))
         if any(value is one for one in REACHING) or (kind is dict and "__builtins__" in value):
             self.whole = True
             return kind.__name__
+        if imported and not (is_function or is_class or is_instance):
+            return self.describe_foreign(value, imported)
         if kind in CONTAINERS:
             return self.describe_parts(kind.__name__, value)
         if isinstance(value, functools.partial):
@@ -148,15 +142,14 @@ class _Closure:
             return self.describe_parts("property", (value.fget, value.fset, value.fdel))
         if isinstance(value, PurePath):
             return str(value.relative_to(self.folder) if value.is_relative_to(self.folder) else value)
-        if isinstance(value, type) and self.owns(_file_of(value)):
+        if is_class:
             return self.add_class(value)
-        if isinstance(function, FunctionType) and self.owns(function.__code__.co_filename):
+        if is_function:
             return self.add_function(function) if value is function else self.describe_wrapped(value, function)
-        if self.owns(_file_of(kind)):
-            return self.describe_parts(
-                "object", (kind, _attributes(value), value if isinstance(value, CONTAINERS) else ())
-            )
-        return self.describe_foreign(value)
+        if is_instance:
+            held = value if isinstance(value, CONTAINERS) else ()
+            return self.describe_parts("object", (kind, attributes_of(value), held))
+        return self.describe_foreign(value, imported)
 
     def describe_parts(self, name: str, value: Any) -> str:
         """Return the text of what holds other values."""
@@ -164,49 +157,44 @@ class _Closure:
         if isinstance(value, Mapping):
             parts = [part for pair in value.items() for part in pair]
         elif isinstance(value, AbstractSet):
-            parts = sorted(value, key=lambda one: getattr(one, "__qualname__", None) or str(one))
+            parts = sorted(
+                value, key=lambda one: str(plain_text(one) or getattr(one, "__qualname__", type(one).__name__))
+            )
         return f"{name}({', '.join([self.describe(part) for part in parts])})"
 
     def describe_wrapped(self, value: Any, function: FunctionType) -> str:
-        """Return the text of a function with what is around it: options of Numba's, tables of overloads."""
-        held = getattr(value, "targetoptions", None) or _attributes(value)
+        """Return the text of a wrapped function, with Numba's options or the wrapper's tables."""
+        held = getattr(value, "targetoptions", None) or attributes_of(value)
         held = {key: one for key, one in held.items() if type(one) in CONTAINERS or plain_text(one) is not None}
         held = {key: one for key, one in held.items() if not key.startswith("__")}
         return self.describe_parts(self.describe(function), held) if held else self.describe(function)
 
-    def describe_foreign(self, value: Any) -> str:
-        """Return the full name of what an installed package or Python has under one; all files count otherwise."""
-        module, name = getattr(value, "__module__", None) or type(value).__module__, ""
-        if isinstance(value, ModuleType):
-            module = value.__name__
-        else:
-            name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or "?"
-            found: Any = sys.modules.get(module)
-            for part in name.split("."):
-                found = getattr(found, part, None)
-            if found is not value or module == "__main__" or self.owns_module(module):
-                self.whole = True
-                module, name = type(value).__module__, type(value).__qualname__
-                if not any(python_files(self.place)):  # of a notebook: nothing says what it is, so it is a new one
-                    name += f" {_OPAQUE.setdefault(id(value), (value, secrets.token_hex(8)))[1]}"
-        root = module.partition(".")[0]
-        self.packages.add(root)
-        return f"{root if root == 'cuprof' else module}.{name}".strip(".")
+    def describe_foreign(self, value: Any, imported: str) -> str:
+        """Return the full name of an object of Python or of an installed package; without one, all files count."""
+        kind = type(value)
+        name = imported or full_name(value)
+        if not name or self.owns_module(str(getattr(value, "__module__", ""))):
+            self.whole = True
+            name = f"{kind.__module__}.{kind.__qualname__}"
+            if not any(python_files(self.place)):  # of a notebook: nothing says what it is, so it is a new one
+                name += f" {_OPAQUE.setdefault(id(value), (value, secrets.token_hex(8)))[1]}"
+        root = name.partition(".")[0]
+        self.packages |= {root, kind.__module__.partition(".")[0]}
+        return f"cuprof.{name.rpartition('.')[2]}" if root == "cuprof" else name
 
     def add_function(self, function: FunctionType) -> str:
         """Add a function's text and all that it uses; return the name that it goes by."""
         source = parse_file(Path(function.__code__.co_filename))
         label = self.make_label(function, function.__code__.co_name)
-        bound = {**closure_of(function), **_defaults(function)}
-        found = source.definition(function.__code__)
-        for node in found if isinstance(found, list) else [found]:
+        bound = {**closure_of(function), **defaults_of(function)}
+        for node in source.definition(function.__code__):
             self.add_definition(source, node, function.__globals__, bound)
         return label
 
     def add_class(self, kind: type) -> str:
         """Add the text of a class, and what it holds that the text does not say; return the name that it goes by."""
         module = sys.modules[kind.__module__]
-        source = parse_file(Path(str(_file_of(kind))))
+        source = parse_file(Path(str(file_of(kind))))
         label = self.make_label(kind, kind.__name__)
         nodes = [
             node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef) and node.name == kind.__name__
@@ -216,7 +204,7 @@ class _Closure:
             self.add_definition(source, node, vars(module), held)
         self.whole |= not nodes
         for part in (*kind.__mro__[1:], type(kind)):
-            if self.owns(_file_of(part)):
+            if self.owns(file_of(part)):
                 self.describe(part)
         return label
 
@@ -246,7 +234,7 @@ class _Closure:
         lines: list[str] = []
         for name in sorted(used_names(text) - bound.keys()):
             if name in values:
-                lines += self.bind(name, values[name], chains.get(name, {()}))
+                lines += self.bind(name, values[name], chains.get(name, {()}), source)
             else:
                 self.whole |= getattr(builtins, name, eval) in REACHING
         for name, value in sorted(bound.items()):
@@ -254,22 +242,28 @@ class _Closure:
         self.texts[place] += "".join(f"\n# {line}" for line in lines)
         self.look_into(source.path, tree, chains)
 
-    def bind(self, name: str, value: Any, chains: Chains) -> Iterator[str]:
+    def bind(self, name: str, value: Any, chains: Chains, source: SourceFile | None = None) -> Iterator[str]:
         """Add what a name stands for; yield the lines that say so where the name alone does not.
 
         Args:
             chains: the attributes that are taken from it.
+            source: the file that binds the name at module level.
         """
+        last = name.rpartition(".")[2]
         if isinstance(value, Family):
             self.whole = True  # other variants are within its reach
         elif isinstance(value, ModuleType) and self.owns(getattr(value, "__file__", None)):
             for chain in sorted(chains):
                 if chain and chain[0] in vars(value):
-                    yield from self.bind(f"{name}.{chain[0]}", vars(value)[chain[0]], {chain[1:]})
+                    there = parse_file(Path(str(value.__file__)))
+                    yield from self.bind(f"{name}.{chain[0]}", vars(value)[chain[0]], {chain[1:]}, there)
                 else:
                     self.whole = True  # it is handed on, or it makes what is asked of it
-        elif (text := self.describe(value)) != name.rpartition(".")[2]:
-            yield f"{name} = {text}"
+        else:
+            imported = source.imports.get(last, "") if source is not None else ""
+            text = self.describe(value, imported if self.alone is None or not self.imports_own(imported) else "")
+            if text != last:
+                yield f"{name} = {text}"
 
     def look_into(self, file: Path, tree: ast.AST, chains: Mapping[str, Chains]) -> None:
         """Add what code takes from imports when it runs, and everything where it looks names up."""
@@ -335,72 +329,10 @@ class _Closure:
             return path.resolve() in self.alone
         return path.is_relative_to(self.folder) or path.resolve().is_relative_to(self.folder)  # where links lead out
 
+    def imports_own(self, name: str) -> bool:
+        """Return whether a full name begins with a module that lies beside a script."""
+        found = find_module(self.folder / (name.partition(".")[0] or "."))
+        return found is not None and self.owns(str(found))
+
     def owns_module(self, name: str) -> bool:
         return self.owns(getattr(sys.modules.get(name), "__file__", None))
-
-
-def _file_of(kind: type) -> str | None:
-    """Return the file of a class; one that was typed into a notebook is found by its functions."""
-    codes = (one.__code__.co_filename for one in vars(kind).values() if isinstance(one, FunctionType))
-    return getattr(sys.modules.get(kind.__module__), "__file__", None) or next(codes, None)
-
-
-def plain_text(value: Any) -> str | None:
-    """Return a text of plain data that is the same in every process, or None where the value is anything else."""
-    text = _plain(value)
-    if text is not None and len(text) > LONGEST_VALUE:
-        return f"{type(value).__name__} of SHA-256 {hashlib.sha256(text.encode()).hexdigest()}"
-    return text
-
-
-def _plain(value: Any) -> str | None:
-    if value is None or value is ... or type(value) in (bool, int, float, complex, str, bytes, range, re.Pattern):
-        return repr(value)
-    if type(value) in (tuple, list, set, frozenset):
-        texts = [text for one in value if (text := _plain(one)) is not None]
-        if len(texts) < len(value):
-            return None
-        return f"{type(value).__name__}({', '.join(sorted(texts) if isinstance(value, set | frozenset) else texts)})"
-    if type(value) is dict:
-        keys, values = _plain(list(value)), _plain(list(value.values()))
-        return None if keys is None or values is None else f"dict({keys}, {values})"
-    numpy: Any = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.dtype):
-        return f"dtype({value.descr if value.names else (value.name, value.str)})"
-    if numpy is not None and (type(value) is numpy.ndarray or isinstance(value, numpy.generic)):
-        if value.dtype.hasobject:
-            return _plain(value.tolist())
-        return f"array({_plain(value.dtype)}, {value.shape}, {hashlib.sha256(value.tobytes()).hexdigest()})"
-    return None
-
-
-def _attributes(value: Any) -> dict[str, Any]:
-    slots = {name: getattr(value, name, None) for name in getattr(type(value), "__slots__", ())}
-    return {**slots, **getattr(value, "__dict__", {})}
-
-
-def _unwrap(value: Any) -> Any:
-    """Return the Python function inside a Numba dispatcher, a static method or a `functools.wraps` wrapper."""
-    for _ in range(32):
-        names = ("py_func", "__wrapped__", "__func__")
-        inner = next((getattr(value, name) for name in names if hasattr(value, name)), None)
-        if inner is None or isinstance(value, type):
-            break
-        value = inner
-    return value
-
-
-def closure_of(function: FunctionType) -> dict[str, Any]:
-    """Return what a function uses of the scopes around it, by name."""
-    values = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with suppress(ValueError):  # a name that its scope has not bound yet
-            values[name] = cell.cell_contents
-    return values
-
-
-def _defaults(function: FunctionType) -> dict[str, Any]:
-    code = function.__code__
-    defaults = function.__defaults__ or ()
-    positional = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
-    return {**dict(zip(positional, defaults, strict=True)), **(function.__kwdefaults__ or {})}

@@ -1,8 +1,8 @@
 """Find CUDA's own headers, for sources that include them in angle brackets (`#include <cuda_fp16.h>`).
 
-NVRTC has none of its own. They are looked for where NVIDIA's packages, conda and a toolkit put them; and since code is
-often shared with nvcc, the C and C++ headers whose contents NVRTC knows anyway (`<cstdint>`, `<cmath>`, …) are in the
-folder `standard_headers` beside this file.
+NVRTC brings no headers. They are searched for where NVIDIA's packages, conda and a toolkit install them. Code is often
+shared with nvcc, so the folder `standard_headers` beside this file has the C and C++ headers whose contents NVRTC knows
+anyway (`<cstdint>`, `<cmath>`, …).
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ PACKAGES = {
     "cufftdx": "nvidia-mathdx",
     "cudnn": "nvidia-cudnn",
 }
-"""How a header's name begins → the part of the package cuda-toolkit, or the package, that it comes with."""
+"""Beginning of a header's name → the part of the package cuda-toolkit, or the package, that has it."""
 
 
 def explain_absence(header: str, major: str) -> str:
-    """Return which package a header of CUDA's comes with and how to install it; empty for any other.
+    """Return which package has a header of CUDA and how to install it; an empty text for any other header.
 
     Args:
-        major: release of CUDA that the compiler is of ("13").
+        major: the compiler's release of CUDA ("13").
     """
     part = next((part for start, part in PACKAGES.items() if header.startswith(start)), "")
     if not part:
@@ -64,11 +64,11 @@ def explain_absence(header: str, major: str) -> str:
 
 @dataclass(frozen=True)
 class Headers:
-    """Where CUDA's headers are.
+    """Hold the folders of CUDA's headers.
 
     Attributes:
-        folders: to be searched in this order; the stand-ins are the last.
-        version: of the runtime's and CCCL's headers as they write it, "cudart 13000, cccl 3000002"; empty without them.
+        folders: in the order of the search; the stand-ins come last.
+        version: of the runtime's and CCCL's headers, as in "cudart 13000, cccl 3000002"; empty without them.
     """
 
     folders: tuple[Path, ...]
@@ -82,7 +82,7 @@ def uses_headers(text: str) -> bool:
 
 @cache
 def find_headers() -> Headers:
-    """Return the folders of CUDA's headers on this machine; those that are not there are left out."""
+    """Return the folders of CUDA's headers that exist on this machine."""
     toolkit = next((folder for folder in _toolkits() if (folder / "cuda_fp16.h").is_file()), None)
     cccl = next((folder for folder in _cccl(toolkit) if (folder / "cub" / "cub.cuh").is_file()), None)
     folders = tuple(dict.fromkeys(folder for folder in (toolkit, cccl) if folder is not None))
@@ -106,7 +106,7 @@ def _cccl(toolkit: Path | None) -> Iterator[Path]:
 
 
 def _located(name: str) -> Iterator[Path]:
-    """Yield what NVIDIA's own search through site-packages, conda and CUDA_HOME finds."""
+    """Yield what NVIDIA's own search finds in site-packages, conda and CUDA_HOME."""
     try:
         from cuda.pathfinder import find_nvidia_header_directory
 
@@ -119,7 +119,7 @@ def _located(name: str) -> Iterator[Path]:
 
 
 def _packaged() -> Iterator[Path]:
-    """Yield the folders of NVIDIA's packages for CUDA 13, then 12, in which any of the headers may lie."""
+    """Yield the folders where NVIDIA's packages for CUDA 13, then 12, install headers."""
     spec = importlib.util.find_spec("nvidia")
     for place in map(Path, (spec and spec.submodule_search_locations) or ()):
         yield place / "cu13" / "include"

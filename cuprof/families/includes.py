@@ -1,7 +1,7 @@
 """Expand the local includes of a CUDA C++ or OpenCL C source into one text.
 
-The text is what is hashed, stored and may be compiled: it holds no file name, so renaming or moving a file changes
-nothing, and editing an included file changes every source that includes it. Comments are part of it.
+The text is hashed, stored and compiled. It holds no file name, so renaming a file changes nothing, and editing an
+included file changes every source that includes it. Comments are part of it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from cuprof.core.errors import FamilyError
 
 MAX_CHARACTERS = 8_000_000
-"""More than any source that a person writes; stops includes that double at every level."""
+"""More than any person writes; stops includes that double at every level."""
 
 _TOKEN = re.compile(
     r"""(?P<passed>/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*")"""
@@ -26,8 +26,8 @@ _TOKEN = re.compile(
 def expand_includes(file: Path, folder: Path) -> str:
     r"""Return the text of `file` with every `#include "…"` replaced by the included file's text, recursively.
 
-    A name is looked for beside the including file, then in `folder`. `#include <…>` stays. A file with `#pragma once`
-    enters once; a file that includes itself through others is not entered again inside itself. Line ends become \n.
+    A name is searched for beside the including file, then in `folder`. `#include <…>` stays. A file with `#pragma once`
+    enters once, and a file never enters inside itself. Line ends become \n.
 
     Raises:
         FamilyError: a file is missing or is not UTF-8 text, or the text grows beyond `MAX_CHARACTERS`.
@@ -45,14 +45,14 @@ def _join(pieces: list[Piece]) -> str:
 
 
 def relocate(message: str, name: str | None, folder: Path | None) -> str:
-    """Return a compiler's message with the lines of an expanded source as those of the files that they come from.
+    """Return a compiler's message about an expanded source with the files and lines that the text comes from.
 
-    Compilers are given one text. Where they speak of its lines, as "NAME(12)", "NAME:12" or, of a source without a
-    name, "<kernel>:12", the file that line 12 was included from is named, and the line there.
+    A compiler gets one text. Where it names a line of it, as "NAME(12)", "NAME:12" or "<kernel>:12", the message names
+    the included file instead, and the line there.
 
     Args:
-        name: of the source in the folder, and what the compiler was told the text is called; None where there is none.
-        folder: as `expand_includes` was given it.
+        name: of the source in the folder, and of the text for the compiler; None where there is no file.
+        folder: the one given to `expand_includes`.
     """
     if not name or folder is None:
         return message
@@ -79,7 +79,7 @@ def list_origins(file: Path, folder: Path) -> list[tuple[Path, int]]:
     origin: tuple[Path, int] | None = None
     for text, place, first in _Expansion(Path(folder)).enter(Path(file), within=()):
         *ended, rest = text.split("\n")
-        for line, _ in enumerate(ended, first):
+        for line in range(first, first + len(ended)):
             origins.append(origin or (place, line))
             origin = None
         if rest and origin is None:

@@ -56,7 +56,7 @@ class Axis:
         return isinstance(self.default, int) and not isinstance(self.default, bool)
 
     def domain(self) -> str:
-        """Return what is allowed, as text for an error or a listing."""
+        """Describe the allowed values for an error or a listing."""
         if self.choices:
             return "one of " + ", ".join(map(str, self.choices))
         if self.low is not None and self.high is not None:
@@ -85,7 +85,7 @@ class Tunable:
 
 @dataclass(frozen=True)
 class Signature:
-    """Describe the buffers that every variant of a family shares at one problem, in argument order."""
+    """Describe the buffers of all variants at one problem, in the order of arguments."""
 
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Array]
@@ -93,13 +93,13 @@ class Signature:
 
 @dataclass(frozen=True)
 class Scalar:
-    """Hold a number that is passed to every variant at one problem: its NumPy dtype's name, empty for Python's own."""
+    """Hold a number that every variant gets at one problem; `dtype` is empty for Python's own types."""
 
     value: int | float | bool
     dtype: str = ""
 
     def read(self) -> Argument:
-        """Return the number as it was given."""
+        """Return the number in its own type."""
         import numpy as np
 
         return np.dtype(self.dtype).type(self.value) if self.dtype else self.value
@@ -107,14 +107,14 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Sample:
-    """Tell what the family's own functions showed of one problem when they ran.
+    """Describe the arguments of one problem, as running the family's own functions showed them.
 
     Args:
-        signature: names, shapes and types of the arrays that they took and gave.
+        signature: names, shapes and types of the arrays that they took and returned.
         scalars: the numbers among the arguments.
-        arguments: names of all arguments, in the order in which functions take them.
-        home: whose arrays they are ("numpy", "torch", "cupy").
-        backend: on which back end functions of such arrays run.
+        arguments: names of all arguments, in the order of the functions' parameters.
+        home: the library of the arrays ("numpy", "torch", "cupy").
+        backend: the back end that runs functions of such arrays.
     """
 
     signature: Signature
@@ -126,12 +126,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """State how far a result may lie from the reference: |result - reference| ≤ absolute + relative · |reference|.
+    """State how far a result may be from the reference: |result - reference| ≤ absolute + relative · |reference|.
 
     Args:
         absolute: a bound in the output's own unit, a number or an array that broadcasts over the output.
         relative: a bound relative to the reference.
-        reason: why this bound is right; shown where a variant is wrong.
+        reason: why this bound is right; shown with a wrong result.
     """
 
     absolute: float | np.ndarray = 0.0
@@ -140,17 +140,17 @@ class Tolerance:
 
     @staticmethod
     def of(given: Tolerances, output: str) -> Tolerance:
-        """Return the one of an output, or of a field of it, which goes by its output's where it has none."""
+        """Return the tolerance of an output, or of a field of it, which may have one of its own."""
         return given if isinstance(given, Tolerance) else given.get(output) or given[output.partition(".")[0]]
 
 
 @dataclass(frozen=True)
 class Chance:
-    """State what a statistical test of a random result came to.
+    """State the outcome of a statistical test of a random result.
 
     Args:
-        p: how probable a result as odd as this one is of a right variant.
-        reason: what was tested; shown where that is too improbable.
+        p: the probability that a right variant gives a result as extreme as this one.
+        reason: what was tested; shown where the probability is too low.
     """
 
     p: float
@@ -158,7 +158,7 @@ class Chance:
 
 
 Verdict: TypeAlias = "str | bool | Chance | None"
-"""What `verify` returns: None, "" or True for a right result, why it is wrong, False, or what a test came to."""
+"""What `verify` returns: None, "" or True for a right result; the reason or False for a wrong one; or a `Chance`."""
 
 
 @dataclass(frozen=True)
@@ -167,22 +167,21 @@ class Variant:
 
     Attributes:
         name: unique in its family.
-        backend: what runs it.
+        backend: the back end that runs it.
         kind: "kernel" for own source, "library" for a library call, "cpu" for a function on the host.
         make: the decorated function. For kernels `(problem, tunables) -> Program`; otherwise
-            `(problem, tunables, inputs, outputs) -> callable`: what it does before it returns the callable is
-            preparation and is not timed; the callable computes outputs from inputs (NumPy arrays on the host for
-            "cpu", CuPy arrays on the device for a CUDA library) and may be repeated.
-        source: file beside family.py (kernels only). Its ending tells the language (see `cuprof.families.sources`).
-        compiler: of `source`, where it is not the one that the back end brings along: "nvcc", "g++", "gcc".
+            `(problem, tunables, inputs, outputs) -> callable`. The function prepares, untimed; the callable computes
+            outputs from inputs and may be repeated. Arrays are NumPy's for "cpu", CuPy's for a CUDA library.
+        source: file beside family.py (kernels only). Its suffix is the language (see `cuprof.families.sources`).
+        compiler: of `source`, where it is not the back end's own: "nvcc", "g++", "gcc".
         requires: importable modules that the variant needs beyond its back end.
-        expected: "wrong" for a variant kept because it is known to give wrong results.
-        origin: the study's or the author's name for it, for tables ("kernel 3").
-        tolerance: replaces the family's for this variant, for arithmetic of another precision or an algorithm with
-            another error bound; None for the family's own.
-        text: the source itself, in place of a file (kernels only).
-        files: further files that the variant reads, beside family.py or absolute; their contents are part of identity.
-        content: the function whose text identifies the variant, where `make` only passes on to it.
+        expected: "wrong" for a variant that is kept because its results are known to be wrong.
+        origin: the study's or the author's name for it, shown in tables ("kernel 3").
+        tolerance: replaces the family's, for another precision or an algorithm with another error bound; None for the
+            family's own.
+        text: the source itself, instead of a file (kernels only).
+        files: further files that the variant reads, beside family.py or absolute; their contents count for identity.
+        content: the function that identifies the variant, where `make` only calls it.
     """
 
     name: str
@@ -217,25 +216,25 @@ class Family:
         axes: the problem axes.
         signature: problem → the shapes and dtypes of inputs and outputs.
         generate: (problem, rng) → fresh random host inputs, by name, matching the signature.
-        reference: (problem, inputs) → expected outputs by name, in float64 or exact integers. Elements that need not be
-            written are masked (`np.ma.masked_array`).
-        tolerance: (problem, inputs, reference) → how far a right result may lie from the reference: a `Tolerance`, or
+        reference: (problem, inputs) → expected outputs by name, in float64 or exact integers. Mask the elements that a
+            variant need not write (`np.ma.masked_array`).
+        tolerance: (problem, inputs, reference) → how far a right result may be from the reference: a `Tolerance`, or
             one for each output.
         useful_bytes: problem → bytes that any implementation must move (inputs read once, outputs written once).
-        flops: problem → arithmetic operations of the computation, or None where the count says nothing.
-        constraint: problem → why this problem is not defined, or None.
-        presets: named problems, each a value for every axis or some of them.
-        baseline: name of the variant that others are compared with; the first one when empty.
-        constants: inputs that stay as they are from one execution to the next, as a network's weights do: a variant may
-            prepare from them before it is timed. All others hold other values at each execution.
-        in_place: outputs that hold, before each execution, what `generate` gives under their names.
-        any_order: outputs whose rows may come in any order; those of a tuple of outputs stay together, and are sorted
-            by the first of them, then by the next. All of them are sorted before they are compared.
-        at_most: inputs and outputs of which the signature says the most rows: `generate` and `reference` may give
-            fewer. What lies behind an input's rows has all bits set, what behind an output's is not looked at.
-        verify: (problem, inputs, outputs, reference) → a `Verdict` on results that are within tolerance. What it alone
-            can judge, `reference` leaves out.
-        error_rate: how often the tests of `verify` may call a right variant wrong, over all that is compared of it.
+        flops: problem → arithmetic operations of the computation; None where the count means nothing.
+        constraint: problem → why this problem is not allowed, or None.
+        presets: named problems; each has values for all axes or some.
+        baseline: name of the variant to compare others with; empty for the first one.
+        constants: inputs that keep their values from one execution to the next, like a network's weights; a variant may
+            prepare from them, untimed. All other inputs have new values at each execution.
+        in_place: outputs that hold the values that `generate` gives under their names before each execution.
+        any_order: outputs whose rows may be in any order; they are sorted before they are compared. Rows of a tuple of
+            outputs stay together and are sorted by the first output, then by the next.
+        at_most: inputs and outputs whose signature has the most rows: `generate` and `reference` may give fewer.
+            Behind an input's rows all bits are set; behind an output's rows nothing is compared.
+        verify: (problem, inputs, outputs, reference) → a `Verdict` on results within tolerance. `reference` may leave
+            out outputs that only `verify` can judge.
+        error_rate: how often the tests of `verify` may call a right variant wrong, over all of its comparisons.
     """
 
     name: str
@@ -258,26 +257,26 @@ class Family:
     error_rate: float = 1e-6
     variants: dict[str, Variant] = field(default_factory=dict)
     folder: Path | None = None
-    """Where family.py lies; set by the loader."""
+    """The folder of family.py; set by its origin."""
     path: Path | None = None
-    """What the family was loaded from: its folder, or the one file that it is; set by the loader."""
+    """The folder or the one file that the family was loaded from; set by its origin."""
     origin: Any = None
-    """The `Origin` that another process loads the same family from; set by the loader."""
+    """The `Origin` that another process loads the same family from; set by it."""
     code: Mapping[str, str] = field(default_factory=dict)
-    """File of the family's own → digest of what it held when the family was loaded; set by the loader."""
+    """File that decides what is loaded → its digest when the family was loaded; set by its origin."""
     contract: Mapping[str, Any] = field(default_factory=dict)
-    """Whose texts say what a variant is given and what is right, where the functions above only pass on to others."""
+    """Functions that identify the contract, where the ones above only call them."""
     sample: Callable[[Point], Sample] | None = None
-    """For a family whose shapes show only when its functions run: runs them. Workers alone call it; see `learn`."""
+    """Runs the family's functions where only that shows the shapes. Workers alone call it; see `learn`."""
     known: dict[Point, Sample] = field(default_factory=dict)
-    """What `sample` has told of each problem."""
+    """What `sample` has returned for each problem."""
     add_solution: Callable[[Path], Variant] | None = None
     """For the family of a definition: a solution's JSON → the variant that it is."""
     usual: Mapping[str, Mapping[str, tuple[Coordinate, ...]]] = field(default_factory=dict)
-    """"problem" and "tune" → axis → the values that a sweep takes where it asks for none, in place of the default."""
+    """"problem" and "tune" → axis → the values of a sweep that asks for none; without them, the default."""
 
     def learn(self, samples: Mapping[Point, Sample]) -> None:
-        """Take what a worker found of problems; functions whose back end showed only then get theirs."""
+        """Take a worker's samples; variants whose back end shows only by running get theirs."""
         self.known.update(samples)
         for backend in {sample.backend for sample in samples.values()}:
             for name, variant in self.variants.items():
@@ -286,11 +285,11 @@ class Family:
                     self.variants[name] = replace(variant, backend=backend, kind=kind)
 
     def kernel(self, name: str, *, backend: str, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
-        """Register a variant of its own source: the decorated function returns its `Program`.
+        """Register a variant with its own source; the decorated function returns its `Program`.
 
         Args:
             name: the variant's name.
-            backend: what compiles and runs it.
+            backend: the back end that compiles and runs it.
             source: file beside family.py.
             **details: compiler, tunables, constraint, requires, expected, origin, tolerance, description (default: the
                 docstring's first line).
@@ -308,9 +307,9 @@ class Family:
 
         Args:
             name: the variant's name.
-            source: Python file beside family.py, imported by the processes that compile it and by nobody else.
-            kernel: the function whose `@triton.autotune` configurations become the variant's tunables; empty where
-                `tunables` says them.
+            source: Python file beside family.py; only the processes that compile it import it.
+            kernel: the function whose `@triton.autotune` configurations become the variant's tunables; empty to state
+                `tunables`.
             **details: see `kernel`.
         """
         details["requires"] = ("triton", *as_names(details.get("requires", ())))
@@ -341,11 +340,11 @@ class Family:
     def library(
         self, name: str, *, requires: Sequence[str], backend: str = "cuda", **details: Any
     ) -> Callable[[CallMaker], CallMaker]:
-        """Register a library call on device arrays: the decorated function prepares and returns a callable."""
+        """Register a library call on device arrays; the decorated function prepares and returns a callable."""
         return self._register(name, backend, "library", requires=as_names(requires), **details)
 
     def cpu(self, name: str, *, requires: Sequence[str] = (), **details: Any) -> Callable[[CallMaker], CallMaker]:
-        """Register a function on NumPy arrays: the decorated function prepares and returns a callable."""
+        """Register a function on NumPy arrays; the decorated function prepares and returns a callable."""
         return self._register(name, "cpu", "cpu", requires=as_names(requires), **details)
 
     def variant(self, name: str) -> Variant:

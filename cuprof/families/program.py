@@ -1,4 +1,4 @@
-"""What a variant of its own source builds and launches, as plain data.
+"""The builds and launches of a variant with its own source, as plain data.
 
 A `Program` names no device, so it can be planned, hashed, compiled and compared on a machine without a GPU.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Argument: TypeAlias = "str | int | float | np.generic | Texture | TensorMap"
 """A kernel argument: a buffer's name, a scalar (a Python int becomes int32, a Python float float32), a struct by value
-(a `np.void` of an aligned structured dtype), or a view of a buffer that the driver describes."""
+(a `np.void` of an aligned structured dtype), or a `Texture` or `TensorMap` of a buffer."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,7 @@ class Array:
     """Describe one buffer: its shape in elements and the name of their type.
 
     Args:
-        dtype: NumPy's name, or that of a type of ml_dtypes (bfloat16, float8_e4m3fn); a structured NumPy dtype becomes
-            a text that says the same.
+        dtype: NumPy's name, or ml_dtypes' (bfloat16, float8_e4m3fn); a structured NumPy dtype becomes a text.
     """
 
     shape: tuple[int, ...]
@@ -65,9 +64,9 @@ class Texture:
 
     Args:
         buffer: its name.
-        width: texels a row of a two-dimensional texture; 0 for a linear one.
-        channels: elements a texel, 1, 2 or 4.
-        interpolates: a two-dimensional texture reads between texels, as `cudaFilterModeLinear` does.
+        width: texels in a row of a two-dimensional texture; 0 for a linear texture.
+        channels: elements in a texel: 1, 2 or 4.
+        interpolates: read between the texels of a two-dimensional texture, as `cudaFilterModeLinear` does.
     """
 
     buffer: str
@@ -81,8 +80,8 @@ class TensorMap:
     """Pass a buffer as a tiled `CUtensorMap`, a `const __grid_constant__` parameter that TMA copies through.
 
     Args:
-        buffer: its name; the tensor has the buffer's shape, the last axis being the contiguous one.
-        box: elements that one copy moves along each axis of the shape.
+        buffer: its name; the tensor has the buffer's shape, and its last axis is contiguous.
+        box: elements that one copy moves along each axis.
         swizzle: bytes of the pattern in shared memory: 0, 32, 64 or 128.
     """
 
@@ -98,14 +97,14 @@ class Launch:
     Args:
         kernel: the kernel's symbol, or in CUDA C++ a name expression such as `scale<float, 256>`.
         grid: blocks (OpenCL: work-groups) in x, y, z.
-        block: threads a block (OpenCL: work-items a group) in x, y, z; Triton takes them from `num_warps`.
+        block: threads in a block (OpenCL: work-items in a group) in x, y, z; Triton takes them from `num_warps`.
         args: in the order of the kernel's parameters.
-        shared_bytes: dynamic shared memory a block, in bytes (CUDA).
-        cooperative: launch so that all blocks are on the device together and may wait for one another by
-            `cooperative_groups::this_grid().sync()` (CUDA); a grid that does not fit is refused by the driver.
-        cluster: blocks a cluster in x, y, z (CUDA, from compute capability 9.0); empty for none.
-        overlaps: may begin before the launch ahead of it ends; `griddepcontrol.wait` waits for that one
-            (CUDA, programmatic stream serialization).
+        shared_bytes: dynamic shared memory of a block, in bytes (CUDA).
+        cooperative: keep all blocks on the device together, so that they can wait for one another by
+            `cooperative_groups::this_grid().sync()` (CUDA); the driver refuses a grid that does not fit.
+        cluster: blocks in a cluster in x, y, z (CUDA, from compute capability 9.0); empty for none.
+        overlaps: may begin before the previous launch ends; `griddepcontrol.wait` waits for it (CUDA, programmatic
+            stream serialization).
     """
 
     kernel: str
@@ -120,7 +119,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Fill:
-    """Set every byte of a buffer to `value` (0…255); part of the timed region, in the order given."""
+    """Set every byte of a buffer to `value` (0…255), in the order of the steps and timed with them."""
 
     buffer: str
     value: int = 0
@@ -130,8 +129,8 @@ class Fill:
 class Invoke:
     """Call an `extern "C"` function of the shared library that the variant's source becomes.
 
-    Its parameters are those of `args`, buffers as pointers; on CUDA one more, the `cudaStream_t` to work on. What it
-    returns, if it is no `void`, is 0 where all went well: an `int` or a `cudaError_t`.
+    Its parameters are those of `args`, with buffers as pointers; on CUDA the last one is the `cudaStream_t` to work on.
+    It returns `void`, or an `int` or `cudaError_t` that is 0 for success.
     """
 
     function: str
@@ -140,7 +139,7 @@ class Invoke:
 
 @dataclass(frozen=True)
 class File:
-    """Stand for the path of a file in a command line: one with an input's content, or one that an output is read from.
+    """Stand for a file's path in a command line: it has an input's content, or the program writes an output there.
 
     Args:
         buffer: the input or output.
@@ -157,7 +156,7 @@ class Execute:
 
     Args:
         arguments: of its command line; numbers as Python writes them.
-        stdout: an output whose numbers are the last ones of what it prints; empty where all are read from files.
+        stdout: the output whose numbers the program prints last; empty where all outputs are read from files.
         environment: variables set for it.
     """
 
@@ -168,7 +167,7 @@ class Execute:
 
 @dataclass(frozen=True)
 class Copy:
-    """Copy a buffer into another one on the device: its bytes, or as many as the other has."""
+    """Copy the bytes of a buffer into another one on the device, as many as that one has."""
 
     source: str
     target: str
@@ -180,9 +179,9 @@ class Repeat:
 
     Args:
         steps: of one round.
-        times: how often, or how often at most.
-        until: a buffer; once its first element is not 0 after a round, no further one begins (CUDA). The host waits for
-            each round to look at it.
+        times: how often, or at most how often.
+        until: a buffer; the rounds end when its first element is not 0 after a round (CUDA). The host waits for each
+            round to read it.
     """
 
     steps: tuple[Launch | Fill | Copy, ...]
@@ -192,12 +191,12 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Reduced:
-    """Stand for a result that is left in parts: an output's worth each, one after the other in a buffer.
+    """Stand for a result in parts: each has the size of the output, and they follow one another in a buffer.
 
-    They are put together on the host after each execution that is compared, in float64 or 64-bit integers, untimed.
+    The host reduces them in float64 or 64-bit integers, untimed, after each execution that is compared.
 
     Args:
-        buffer: whose size may depend on the tunables.
+        buffer: its size may depend on the tunables.
         by: "sum", "min" or "max".
     """
 
@@ -205,7 +204,7 @@ class Reduced:
     by: str = "sum"
 
     def put_together(self, parts: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """Return an output of this shape."""
+        """Return the reduced output in this shape."""
         import numpy as np
 
         wide = {"f": "f8", "V": "f8", "c": "c16", "i": "i8", "u": "u8"}.get(parts.dtype.kind, "i8")
@@ -221,17 +220,17 @@ class Program:
     """Describe a variant at one problem and one choice of tunables.
 
     Args:
-        steps: launches, fills and calls in stream order; they read inputs and write outputs and scratch, and must give
-            the same result however often they are repeated.
-        defines: the compile-time parameters: preprocessor macros; for Triton `tl.constexpr` parameters and options
-            such as `num_warps`.
+        steps: launches, fills and calls in stream order; they read inputs and write outputs and scratch, and give the
+            same result however often they are repeated.
+        defines: compile-time parameters: preprocessor macros; for Triton, `tl.constexpr` parameters and options such as
+            `num_warps`.
         options: further compiler options.
-        scratch: device buffers beside the family's inputs and outputs, contents undefined before the first step.
-        results: for an output that does not end in the buffer of its own name: output name → buffer name.
-            The buffer may be longer than the output; its first elements count. Or a `Reduced`.
-        constants: `__constant__` symbol → input buffer copied into it once, before anything is timed (CUDA).
-        setup: fills, copies and launches ahead of each execution, once the inputs are written, untimed. They write
-            scratch alone; launches read nothing but that and the family's constants.
+        scratch: further device buffers; their contents are undefined before the first step.
+        results: output → the buffer that holds it at the end, where that is not its own, or a `Reduced`. A longer
+            buffer's first elements count.
+        constants: `__constant__` symbol → the input that is copied into it once, untimed (CUDA).
+        setup: fills, copies and launches before each execution, untimed, after the inputs are written. They write
+            scratch alone, and launches read only scratch and the family's constants.
     """
 
     steps: tuple[Step, ...]
@@ -244,25 +243,25 @@ class Program:
 
     @property
     def launches(self) -> tuple[Launch, ...]:
-        """Return the kernel launches alone, those of the set-up and of one round of each `Repeat` among them."""
+        """Return the kernel launches, with those of the set-up and of one round of each `Repeat`."""
         steps = (*self.setup, *self.steps)
         inner = (each for step in steps for each in (step.steps if isinstance(step, Repeat) else (step,)))
         return tuple(step for step in inner if isinstance(step, Launch))
 
     @property
     def block_threads(self) -> int | None:
-        """Return the threads of the largest block that is launched; None where launches do not say, as Triton's."""
+        """Return the threads of the largest block; None where launches do not have them, as Triton's."""
         largest = max((math.prod(map(int, launch.block)) for launch in self.launches), default=1)
         return largest if largest > 1 else None
 
     def find_result(self, output: str) -> str:
-        """Return the buffer that an output ends in."""
+        """Return the buffer that holds an output at the end."""
         found = self.results.get(output, output)
         return found.buffer if isinstance(found, Reduced) else found
 
     @property
     def calls_host(self) -> bool:
-        """Return whether code of the variant runs on the host, in the process that executes it."""
+        """Return whether the program runs code of the variant in the worker's own process."""
         return any(isinstance(step, Invoke) for step in self.steps)
 
 
@@ -293,7 +292,7 @@ def read_dtype(text: str) -> np.dtype:
 
 
 def is_extended(kind: np.dtype) -> bool:
-    """Return whether NumPy has a type of numbers from another library alone (ml_dtypes: bfloat16, float8)."""
+    """Return whether a type of numbers comes from another library than NumPy (ml_dtypes: bfloat16, float8)."""
     return kind.isbuiltin == 2
 
 
@@ -303,5 +302,6 @@ def as_scalar(value: object) -> np.generic:
 
     if isinstance(value, np.generic):
         return value
-    assert isinstance(value, int | float)
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is no number that a kernel takes")
     return np.int32(value) if isinstance(value, int) else np.float32(value)

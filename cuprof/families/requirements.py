@@ -1,6 +1,6 @@
-"""The Python modules that variants require: whether they are there, in which version, and how to install them.
+"""The Python modules that variants require: are they installed, in which version, and how to install them.
 
-Nothing is imported: a required module may start a device context or take seconds to load.
+Nothing is imported: a module may start a device context or take seconds to load.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ REQUIREMENTS = {
     "torch": Requirement(("torch",), "pip install torch"),
     "triton": Requirement(("triton",), "pip install triton"),
 }
-"""What is known of the modules that variants commonly require, by module name."""
+"""Module → its requirement, for modules that variants commonly require."""
 
 
 def check_requirements(modules: Sequence[str]) -> Unavailable | None:
-    """Return why a variant that requires these modules cannot run here, or None when they are all installed."""
+    """Return why a variant that requires these modules cannot run here, or None where all are installed."""
     absent = [module for module in modules if not is_installed(module)]
     if not absent:
         return None
@@ -61,13 +61,13 @@ def check_requirements(modules: Sequence[str]) -> Unavailable | None:
 
 
 def get_requirement(module: str) -> Requirement:
-    """Return how a module is installed; for an unknown one, a distribution named like its first part."""
+    """Return how to install a module; an unknown one is taken to come with a distribution of its first name."""
     top = module.partition(".")[0]
     return REQUIREMENTS.get(module) or REQUIREMENTS.get(top) or Requirement((top,), f"pip install {top}")
 
 
 def is_installed(module: str) -> bool:
-    """Return whether a module, dotted or not, can be found, without importing it or any parent of it."""
+    """Return whether a module can be found, without importing it or its parents."""
     if module in sys.modules:
         return sys.modules[module] is not None
     top, *rest = module.split(".")
@@ -92,7 +92,7 @@ def is_installed(module: str) -> bool:
 
 
 def list_versions(modules: Iterable[str]) -> dict[str, str]:
-    """Return the installed version of each module, "none" where it is absent, "unknown" where it tells none."""
+    """Return the version of each module; "none" where it is not installed, "unknown" where it has no version."""
     return {module: get_version(module) for module in sorted(set(modules))}
 
 

@@ -1,9 +1,9 @@
-"""The text of a variant's source file, in whatever language: it is hashed, stored, and what is built is made of it.
+"""The text of a variant's source file, in any language. It is hashed, stored and compiled.
 
 .cu .cl .c .cpp …     its local includes expanded
 .py                   a Triton file, with the files that it imports relatively
 .ptx                  as it is
-anything else         as it is where it is text, else its bytes in base 64: a cubin, a fatbin, an executable
+anything else         as it is, or in base 64 where it is no text: a cubin, a fatbin, an executable
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from cuprof.families.includes import expand_includes
 from cuprof.families.modules import find_module, parse_file
 
 INCLUDING = frozenset({".cu", ".cl", ".c", ".cc", ".cpp", ".cxx", ".h", ".cuh", ".hpp"})
-"""Endings of files in which `#include` means something."""
+"""Suffixes of files whose `#include`s are expanded."""
 TRITON = ".py"
 IMAGES = frozenset({".ptx", ".cubin", ".fatbin"})
-"""Endings of what was compiled before and is loaded as it is."""
+"""Suffixes of compiled files that are loaded as they are."""
 ENCODED = "base64:"
-"""How the text of a file that is no text begins."""
+"""The beginning of the text of a binary file."""
 SEPARATOR = "\n# ---- "
-"""What stands between the files of a Python source, before the name by which it is imported."""
+"""Separates the files of a Python source; the name of the next file follows."""
 
 
 def read_variant_source(file: Path, folder: Path) -> str:
@@ -50,12 +50,12 @@ def read_variant_source(file: Path, folder: Path) -> str:
 
 
 def to_bytes(text: str) -> bytes:
-    """Return the bytes of a file from its text; what stands in lines behind them are remarks."""
+    """Return the bytes of a file from its text, without the remarks in the lines behind them."""
     return base64.b64decode(text[len(ENCODED) :].partition("\n")[0]) if text.startswith(ENCODED) else text.encode()
 
 
 def write_python(text: str, folder: Path) -> Path:
-    """Write a Python source's files into a folder again, as a package, and return the first one's path."""
+    """Write the files of a Python source into a folder as a package, and return the path of the first one."""
     first, *others = text.split(SEPARATOR)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "__init__.py").write_text("")
@@ -70,7 +70,7 @@ def write_python(text: str, folder: Path) -> Path:
 
 
 def _read_python(file: Path, folder: Path) -> str:
-    """Return a file's text, then those of the files of the folder that it imports relatively, by name."""
+    """Return a file's text, then the texts of the files that it imports relatively, by name."""
     found: dict[Path, str] = {}
     waiting = [file]
     while waiting:

@@ -1,4 +1,4 @@
-"""What a family's own code raised, and where, in one line."""
+"""Describe an exception of a family's own code in one line, with its place."""
 
 from __future__ import annotations
 
@@ -18,20 +18,24 @@ def origin_line(file: str, line: int) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Return "ValueError: text" on one line, at most 200 characters, without what a terminal would obey."""
+    """Return "ValueError: text" on one line of at most 200 characters, without control characters."""
     text = (
         f"{error.msg} (line {error.lineno})" if isinstance(error, SyntaxError) else " ".join(str(error)[:4096].split())
     )
-    text = "".join(letter if letter.isprintable() else "�" for letter in text)
-    text = text if len(text) <= 200 else text[:199] + "…"
+    text = _clean(text, 200)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _clean(text: str, most: int) -> str:
+    text = "".join(letter if letter.isprintable() else "�" for letter in text)
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def blame(error: BaseException, folder: Path, what: str) -> str:
     """Return "what raised ValueError: text (file.py, line 12, in helper)".
 
     Args:
-        what: the function of the family that was called, and at which problem.
+        what: the function of the family, and the problem.
     """
     return f"{what} raised {describe(error)}{place_of(error, folder)}"
 
@@ -58,7 +62,7 @@ def last_frames(error: BaseException) -> str:
         for frame in (*own[-1:], *frames[-2:])
         for file, line in [_find_origin(frame.filename, frame.lineno or 0)]
     ]
-    return f" ({'; '.join(shown)})" if shown else ""
+    return f" ({_clean('; '.join(shown), 300)})" if shown else ""
 
 
 def _is_cuprof(file: Path) -> bool:

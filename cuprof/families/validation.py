@@ -1,4 +1,4 @@
-"""Check that what a family.py describes is complete and consistent, before anything is planned with it."""
+"""Check that a family is complete and consistent before anything is planned with it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from cuprof.families.compilers import COMPILERS
 from cuprof.families.model import Axis, Family, Tunable, Variant
 
 RESERVED = frozenset(name for name in dir(Point) if not name.startswith("_")) | {"preset"}
-"""Names that no axis or tunable may have: `problem.items` must not be a method, `problem.preset` chooses presets."""
+"""Names that no axis or tunable may have: `problem.items` is a method, and `problem.preset` chooses presets."""
 
 COMPILED = " (compiled)"
 """What is added to the name of what `torch.compile` returned."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
-"""What families, presets and variants are named by."""
+"""The names that families, presets and variants may have."""
 
 
 def check_family(family: Family) -> None:
-    """Raise `FamilyError` with the first thing that is wrong with a family whose `folder` is set."""
+    """Raise `FamilyError` with the first fault of a family whose `folder` is set."""
     for problem in _list_faults(family):
         raise FamilyError(f"{family.path or family.folder or family.name}: {problem}")
 
@@ -64,7 +64,7 @@ def _list_faults(family: Family) -> Iterable[str]:
 
 
 def _lacks_comma(what: str, given: object, kind: type) -> str:
-    """Return what is wrong with something that should hold several of a kind, or nothing."""
+    """Return the fault of something that should be a tuple of a kind, or an empty text."""
     name = kind.__name__
     if isinstance(given, kind):
         return f"{what} is one {name}; write {what}=({name}(...),) with a comma"
@@ -141,7 +141,7 @@ def _tunable_faults(tunable: Tunable, axes: set[str]) -> Iterable[str]:
 
 
 def allows(axis: Axis, value: Coordinate) -> bool:
-    """Return whether a value written in a family.py lies on an axis: 1, 1.0 and True are three values there."""
+    """Return whether a value of a family.py is on an axis; 1, 1.0 and True are three different values there."""
     return any(_same(value, choice) for choice in axis.choices) if axis.choices else axis.allows(value)
 
 

@@ -16,8 +16,10 @@ from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.contenders import Contender
 from cuprof.judge.legs import Course
 from cuprof.judge.report import Candidate, Counter, Row
-from cuprof.ncu.contract import Profiler, Source
-from cuprof.ncu.knowledge import listing_order
+from cuprof.ncu import TITLE
+from cuprof.ncu.collector import open_collector
+from cuprof.ncu.metrics import list_matches, listing_order
+from cuprof.ncu.setting import Source
 
 Found = Mapping[str, Mapping[str, CounterValue]]
 """Identity → metric → value, metrics in the order in which they are shown."""
@@ -34,7 +36,6 @@ class Counting:
         notes: gets a line for each thing that could not be counted.
     """
 
-    profiler: Profiler
     course: Course
     artifacts: Path
     may_run_host_code: bool
@@ -69,10 +70,10 @@ class Counting:
 
     def _refusal(self, contender: Contender) -> str:
         first = contender.trials[0]
-        if reason := reason_to_skip(first, {first.identity: Outcome(first.identity, State.OK)}, self.profiler):
+        if reason := reason_to_skip(first, {first.identity: Outcome(first.identity, State.OK)}):
             return reason
         if contender.runs_on_host and not self.may_run_host_code:
-            return f"its own code would run under {self.profiler.title}, in no sandbox; --sandbox=off allows it"
+            return f"its own code would run under {TITLE}, in no sandbox; --sandbox=off allows it"
         return ""
 
     def _collect(
@@ -83,7 +84,7 @@ class Counting:
         outcomes = {trial.identity: Outcome(trial.identity, State.OK) for trial in chosen}
         course, source = self.course, Source(origin, extension, self.artifacts)
         try:
-            with self.profiler.open(course.config, course.project, source) as collector:
+            with open_collector(course.config, course.project, source) as collector:
                 found = collect(
                     chosen,
                     outcomes,
@@ -108,9 +109,7 @@ class Counting:
         }
         names = dict.fromkeys(name for of_trial in values.values() for name in of_trial)
         request = collector.request
-        shown = (
-            sorted(names, key=listing_order) if request.whole else self.profiler.list_matches(request.metrics, names)
-        )
+        shown = sorted(names, key=listing_order) if request.whole else list_matches(request.metrics, names)
         return {key: {name: found[name] for name in shown if name in found} for key, found in values.items()}
 
 

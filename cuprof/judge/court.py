@@ -25,7 +25,8 @@ from cuprof.judge.report import Candidate, Evidence, Report, Ruling
 from cuprof.judge.request import Request, default_memory_bytes
 from cuprof.judge.suspicion import suspect
 from cuprof.judge.verdict import Legs, compare_legs, is_accepted
-from cuprof.ncu.registry import get_profiler
+from cuprof.ncu.collector import check_collection
+from cuprof.ncu.setting import make_request
 from cuprof.plan import Selection, plan
 from cuprof.sandbox.probe import find_refusal
 from cuprof.sandbox.seccomp import find_bindings
@@ -78,11 +79,10 @@ class _Trial:
         """Do all of it."""
         family = self.request.origin.load()
         config = self._config()
-        profiler = get_profiler("ncu") if self.request.counters else None
         conditions = None
-        if profiler is not None:  # what cannot work is found before anything is timed
-            conditions = profiler.make_request(config).conditions
-            profiler.check(config, Project(self.workshop))
+        if self.request.counters:  # what cannot work is found before anything is timed
+            conditions = make_request(config.ncu).conditions
+            check_collection(config, Project(self.workshop))
         devices = self._find_devices(config, family)
         selection = Selection(
             family=family.name,
@@ -119,11 +119,10 @@ class _Trial:
             with Store.open(url) as store:
                 course = Course(config, family, devices, self.project, store, self.observer)
                 noises, judged = self._race(course, contenders, baselines)
-                if profiler is None:
+                if not self.request.counters:
                     self.done += [candidate for _, candidate in judged]
                 else:
                     counting = Counting(
-                        profiler=profiler,
                         course=course,
                         artifacts=database.parent / "artifacts",
                         may_run_host_code=self.request.sandbox == "off",

@@ -1,1 +1,14 @@
-"""Nsight Compute: drive it, read its reports, roll launches up to trials, and know its metrics."""
+"""Nsight Compute: collect hardware counters with ncu, and read its report files.
+
+A collection goes through these modules:
+
+- `setting`: what is collected, and how
+- `collector`, `batch`, `process`: trials in batches, each in one ncu process
+- `task`: what the profiled process, `cuprof.worker.profile`, reads and writes
+- `report_file`: launches and their counters
+- `attribution`, `rollup`: what became of each trial, and one value for each of its metrics
+"""
+
+TITLE = "Nsight Compute"
+IN_PROCESS, EXECUTED = BACKENDS = ("cuda", "program")
+"""The back ends whose trials ncu profiles: kernels of the profiled process, and programs that it executes."""

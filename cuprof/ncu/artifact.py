@@ -14,10 +14,10 @@ from cuprof.core.records import Artifact
 
 
 def check_folder(folder: Path) -> None:
-    """See that the artifacts folder takes files, before anything is profiled for it.
+    """Check that files can be written to the artifacts folder, before anything is profiled.
 
     Raises:
-        ProfilerError: it does not.
+        ProfilerError: they cannot.
     """
     try:
         try_writing(folder)
@@ -28,10 +28,10 @@ def check_folder(folder: Path) -> None:
 def keep_artifact(
     report: Path, folder: Path, *, tool_version: str = "", command: Sequence[str] = (), move: bool = False
 ) -> Artifact:
-    """Bring a report file into the artifacts folder under a name that its contents decide.
+    """Copy a report file into the artifacts folder, under a name that follows from its contents.
 
     Args:
-        move: take the file away from where it is; it may be on another file system.
+        move: move the file instead; it may be on another file system.
 
     Returns:
         The artifact, its path relative to the folder.

@@ -1,4 +1,4 @@
-"""Tell, after an ncu process has ended, what became of each of its trials."""
+"""What became of each trial of an ncu process that has ended."""
 
 from __future__ import annotations
 
@@ -9,19 +9,35 @@ from dataclasses import dataclass, replace
 from cuprof.core.errors import ProfilerError
 from cuprof.core.records import Artifact, LaunchRecord, Profile, State, Trial
 from cuprof.ncu.console import find_explanation, is_report_lost, list_messages, list_unknown_metrics
-from cuprof.ncu.contract import BatchResult
 from cuprof.ncu.process import ProcessResult
-from cuprof.ncu.progress import Progress, Step
 from cuprof.ncu.rollup import roll_up
 from cuprof.ncu.setting import Setting
+from cuprof.ncu.task import Progress, Step
 
 LOG_TAIL = 8000
 """Characters of ncu's output that are stored with a trial that failed."""
 
 
 @dataclass(frozen=True)
+class BatchResult:
+    """What became of a batch.
+
+    Attributes:
+        profiles: of the trials that are decided, in the order of the batch.
+        remaining: trials to be profiled again, because another one brought the process down.
+        notes: what the user should read, a line each: metrics that were left out and why.
+        interrupted: a KeyboardInterrupt arrived meanwhile.
+    """
+
+    profiles: tuple[Profile, ...] = ()
+    remaining: tuple[Trial, ...] = ()
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
+
+
+@dataclass(frozen=True)
 class Attribution:
-    """Everything that is known after a process has ended; it lays what happened to the trials."""
+    """Everything that is known after a process has ended, to be attributed to its trials."""
 
     trials: Sequence[Trial]
     setting: Setting
@@ -34,7 +50,7 @@ class Attribution:
     def decide(self) -> tuple[BatchResult, tuple[str, ...]]:
         """Return what became of the trials, and the metrics asked for that this chip does not have.
 
-        It lacks those of which ncu says so, or that no launch has.
+        These are the metrics that ncu names as unknown, and those that no launch has.
 
         Raises:
             ProfilerError: ncu failed, and not because of one of the trials.
@@ -43,7 +59,7 @@ class Attribution:
         if refused and not self.launches:
             return BatchResult(remaining=tuple(self.trials)), refused
         explanation = find_explanation(self.result.output)
-        # A report that was not saved to its end lacks launches of trials whose first ones it holds.
+        # A report that was not saved completely lacks launches of trials whose first ones it has.
         if explanation and not self.result.timed_out and (not self.launches or is_report_lost(self.result.output)):
             raise ProfilerError(explanation)
         decided = [self._profile(trial, self.launches.get(trial.identity, ())) for trial in self.trials]
@@ -59,9 +75,9 @@ class Attribution:
         return self.setting.collection.metrics
 
     def _absent(self, profiles: Sequence[Profile]) -> tuple[str, ...]:
-        """Return the metrics that ncu left out without a word, as it does where the chip does not have them.
+        """Return the metrics that ncu left out silently, as it does where the chip does not have them.
 
-        What is asked for without a suffix is collected under one (dram__bytes_read as dram__bytes_read.sum).
+        A metric requested without a suffix is collected under one (dram__bytes_read as dram__bytes_read.sum).
         """
         present = {counter.metric for profile in profiles for launch in profile.launches for counter in launch.counters}
         if not present:
@@ -123,13 +139,13 @@ class Attribution:
         )
 
     def _last_line(self) -> str:
-        """Return the line that says most: ncu's first own error; where it only reports an exit code, the program's."""
+        """Return the most telling line: ncu's first own error, or the program's where ncu only reports an exit code."""
         errors = [text for text in list_messages(self.result.output) if "returned an error code" not in text]
         lines = [line.strip() for line in self.result.output.splitlines() if line.strip() and not line.startswith("==")]
         return errors[0] if errors else (lines or list_messages(self.result.output) or [""])[-1]
 
     def _failure(self) -> str:
-        """Return one line for a process that failed before any trial, its whole output kept beside the artifacts."""
+        """Return one line for a process that failed before any trial; its output is kept beside the artifacts."""
         log = self.setting.artifacts / f"ncu-failed-{time.strftime('%Y%m%dT%H%M%S')}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text(" ".join(self.result.command) + "\n\n" + self.result.output, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Sort the launches of a report by whose they are, so that no two trials and no two kernels are rolled up together."""
+"""Group the launches of a report by their owner, so that no two trials or kernels are rolled up together."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from cuprof.core.records import LaunchRecord, State
-from cuprof.ncu.contract import Launches
+from cuprof.ncu.report_file import Launches
 
 _VENDOR = re.compile(r"^nvidia\s+|\s+MIG\s.*$", re.IGNORECASE)
 """Parts of a device's name that drivers and profilers do not agree on."""
 
 
 class Owner(StrEnum):
-    """Say whose launches are."""
+    """The owner of launches."""
 
     TRIAL = "trial"  # of a trial in the database
     UNKNOWN = "unknown"  # of a trial of cuprof's that is not in the database
@@ -29,12 +29,12 @@ class Group:
     """Launches that are rolled up together.
 
     Attributes:
-        owner: only those of a trial are joined to it, all others are stored under the name.
-        identity: what the range around them carries; empty outside every range of ours.
+        owner: launches of a trial are joined to it, all others are stored under the name.
+        identity: of the range around them; empty outside our ranges.
         name: the trial's label; NAME/identity[:8] for those in a range of ours that belong to no trial here;
             NAME/kernel for foreign ones.
         state: "crashed" where one of the launches did not get to its end.
-        message: why they were not joined, what crashed; empty where all is well.
+        message: why they were not joined, or what crashed; empty otherwise.
     """
 
     owner: Owner
@@ -53,7 +53,7 @@ def group_launches(
     Args:
         labels: identity → label of the trials that are in the database.
         devices: identity → model of the device that such a trial is of, where it is known.
-        name: what launches that belong to no trial go by.
+        name: for launches that belong to no trial.
     """
     ours = [
         _group_of_ours(identity, found, labels.get(identity), devices.get(identity, ""), name)
@@ -78,7 +78,7 @@ def _group_of_ours(
 
 
 def _foreign(launches: Sequence[LaunchRecord], name: str) -> list[Group]:
-    """Return a group a kernel; instances of one template are different kernels, told apart by their signatures."""
+    """Return a group for each kernel; the signature distinguishes the instances of a template."""
     by_kernel: dict[tuple[str, str], list[LaunchRecord]] = {}
     for launch in launches:
         by_kernel.setdefault((launch.kernel, str(launch.details.get("signature", ""))), []).append(launch)
@@ -102,9 +102,9 @@ def _with_crash(group: Group) -> Group:
 
 
 def _crash(launch: LaunchRecord) -> str:
-    """Return what tells that a launch crashed: the profiler gives it no grid or a duration that is no number.
+    """Return why a launch counts as crashed, or an empty text: it has no grid, or a duration that is no number.
 
-    What is no kernel (a range or graph profiled as a whole) has no grid of its own.
+    A range or graph that was profiled as a whole has no grid of its own.
     """
     lacks = []
     if "workload" not in launch.details and not all(launch.grid):
@@ -116,6 +116,6 @@ def _crash(launch: LaunchRecord) -> str:
 
 
 def _same_device(one: str, other: str) -> bool:
-    """Return whether two names are of one model; an unknown one may be any."""
+    """Return whether two names are of one model; an unknown name matches any."""
     first, second = (_VENDOR.sub("", device).strip().casefold() for device in (one, other))
     return first == second or not first or not second

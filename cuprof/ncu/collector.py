@@ -1,4 +1,4 @@
-"""One collection with Nsight Compute: batches, and metrics that turn out not to exist."""
+"""One collection: batches of trials, each in an ncu process, and metrics that turn out not to exist."""
 
 from __future__ import annotations
 
@@ -6,32 +6,74 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from threading import Thread
+from typing import Self
 
+from cuprof.config.model import SweepConfig
 from cuprof.core.errors import ProfilerError
+from cuprof.core.project import Project
 from cuprof.core.records import Trial
-from cuprof.ncu.batch import run_batch
-from cuprof.ncu.contract import BatchResult, Collector, Profiler
+from cuprof.ncu.artifact import check_folder
+from cuprof.ncu.attribution import BatchResult
+from cuprof.ncu.batch import Batch, run_batch
 from cuprof.ncu.executable import list_metric_names
-from cuprof.ncu.head_start import Batch
-from cuprof.ncu.metrics import CATALOG
-from cuprof.ncu.progress import Progress
-from cuprof.ncu.setting import Setting
+from cuprof.ncu.metrics import METRICS
+from cuprof.ncu.setting import Request, Setting, Source, make_setting
 
 
-class NcuCollector(Collector):
-    """Profile batches by one setting, from which metrics fall away that the chip does not have.
+def check_collection(config: SweepConfig, project: Project) -> None:
+    """Check that a collection can work here, without running one.
+
+    Raises:
+        ProfilerError: there is no ncu that works, or reports cannot be kept.
+        ConfigError: nothing is to be collected.
+    """
+    setting = make_setting(config.ncu, project, family=config.family)
+    check_folder(setting.artifacts)
+    _ = setting.executable.version
+
+
+def open_collector(config: SweepConfig, project: Project, source: Source | None = None) -> Collector:
+    """Return a collector whose first ncu process is starting already.
+
+    Args:
+        source: of all the trials, where that is not the project.
+
+    Raises:
+        ProfilerError: there is no ncu, or its reports cannot be kept.
+        ConfigError: nothing is to be collected.
+    """
+    setting = make_setting(config.ncu, project, family=config.family)
+    if source is not None:
+        setting = setting.of(source)
+    check_folder(setting.artifacts)
+    return Collector(setting, Batch(setting, config.device.numbers()["cuda"] or 0))
+
+
+class Collector:
+    """Profile batches by one setting, without the metrics that the chip does not have.
+
+    Use it as a context manager, which ends a process that still waits.
 
     Args:
         ahead: an ncu process that already waits for the first batch.
     """
 
-    def __init__(self, profiler: Profiler, setting: Setting, ahead: Batch | None = None) -> None:
-        self.profiler, self.setting, self._ahead = profiler, setting, ahead
-        self.request, self.batch = setting.request, setting.collection.batch
+    def __init__(self, setting: Setting, ahead: Batch | None = None) -> None:
+        self.setting, self._ahead = setting, ahead
+
+    @property
+    def request(self) -> Request:
+        """Return what is asked for."""
+        return self.setting.request
+
+    @property
+    def batch(self) -> int:
+        """Return how many trials are given to one ncu process."""
+        return self.setting.collection.batch
 
     @property
     def missing(self) -> Mapping[str, str]:
-        """Return the metrics that this chip turned out not to have, and why they are thought not to exist."""
+        """Return the requested metrics that this chip does not have, and why."""
         return self.setting.missing
 
     def check(self) -> None:
@@ -39,29 +81,27 @@ class NcuCollector(Collector):
         _ = self.setting.executable.version
 
     def profile(self, trials: Sequence[Trial], on_trial: Callable[[str], None] = lambda _: None) -> BatchResult:
-        """Profile trials in one ncu process; see `Collector.profile`."""
+        """Profile trials of one family and device that are known to be right, each executed once.
 
-        def show(progress: Progress) -> None:
-            if progress.open is not None:
-                on_trial(progress.open)
+        Every call decides a trial, leaves a metric out, was interrupted, or raises.
 
+        Args:
+            on_trial: called now and then with the identity of the trial that is being profiled.
+
+        Raises:
+            ProfilerError: ncu failed for a reason that is no trial's own (permission, disk, another profiler).
+        """
         Thread(target=importlib.import_module, args=("ncu_report",), daemon=True).start()  # while ncu works
         ahead, self._ahead = self._ahead, None
-        result, unknown_metrics = run_batch(trials, self.setting, show, ahead)
+        result, unknown_metrics = run_batch(trials, self.setting, on_trial, ahead)
         notes = self._leave_out(unknown_metrics) if unknown_metrics else ()
         profiles = tuple(replace(profile, missing=self.setting.missing) for profile in result.profiles)
         return replace(result, profiles=profiles, notes=notes)
 
-    def close(self) -> None:
-        """End the process that waits, if no batch was given to it."""
-        if self._ahead is not None:
-            self._ahead.close()
-            self._ahead = None
-
     def _leave_out(self, metrics: Sequence[str]) -> tuple[str, ...]:
-        """Go on without these metrics, and return what to say of it."""
+        """Continue without these metrics, and return what to say about it."""
         before = self.setting.missing
-        known = list_metric_names(self.setting.executable) or list(CATALOG.by_name)
+        known = list_metric_names(self.setting.executable) or list(METRICS)
         self.setting = self.setting.without(metrics, known)
         if not (self.setting.collection.metrics or self.setting.request.whole):
             raise ProfilerError(f"nothing is left to collect: {'; '.join(self.setting.missing.values())}")
@@ -70,3 +110,11 @@ class NcuCollector(Collector):
             for name, reason in self.setting.missing.items()
             if name not in before
         )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._ahead is not None:
+            self._ahead.close()
+            self._ahead = None

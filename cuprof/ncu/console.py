@@ -1,4 +1,4 @@
-"""Understand what Nsight Compute says on its console: errors, and what a person can do about them."""
+"""Errors on Nsight Compute's console, and what a person can do about them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 _ERROR = re.compile(r"^==ERROR==\s*(.*?(?::[ \t]*\n\s*[^=\s].*)?)$", re.MULTILINE)
-"""A line that ends in a colon says what it announces on the next one."""
+"""A line that ends in a colon continues on the next one."""
 _UNKNOWN_METRIC = re.compile(r"Failed to find metric\s+(\S+)")
 _REGEX_METRIC = re.compile(r"^regex:\^?(.*?)(?:\\?\.\(.*\))?\$?$")
 
@@ -49,12 +49,12 @@ _EXPLANATIONS: tuple[tuple[str, str], ...] = (
 
 
 def list_messages(output: str) -> list[str]:
-    """Return the texts of ncu's own lines about errors."""
+    """Return the texts of ncu's own error lines."""
     return [" ".join(text.split()) for text in _ERROR.findall(output)]
 
 
 def find_explanation(output: str) -> str | None:
-    """Return what went wrong and what to do, or None where the output shows no failure that is known."""
+    """Return what went wrong and what to do, or None where the output shows no known failure."""
     errors = "\n".join(list_messages(output))  # never what the profiled program itself prints
     return next((explanation for pattern, explanation in _EXPLANATIONS if re.search(pattern, errors)), None)
 
@@ -65,7 +65,7 @@ def is_report_lost(output: str) -> bool:
 
 
 def list_unknown_metrics(output: str) -> list[str]:
-    """Return the metrics that ncu says this chip does not have, each once, as far as possible as they were given."""
+    """Return the metrics that ncu names as unknown, each once, as they were given where that is known."""
     names = (_UNKNOWN_METRIC.findall(text) for text in list_messages(output))
     return list(dict.fromkeys(_plain(name) for found in names for name in found))
 
@@ -80,8 +80,7 @@ def missing_metric_reason(name: str, known: Iterable[str]) -> str:
     """Return why a metric was left out, with the names nearest to it.
 
     Args:
-        known: names that the chip has, with or without a suffix; a nearest name without one gets the suffix that was
-            asked for.
+        known: names that the chip has, with or without a suffix; a suggestion without one gets the requested suffix.
     """
     base, dot, suffix = name.partition(".")
     bases = {other.partition(".")[0] for other in known}

@@ -21,10 +21,10 @@ _VERSION = re.compile(r"Version\s+(\d+)\.(\d+)\.(\d+)(?:\.(\d+))?")
 
 
 class NcuExecutable:
-    """Name an ncu: where it is and which release.
+    """An ncu program and its release.
 
     Args:
-        path: the program, which is asked for its release at once and answers while the caller goes on.
+        path: the program. Its release is read in a thread from now on.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,7 +35,7 @@ class NcuExecutable:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Return the release, waiting for the answer if need be.
+        """Return the release, waiting for it if necessary.
 
         Raises:
             ProfilerError: the program does not run, or is older than `OLDEST`.
@@ -57,12 +57,12 @@ class NcuExecutable:
 def get_executable(
     override: str = "", environment: Mapping[str, str] = os.environ, root: Path = Path("/")
 ) -> NcuExecutable:
-    """Find ncu, which is asked for its version; `NcuExecutable.version` waits for the answer.
+    """Find ncu, and start to read its version; `NcuExecutable.version` waits for it.
 
     Args:
-        override: `ncu.path`; when given, nothing else is looked at.
+        override: `ncu.path`; when given, ncu is not looked for elsewhere.
         environment: PATH, CUDA_HOME and CUDA_PATH are read from it.
-        root: file system root below which the usual installation folders lie.
+        root: file system root of the usual installation folders.
 
     Raises:
         ProfilerError: there is none.
@@ -83,7 +83,7 @@ def get_executable(
 
 
 def list_metric_names(executable: NcuExecutable) -> list[str]:
-    """Return the base names of the metrics that the devices here have; empty where ncu does not tell."""
+    """Return the base names of the metrics that the devices here have; empty where ncu fails."""
     try:
         return list_queried_metrics(_ask(executable.path, "--query-metrics").stdout)
     except (OSError, subprocess.TimeoutExpired):
@@ -91,7 +91,7 @@ def list_metric_names(executable: NcuExecutable) -> list[str]:
 
 
 def list_candidates(environment: Mapping[str, str], root: Path = Path("/")) -> Iterator[Path]:
-    """Yield where ncu is looked for, in order: PATH, the toolkit named by the environment, the usual folders."""
+    """Yield the places of ncu in order: PATH, the toolkit named by the environment, the usual folders."""
     found = shutil.which("ncu", path=environment.get("PATH", ""))
     if found:
         yield Path(found)

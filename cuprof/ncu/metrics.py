@@ -1,23 +1,31 @@
-"""What is known of Nsight Compute's metrics, those included that are known by their name alone.
+"""What is known of Nsight Compute's metrics, including metrics that are known by their name alone.
 
-metrics.csv describes metrics, a row each: name and unit are Nsight Compute's; the sentences follow NVIDIA's Kernel
-Profiling Guide ("Metrics Reference"). A rule stands where the name does not imply the right one (`cuprof.ncu.rules`).
-kinds.csv says what the change of a metric means, for all whose name has a pattern in it: the first one counts.
+metrics.csv describes metrics, one a row: name and unit are Nsight Compute's; the sentences follow NVIDIA's Kernel
+Profiling Guide ("Metrics Reference"). It has a rule where the name implies a wrong one. kinds.csv says what the change
+of a metric means, for all metrics whose name matches a pattern: the first match counts.
+
+A rule makes a trial's value from its launches' values. It is one word or "mean:WEIGHT":
+
+    sum           launches add up: instructions, bytes, requests, cycles, durations
+    max, min      the largest or smallest launch
+    mean:WEIGHT   average of the launches, each weighed by its value of the metric WEIGHT: the ratio's denominator
+                  (sectors, requests, instructions), or the duration for shares of a peak
+    mean          the plain average, where no weight was collected
+    none          no number that belongs to a trial
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from cuprof.ncu.metric import Catalog, Kind, Metric
-from cuprof.ncu.rules import derive_rule
-
+DURATION = "gpu__time_duration.sum"
 TOPICS = ("Grid", "DRAM traffic", "Shared memory", "Coalescing", "Instructions", "Occupancy")
-"""What an analysis goes through, in this order."""
-
+"""The topics of an analysis, in order."""
 ORDER = (
     r"^launch__grid",
     r"dram",
@@ -30,6 +38,85 @@ ORDER = (
 """Metrics are listed in this order: geometry, DRAM traffic, shared memory, coalescing, then the rest by name."""
 
 
+@dataclass(frozen=True)
+class Metric:
+    """Describe a metric.
+
+    Args:
+        name: Nsight Compute's own name.
+        unit: as Nsight Compute writes base units; empty for plain counts.
+        meaning: one sentence.
+        rule: how launches become a trial's value; see the module.
+        heading: short, for tables and figures that name it often; otherwise they show the name.
+        topic: the topic of an analysis that it belongs to; empty for none.
+        telling: rank among the most telling metrics of a kernel, from 1; 0 for all others.
+        absence: shown in place of a ratio whose denominator is this metric, where this metric is zero.
+        exempt: what the device executes without counting it in this metric, so that its absence is not misread.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    rule: str = ""
+    heading: str = ""
+    topic: str = ""
+    telling: int = 0
+    absence: str = ""
+    exempt: str = ""
+
+
+Sentence = Literal[
+    "amount", "share_of_peak", "sector_use", "sectors_per_request", "block_memory", "grid_depth", "active_threads"
+]
+"""How the change of a metric is worded; `cuprof.report.counter_sentences` writes each."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Metrics whose names match a pattern, and what their change means.
+
+    Args:
+        subject: of the sentence: a quantity, a unit of the chip, a kind of shared memory, or accesses.
+        more, less: of an amount: what more or less of it means.
+    """
+
+    pattern: str
+    sentence: Sentence
+    subject: str = ""
+    more: str = ""
+    less: str = ""
+
+
+_SUFFIXES = {"sum": "sum", "avg": "sum", "max": "max", "min": "min"}
+_SHARE = re.compile(
+    r"\.(pct_of_peak\w*|per_second|per_cycle\w*|pct|ratio|max_rate|peak_sustained\w*)$|(_pct|_per_active_cycle)$"
+)
+_LEAST = "launch__occupancy_limit"
+
+
+def derive_rule(name: str, unit: str = "") -> str:
+    """Return the rule that a metric's name implies.
+
+    launch__ and device__ metrics describe the launch or the device: the largest counts, of the limits to occupancy
+    the smallest. Anything that ends in a share or a rate (.pct…, .ratio, .per_…, _pct) is weighed by the duration,
+    whatever comes before: throughputs write `.sum.pct…` for a share of the summed peak. Of the rest, .sum adds, and so
+    does .avg (the .sum over the number of units, which is the same for every launch); .max and .min stay what they are,
+    and a name without a suffix that counts (sass__…) adds.
+
+    Args:
+        name: Nsight Compute's own name.
+        unit: "%" marks a share where the name does not.
+    """
+    if name.startswith(("launch__", "device__")):
+        return "min" if name.startswith(_LEAST) else "max"
+    if _SHARE.search(name) or unit == "%":
+        return f"mean:{DURATION}"
+    suffix = name.rpartition(".")[2] if "." in name else ""
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix]
+    return "sum" if name.startswith("sass__") else "none"
+
+
 def _read(name: str) -> Iterator[dict[str, Any]]:
     with Path(__file__).with_name(name).open(encoding="utf-8", newline="") as file:
         yield from csv.DictReader(file)
@@ -40,22 +127,77 @@ def _metric(row: dict[str, Any]) -> Metric:
     return Metric(rule=rule, telling=int(row.pop("telling") or 0), **row)
 
 
-CATALOG = Catalog(
-    tuple(map(_metric, _read("metrics.csv"))), tuple(Kind(**row) for row in _read("kinds.csv")), TOPICS, ORDER
-)
+METRICS = {metric.name: metric for metric in sorted(map(_metric, _read("metrics.csv")), key=lambda each: each.name)}
+"""The described metrics by name, in order of their names."""
+KINDS = tuple(Kind(**row) for row in _read("kinds.csv"))
+
+
+def find_metric(name: str) -> Metric | None:
+    """Return a metric's description, or None where there is none."""
+    return METRICS.get(name)
+
+
+def find_kind(name: str) -> Kind | None:
+    """Return the kind that a metric belongs to, or None where nothing is known but its change."""
+    return next((kind for kind in KINDS if re.search(kind.pattern, name)), None)
 
 
 def get_rule(name: str, unit: str = "") -> str:
-    """Return the roll-up rule of any metric: the catalog's, else the one its name implies."""
-    known = CATALOG.by_name.get(name)
+    """Return the roll-up rule of any metric: the described one, otherwise the one that its name implies."""
+    known = METRICS.get(name)
     return known.rule if known else derive_rule(name, unit)
 
 
-def companions(metrics: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the metrics collected beside those asked for, because they weigh them.
+def list_telling() -> list[Metric]:
+    """Return the most telling metrics of a kernel, in the order in which they are shown."""
+    return sorted((metric for metric in METRICS.values() if metric.telling), key=lambda metric: metric.telling)
 
-    They cost no pass of their own: a weight is part of what its ratio is computed from, and ncu collects the duration
-    anyway.
+
+def heading_of(name: str) -> str:
+    """Return the heading of a counter: a short one where there is one, otherwise the metric's name."""
+    metric = METRICS.get(name)
+    return metric.heading or name if metric else name
+
+
+def listing_order(name: str) -> tuple[int, str]:
+    """Return the key that metrics are sorted by where many are listed."""
+    return next((i for i, pattern in enumerate(ORDER) if re.search(pattern, name)), len(ORDER)), name
+
+
+def companions(metrics: Iterable[str]) -> tuple[str, ...]:
+    """Return the weights of the metrics, which are collected with them.
+
+    They cost no pass of their own: ncu computes the ratio from its weight, and collects the duration anyway.
     """
     weights = {get_rule(name).partition(":")[2] for name in metrics}
     return tuple(sorted(weights - {"", *metrics}))
+
+
+def select(present: Sequence[str], metrics: Iterable[str]) -> list[str]:
+    """Return the present metrics that the requested ones stand for, in the order requested.
+
+    As in ncu, "regex:…" stands for what it matches and a name without a suffix for every roll-up of it.
+    """
+    known, selected = set(present), list[str]()
+    for metric in metrics:
+        if metric in known:
+            selected.append(metric)
+        elif metric.startswith("regex:"):
+            selected += sorted(name for name in present if re.search(metric.removeprefix("regex:"), name))
+        else:
+            selected += sorted(name for name in present if name.startswith(metric + "."))
+    return list(dict.fromkeys(selected))
+
+
+def list_matches(requested: Sequence[str], stored: Collection[str]) -> list[str]:
+    """Return the metrics that the requested ones stand for; sets and sections stand for none.
+
+    Args:
+        requested: as in `Request.metrics`.
+        stored: the metrics that there are. A full name is listed even if it is not among them.
+    """
+    found: list[str] = []
+    for name in requested:
+        if not name.startswith(("set:", "section:")):
+            found += select(sorted(stored), [name]) or ([] if ":" in name else [name])
+    return list(dict.fromkeys(found))

@@ -1,4 +1,4 @@
-"""Run one ncu process under a guardian and watch over it: output, progress of its trials, time limits."""
+"""Run one ncu process under a guardian, and watch its output, the progress of its trials and the time limits."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from cuprof.core.processes import MARK, child_command, child_environment, end_gu
 
 POLL_S = 0.05
 STARTUP_S = 120.0
-"""What ncu and the profiled process may take until the first trial begins, beyond one trial's time limit."""
+"""Seconds until the first trial begins, beyond one trial's time limit."""
 GRACE_S = 10.0
-"""What ncu may take to write its report when it is asked to stop, after a trial that stood still."""
+"""Seconds in which ncu writes its report when it is asked to stop after a trial that hung."""
 INTERRUPTED_GRACE_S = 1.0
-"""The same where somebody waits for the command's end."""
+"""The same after Ctrl-C."""
 
 
 @dataclass(frozen=True)
 class ProcessResult:
-    """What became of an ncu process.
+    """How an ncu process ended.
 
     Attributes:
         returncode: negative for a signal, as in `subprocess`.
@@ -53,11 +53,11 @@ class ProcessResult:
 
 
 class NcuProcess:
-    """One ncu process under a guardian: Ctrl-C reaches only us, and nothing of it outlives it or us.
+    """One ncu process under a guardian: Ctrl-C reaches only us, and its children end with it or with us.
 
     Args:
         command: the full argument list.
-        folder: of its files, which the guardian removes where we are gone; its output goes to `ncu.log` there.
+        folder: of its files, which the guardian removes when we have ended; its output goes to `ncu.log` there.
 
     Raises:
         ProfilerError: the program cannot be started.
@@ -84,7 +84,7 @@ class NcuProcess:
         return self._process.pid
 
     def watch(self, progress: Path, limit_s: float, tick: Callable[[], None] = lambda: None) -> ProcessResult:
-        """Wait until ncu ends, or stop it when its trials stand still.
+        """Wait until ncu ends, or stop it when its trials hang.
 
         Args:
             progress: file that grows whenever a trial begins or ends.
@@ -112,7 +112,7 @@ class NcuProcess:
             end_guarded(self._process, self._folder)
 
     def _ask_to_stop(self, grace_s: float) -> None:
-        """Let ncu write what it has."""
+        """Let ncu write the report of what it has profiled."""
         give_up = time.monotonic() + grace_s
         with shielded():
             self._process.send_signal(signal.SIGINT)
@@ -120,7 +120,7 @@ class NcuProcess:
             time.sleep(POLL_S)
 
     def _is_running(self) -> bool:
-        """Return whether ncu runs; an interrupt amid Popen's own would leave its lock taken."""
+        """Return whether ncu runs; an interrupt inside Popen's own method would leave its lock taken."""
         with shielded():
             return self._process.poll() is None
 

@@ -10,16 +10,19 @@ from contextlib import contextmanager
 from cuprof.backends.spec import MARK_VARIABLE
 
 RANGE_PREFIX = "cuprof-"
-"""What the NVTX ranges of trials start with. They lie in the default domain, the one that `cupy.cuda.nvtx` offers."""
-
+"""The NVTX ranges of trials start with this. They are in the default domain, the one that `cupy.cuda.nvtx` offers."""
+RANGE_FILTER = f"regex:{RANGE_PREFIX}.+/"
+"""Selects every launch inside one of our push/pop ranges, at any depth: "/" marks a push/pop range by name, and a name
+without "@" belongs to the default domain (Nsight Compute CLI, "NVTX Filtering")."""
 _RANGE = re.compile(rf"{RANGE_PREFIX}([0-9a-f]{{32}})")
 
 
 @contextmanager
-def named_range(name: str) -> Iterator[None]:
-    """Open an NVTX push/pop range of this thread in the default domain, and of the processes that it executes."""
+def mark(identity: str) -> Iterator[None]:
+    """Enclose the execution of a trial in a range, also that of programs which this process executes meanwhile."""
     from cupy.cuda import nvtx
 
+    name = RANGE_PREFIX + identity
     nvtx.RangePush(name)
     os.environ[MARK_VARIABLE] = name
     try:
@@ -29,13 +32,8 @@ def named_range(name: str) -> Iterator[None]:
         nvtx.RangePop()
 
 
-def range_name(identity: str) -> str:
-    """Return the name of the NVTX range that wraps the execution of a trial."""
-    return RANGE_PREFIX + identity
-
-
 def find_identity(range_names: Sequence[str]) -> str | None:
-    """Return the trial identity carried by the innermost range of ours, or None.
+    """Return the identity of the innermost of our ranges, or None.
 
     Args:
         range_names: push/pop ranges around a launch, outermost first; a library may add its own.

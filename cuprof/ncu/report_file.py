@@ -1,8 +1,8 @@
 """Read Nsight Compute's report files: launches with their ranges, counters and advice.
 
-Reading needs neither ncu nor a GPU: NVIDIA's `ncu_report` package decodes the values. That package returns an empty
-report for a file that is none and part of a report for a file cut short, so the file's frame is checked first. What it
-makes of damaged bytes is anything: None for a name, a wrong type, an exception of any kind.
+Reading needs neither ncu nor a GPU: NVIDIA's `ncu_report` package decodes the values. It returns an empty report for a
+file that is no report, and some of the launches of a truncated file, so the file's frame is checked first.
+Damaged bytes make it return or raise anything: None for a name, a wrong type, an exception of any kind.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from cuprof.core.errors import ProfilerError
-from cuprof.core.records import Advice, CounterValue, LaunchRecord
-from cuprof.ncu.contract import Launches
-from cuprof.ncu.metrics import CATALOG, get_rule
+from cuprof.core.records import Advice, Conditions, CounterValue, LaunchRecord
+from cuprof.ncu.metrics import METRICS, get_rule, select
 from cuprof.ncu.ranges import find_identity
-from cuprof.ncu.report_frame import NEWEST_VERSION, check_frame
+from cuprof.ncu.report_frame import NEWEST_VERSION, check_frame, find_options
 
+Launches = Mapping[str | None, tuple[LaunchRecord, ...]]
+"""Launches by the identity of the trial whose range encloses them, or None, in the order they ran; `ordinal` counts
+from 0 in each."""
 _BACKGROUND = re.compile(
     r"device__attribute_|profiler__|(?:nvlink|numa|c2clink)__|(?:breakdown|group|pmsampling):|smsp__pcsamp_|derived_temp|"
     r"\w+\.Triage|(?!.*__)"
 )
-"""What a report holds beside counters: the device's data sheet, the profiler's own notes, the parts of a throughput,
-samples over time, and values by line of code (names without "__")."""
+"""Values that are no counters: the device's data sheet, the profiler's own notes, the parts of a throughput, samples
+over time, and values by line of code (names without "__")."""
 
 _LIMITS = {
     "blocks": "launch__occupancy_limit_blocks",
@@ -33,7 +35,7 @@ _LIMITS = {
     "warps": "launch__occupancy_limit_warps",
 }
 _WIDEST = 2**63
-"""Whole numbers from here on are no launch's and fit no column."""
+"""Whole numbers from here on cannot belong to a launch, and fit no column."""
 _LINK = re.compile(r"@(?:url|section|sass|source):(.*?)@")
 _DAMAGE = (
     ArithmeticError,
@@ -45,9 +47,9 @@ _DAMAGE = (
     TypeError,
     ValueError,
 )
-"""What comes up while a damaged report is decoded, from `ncu_report` or from what it returned."""
+"""Errors while a damaged report is decoded, from `ncu_report` or from what it returned."""
 _WORKLOADS = {1: "range", 2: "command list", 3: "graph"}
-"""What Nsight profiled as a whole where it was no single kernel."""
+"""What Nsight Compute profiled as a whole, other than a single kernel."""
 _SEVERITIES = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
 
 
@@ -56,8 +58,8 @@ def read_report(path: Path, metrics: Sequence[str] | None = None) -> Launches:
 
     Args:
         path: a .ncu-rep file.
-        metrics: names of the metrics to take in; None takes in every counter, but not what the report tells of the
-            device and the profiler themselves.
+        metrics: names of the metrics to read; None reads every counter, but no facts about the device and the profiler
+            themselves.
 
     Raises:
         ProfilerError: the file is absent, foreign, truncated, damaged or of a version that cannot be read.
@@ -88,6 +90,13 @@ def read_report(path: Path, metrics: Sequence[str] | None = None) -> Launches:
             "again with a recent one, or pip install --upgrade ncu-report"
         )
     return {identity: tuple(launches) for identity, launches in found.items()}
+
+
+def find_conditions(path: Path) -> Conditions:
+    """Return how a report's launches were profiled: its command line where it names it, otherwise ncu's defaults."""
+    options = find_options(path)
+    cache_mode = "hot" if options.get("cache-control") == "none" else "cold"
+    return Conditions(cache_mode, options.get("clock-control", "base"), options.get("replay-mode", "kernel"))
 
 
 def _load_module() -> Any:
@@ -144,34 +153,17 @@ def _counters(module: Any, action: Any, metrics: Sequence[str] | None) -> Iterat
     present = action.metric_names()
     if not all(name.isprintable() for name in present):
         raise ValueError("the name of a metric is no text")
-    for name in select(present, metrics):
+    chosen = sorted(name for name in present if not _BACKGROUND.match(name))
+    for name in chosen if metrics is None else select(present, metrics):
         metric = action.metric_by_name(name)
         if metric is not None and (value := _counter(module, name, metric)) is not None:
             yield value
 
 
-def select(present: Sequence[str], metrics: Sequence[str] | None) -> list[str]:
-    """Return the metrics to take in: all counters, or those asked for, in the order asked for.
-
-    As for ncu, "regex:…" stands for what it matches and a name without a suffix for every roll-up of it.
-    """
-    if metrics is None:
-        return sorted(name for name in present if not _BACKGROUND.match(name))
-    known, selected = set(present), list[str]()
-    for metric in metrics:
-        if metric in known:
-            selected.append(metric)
-        elif metric.startswith("regex:"):
-            selected += sorted(name for name in present if re.search(metric.removeprefix("regex:"), name))
-        else:
-            selected += sorted(name for name in present if name.startswith(metric + "."))
-    return list(dict.fromkeys(selected))
-
-
 def _counter(module: Any, name: str, metric: Any) -> CounterValue | None:
     kinds = module.IMetric
     unit = metric.unit()
-    known = CATALOG.by_name.get(name)
+    known = METRICS.get(name)
     rule, meaning = get_rule(name, unit), known.meaning if known else metric.description()
     instances = _instances(kinds, metric)
     if not metric.has_value():
@@ -183,7 +175,7 @@ def _counter(module: Any, name: str, metric: Any) -> CounterValue | None:
 
 
 def _instances(kinds: Any, metric: Any) -> Mapping[str, float]:
-    """Return label → value where the instances are named (opcodes); those of program counters are left out."""
+    """Return label → value where the instances are named (opcodes); values by program counter are left out."""
     count = metric.num_instances()
     if not count or not metric.has_correlation_ids():
         return {}
@@ -216,7 +208,7 @@ def _advice(action: Any) -> Iterator[Advice]:
 
 
 def _link_text(match: re.Match[str]) -> str:
-    """Return what a reader sees of one of Nsight's links: "@url:text:address@" is "text"."""
+    """Return the visible text of one of Nsight Compute's links: "@url:text:address@" shows "text"."""
     kind, inner = match.group(0)[1:].partition(":")[0], match.group(1)
     if kind == "url":
         return inner.partition(":")[0]

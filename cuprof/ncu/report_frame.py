@@ -1,12 +1,12 @@
-"""The frame of a report file: enough of it to tell a whole report from a foreign file or one cut short.
+"""The frame of a report file: enough to distinguish a whole report from a foreign file or one that was cut short.
 
 A .ncu-rep file is the four bytes "NVR\\0", then messages of Protocol Buffers, each behind its size (uint32,
 little-endian): one FileHeader with the format's version, then blocks, each a BlockHeader that names the size of the
 payload behind it and how many messages of which kind (sources, launches, ranges) that is. The file ends with the last
 payload.
 
-No header says how many blocks there are, so a file cut exactly between two of them looks whole, with one exception: the
-description of the session (versions, command line) stands in blocks of its own behind the first launch.
+No header has the number of blocks, so a file that was cut exactly between two of them looks whole, with one exception:
+the description of the session (versions, command line) is in blocks of its own behind the first launch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cuprof.core.errors import ProfilerError
 
 MAGIC = b"NVR\0"
 NEWEST_VERSION = 7
-"""Of the file format: what Nsight Compute 2025.3 writes."""
+"""The version of the file format that Nsight Compute 2025.3 writes."""
 _VERSION = 1
 _SOURCES, _RESULTS, _SESSION, _PAYLOAD_SIZE, _RANGE_RESULTS = 1, 2, 3, 5, 7
 """Numbers of the fields of a BlockHeader: counts of the messages in its payload, the session, the payload's size."""
@@ -33,14 +33,14 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 @dataclass(frozen=True)
 class Frame:
-    """What the headers of a report say: the version of the format, and how many results its blocks hold."""
+    """The version of a report's format, and how many results its blocks have."""
 
     version: int
     results: int
 
 
 class _CutShortError(Exception):
-    """The file ends inside a message, or before what belongs behind the first launch."""
+    """The file ends inside a message, or before the description behind the first launch."""
 
 
 def check_frame(path: Path) -> Frame:
@@ -66,7 +66,7 @@ def check_frame(path: Path) -> Frame:
 
 
 def find_options(path: Path) -> dict[str, str]:
-    """Return the cache-control, clock-control and replay-mode of the ncu command line that a report notes, if any."""
+    """Return cache-control, clock-control and replay-mode from the ncu command line in a report, if it is there."""
     found = re.findall(rb"--(cache-control|clock-control|replay-mode)[ =]+([a-z-]+)", path.read_bytes())
     return {name.decode(): value.decode() for name, value in found}
 
@@ -82,7 +82,7 @@ def _read_headers(file: IO[bytes], size: int) -> Frame:
         if end > size:
             raise _CutShortError
         found = numbers.get(_RESULTS, 0) + numbers.get(_RANGE_RESULTS, 0)
-        # NVIDIA's reader ends the process where a header counts more messages than there are.
+        # NVIDIA's reader ends the process where a header counts more messages than the payload has.
         for _ in range(numbers.get(_SOURCES, 0) + found):
             file.seek(_length(file, end), os.SEEK_CUR)
         file.seek(end)
@@ -94,14 +94,14 @@ def _read_headers(file: IO[bytes], size: int) -> Frame:
             if number == _SESSION and isinstance(session, bytes)
             for part, _ in _fields(session)
         )
-    # Where older formats keep the versions is not known.
+    # Older formats keep the versions in an unknown place.
     if not blocks or (results and not described and version >= NEWEST_VERSION):
         raise _CutShortError
     return Frame(version, results)
 
 
 def _length(file: IO[bytes], size: int) -> int:
-    """Read the size of the message that comes next and ends before `size`."""
+    """Read the size of the next message, which ends before `size`."""
     prefix = file.read(4)
     length = int.from_bytes(prefix, "little")
     if len(prefix) < 4 or file.tell() + length > size:

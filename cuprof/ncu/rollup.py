@@ -1,4 +1,4 @@
-"""Make a trial's counters of its launches', each metric by its own rule (see `cuprof.ncu.rules`)."""
+"""Make a trial's counters from those of its launches, each metric by its own rule (see `cuprof.ncu.metrics`)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cuprof.core.records import CounterValue, LaunchRecord
-from cuprof.ncu.metrics import get_rule
-from cuprof.ncu.rules import DURATION
+from cuprof.ncu.metrics import DURATION, get_rule
 
 _FOLDS: Mapping[str, Callable[[Sequence[float]], float]] = {"sum": math.fsum, "max": max, "min": min}
 
@@ -16,9 +15,9 @@ _FOLDS: Mapping[str, Callable[[Sequence[float]], float]] = {"sum": math.fsum, "m
 def roll_up(launches: Sequence[LaunchRecord]) -> tuple[CounterValue, ...]:
     """Return one value a metric for a trial, in the order in which the launches first show the metrics.
 
-    A metric that one of the launches lacks has no value for the trial, and no instances either where one lacks those:
-    half a sum is not a sum. A ratio of nothing, whose weight is zero in every launch, has no value. `rollup` names the
-    rule that was applied, which for want of the weight may be another than the metric's own.
+    A metric that one of the launches lacks has no value for the trial, and no instances where one lacks those: half a
+    sum is not a sum. A ratio whose weight is zero in every launch has no value. `rollup` names the rule that was
+    applied, which is another than the metric's own where the weight is missing.
     """
     by_launch = [{counter.metric: counter for counter in launch.counters} for launch in launches]
     names = dict.fromkeys(counter.metric for launch in launches for counter in launch.counters)
@@ -54,8 +53,8 @@ def _roll_up_metric(
 def weighted_mean(values: Sequence[float | None], weights: Sequence[float]) -> float | None:
     """Return the weighted mean, or None where it does not exist.
 
-    A value of weight zero counts for nothing, even where it is not a number: a launch without loads has no bytes a
-    sector, though Nsight Compute gives 0 for that. Where nothing weighs anything, there is no mean.
+    A value of weight zero is ignored, even where it is not a number: a launch without loads has no bytes a sector,
+    though Nsight Compute gives 0 for that. Without any weight there is no mean.
     """
     if math.fsum(weights) <= 0:
         return None
@@ -69,7 +68,7 @@ def weighted_mean(values: Sequence[float | None], weights: Sequence[float]) -> f
 def _weights(
     rule: str, launches: Sequence[LaunchRecord], by_launch: Sequence[Mapping[str, CounterValue]]
 ) -> tuple[str, list[float]]:
-    """Return the rule that can be applied and each launch's weight: the metric's own, else the duration, else one."""
+    """Return the rule that can be applied and each launch's weight: the metric's own, the duration, or one."""
     wanted = rule.partition(":")[2]
     for weight in dict.fromkeys((wanted, DURATION)):
         found = [_value(weight, launch, counters) for launch, counters in zip(launches, by_launch, strict=True)]

@@ -15,25 +15,49 @@ from cuprof.families.candidate import Extension
 from cuprof.families.origin import is_path
 from cuprof.interop.origins import AnyOrigin, find_origin
 from cuprof.ncu.console import missing_metric_reason
-from cuprof.ncu.contract import Request, Source
 from cuprof.ncu.executable import NcuExecutable, get_executable
 from cuprof.ncu.metrics import companions
+from cuprof.ncu.ranges import RANGE_FILTER
 
-NAME = "ncu"
-IN_PROCESS, EXECUTED = "cuda", "program"
-"""The back ends whose trials ncu reads: those run by the profiled process, and those that it executes."""
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for, as far as it decides what is stored already.
+
+    Args:
+        metrics: as stored with each profile: metric names, "set:NAME", "section:NAME".
+        whole: sets or sections are asked for, whose metrics are known only after they are collected.
+    """
+
+    metrics: tuple[str, ...]
+    conditions: Conditions
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where trials come from that belong to no project, and where their reports go.
+
+    Args:
+        origin: of their family.
+        extension: what is added to it.
+        artifacts: folder that keeps the reports.
+    """
+
+    origin: AnyOrigin
+    extension: Extension | None
+    artifacts: Path
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Say how trials are profiled.
+    """How trials are profiled.
 
     Args:
-        request: what was asked for: metric names, "set:NAME", "section:NAME".
-        collection: what ncu is given, settled: the requested metrics and their companions.
+        collection: what ncu collects, settled: the requested metrics and their companions.
         find_origin: family name → where it comes from.
-        artifacts: folder that the reports are kept in.
-        missing: metrics asked for that the chip does not have → why.
+        artifacts: folder that keeps the reports.
+        missing: requested metrics that the chip does not have → why.
         extension: what is added to the trials' families.
     """
 
@@ -52,7 +76,7 @@ class Setting:
         )
 
     def without(self, metrics: Sequence[str], known: Iterable[str]) -> Setting:
-        """Return the setting that leaves out metrics the chip does not have, noting why where they were asked for.
+        """Return the setting without metrics that the chip does not have, with the reason for requested ones.
 
         Args:
             known: names of metrics that exist, for the suggestion.
@@ -68,17 +92,17 @@ def make_setting(config: NcuConfig, project: Project, family: str = "") -> Setti
     """Find ncu and make the setting of a collection.
 
     Args:
-        family: as the configuration names it: a family that is a file by itself is found by its path alone.
+        family: as the configuration names it: a family that is a file is found by its path only.
 
     Raises:
         ProfilerError: there is no usable ncu.
         ConfigError: nothing is to be collected.
     """
-    asked = settle(config)
+    settled = settle(config)
     return Setting(
         executable=get_executable(config.path),
-        request=make_request(asked),
-        collection=replace(asked, metrics=(*asked.metrics, *companions(asked.metrics))),
+        request=make_request(config),
+        collection=replace(settled, metrics=(*settled.metrics, *companions(settled.metrics))),
         find_origin=lambda name: find_origin(family if is_path(family) else name, project.kernel_folders),
         artifacts=project.artifacts,
     )
@@ -88,26 +112,51 @@ def settle(config: NcuConfig) -> NcuConfig:
     """Return the configuration with all of its metrics in one place, and ncu's replay mode chosen.
 
     Between the passes of kernel replay ncu saves and restores what the kernel may write, through the L2 cache: a hot
-    16 MiB read then shows 1.4 to 1.7 MiB of DRAM reads, and under 1 KiB by application replay (seen on an H200).
+    16 MiB read then shows 1.4 to 1.7 MiB of DRAM reads, and under 1 KiB by application replay (measured on an H200).
 
     Raises:
         ConfigError: nothing is to be collected.
     """
     metrics = tuple(dict.fromkeys([*config.metrics, *config.extra_metrics]))
-    if not (metrics or is_whole(config)):
+    if not (metrics or config.set or config.sections):
         raise ConfigError("ncu collects nothing; choose a metric set (ncu=study) or add +ncu.metrics=[NAME]")
     chosen: Literal["kernel", "application"] = "kernel" if config.cache_control == "all" else "application"
     replay = chosen if config.replay == "auto" else config.replay
     return replace(config, metrics=metrics, extra_metrics=(), replay=replay)
 
 
-def is_whole(config: NcuConfig) -> bool:
-    """Return whether sets or sections are collected, whatever metrics they have."""
-    return bool(config.set or config.sections)
+def make_request(config: NcuConfig) -> Request:
+    """Return what a configuration asks for, on any machine.
 
-
-def make_request(settled: NcuConfig) -> Request:
-    """Return what is asked for: metric names, "section:NAME", "set:NAME", and the conditions to store it under."""
+    Raises:
+        ConfigError: nothing is to be collected.
+    """
+    settled = settle(config)
     conditions = Conditions("cold" if settled.cache_control == "all" else "hot", settled.clock_control, settled.replay)
     wholes = [*(f"section:{name}" for name in settled.sections), *([f"set:{settled.set}"] if settled.set else [])]
-    return Request((*settled.metrics, *wholes), conditions, is_whole(settled))
+    return Request((*settled.metrics, *wholes), conditions, bool(wholes))
+
+
+def build_command(
+    executable: Path, collection: NcuConfig, report: Path, target: Sequence[str], *, children: bool = False
+) -> list[str]:
+    """Return the arguments of one ncu process over many trials.
+
+    Args:
+        collection: what to collect, settled.
+        report: the .ncu-rep file to write; an existing one is replaced.
+        target: the program to profile with its arguments.
+        children: profile the processes that it starts too.
+    """
+    processes = "all" if children else "application-only"
+    command = [str(executable), "--target-processes", processes, "--replay-mode", collection.replay]
+    command += ["--cache-control", collection.cache_control, "--clock-control", collection.clock_control]
+    command += ["--nvtx", "--nvtx-include", RANGE_FILTER]
+    if collection.set:
+        command += ["--set", collection.set]
+    for section in collection.sections:
+        command += ["--section", section]
+    if collection.metrics:
+        command += ["--metrics", ",".join(collection.metrics)]
+    command += ["--force-overwrite", "--export", str(report)]
+    return [*command, *target]

@@ -1,16 +1,21 @@
-"""What a profiled process is given to do: a task file, and a note of who will write it.
+"""What passes between the collection and the profiled process: a task file, and a progress file.
 
-A profiler runs `python -m cuprof.worker.profile TASKFILE`, perhaps before it is known which trials it will profile:
-starting both takes seconds. The process then waits for its task file, and stops when whoever should write it is gone.
-It prepares each trial (build from the cache, inputs, warm-up) and executes it once inside the profiler's mark.
+ncu runs `python -m cuprof.worker.profile OWNER BACKEND DEVICE TASKFILE`, often before it is known which trials it will
+profile, because starting both takes seconds. The process opens the device and waits for its task file; it stops when
+the owner, the process that would write the file, has ended. The task is a file because application replay runs the
+process again for every pass. The progress file has a line before and after each step of a trial, so that a crash or a
+hang is attributed to one trial.
 """
 
 from __future__ import annotations
 
-import os
+import json
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
@@ -20,8 +25,6 @@ from cuprof.families.candidate import Extension
 from cuprof.interop.origins import AnyOrigin
 
 WAIT_S = 0.02
-TASK, OWNER, PROGRESS = "task.json", "owner.json", "progress.jsonl"
-"""The files of one profiled process, all in one folder."""
 
 
 @dataclass(frozen=True)
@@ -36,37 +39,26 @@ class TaskTrial:
 
 @dataclass(frozen=True)
 class ProfilingTask:
-    """Say what one profiled process has to do.
+    """What one profiled process does.
 
     Args:
         origin: of the family of all the trials.
         trials: in the order they are executed.
-        profiler: name of the one it runs under, whose mark encloses each execution.
         backend: the back end of all the trials.
         device_index: ordinal among the back end's devices.
-        progress_path: file that `cuprof.ncu.progress.write_progress` appends to.
-        warm_up: executions of a trial before the marked one, so that hot counters find the caches as a previous
-            execution left them. A library call has one at least: it chooses its algorithm there.
+        progress_path: file that `write_progress` appends to.
+        warm_up: executions of a trial before the marked one, so that hot counters find the caches as an execution
+            leaves them. A library call always has one, in which it chooses its algorithm.
         extension: what is added to the family.
     """
 
     origin: AnyOrigin
     trials: tuple[TaskTrial, ...]
-    profiler: str
     backend: str
     device_index: int
     progress_path: str
     warm_up: int = 1
     extension: Extension | None = None
-
-
-@dataclass(frozen=True)
-class TaskOwner:
-    """Say who will write a task file, and for which device, so that it can be opened meanwhile."""
-
-    pid: int
-    backend: str
-    device_index: int
 
 
 def write_task(task: ProfilingTask, path: Path) -> None:
@@ -92,26 +84,66 @@ def read_task(path: Path) -> ProfilingTask:
         ) from error
 
 
-def write_owner(folder: Path, backend: str, device_index: int) -> None:
-    """Note this process as the one that will write the task file of a folder."""
-    (folder / OWNER).write_bytes(msgspec.json.encode(TaskOwner(os.getpid(), backend, device_index)))
-
-
-def find_owner(task: Path) -> TaskOwner | None:
-    """Return who will write a task file, or None where there is no note."""
-    try:
-        return msgspec.json.decode(task.with_name(OWNER).read_bytes(), type=TaskOwner)
-    except (OSError, msgspec.MsgspecError):
-        return None
-
-
-def wait_for_task(task: Path) -> bool:
-    """Wait for the task file in the profiled process; return False when whoever should write it is gone."""
+def wait_for_task(task: Path, owner: int) -> bool:
+    """Wait for the task file in the profiled process; return False when the owner has ended without writing it."""
     import psutil
 
     while not task.exists():
-        owner = find_owner(task)
-        if owner is None or not psutil.pid_exists(owner.pid):
+        if not psutil.pid_exists(owner):
             return task.exists()
         time.sleep(WAIT_S)
     return True
+
+
+class Step(StrEnum):
+    """A step of a trial in the profiled process."""
+
+    PREPARING = "preparing"  # build from the cache, inputs, warm-up
+    LAUNCHING = "launching"  # the NVTX range is open, or about to be
+    DONE = "done"  # the range is closed and the device has finished
+    FAILED = "failed"  # an error that the process survived; `message` has it
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Summarise a progress file.
+
+    Attributes:
+        steps: the last step of each trial that has begun, in the order they began.
+        messages: identity → message of a trial that failed.
+    """
+
+    steps: dict[str, Step] = field(default_factory=dict)
+    messages: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def open(self) -> str | None:
+        """Return the identity of the trial that has begun and is neither done nor failed, or None."""
+        begun = [name for name, step in self.steps.items() if step in (Step.PREPARING, Step.LAUNCHING)]
+        return begun[-1] if begun else None
+
+
+def write_progress(file: IO[str], identity: str, step: Step, message: str = "") -> None:
+    """Append one line, which survives the end of the process."""
+    file.write(json.dumps({"identity": identity, "step": step.value, "message": message}) + "\n")
+    file.flush()
+
+
+def read_progress(path: Path) -> Progress:
+    """Read a progress file. An absent file is no progress; a last line that a crash cut short is ignored."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return Progress()
+    steps: dict[str, Step] = {}
+    messages: dict[str, str] = {}
+    for line in lines:
+        try:
+            data = json.loads(line)
+            identity, step = data["identity"], Step(data["step"])
+        except (ValueError, KeyError, TypeError):
+            continue
+        steps[identity] = step
+        if step is Step.FAILED:
+            messages[identity] = data.get("message", "")
+    return Progress(steps, messages)

@@ -1,8 +1,9 @@
-"""Values given on the command line or in a configuration, brought onto the axes that they are for."""
+"""Match values from the command line or a configuration with the axes and tunables that they are for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from cuprof.core.errors import SelectionError
 from cuprof.core.expression import ExpressionError, evaluate, shorten
@@ -17,14 +18,14 @@ EXACT = 2**53
 """Whole numbers up to this size are exact as floats, so that 1e6 may stand for one million."""
 
 MOST_NAMES = 4
-"""So many variants are named in a message."""
+"""How many variants a message names."""
 
 
 def axis_values(axis: Axis, given: Iterable[Coordinate]) -> tuple[Coordinate, ...]:
     """Return the values of a problem axis in the order given, arithmetic evaluated, each once.
 
     Raises:
-        SelectionError: a value is no number where one is needed, or does not lie on the axis.
+        SelectionError: a value is not a number where one is needed, or is not on the axis.
     """
     values: list[Coordinate] = []
     for value in given:
@@ -38,9 +39,9 @@ def axis_values(axis: Axis, given: Iterable[Coordinate]) -> tuple[Coordinate, ..
 def tunable_values(
     name: str, given: Iterable[Coordinate], variants: Sequence[Variant]
 ) -> dict[str, tuple[tuple[Coordinate, ...], tuple[Coordinate, ...]]]:
-    """Return variant name → what it takes of the values given for a tunable, and what it does not allow of them.
+    """Return variant name → those of a tunable's values that it allows, and those that it does not.
 
-    Both are in the order given. A value must be allowed by at least one of the variants; the others go without it.
+    Both are in the order given. At least one of the variants must allow a value; the others go without it.
 
     Args:
         name: the tunable.
@@ -48,35 +49,27 @@ def tunable_values(
         variants: the selected variants that have the tunable.
 
     Raises:
-        SelectionError: none of the variants allows a value; the message has what each of them allows.
+        SelectionError: none of the variants allows a value; the message says what each of them allows.
     """
-    taken: dict[str, list[Coordinate]] = {variant.name: [] for variant in variants}
-    refused: dict[str, list[Coordinate]] = {variant.name: [] for variant in variants}
-    for value in given:
-        met = False
-        for variant in variants:
-            allowed = _allowed(name, variant)
-            if value == ALL and ALL not in allowed:
-                taken[variant.name] += allowed
-                met = True
-            elif (found := match(value, allowed)) is not None:
-                taken[variant.name].append(found)
-                met = True
-            else:
-                refused[variant.name].append(value)
-        if not met:
+    values = list(given)
+    found = {variant.name: [_take(value, _allowed(name, variant)) for value in values] for variant in variants}
+    for value, *taken in zip(values, *found.values(), strict=True):
+        if not any(taken):
             raise SelectionError(f"tune.{name}={_show(value)} is not allowed: {_allowances(name, variants)}")
     return {
-        variant: (tuple(dict.fromkeys(values)), tuple(dict.fromkeys(refused[variant])))
-        for variant, values in taken.items()
+        variant: (
+            tuple(dict.fromkeys(chain.from_iterable(taken))),
+            tuple(dict.fromkeys(value for value, each in zip(values, taken, strict=True) if not each)),
+        )
+        for variant, taken in found.items()
     }
 
 
 def match(value: Coordinate, allowed: Sequence[Coordinate]) -> Coordinate | None:
     """Return the allowed value that `value` means, or None.
 
-    Text is evaluated where the allowed values are numbers ("2**7" is 128), "true" and "false" are read where they are
-    booleans, and a number stands for its text where they are text. 1 is never true.
+    Where the allowed values are numbers, text is evaluated ("2**7" is 128); where they are booleans, "true" and
+    "false" are read; where they are text, a number stands for its text. 1 is never true.
     """
     for one in allowed:
         if type(one) is type(value) and one == value:
@@ -97,6 +90,14 @@ def match(value: Coordinate, allowed: Sequence[Coordinate]) -> Coordinate | None
         elif meant is not None and one == meant:
             return one
     return None
+
+
+def _take(value: Coordinate, allowed: Sequence[Coordinate]) -> Sequence[Coordinate]:
+    """Return what a value stands for among those that a tunable allows; nothing if it allows none."""
+    if value == ALL and ALL not in allowed:
+        return allowed
+    found = match(value, allowed)
+    return () if found is None else (found,)
 
 
 def _read(text: str) -> Coordinate | None:

@@ -20,9 +20,9 @@ The second is an object of the trial itself:
     tunables   coordinate by tunable
     program    for a kernel variant its steps, macros, options, buffers, results, constants and set-up; else null
 
-The names of files, the host and the one physical card are no part. Neither is how a trial is timed: the settings of a
-timing method identify a *timing* of the trial (`Timing.method`, from `method_hash`), so that timings by several
-methods and the counters of one trial meet under one identity.
+File names, the host and the one physical card are not part of it. Neither is how a trial is timed: a timing method's
+settings identify a *timing* of the trial (`Timing.method`, from `method_hash`). So timings by several methods and the
+counters of one trial share one identity.
 
 In a program a buffer argument is ["buffer", name]; a Python number ["int", "5"] or ["float", "0.5"]; a NumPy scalar
 [its dtype, its value as text], since int32 5 and int64 5 are two arguments; a struct [its fields, its bytes].
@@ -64,7 +64,7 @@ from cuprof.families.requirements import list_versions
 from cuprof.plan.model import Plan
 
 IDENTITY_VERSION = 2
-"""Raise it whenever what is hashed changes, so that identities of two versions never meet.
+"""Raise it whenever the hashed content changes, so that identities of two versions never match.
 
 Version 2: the text of Python code is made of live functions, classes and values, and names no module of cuprof's."""
 

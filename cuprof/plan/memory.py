@@ -10,7 +10,7 @@ from cuprof.families.program import Program
 
 
 def signature_bytes(signature: Signature) -> int:
-    """Return the bytes of all inputs and outputs, of which one copy serves all variants of a problem."""
+    """Return the bytes of all inputs and outputs; one copy serves all variants of a problem."""
     return sum(array.nbytes for array in (*signature.inputs.values(), *signature.outputs.values()))
 
 
@@ -20,12 +20,12 @@ def scratch_bytes(program: Program) -> int:
 
 
 def arena_bytes(program: Program | None) -> int:
-    """Return the bytes of an arena that a program's scratch buffers fit in, each aligned as sessions align them."""
+    """Return the bytes of an arena for a program's scratch buffers, aligned as sessions align them."""
     return scratch_bytes(program) + SCRATCH_ALIGNMENT * len(program.scratch) if program is not None else 0
 
 
 def explain_excess(family: Family, problem: Point, needed: int, device: DeviceFacts) -> Unavailable | None:
-    """Return why what needs so many bytes cannot run: it is more than all of a device's memory (0: size unknown)."""
+    """Return why a trial of this size cannot run, or None: it needs more than all of a device's memory (0: unknown)."""
     if not device.memory_bytes or needed <= device.memory_bytes:
         return None
     sizes = [axis.name for axis in family.axes if axis.is_integer and not axis.choices]

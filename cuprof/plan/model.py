@@ -1,4 +1,4 @@
-"""What is asked for and what comes of it: a selection and its plan."""
+"""A selection, and the plan that follows from it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from cuprof.families.model import Family
 class Selection:
     """Choose variants, problems and tunables of a family; lists vary, and their product is taken.
 
-    Single values are accepted in place of sequences, and `preset` among the problem axes in place of `presets`.
+    A single value may stand for a sequence, and `preset` among the problem axes for `presets`.
 
     Args:
         family: the family's name.
         variants: names, patterns ("cpu_*"), kinds ("kernel", "library", "cpu"), back ends ("cuda"), or "all".
-        problem: values by axis; arithmetic as text is evaluated. An axis that is not named has its default.
-        tune: values by tunable, "all" for every allowed one. A tunable that is not named has its default.
+        problem: axis → values; text is evaluated as arithmetic. An axis that is not named has its default.
+        tune: tunable → values, "all" for every allowed one. A tunable that is not named has its default.
         presets: names of the family's problems. A preset fixes its axes; the others vary as `problem` says.
         optional: tunables among `tune` that the chosen variants need not have, as long as the family does: an
             experiment's own, when only some of its variants are chosen.
@@ -51,7 +51,7 @@ class Exclusion:
     Args:
         label: the combination, as a trial's label.
         reason: the constraint's own words, or what the back end's devices lack.
-        is_impossible: no device of the back end runs it.
+        is_impossible: no device of the back end can run it.
     """
 
     label: str
@@ -68,7 +68,7 @@ class Plan:
         selection: what was asked for.
         trials: problem by problem; in it variant by variant as the family declares them; in it the tunables.
         excluded: combinations that a constraint or a variant's allowed values leave out.
-        notes: what a person should know of how the request was read: what was given and is not used.
+        notes: what was given and is not used, for the user.
     """
 
     family: Family
@@ -79,11 +79,11 @@ class Plan:
 
     @property
     def unavailable(self) -> dict[str, Unavailable]:
-        """Return variant → why trials of it cannot run on this machine, for those of which some cannot."""
+        """Return variant → why its trials cannot run on this machine, for variants with such trials."""
         return {trial.variant: trial.unavailable for trial in self.trials if trial.unavailable is not None}
 
     def require_runnable(self) -> None:
-        """Raise `SelectionError` when not one of the trials can run on this machine."""
+        """Raise `SelectionError` if no trial can run on this machine."""
         if all(trial.unavailable is not None for trial in self.trials):
             reasons = dict.fromkeys(map(str, self.unavailable.values()))
             raise SelectionError(f"none of the {len(self.trials)} trials can run here: {'; '.join(list(reasons)[:3])}")

@@ -35,9 +35,8 @@ def plan(family: Family, selection: Selection, devices: Mapping[str, DeviceFacts
     Args:
         family: loaded by `cuprof.families.origin`.
         selection: what to take of it.
-        devices: back end → its device, or why there is none. A trial without a device is planned all the same, with
-            `unavailable` set and an identity of its own. One that needs more than all of its device's memory has
-            `unavailable` set too.
+        devices: back end → its device, or why there is none. A trial without a device, or one that needs more than
+            all of its memory, is planned with `unavailable` set; without a device it has an identity of its own.
 
     Raises:
         UnknownNameError: a variant, axis, preset or tunable that does not exist.
@@ -86,7 +85,7 @@ def _expand(family: Family, selection: Selection, choice: Choice, lines: list[_V
 
 
 class _Problem:
-    """One problem: what is the same for every trial of it, worked out once."""
+    """One problem, with everything that its trials share."""
 
     def __init__(self, family: Family, point: Point, preset: str) -> None:
         self.family, self.point = family, point
@@ -188,7 +187,7 @@ def _count_threads(program: Program | None) -> int | None:
 
 
 def check_reason(reason: object, where: str) -> None:
-    """Raise `FamilyError` where a constraint answers anything but a reason or None, such as whether it is met."""
+    """Raise `FamilyError` if a constraint returned anything but a reason or None, such as a bool."""
     if reason is not None and not isinstance(reason, str):
         raise FamilyError(
             f"{where}: returned {reason!r}; return the reason why the combination is not defined, or None where it is"
@@ -196,7 +195,7 @@ def check_reason(reason: object, where: str) -> None:
 
 
 def guarded(where: str, folder: Path | None, function: Callable[..., T], *arguments: Any) -> T:
-    """Call a function of a family, and turn what it raises into a `FamilyError` that says where; cuprof's own pass."""
+    """Call a family's function; turn what it raises, except cuprof's errors, into a `FamilyError` that says where."""
     try:
         return function(*arguments)
     except CuprofError:

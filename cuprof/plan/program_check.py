@@ -32,21 +32,21 @@ from cuprof.families.program import (
 
 INT32 = range(-(2**31), 2**31)
 CLUSTER_BLOCKS = 16
-"""The largest cluster of any device; above 8 blocks it may refuse it."""
+"""The largest cluster of any device; above 8 blocks a device may refuse it."""
 FORMATS = ("raw", "npy", "text")
 
 
 def check_program(
     program: Program, signature: Signature, backend: str, where: str, constants: Sequence[str] = ()
 ) -> None:
-    """Raise `FamilyError` with the first thing that is wrong with a program, `ImpossibleError` where that is its size.
+    """Raise `FamilyError` with the first fault of a program, `ImpossibleError` if that is its size.
 
     Args:
         program: what the variant's function returned.
         signature: the family's buffers at this problem.
-        backend: its name; adds the limits that hold for all of its devices.
+        backend: its name; all of its devices share some limits.
         where: variant, problem and tunables, for the message.
-        constants: inputs that stay as they are, which the set-up may work on.
+        constants: inputs that never change; the set-up may read them.
     """
     for fault in chain(_list_faults(program, signature, get_spec(backend)), _setup_faults(program, constants)):
         raise ImpossibleError(fault) if isinstance(fault, Excess) else FamilyError(f"{where}: {fault}")
@@ -115,7 +115,7 @@ def _step_faults(
 
 
 def _setup_faults(program: Program, constants: Sequence[str]) -> Iterator[str]:
-    """Yield where the set-up does what belongs into what is timed."""
+    """Yield where the set-up does work that must be timed."""
     for number, step in enumerate(program.setup, 1):
         if not isinstance(step, Launch | Fill | Copy):
             yield f"step of the set-up {number} is a {_kind(step)}; it has launches, fills and copies"
@@ -161,7 +161,7 @@ def _launch_faults(launch: Launch, spec: BackendSpec) -> Iterator[str]:
 
 
 def _excesses(launch: Launch, spec: BackendSpec) -> Iterator[Excess]:
-    """Yield what no device of the back end launches."""
+    """Yield sizes that no device of the back end can launch."""
     limits, threads = spec.limits, math.prod(map(int, launch.block))
     found = [compare("threads a block", threads, limits.block_threads)]
     for name, sizes, most in (("grid", launch.grid, limits.grid), ("block", launch.block, limits.block)):

@@ -15,11 +15,11 @@ from cuprof.plan.axes import ALL, axis_values, tunable_values
 from cuprof.plan.model import Selection
 
 MAX_COMBINATIONS = 1_000_000
-"""More than any sweep measures; keeps a slip of the finger from planning for hours."""
+"""More than any sweep measures; a typing error must not plan for hours."""
 
 
 Grid = Mapping[str, tuple[Coordinate, ...]]
-"""The values on named axes, all of whose combinations are meant."""
+"""Axis → values; it stands for all their combinations."""
 
 
 def points_of(grid: Grid) -> Iterator[Point]:
@@ -31,14 +31,14 @@ def points_of(grid: Grid) -> Iterator[Point]:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a selection comes to before constraints.
+    """A selection read against a family, before constraints.
 
     Args:
         variants: in the order of the family.
         problems: preset name ("" for none) and coordinates, each point once.
         tunables: variant name → the grid of its tunables, in their order.
-        lacking: variant name → values asked of a tunable that this variant does not allow.
-        notes: what was given and not used.
+        lacking: variant name → requested tunable values that this variant does not allow.
+        notes: what was given and is not used.
     """
 
     variants: tuple[Variant, ...]
@@ -49,7 +49,7 @@ class Choice:
 
 
 def read_selection(family: Family, selection: Selection) -> Choice:
-    """Return what a selection chooses of a family.
+    """Return what a selection chooses from a family.
 
     Raises:
         UnknownNameError: a variant, axis, preset or tunable that does not exist.
@@ -80,11 +80,11 @@ def read_selection(family: Family, selection: Selection) -> Choice:
 def select_variants(family: Family, wanted: Sequence[str]) -> tuple[Variant, ...]:
     """Return the variants that names, patterns, kinds, back ends or "all" choose, in the order of the family.
 
-    A word with a leading "!" takes out what the word would choose; with such words alone, all others are chosen.
+    A leading "!" excludes what the word would choose; if every word excludes, all other variants are chosen.
 
     Raises:
         UnknownNameError: a word that chooses nothing.
-        SelectionError: everything chosen is taken out again.
+        SelectionError: nothing is left after the exclusions.
     """
     chosen: set[str] = set() if any(not word.startswith("!") for word in wanted) else set(family.variants)
     taken_out: set[str] = set()
@@ -112,7 +112,7 @@ def _matching(family: Family, word: str) -> set[str]:
 
 
 def _problem_axes(family: Family, selection: Selection) -> tuple[Sequence[tuple[str, Grid]], list[str]]:
-    """Return the values by axis for each preset, or for no preset under the name "", and notes."""
+    """Return the values by axis for each preset (without presets for the name ""), and notes."""
     given = {name: axis_values(family.axis(name), values) for name, values in selection.problem.items()}
     for preset in selection.presets:
         if preset not in family.presets:
@@ -133,7 +133,7 @@ def _problem_axes(family: Family, selection: Selection) -> tuple[Sequence[tuple[
 def _tunable_axes(
     variants: Sequence[Variant], selection: Selection, family: Family
 ) -> tuple[Mapping[str, Grid], dict[str, tuple[str, ...]]]:
-    """Return the values by tunable for each variant, and for each variant what was asked that it does not allow."""
+    """Return each variant's values by tunable, and the requested values that it does not allow."""
     grids: dict[str, dict[str, tuple[Coordinate, ...]]] = {
         variant.name: {tunable.name: (tunable.default,) for tunable in variant.tunables} for variant in variants
     }

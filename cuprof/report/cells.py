@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cuprof.core.point import Point
-from cuprof.ncu.knowledge import heading_of
+from cuprof.ncu.metrics import heading_of
 from cuprof.report.cache_modes import why_uncounted
 from cuprof.report.published import PublishedValue, whole
 from cuprof.report.study import Study

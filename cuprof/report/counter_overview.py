@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cuprof.ncu.knowledge import find_metric, heading_of, list_telling, list_topics
+from cuprof.ncu.metrics import TOPICS, find_metric, heading_of, list_telling
 from cuprof.report.cache_modes import why_uncounted
 from cuprof.report.counter_sentences import describe_change, format_counter
 from cuprof.report.library_profiles import WHY
@@ -81,7 +81,7 @@ def _other_algorithm(study: Study, trial: StudyTrial, span: int) -> Cell:
 
 def topics(before_after: Mapping[str, tuple[float | None, float | None]]) -> tuple[tuple[str, str], ...]:
     """Return (topic, sentences) for the topics that both trials have counters of: grid, DRAM, shared memory, …"""
-    found: dict[str, list[str]] = {topic: [] for topic in list_topics()}
+    found: dict[str, list[str]] = {topic: [] for topic in TOPICS}
     for metric, pair in before_after.items():
         known = find_metric(metric)
         if known is not None and known.topic:

@@ -1,6 +1,6 @@
 """What the change of a counter means, in a sentence: what was counted, never why the time changed.
 
-Which sentence a metric gets is part of what its profiler knows of it (`cuprof.ncu.metric`). A name that no kind
+Which sentence a metric gets is part of what its profiler knows of it (`cuprof.ncu.metrics`). A name that no kind
 fits gets the plain change.
 """
 
@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from cuprof.ncu.knowledge import find_kind
-from cuprof.ncu.metric import Kind, Sentence
+from cuprof.ncu.metrics import Kind, Sentence, find_kind
 from cuprof.report.units import format_ratio
 
 FAR, NEAR = 30.0, 80.0

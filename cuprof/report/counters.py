@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from cuprof.backends.registry import find_spec
 from cuprof.core.point import Point
-from cuprof.ncu.knowledge import is_profiled, listing_order
+from cuprof.ncu import BACKENDS
+from cuprof.ncu.metrics import listing_order
 from cuprof.report.cache_modes import collect_command, left_out_notes, mode_note, why_uncounted
 from cuprof.report.counter_overview import overview, topics
 from cuprof.report.counter_sentences import describe_change, format_change, format_counter
@@ -103,9 +104,9 @@ def counter_section(study: Study) -> CounterSection:
     """
     how = collect_command(study)
     baseline = {trial.backend for trial in study.trials if trial.variant == study.baseline}
-    backend = _title(min(baseline)) if baseline and not any(map(is_profiled, baseline)) else ""
+    backend = _title(min(baseline)) if baseline and not baseline & {*BACKENDS} else ""
     if not study.counters.values:
-        is_any = any(is_profiled(trial.backend) for trial in study.trials)
+        is_any = any(trial.backend in BACKENDS for trial in study.trials)
         notes = ([NO_COUNTERS.format(study.baseline, backend)] if backend else []) + [
             *left_out_notes(study, study.trials)
         ]

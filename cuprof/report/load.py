@@ -24,6 +24,7 @@ from cuprof.report.study import Device, Study
 from cuprof.report.trials import StudyTrial
 from cuprof.report.units import point_label
 from cuprof.results.devices import DeviceRow, find_calibration, list_devices
+from cuprof.results.sessions import compare_sessions
 from cuprof.results.sweeps import count_looked_again, find_finished_before, get_sweep, is_search, read_configurations
 from cuprof.results.trials import TrialRow, list_trials
 from cuprof.store import Store
@@ -58,6 +59,7 @@ def load_study(
         counters = read_counters(connection, sweep.id, trials)
         configuration = read_configurations(connection, [sweep.id])[sweep.id]
         earlier = find_finished_before(connection, sweep)
+        agreeing = frozenset(each.sweep_id for each in compare_sessions(connection, sweep.id) if each.agrees)
         again = count_looked_again(connection, sweep.id) if is_search(configuration) else 0
     reference, note = choose_reference(trials, description)
     return Study(
@@ -71,6 +73,7 @@ def load_study(
         published=read_published(description),
         counters=counters,
         earlier_finished=earlier,
+        agreeing=agreeing,
         looked_again=again,
         database=store.place,
     )

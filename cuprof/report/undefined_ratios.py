@@ -2,7 +2,7 @@
 
 A kernel that copies global memory to shared memory asynchronously executes no load instruction that is counted, and
 Nsight Compute gives 0 bytes for each of its 0 loaded sectors. Read as a measurement that would be the worst possible
-coalescing. What a ratio is a ratio of is its weight in the roll-up (`cuprof.ncu.metric`), collected beside it.
+coalescing. What a ratio is a ratio of is its weight in the roll-up (`cuprof.ncu.metrics`), collected beside it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from cuprof.ncu.knowledge import find_metric, list_metrics
+from cuprof.ncu.metrics import METRICS, find_metric
 from cuprof.results.counters import LaunchCounter, TrialCounter
 
 Row = TypeVar("Row", TrialCounter, LaunchCounter)
@@ -36,5 +36,5 @@ def blank_undefined(counters: Sequence[Row], key: Callable[[Row], tuple[Any, ...
 
 def explain(texts: Iterable[str]) -> str:
     """Return what the texts of undefined ratios mean, each meaning once; empty for any other texts."""
-    meanings = {metric.absence: metric.exempt for metric in list_metrics() if metric.exempt}
+    meanings = {metric.absence: metric.exempt for metric in METRICS.values() if metric.exempt}
     return " ".join(dict.fromkeys(meanings[text] for text in texts if text in meanings))

@@ -1,4 +1,4 @@
-"""The end of a search: which of a few candidates is best, and which are level with it, at a stated error rate."""
+"""The end of a search: find the best of a few candidates, and those level with it, at a stated error rate."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
 K = TypeVar("K", bound=Hashable)
 
 LOOKS = 3
-"""The duel ends after so many looks at the latest; each has samples of its own and its part of the error rate."""
+"""The most looks of a duel; each has samples of its own and its share of the error rate."""
 MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
 class Standing(Generic[K]):
-    """What one look at the candidates says.
+    """The result of one look at the candidates.
 
     Args:
         best: the one with the smallest median.
-        judgements: of every other one against it; "slower" ones are beaten, "same" ones level.
+        judgements: every other one → its judgement against the best; "slower" ones are beaten, "same" ones level.
     """
 
     best: K
     judgements: Mapping[K, Judgement]
 
     def list_level(self) -> list[K]:
-        """Return those whose times are the best one's within the effect."""
+        """Return those whose times equal the best one's within the effect."""
         return [each for each, judgement in self.judgements.items() if judgement.verdict is Verdict.SAME]
 
     def list_open(self) -> list[K]:
@@ -46,12 +46,12 @@ class Standing(Generic[K]):
         return [each for each, judgement in self.judgements.items() if judgement.verdict is Verdict.SLOWER]
 
     def describe(self, name: Callable[[K], str], effect: float, error_rate: float, beaten_before: int = 0) -> str:
-        """Return what is said of the best one, as "level with a=2 (within 1 %), faster than 3; error rate 5 %".
+        """Return a sentence on the best one: "level with a=2 (within 1 %), faster than 3; error rate 5 %".
 
         Args:
-            name: what one has otherwise than the best.
-            error_rate: of all looks together.
-            beaten_before: how many were slower in an earlier look, and had no part in this one.
+            name: returns how a candidate differs from the best.
+            error_rate: that of all looks together.
+            beaten_before: how many were slower in an earlier look, and left out of this one.
         """
         level, unsure, beaten = self.list_level(), len(self.list_open()), len(self.list_beaten())
         earlier = f"than {beaten_before} in earlier looks" if beaten_before else ""
@@ -68,19 +68,20 @@ class Standing(Generic[K]):
 
 
 def describe_failed(candidates: int) -> str:
-    """Return what is said where no candidate was right when they were compared."""
+    """Return a sentence for candidates of which none was right when they were compared."""
     if candidates == 1:
         return "the best gave no right result again when it was compared"
     return f"none of the {candidates} best gave a right result again when they were compared"
 
 
 def find_differing(tunables: Point, best: Point) -> Point:
-    """Return what a configuration has otherwise than the best one."""
+    """Return the tunables in which a configuration differs from the best one."""
     return Point((name, value) for name, value in tunables.items() if best.get(name) != value)
 
 
 def noise_of(measure: Measure, *, on_host: bool) -> Callable[[float], Noise]:
-    """Return median in ns → noise of times taken side by side: on the host a function's place in memory counts."""
+    """Return a function of a median in ns: the noise of times taken side by side. On the host, a function's place in
+    memory adds some."""
     if measure is not Measure.COLD or not on_host:
         return lambda median_ns: NO_NOISE
     return lambda median_ns: Noise(PREPARED.deviation(median_ns))
@@ -89,10 +90,10 @@ def noise_of(measure: Measure, *, on_host: bool) -> Callable[[float], Noise]:
 def look(series: Mapping[K, Series], rule: Rule, noise: Callable[[float], Noise]) -> Standing[K]:
     """Compare the best of some candidates with every other one, by samples that were taken side by side.
 
-    Which is best was told from the same samples, so any pair might have been the one that is compared: all count.
+    The same samples decide which one is best, so any pair might have been compared: the correction counts them all.
 
     Args:
-        noise: median in ns → the noise of such a time beside what its samples show.
+        noise: median in ns → the noise of such a time beyond what its samples show.
     """
     best = min(series, key=lambda each: series[each].median_ns)
     others = [each for each in series if each != best]

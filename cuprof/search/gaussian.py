@@ -9,25 +9,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # whose parts are loaded when they are first used: a search begins without them
+import scipy  # loads its parts when they are first used: a search starts without them
 
 ROOT = 3.0**0.5
 LENGTH, LENGTH_SPREAD = 1.0, 1.0
-"""The prior of a feature's length scale, log-normal: a column's whole range is about as far as its neighbours tell."""
+"""The prior of a feature's length scale, log-normal: about a column's whole range."""
 NOISE, NOISE_SPREAD = -5.0, 2.0
 """The prior of the logarithm of the noise's variance, as a share of the process's."""
 LEAST_NOISE = -9.0
-"""A hundredth of the process's deviation: what single precision can tell."""
+"""A hundredth of the process's deviation: single precision resolves no less."""
 SHARE_SPREAD = 1.5
 """The prior of the logit of the additive part's share, around one half."""
 JITTER = 1e-8
 SCALE, SCALE_WEIGHT = 0.7, 1.0
-"""What is taken for granted of the standard deviation of a logarithm, and how many observations that counts as."""
+"""The prior of the standard deviation of a logarithm, and its weight in observations."""
 STEPS = 15
 
 
 class Layout:
-    """Points as features take few different values: which of all features' values, in one row, each point has.
+    """Points whose features take few different values, as indices into one row of all features' values.
 
     Args:
         features: (n, d).
@@ -54,10 +54,10 @@ class Layout:
 
 @dataclass(frozen=True)
 class Kernel:
-    """The covariance of a sum of effects of single features and one of all of them, both Matérn 3/2.
+    """The covariance of a sum of effects of single features and an effect of all together, both Matérn 3/2.
 
-    What tunables do to a time is often the product of what each does, a sum in logarithms, which few observations
-    tell; what they do together is left to the joint part.
+    The effect of tunables on a time is often a product of single effects, a sum in logarithms, and takes few
+    observations to learn; the joint part takes the rest.
 
     Args:
         scales: 1 / length scale of each feature, (d,).
@@ -71,7 +71,7 @@ class Kernel:
 
     @classmethod
     def default(cls, features: int) -> Kernel:
-        """Return the kernel that the priors have in their middle."""
+        """Return the kernel in the middle of the priors."""
         return cls.unpack(_prior(features)[0])
 
     @classmethod
@@ -85,11 +85,11 @@ class Kernel:
 
 
 def fit(kernel: Kernel, points: np.ndarray, values: np.ndarray) -> Kernel:
-    """Return the kernel that is most probable after the observations, sought from one given.
+    """Return the most probable kernel after the observations, starting the search from `kernel`.
 
     Args:
         points: (n, d).
-        values: (n,); their mean and variance are worked out along with it.
+        values: (n,); their mean and variance are estimated with it.
     """
     count, features = points.shape
     squares = ((points[:, None, :] - points[None, :, :]) ** 2).transpose(2, 0, 1).reshape(features, -1)
@@ -147,15 +147,14 @@ def _slope(squares: np.ndarray) -> np.ndarray:
 class Process:
     """The process at the points of a pool, given observations at some points.
 
-    Adding an observation costs one pass over the pool for each before it, and no matrix is factored again. What the
-    pool has of each observation is kept in single precision, for which the noise has its bound: it is a pass over
-    memory that takes the time.
+    Adding an observation costs one pass over the pool for each earlier one, and factors no matrix again. That pass is
+    limited by memory, so the pool's part is in single precision; the noise has a lower bound for that.
 
     Args:
-        layout: of all points; others are indices of it.
-        pool: where it will be asked for, (p,).
+        layout: all points; the others are indices into it.
+        pool: where to predict, (p,).
         points: observed from the start, not empty.
-        trend: (n, t), of all points: the mean is a sum of these with factors that are worked out.
+        trend: (n, t), for all points: the mean is a sum of these columns with factors that are estimated.
     """
 
     def __init__(
@@ -211,7 +210,7 @@ class Process:
     def predict(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean at the points of the pool, (p, k), and the process's variance, (k,).
 
-        Only what differs from the values of the last call is worked out anew.
+        Only what differs from the last call's values is computed again.
 
         Args:
             values: (n, k), k quantities observed at the points in the order in which they were added.

@@ -9,9 +9,9 @@ from cuprof.core.errors import SelectionError
 
 
 def find_portfolio(times: np.ndarray, within: float) -> list[int]:
-    """Return the fewest columns that hold, for each row, a time within a share of the row's best.
+    """Return the fewest columns that have, for each row, a time within a share of the row's best.
 
-    It is the set cover, solved exactly; of covers of the same size the one with the smaller times is taken.
+    This is the set cover problem, solved exactly; among covers of the same size it takes the one with smaller times.
 
     Args:
         times: (problems, configurations), NaN where there is none.

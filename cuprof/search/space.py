@@ -13,25 +13,25 @@ from cuprof.core.errors import SelectionError
 from cuprof.core.point import Coordinate
 
 LEAST_LOGARITHMIC = 4.0
-"""Positive numbers that span at least this factor are laid out by their logarithms too: 16, 32, …, 256 are powers."""
+"""Place positive numbers that span at least this factor by their logarithms: 16, 32, …, 256 are powers."""
 
 
 ALIGNMENT_WEIGHT = 0.1
-"""Alignment is taken to matter little until many observations tell otherwise: few are better spent on the levels."""
+"""A small weight: alignment matters little until many observations show it; few are better spent on the levels."""
 MOST_ALIGNED = 6
 """Multiples of more than 64 are no better aligned."""
 
 
 class Space:
-    """Hold n configurations of named columns; one is known by its index from 0 to n - 1.
+    """Hold n configurations of named columns; the index of one is from 0 to n - 1.
 
     A configuration need not have every column: a variant has its own tunables.
 
     Args:
         configurations: name → value, for each configuration.
-        groups: for each configuration, which best it competes for (the number of its problem); one for all by default.
-        supposed: for each configuration, what is supposed of it before anything is known: the logarithm of how many
-            times as long as others it takes; 0 by default.
+        groups: for each configuration, the number of its problem, whose best it competes for; one for all by default.
+        supposed: for each configuration, a guess before anything is known: the logarithm of its time relative to
+            others; 0 by default.
 
     Raises:
         SelectionError: there is no configuration.
@@ -59,7 +59,7 @@ class Space:
 
     @cached_property
     def features(self) -> np.ndarray:
-        """Return what a model sees of the configurations, (n, features): their places, and how levels are aligned."""
+        """Return the configurations as a model sees them, (n, features): their places, and how levels are aligned."""
         aligned = [
             ALIGNMENT_WEIGHT * found[codes]
             for levels, codes in zip(self._levels, self.codes.T, strict=True)
@@ -71,8 +71,8 @@ class Space:
     def places(self) -> np.ndarray:
         """Return the configurations as points in a cube, (n, places).
 
-        A column of numbers is one feature, halfway between the numbers' ranks and the numbers themselves, which are
-        taken by logarithm where they span a large factor; one of anything else has a feature for each value.
+        A column of numbers is one feature, halfway between the numbers' ranks and the numbers themselves, or their
+        logarithms if they span a large factor; any other column has a feature for each value.
         """
         features = []
         for levels, codes in zip(self._levels, self.codes.T, strict=True):
@@ -101,7 +101,7 @@ class Space:
 
 
 def _key(value: Coordinate | None) -> Any:
-    """Return what tells a value from others: True and 1 are two values, and what is not finite is no number."""
+    """Return a key that distinguishes values: True is not 1, and a value that is not finite is not a number."""
     return str(value) if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)) else value
 
 
@@ -113,9 +113,9 @@ def _levels(column: Sequence[Coordinate | None]) -> list[Any]:
 
 
 def _alignment(levels: Sequence[Any]) -> np.ndarray | None:
-    """Return how often 2 divides each level, from 0 to 1; None where that says no more than the levels' order does.
+    """Return how often 2 divides each level, from 0 to 1; None if that says no more than the levels' order.
 
-    Warps, vectors and cache lines are powers of two: of 16, 32, 48, 64 the even multiples have something in common.
+    Warps, vectors and cache lines are powers of two: among 16, 32, 48, 64 the even multiples behave alike.
     """
     if not all(isinstance(level, int) and level > 0 for level in levels):
         return None
@@ -127,7 +127,7 @@ def _alignment(levels: Sequence[Any]) -> np.ndarray | None:
 
 
 def _positions(levels: Sequence[Any]) -> np.ndarray:
-    """Return where each level lies from 0 to 1; one that is absent lies in the middle."""
+    """Return the place of each level from 0 to 1; the absent one is in the middle."""
     known = [level for level in levels if level is not None]
     numbers = np.array(known, float)
     if numbers[0] > 0 and numbers[-1] / numbers[0] >= LEAST_LOGARITHMIC:

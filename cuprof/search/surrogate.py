@@ -1,4 +1,4 @@
-"""The default strategy: a model of time, cost and failure over all configurations says what is worth trying."""
+"""The default strategy: a model of time, cost and failure over all configurations chooses what to try next."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from cuprof.search.space import Space
 from cuprof.search.strategy import Strategy
 
 START = 3
-"""So many configurations, and those asked for together with them, are tried before the model is asked, of those that
-are supposed best the most central one first, then far ones."""
+"""How many configurations to try before asking the model, besides those asked for together with them: of those
+supposed to be best, first the most central one, then distant ones."""
 FAR_AMONG = 30
 POOL = 6000
-"""Of larger spaces the model looks at so many at a time: neighbours of the best, and others drawn anew at each fit."""
+"""How many configurations of a larger space the model sees: neighbours of the best, and others drawn at each fit."""
 BEST = 8
 FIT_GROWTH = 1.4
-"""The kernel is fitted again when the observations have grown by this factor."""
+"""Fit the kernel again when the observations have grown by this factor."""
 FIT_MOST = 160
-"""To so many observations: the better half of all, and some of the others."""
+"""The most observations to fit to: the better half, and some of the others."""
 FAILURE_REACH = 0.1
-"""Square of the distance in the cube at which a failure counts 1 / e of one in the same place."""
+"""Squared distance in the cube at which a failure counts 1 / e of one in the same place."""
 DOUBT = 0.3
-"""So many observations are what is taken for granted of a place weighs: that it fails as often as any."""
+"""Weight, in observations, of the prior that a place fails as often as any other."""
 UNKNOWN_Z = 5.0
-"""Of a problem without a right result yet anything is taken for better by so many standard deviations."""
+"""For a problem without a right result yet: by how many standard deviations anything counts as better."""
 FAR_LEAST, FAR_SHARE = 0.5, 0.4
-"""What is further above a group's best than the median of what was told of it, and than this, counts by this share of
-what it is beyond."""
+"""A time further above its group's best than the group's median, and than the first, counts only by the second, a share
+of the part beyond."""
 HINTS_MOST = 400
 HINT_WEIGHT = 3.0
-"""So many observations here weigh as much as the belief that what helps elsewhere helps as much here."""
+"""Weight, in observations, of the prior that what helps elsewhere helps as much here."""
 PROCESS_MOST = 1000
 NEAR_MOST = 200
 
 
 class Surrogate(Strategy):
-    """Ask for what promises the largest expected improvement of the logarithm of a value, by second of its cost.
+    """Ask for the largest expected improvement of the logarithm of a value per second of cost.
 
     Expected improvement: Jones, Schonlau & Welch, Journal of Global Optimization 13, 1998; by cost: Snoek, Larochelle &
-    Adams, NeurIPS 2012. What is asked for and not told yet counts as if the model were right about it (Ginsbourger's
-    "kriging believer"), so that those asked for together differ.
+    Adams, NeurIPS 2012. A configuration that was asked for and has no result yet counts as if the model were right
+    about it (Ginsbourger's "kriging believer"), so that those asked for together differ.
     """
 
     def __init__(self, space: Space, seed: int, hints: Mapping[int, float]) -> None:
@@ -59,23 +59,23 @@ class Surrogate(Strategy):
         if space.group_count > 1:
             self._trend = np.hstack([self._trend, np.eye(space.group_count)[space.groups]])
         self._told = np.full(space.size, np.nan)
-        """Logarithms of values, as told."""
+        """Logarithms of the results."""
         self._logs = np.full((space.size, 2), np.nan)
-        """Logarithms of value and cost as the model sees them: what was told, drawn near, or what is believed."""
+        """Logarithms of value and cost as the model sees them: results, drawn nearer, or its expectations."""
         self._changed_groups: set[int] = set()
         self._is_right, self._is_believed = np.zeros(space.size, bool), np.zeros(space.size, bool)
         self._elsewhere = self._spread_hints() if hints else space.supposed
         self._expected = self._elsewhere
-        """What hints, or suppositions, let expect of each configuration: the logarithm of its value beside others'."""
+        """What hints or suppositions predict for each configuration: the logarithm of its value relative to others."""
         self._next_fit = 0
         self._squares = (space.places**2).sum(axis=1)
         self._failures, self._successes = np.zeros(space.size), np.zeros(space.size)
 
     @cached_property
     def _libraries(self) -> ThreadpoolController:
-        """Hold what all of this computes with to one thread; those of `scipy.linalg` have to be loaded.
+        """Limit the linear algebra libraries to one thread; this loads those of `scipy.linalg`.
 
-        The matrices are small, and of several threads each would wait for others that builds keep off a core.
+        The matrices are small, and several threads would wait for one that a build keeps off its core.
         """
         assert scipy.linalg
         return ThreadpoolController()
@@ -96,10 +96,10 @@ class Surrogate(Strategy):
         self._is_believed[index] = False
 
     def _draw_near(self) -> None:
-        """Draw what is far above its group's best nearer to it.
+        """Move values far above their group's best nearer to it.
 
-        Logarithms of times still have a long tail of bad ones: what tells the bad from the worse would be much of what
-        the model explains.
+        Logarithms of times still have a long tail of bad ones, and the model would mostly explain what makes bad ones
+        worse.
         """
         for group in self._changed_groups:
             right = np.flatnonzero(self._is_right & (self.space.groups == group))
@@ -129,7 +129,7 @@ class Surrogate(Strategy):
         return index
 
     def _choose_start(self) -> int | None:
-        """Return what to try before the model can be asked, or None where it can."""
+        """Return what to try before the model has enough results, or None if it has."""
         taken = np.bincount(self.space.groups[self.is_taken], minlength=self.space.group_count)
         open_groups = np.flatnonzero(np.bincount(self.space.groups[~self.is_taken]))
         group = open_groups[np.argmin(taken[open_groups])]
@@ -148,7 +148,7 @@ class Surrogate(Strategy):
         return int(among[np.argmax(distances)])
 
     def _fit(self) -> None:
-        """Fit the kernel to what is known, and begin the process anew with it."""
+        """Fit the kernel to the results, and start a new process with it."""
         features, groups = self.space.features, self.space.groups
         right = np.flatnonzero(self._is_right)
         logs = self._logs[right, 0]
@@ -173,7 +173,7 @@ class Surrogate(Strategy):
         self._process = Process(self.kernel, self._layout, self._pool, points, self._trend)
 
     def _spread_hints(self) -> np.ndarray:
-        """Return what the hints say of every configuration, around zero, (n,); of those without one by a process."""
+        """Return the hint of every configuration, around zero, (n,); a process predicts those without one."""
         known, values = np.array([*self.hints], int), np.array([*self.hints.values()])
         values = values - values.mean()
         spread = np.zeros(self.space.size)
@@ -188,7 +188,7 @@ class Surrogate(Strategy):
         return spread
 
     def _select(self, values: np.ndarray, most: int) -> np.ndarray:
-        """Return the positions of at most so many values: of more, the best half of these and some of the others."""
+        """Return the positions of at most `most` values: half of these the best, the rest drawn from the others."""
         order = np.argsort(values, kind="stable")
         if order.size <= most:
             return order
@@ -196,7 +196,7 @@ class Surrogate(Strategy):
         return np.concatenate([order[: most // 2], others])
 
     def _draw_pool(self, best: np.ndarray) -> np.ndarray:
-        """Return what the model looks at: everything, or of a large space the best ones' neighbours and others."""
+        """Return the pool: everything, or of a large space the best ones' neighbours and others."""
         if self.space.size <= POOL:
             return np.arange(self.space.size)
         free = np.flatnonzero(~self.is_taken)
@@ -206,9 +206,9 @@ class Surrogate(Strategy):
         return np.unique(np.concatenate([drawn, *near]))
 
     def _judge_pool(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return for each of the pool its score, (p,), and the logarithms of value and cost expected of it, (p, 2)."""
+        """Return the pool's scores, (p,), and expected logarithms of value and cost, (p, 2)."""
         means, deviation, incumbent = self._predict()
-        unknown = np.isinf(incumbent)  # of a problem without a right result yet, anything is an improvement
+        unknown = np.isinf(incumbent)  # without a right result of its problem, anything is an improvement
         z = np.where(unknown, UNKNOWN_Z, (incumbent - means[:, 0]) / deviation)
         costs = np.log([min(self.costs.values()), max(self.costs.values())])
         gain = np.log(deviation) + _log_improvement(z)
@@ -217,11 +217,11 @@ class Surrogate(Strategy):
         return scores, means
 
     def _predict(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what the model expects of each of the pool.
+        """Return what the model expects of the pool.
 
         Returns:
             The logarithms of value and cost, (p, 2); the standard deviation of the former, (p,); the logarithm of the
-            best value of its group so far, infinite where there is none, (p,).
+            best value of each one's group so far, infinite without any, (p,).
         """
         assert self._process is not None
         points = np.array(self._process.points)
@@ -235,9 +235,9 @@ class Surrogate(Strategy):
         return means, np.sqrt(self._process.variance * variances[0]), best[self.space.groups[self._pool]]
 
     def likely_left(self, group: int = 0) -> float | None:
-        """Return by what share trying everything else is expected to better a group's best; None where nobody knows.
+        """Return the share by which trying everything else is expected to improve a group's best; None if unknown.
 
-        As if what the model does not know of one configuration told nothing of another, which is rather too much.
+        This takes the model's errors as independent, which overestimates.
         """
         if self._is_right.sum() < 2:
             return None
@@ -255,7 +255,7 @@ class Surrogate(Strategy):
         return float(-np.expm1(-np.trapezoid(chance, steps)))
 
     def _chance_to_work(self) -> np.ndarray:
-        """Return how likely each of the pool is to work, by what became of those near it, (p,)."""
+        """Return how likely each of the pool is to work, by the results near it, (p,)."""
         failures, successes = self._failures[self._pool], self._successes[self._pool]
         rate = max(float(self._is_right.sum()) / len(self.values), 0.05)
         return np.asarray((successes + DOUBT * rate) / (successes + failures + DOUBT))

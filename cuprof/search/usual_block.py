@@ -1,4 +1,4 @@
-"""What is supposed of a configuration before anything of it is known, by the threads of its block."""
+"""A guess at a configuration's time from the threads of its block, before anything is measured."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import math
 from dataclasses import dataclass
 
 DOUBLING, BROKEN = 0.15, 0.5
-"""What each doubling of threads beyond the usual ones is taken to add to the logarithm of a time; a block that is no
-multiple counts as so many."""
+"""What each doubling of threads beyond the usual ones adds to the logarithm of a time, and how many doublings a block
+counts as that is not a multiple."""
 
 
 @dataclass(frozen=True)
 class UsualBlock:
-    """Say how many threads the blocks of most good kernels have: from, to, and a multiple of; by default any number."""
+    """Say how many threads a block of most good kernels has: from, to, and a multiple of; by default any number."""
 
     least: int = 1
     most: float = math.inf
     multiple: int = 1
 
     def suppose(self, threads: int | None) -> float:
-        """Return the logarithm of how many times as long as a usual block one takes; 0 where that is not known."""
+        """Return the logarithm of a block's time relative to a usual one's; 0 if the threads are not known."""
         if threads is None or threads < 1:
             return 0.0
         beyond = math.log2(max(self.least / threads, threads / self.most, 1.0))

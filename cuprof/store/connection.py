@@ -19,7 +19,7 @@ from sqlalchemy import event, exc
 from sqlalchemy.engine import URL, Engine, make_url
 
 from cuprof.core.errors import MissingDependencyError, StoreError, UnreachableStoreError
-from cuprof.core.interrupts import stop_if_deferred
+from cuprof.core.interrupts import stop_if_requested
 from cuprof.core.text import HIDDEN, hide_passwords
 from cuprof.store.types import to_json
 
@@ -196,7 +196,7 @@ def _begin(read_only: bool, connection: sa.Connection) -> None:
     give_up = time.monotonic() + BUSY_SECONDS
     connection.exec_driver_sql(f"PRAGMA busy_timeout={int(PIECE_SECONDS * 1000)}")
     while True:
-        stop_if_deferred()
+        stop_if_requested()
         try:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             break

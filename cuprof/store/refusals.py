@@ -40,8 +40,8 @@ def list_rules(table: sa.Table, now: float) -> list[Rule]:
     Args:
         now: seconds since the epoch.
     """
-    rules = [Rule(name, _is_size, f"{name} is no possible value") for name in _SIZES.get(table.name, ())]
-    rules += [Rule(name, _is_duration, f"{name} is no possible duration") for name in _DURATIONS.get(table.name, ())]
+    rules = [Rule(name, _is_duration, f"{name} is no possible duration") for name in _DURATIONS.get(table.name, ())]
+    rules += [Rule(name, _is_size, f"{name} is no possible value") for name in _SIZES.get(table.name, ())]
     for column in table.c:
         if isinstance(column.type, UtcTime):
             rules.append(Rule(column.name, partial(_is_past, now), f"{column.name} is in the future"))

@@ -13,7 +13,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection
 
 from cuprof.core.errors import EmptyStoreError, StoreError
-from cuprof.core.interrupts import stop_if_deferred
+from cuprof.core.interrupts import stop_if_requested
 from cuprof.core.scratch import ScratchFolder
 from cuprof.store import migrate
 from cuprof.store.backup import check_pages
@@ -54,7 +54,7 @@ class Source:
             if self.connection.dialect.name == "sqlite":
                 _check_types(self.connection, table)
             for rows in self.connection.execute(select).partitions():
-                stop_if_deferred()
+                stop_if_requested()
                 yield [row._asdict() for row in rows]
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import exc
 from sqlalchemy.engine import URL, Connection, Engine
 
 from cuprof.core.errors import EmptyStoreError, StoreError, UnreachableStoreError
-from cuprof.core.interrupts import shielded, stop_if_deferred
+from cuprof.core.interrupts import shielded, stop_if_requested
 from cuprof.store import counters, migrate, outcomes, stations, sweeps, trials
 from cuprof.store.connection import READING, database_file, explained, is_unreachable, make_engine, parse_url, show
 from cuprof.store.tables import REVISION
@@ -209,7 +209,7 @@ class Store:
                     is_crossed = getattr(error.orig, "sqlstate", None) in CROSSED
                     if not (is_away or is_crossed) or time.monotonic() > give_up:
                         raise
-                stop_if_deferred()
+                stop_if_requested()
                 time.sleep(RETRY_SECONDS)
 
     def _check_process(self) -> None:

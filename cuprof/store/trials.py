@@ -30,6 +30,8 @@ class StoredTrial(NamedTuple):
         complete: nothing is left to do for it: it failed, or one ok run has every timing that was asked for.
         run_id: that run; otherwise the newest.
         sweep_id: the sweep that made it.
+        median_ns: of the shortest of the timings that were asked for, None without any.
+        half_width: of the widest interval among them, as a share of its median; 0 without any.
     """
 
     identity: str
@@ -38,6 +40,8 @@ class StoredTrial(NamedTuple):
     run_id: int
     message: str = ""
     sweep_id: int = 0
+    median_ns: float | None = None
+    half_width: float = 0.0
 
 
 def enlist(
@@ -128,22 +132,24 @@ def stored(connection: Connection, identities: Sequence[str], methods: Mapping[M
     """
     timing = t.timing.c
     wanted = [sa.and_(timing.measure == str(measure), timing.method == method) for measure, method in methods.items()]
-    timed = (
-        sa.select(sa.func.count())
-        .where(timing.run_id == t.run.c.id, sa.or_(sa.false(), *wanted))
-        .correlate(t.run)
-        .scalar_subquery()
-    )
+
+    def of_timings(value: sa.ColumnElement[Any]) -> sa.ScalarSelect[Any]:
+        asked = sa.select(value).where(timing.run_id == t.run.c.id, sa.or_(sa.false(), *wanted))
+        return asked.correlate(t.run).scalar_subquery()
+
     run = t.run.c
+    half_width = (timing.high_ns - timing.low_ns) / (2 * timing.median_ns)
+    figures = (of_timings(sa.func.min(timing.median_ns)), of_timings(sa.func.coalesce(sa.func.max(half_width), 0.0)))
+    is_whole = of_timings(sa.func.count()) == len(wanted)
     rows = connection.execute(
-        sa.select(t.trial.c.identity, run.state, timed == len(wanted), run.id, run.message, run.sweep_id)
+        sa.select(t.trial.c.identity, run.state, is_whole, run.id, run.message, run.sweep_id, *figures)
         .join(t.run, run.trial_id == t.trial.c.id)
         .where(among(connection, t.trial.c.identity, dict.fromkeys(identities)))
         .order_by(run.recorded_at, run.id)  # in merged databases the keys are in no order of time
     )
     by_trial: dict[str, list[StoredTrial]] = {}
-    for identity, state, is_whole, *which in rows:
-        by_trial.setdefault(identity, []).append(StoredTrial(identity, State(state), is_whole, *which))
+    for identity, state, *rest in rows:
+        by_trial.setdefault(identity, []).append(StoredTrial(identity, State(state), *rest))
     return {identity: _judge(history) for identity, history in by_trial.items()}
 
 

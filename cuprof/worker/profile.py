@@ -1,9 +1,10 @@
 """The process that runs under a profiler: execute each trial of a task once, inside the profiler's mark.
 
-    python -m cuprof.worker.profile TASKFILE
+    python -m cuprof.worker.profile [OWNER BACKEND DEVICE] TASKFILE
 
-Everything was built and checked before; here it comes from the build cache. A trial that fails is written to the
-progress file and the next one goes on, unless the device context is gone.
+With an owner, the process that writes the task file, it opens the device and waits for that file. Everything was built
+and checked before; here it comes from the build cache. A trial that fails is written to the progress file and the next
+one goes on, unless the device context is gone.
 """
 
 from __future__ import annotations
@@ -19,9 +20,8 @@ from cuprof.backends.registry import open_backend
 from cuprof.families import Family, Point, Program
 from cuprof.families.candidate import extend
 from cuprof.families.fingerprint import source_text
-from cuprof.ncu.progress import Step, write_progress
-from cuprof.ncu.registry import get_profiler
-from cuprof.ncu.task import ProfilingTask, TaskTrial, find_owner, read_task, wait_for_task
+from cuprof.ncu.ranges import mark
+from cuprof.ncu.task import ProfilingTask, Step, TaskTrial, read_task, wait_for_task, write_progress
 from cuprof.plan.memory import arena_bytes
 from cuprof.worker.workload import as_long_as
 
@@ -31,7 +31,6 @@ class Profiling:
 
     def __init__(self, task: ProfilingTask, progress: IO[str], backend: Backend[Runnable]) -> None:
         self.task, self.progress, self.backend = task, progress, backend
-        self._mark = get_profiler(task.profiler).mark
         self._opened: tuple[Point, Family, Session[Runnable]] | None = None
 
     def run(self) -> None:
@@ -59,7 +58,7 @@ class Profiling:
             session.run(runnable)
         session.poison(runnable)
         write_progress(self.progress, trial.identity, Step.LAUNCHING)
-        with self._mark(trial.identity):
+        with mark(trial.identity):
             session.run(runnable)
 
     def _open(self, problem: Point) -> tuple[Family, Session[Runnable]]:
@@ -87,16 +86,14 @@ class Profiling:
 
 
 def main(arguments: list[str]) -> int:
-    """Carry out the task in the file named by the first argument, waiting until it is there.
-
-    Return 1 where the device context was lost, or nobody is left to write the file.
-    """
-    path = Path(arguments[0])
-    owner = find_owner(path)
-    opened = None if owner is None else (owner.backend, owner.device_index)
-    backend = None if opened is None else open_backend(*opened)
-    if not wait_for_task(path):
-        return 1
+    """Carry out the task; return 1 where the device context was lost, or the owner ended without writing the task."""
+    *ahead, name = arguments
+    path, backend = Path(name), None
+    if ahead:
+        owner, opened = int(ahead[0]), (ahead[1], int(ahead[2]))
+        backend = open_backend(*opened)
+        if not wait_for_task(path, owner):
+            return 1
     task = read_task(path)
     if backend is None or opened != (task.backend, task.device_index):
         backend = open_backend(task.backend, task.device_index)

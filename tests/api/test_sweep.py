@@ -71,7 +71,9 @@ def test_it_is_checked_stored_and_not_measured_again(file: Path, cli: Callable[.
     file.write_text(FILE.replace("2.01", "2"), encoding="utf-8")
     again = cli("sweep", "mine.py", *QUICK)
     assert again.exit_code == 0
-    assert "4 trials, 3 of them stored already" in again.err
+    assert "4 trials, 1 of them stored already" in again.err
+    assert "2 stored trials are timed again, to see whether stored times still hold: mine/" in again.err
+    assert "times of sweep 1 " in again.err
     assert cli("report", "mine.py").out.strip().endswith("mine.html")
 
 

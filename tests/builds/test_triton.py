@@ -126,7 +126,7 @@ def test_why_configurations_cannot_be_read_is_one_line(tmp_path: Path, line: str
 
 @pytest.mark.parametrize(
     ("hook", "value", "said"),
-    [(print, 64, "pre_hook, which is not run here"), (None, [64], r"has BLOCK=\[64\]; numbers")],
+    [(print, 64, "pre_hook, which cuprof does not run"), (None, [64], r"has BLOCK=\[64\]; give a number")],
 )
 def test_a_configuration_that_would_mean_something_else_is_refused(hook: object, value: object, said: str) -> None:
     config = SimpleNamespace(pre_hook=hook, all_kwargs=lambda: {"BLOCK": value})

@@ -92,8 +92,6 @@ def test_numbers_are_read_as_their_kind() -> None:
         ({"variants": []}, "variants is empty"),
         ({"family": ""}, "no family is chosen"),
         ({"problem": 8}, "problem is 8"),
-        ({"problem": {"n": []}}, "problem.n is empty"),
-        ({"problem": {"n": [None]}}, "problem.n holds None"),
     ],
 )
 def test_a_bad_setting_is_named_in_one_line(composed: dict[str, Any], message: str) -> None:

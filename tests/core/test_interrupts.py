@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from cuprof.core.interrupts import heard, is_requested, shielded, stop_if_deferred
+from cuprof.core.interrupts import heard, is_requested, shielded, stop_if_requested
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -26,7 +26,7 @@ def test_what_is_shielded_ends_first(number: int) -> None:
 def test_a_place_where_nothing_is_begun_stops_early() -> None:
     with pytest.raises(KeyboardInterrupt), heard(), shielded():  # noqa: PT012
         os.kill(os.getpid(), signal.SIGTERM)
-        stop_if_deferred()
+        stop_if_requested()
         pytest.fail("it went on")
 
 

@@ -13,6 +13,7 @@ from cuprof.engine.sweep import SweepResult
 
 SOUND = ("sound_first", "sound_between", "prints", "sound_last")
 SKIPPED = ("lacks_a_module", "imports")
+PLACE = r" \(family\.py, line \d+, in \w+(; \w+\.py, line \d+, in \w+)*\)"
 FAULTS: dict[str, tuple[State, str, str]] = {
     "segfault": (State.CRASHED, "check", r"SIGSEGV while checking"),
     "aborts": (State.CRASHED, "check", r"SIGABRT while checking"),
@@ -22,10 +23,10 @@ FAULTS: dict[str, tuple[State, str, str]] = {
     "hangs": (State.TIMED_OUT, "check", r"stopped after 2 s while checking"),
     "builds_for_ever": (State.TIMED_OUT, "build", r"stopped after 2 s while building"),
     "hangs_while_timed": (State.TIMED_OUT, "time", r"stopped after 2 s while timing"),
-    "raises": (State.LAUNCH_ERROR, "check", r"ValueError: n is not to my liking and here is more"),
-    "complains_at_length": (State.LAUNCH_ERROR, "check", r"ValueError: begin x{180,200}…"),
-    "raises_in_make": (State.LAUNCH_ERROR, "build", r"KeyError: 'no such key'"),
-    "raises_while_timed": (State.LAUNCH_ERROR, "time", r"RuntimeError: tired"),
+    "raises": (State.LAUNCH_ERROR, "check", r"ValueError: n is not to my liking and here is more" + PLACE),
+    "complains_at_length": (State.LAUNCH_ERROR, "check", r"ValueError: begin x{180,200}…" + PLACE),
+    "raises_in_make": (State.LAUNCH_ERROR, "build", r"KeyError: 'no such key'" + PLACE),
+    "raises_while_timed": (State.LAUNCH_ERROR, "time", r"RuntimeError: tired" + PLACE),
     "allocates": (State.LAUNCH_ERROR, "check", r"MemoryError: Unable to allocate 1\.00 PiB .*"),
     "rebinds": (State.LAUNCH_ERROR, "check", r"TypeError: y is replaced by another array; .*"),
     "returns_nothing": (State.LAUNCH_ERROR, "check", r"TypeError: 'NoneType' object is not callable"),
@@ -36,7 +37,7 @@ FAULTS: dict[str, tuple[State, str, str]] = {
     "overwrites_input": (State.WRONG_RESULT, "check", r"it overwrites its input x; the variants after it .*"),
     "overwrites_while_timed": (State.WRONG_RESULT, "time", r"it overwrites its input x while it is timed"),
     "writes_outside": (State.WRONG_RESULT, "check", r"it writes outside its output y; the variants after it .*"),
-    "meddles": (State.LAUNCH_ERROR, "check", r"ValueError: �\[31mI am � red"),
+    "meddles": (State.LAUNCH_ERROR, "check", r"ValueError: �\[31mI am � red" + PLACE),
     "nan": (State.WRONG_RESULT, "check", r"y\[127\] = nan, .*; 1 of 128 elements are wrong"),
     "unwritten": (State.WRONG_RESULT, "check", r"y\[64\] = nan, .*; 64 of 128 elements are wrong"),
     "right_at_first": (State.WRONG_RESULT, "time", r"wrong under the engine's clock: y\[\d+\] = .*"),

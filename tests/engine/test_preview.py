@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from cuprof.config.model import NcuConfig, StoreConfig
 from cuprof.core.records import State, Trial
 from cuprof.engine.preview import preview_profiling, preview_sweep
-from cuprof.ncu.profiler import NsightCompute
 from cuprof.store import Store
 from tests.engine.conftest import Bench, Listener
 
 SOUND, WRONG = "sound_first", "wrong"
 
 
-class Toy(NsightCompute):
-    """A profiler of the host; it is never started here."""
-
-    name, title, backends = "toy", "Toy", ("cpu",)
+@pytest.fixture(autouse=True)
+def counters_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a CPU's trials have counters; nothing is profiled here."""
+    monkeypatch.setattr("cuprof.engine.profiling.BACKENDS", ("cpu",))
 
 
 def states(bench: Bench, **changes: str) -> tuple[list[str], list[str]]:
     """Return the states of the two trials by a sweep's preview and by a collection's."""
     config = replace(bench.config(SOUND, WRONG, **changes), ncu=NcuConfig(metrics=("cycles",)))
-    previews = preview_sweep(config, bench.project), preview_profiling(config, bench.project, Toy())
+    previews = preview_sweep(config, bench.project), preview_profiling(config, bench.project)
     return tuple([row.state for row in each.rows] for each in previews)  # type: ignore[return-value]
 
 

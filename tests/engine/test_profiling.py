@@ -1,4 +1,4 @@
-"""Collecting counters with a profiler that is none of cuprof's: what the engine asks of any."""
+"""Collecting counters with a collector that only takes notes: what the engine asks of it."""
 
 from __future__ import annotations
 
@@ -12,23 +12,17 @@ from cuprof.core.point import Point
 from cuprof.core.records import Conditions, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial, Unavailable
 from cuprof.engine.observer import Observer
 from cuprof.engine.profiling import CollectResult, collect, reason_to_skip
-from cuprof.ncu.contract import BatchResult, Collector, Request
-from cuprof.ncu.profiler import NsightCompute
+from cuprof.ncu.attribution import BatchResult
+from cuprof.ncu.setting import Request
 
 COLD = Conditions("cold")
 
 
-class Toy(NsightCompute):
-    """A profiler of the host: its name, title and back ends differ, the rest is not asked for here."""
-
-    name, title, backends = "toy", "Toy", ("cpu",)
-
-
-class ToyCollector(Collector):
+class ToyCollector:
     """Answer with prepared results, in turn; without one, every trial is fine."""
 
     def __init__(self, *results: Callable[[Sequence[Trial]], BatchResult], batch: int = 2) -> None:
-        self.profiler, self.request, self.batch = Toy(), Request(("cycles",), COLD), batch
+        self.request, self.batch = Request(("cycles",), COLD), batch
         self.given: list[list[str]] = []
         self.held: list[DeviceFacts] = []
         self.turns: list[int] = []
@@ -103,8 +97,8 @@ class Listener(Observer):
 
 
 def trials(names: str, index: int = 0) -> list[Trial]:
-    device = DeviceFacts("cpu", index, "a processor")
-    return [Trial(name * 32, "f", name, "cpu", "call", Point(n=1), Point(), f"f/{name}", device) for name in names]
+    device = DeviceFacts("cuda", index, "a card")
+    return [Trial(name * 32, "f", name, "cuda", "kernel", Point(n=1), Point(), f"f/{name}", device) for name in names]
 
 
 def run(
@@ -158,8 +152,8 @@ def test_what_is_stored_is_left_alone_with_its_failures_and_gaps() -> None:
 def test_only_right_trials_of_back_ends_that_the_profiler_reads_are_profiled() -> None:
     (trial,) = trials("a")
     right, wrong = Outcome(trial.identity, State.OK), Outcome(trial.identity, State.WRONG_RESULT, "x[0]")
-    assert reason_to_skip(trial, {trial.identity: right}, Toy()) == ""
-    assert reason_to_skip(trial, {}, Toy()) == "it has not been checked"
-    assert "wrong_result: x[0]" in reason_to_skip(trial, {trial.identity: wrong}, Toy())
-    assert "that Toy reads" in reason_to_skip(replace(trial, backend="cuda"), {}, Toy())
-    assert reason_to_skip(replace(trial, unavailable=Unavailable("no device")), {}, Toy()) == "no device"
+    assert reason_to_skip(trial, {trial.identity: right}) == ""
+    assert reason_to_skip(trial, {}) == "it has not been checked"
+    assert "wrong_result: x[0]" in reason_to_skip(trial, {trial.identity: wrong})
+    assert "that Nsight Compute reads" in reason_to_skip(replace(trial, backend="cpu"), {})
+    assert reason_to_skip(replace(trial, unavailable=Unavailable("no device")), {}) == "no device"

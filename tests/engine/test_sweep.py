@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -99,7 +100,32 @@ def test_editing_a_variant_makes_its_trials_new_and_others_not(bench: Any) -> No
     text = bench.family_file.read_text()
     bench.family_file.write_text(text.replace("nonsense", "rubbish"))
     _, heard = bench.sweep("sound_first", "prints")
-    assert list(heard.outcomes) == ["faulty/prints · n=128"]
+    assert {*heard.outcomes} == {"faulty/prints · n=128", "faulty/sound_first · n=128"}, "the stored best goes along"
+
+
+def test_beside_new_trials_the_stored_best_and_the_baseline_are_timed_again(bench: Any) -> None:
+    bench.sweep("sound_*")
+    stored = dict(bench.query("SELECT variant, median_us FROM timings"))
+    best = min(stored, key=stored.get)
+    _, heard = bench.sweep("sound_*", "prints", baseline="sound_first")
+    again = {"sound_first", best}
+    assert {each.split(" · ")[0] for each in heard.outcomes} == {f"faulty/{each}" for each in {"prints", *again}}
+    assert heard.reused == 3 - len(again)
+    told = [each for each in heard.notes if "stored times still hold" in each or "times of sweep 1 " in each]
+    assert len(told) == 2
+    assert re.match(r"times of sweep 1 (still hold|do not hold today): \d trials? timed again differs? by", told[1])
+    _, heard = bench.sweep("sound_*", "prints", baseline="sound_first")
+    assert (heard.outcomes, heard.reused) == ({}, 4)
+
+
+def test_noisy_trials_are_timed_again_on_request(bench: Any) -> None:
+    bench.sweep("sound_*")
+    _, heard = bench.sweep("sound_*", retry="noisy", retry_above=100.0)
+    assert (heard.outcomes, heard.reused) == ({}, 3)
+    _, heard = bench.sweep("sound_*", retry="noisy", retry_above=1e-9)
+    assert len(heard.outcomes) == 3
+    assert "3 stored trials wider than ±1e-07 % are timed again" in heard.notes
+    assert len(bench.sweep("sound_*", retry="noisy")[1].outcomes) <= 3
 
 
 def test_editing_the_tolerance_makes_all_trials_new(bench: Any) -> None:

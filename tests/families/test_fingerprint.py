@@ -120,6 +120,59 @@ def test_sets_have_one_order_in_every_process(tmp_path):
         assert done.stdout == expected
 
 
+def test_sets_of_functions_and_paths_of_the_folder_are_the_same_in_every_place(tmp_path):
+    body = """
+def one():
+    return 1
+
+def two():
+    return 2
+
+USED = {one, two, Path(__file__).parent / "table"}
+""" + VARIANT.format(body="USED")
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+    found = texts(tmp_path / "here", body)
+    assert found == texts(tmp_path / "there", body)
+    assert "{" not in found["a"].partition("# USED = ")[2]
+    assert found["a"].count("# USED = set(table, one, two)") == 1
+    assert changes(tmp_path, body, "return 2", "return 3")
+
+
+PACKAGES = {
+    "a ufunc": "from scipy.special import erf as used\n",
+    "a type of Numba's": "from numba import float32 as used\n",
+    "a constant of a module": "import datetime\nused = datetime.timezone\n",
+    "a bound method": "from numpy.random import normal as used\n",
+    "a module in a branch": "try:\n    import scipy.special as used\nexcept ImportError:\n    used = None\n",
+}
+
+
+@pytest.mark.parametrize("body", PACKAGES.values(), ids=PACKAGES)
+def test_what_a_package_has_enters_by_its_name(tmp_path, body):
+    body += VARIANT.format(body="used")
+    assert not changes(tmp_path, body + "OTHER = 111\n", "111", "222")
+
+
+@pytest.mark.parametrize(
+    ("line", "package"), [("from scipy.special import erf", "scipy"), ("import numba as erf", "numba")]
+)
+def test_packages_that_are_used_are_listed(tmp_path, line, package):
+    texts(tmp_path, f"{line}\n" + VARIANT.format(body="erf"))
+    family = load_family(tmp_path / "sample")
+    assert package in installed_modules(family.variant("a").make, tmp_path / "sample")
+
+
+def test_a_function_that_stands_in_for_one_of_a_package_counts(tmp_path):
+    body = "try:\n    from absent import step\nexcept ImportError:\n    def step():\n        return 1\n"
+    assert changes(tmp_path, body + VARIANT.format(body="step()"), "return 1", "return 2")
+
+
+def test_an_object_whose_value_says_nothing_makes_all_files_count(tmp_path):
+    lock = "import threading\nLOCK = threading.Lock()\n" + VARIANT.format(body="LOCK")
+    assert changes(tmp_path, lock + "OTHER = 111\n", "111", "222")
+
+
 def test_an_object_counts_by_the_statement_that_makes_it(tmp_path):
     body = """
 class Table:

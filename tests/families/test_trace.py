@@ -34,3 +34,12 @@ def test_frames_of_cuprof_are_left_out_and_those_of_bundled_families_are_not(tmp
         with pytest.raises(ZeroDivisionError) as caught:
             exec(compile("1 / 0", str(place), "exec"))
         assert ("x.py, line 1" in last_frames(caught.value)) == is_shown
+
+
+def test_names_of_frames_are_shown_without_what_a_terminal_obeys() -> None:
+    code = compile("1 / 0", "\x1b[31mred.py", "exec").replace(co_name="\x1b]0;title" + "x" * 400)
+    with pytest.raises(ZeroDivisionError) as caught:
+        exec(code)
+    said = last_frames(caught.value)
+    assert said.isprintable()
+    assert len(said) < 310

@@ -22,7 +22,6 @@ from cuprof.judge.contenders import Contender
 from cuprof.judge.counters import Counting
 from cuprof.judge.legs import Course
 from cuprof.judge.report import Candidate, Counter, Report, Row, Ruling, as_data
-from cuprof.ncu.profiler import PROFILER
 from cuprof.statistics.verdict import Judgement, Verdict
 from tests.ncu.conftest import FakeNcu, MemoryStore
 
@@ -53,7 +52,7 @@ class Bench:
         return contender, Candidate(str(file), file.stem, trial.backend, "v1", "", Ruling.NOT_FASTER, rows)
 
     def count(self, *judged: tuple[Contender, Candidate], may_run_host_code: bool = False) -> list[Candidate]:
-        counting = Counting(PROFILER, self.course, self.folder / "artifacts", may_run_host_code, self.notes)
+        counting = Counting(self.course, self.folder / "artifacts", may_run_host_code, self.notes)
         baselines = {name: (self.make(OTHER), self.make(BASE)) for name in ("cuda", "opencl")}
         return counting.count(judged, baselines, Folder(self.folder / "family"))
 

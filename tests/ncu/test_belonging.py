@@ -9,7 +9,7 @@ import pytest
 
 from cuprof.core.records import LaunchRecord, State
 from cuprof.ncu.belonging import Owner, group_launches
-from cuprof.ncu.contract import Launches
+from cuprof.ncu.report_file import Launches
 
 ONE = "1" * 32
 

@@ -17,9 +17,8 @@ from cuprof.core.errors import ProfilerError
 from cuprof.core.records import DeviceFacts, Outcome, State, Trial, Unavailable
 from cuprof.engine.observer import Observer
 from cuprof.engine.profiling import CollectResult, collect
-from cuprof.ncu.collector import NcuCollector
+from cuprof.ncu.collector import Collector
 from cuprof.ncu.executable import NcuExecutable
-from cuprof.ncu.profiler import PROFILER
 from cuprof.ncu.setting import Setting
 
 ONE, TWO, CRASH, HANG = "1" * 32, "2" * 32, "c" * 32, "f" * 32
@@ -68,7 +67,7 @@ def run(make_setting, make_trial, right, memory_store, listener) -> Callable[...
         return collect(
             trials,
             right(trials),
-            NcuCollector(PROFILER, setting or make_setting()),
+            Collector(setting or make_setting()),
             store=memory_store,
             sweep_id=3,
             observer=listener,
@@ -341,7 +340,7 @@ def test_batches_devices_and_tasks(fake_ncu, make_setting, make_trial, right, me
     fake_ncu.plays(
         {**through, "report": "crash"}, {**through, "report": "hang_interrupted"}, {**through, "report": "instructions"}
     )
-    collector = NcuCollector(PROFILER, make_setting(batch=2))
+    collector = Collector(make_setting(batch=2))
     result = collect(
         trials, right(trials), collector, store=memory_store, sweep_id=None, observer=Observer(), hold=hold
     )
@@ -371,7 +370,7 @@ def test_only_right_cuda_trials_are_profiled(fake_ncu, make_setting, make_trial,
     result = collect(
         trials,
         outcomes,
-        NcuCollector(PROFILER, make_setting()),
+        Collector(make_setting()),
         store=memory_store,
         sweep_id=None,
         observer=Observer(),

@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 
 from cuprof.config.model import NcuConfig
-from cuprof.ncu.command import RANGE_FILTER, build_command
-from cuprof.ncu.ranges import range_name
+from cuprof.ncu.ranges import RANGE_FILTER, RANGE_PREFIX
+from cuprof.ncu.setting import build_command
 
 NCU, REPORT, TARGET = (
     Path("/opt/ncu"),
@@ -55,7 +55,7 @@ def test_the_filter_is_one_that_the_recordings_show_to_work(recorded: Path) -> N
     """The real ncu profiled the trial's launch with this filter, and none outside of ranges."""
     words = shlex.split((recorded / "study_alone.command").read_text())
     assert words[words.index("--nvtx-include") + 1] == RANGE_FILTER
-    assert re.search(RANGE_FILTER.removeprefix("regex:").removesuffix("/"), range_name("1" * 32))
+    assert re.search(RANGE_FILTER.removeprefix("regex:").removesuffix("/"), RANGE_PREFIX + "1" * 32)
     assert "No kernels were profiled" in (recorded / "outside.stdout").read_text()
 
 

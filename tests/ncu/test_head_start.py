@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import psutil
@@ -9,17 +10,15 @@ import psutil
 from cuprof.config.model import NcuConfig
 from cuprof.core.project import Project
 from cuprof.core.records import State
-from cuprof.ncu.batch import run_batch
-from cuprof.ncu.head_start import Batch
+from cuprof.ncu.batch import Batch, run_batch
 from cuprof.ncu.setting import make_setting
-from cuprof.ncu.task import TASK, TaskOwner, find_owner
 
 
 def test_a_head_start_that_is_not_needed_leaves_nothing(fake_ncu, tmp_path: Path) -> None:
     setting = make_setting(NcuConfig(path=str(fake_ncu.path), metrics=("launch__grid_dim_z",)), Project(tmp_path))
     with Batch(setting, 1) as ahead:
         folder, process = ahead.folder, psutil.Process(ahead.process.pid)
-        assert find_owner(ahead.folder / TASK) == TaskOwner(psutil.Process().pid, "cuda", 1)
+        assert ahead.process.command[-4:] == (str(os.getpid()), "cuda", "1", str(ahead.task))
         assert process.is_running()
     assert not folder.exists()
     assert not process.is_running()

@@ -13,7 +13,7 @@ from cuprof.cli import ncu_import
 from cuprof.core.errors import ProfilerError
 from cuprof.core.records import DeviceFacts, State, SweepFacts, Trial
 from cuprof.engine.importing import ImportResult, import_reports
-from cuprof.ncu.profiler import PROFILER
+from cuprof.ncu.report_file import read_report
 from cuprof.results.queries import query
 from cuprof.store import Store
 
@@ -51,7 +51,7 @@ def take_in(url: str, tmp_path: Path) -> Callable[..., ImportResult]:
     """Return a function that takes in one report."""
 
     def take(report: Path, **named: str) -> ImportResult:
-        (result,) = import_reports([report], PROFILER, url, tmp_path / "artifacts", **named)
+        (result,) = import_reports([report], url, tmp_path / "artifacts", **named)
         return result
 
     return take
@@ -62,7 +62,7 @@ def test_our_ranges_join_their_trials_and_the_others_get_a_name(
 ) -> None:
     enlist(ONE)
     report = recorded / "crash.ncu-rep"
-    assert list(PROFILER.read_report(report)) == [ONE, CRASH]
+    assert list(read_report(report)) == [ONE, CRASH]
     result = take_in(report, name="by hand")
     with Store.open(url) as store:
         assert (result.joined, result.name, result.cache_mode) == ((ONE,), "by hand", "cold")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cuprof.core.records import LaunchRecord
-from cuprof.ncu.metrics import CATALOG
+from cuprof.ncu.metrics import METRICS
 from cuprof.ncu.report_file import read_report
 
 RAW = ["study_alone", "memory_cold", "memory_hot", "instructions", "sections"]
@@ -122,6 +122,6 @@ def test_units_of_the_catalog_are_those_of_real_reports(recorded: Path) -> None:
     for name in RAW:
         for launch in _launches(recorded / f"{name}.ncu-rep"):
             seen |= {counter.metric: counter.unit for counter in launch.counters}
-    explained = {metric.name: metric.unit for metric in CATALOG.metrics if metric.name in seen}
+    explained = {metric.name: metric.unit for metric in METRICS.values() if metric.name in seen}
     assert len(explained) > 30
     assert explained == {name: seen[name] for name in explained}

@@ -1,8 +1,7 @@
-"""The task file of a profiled process, and the wait for it."""
+"""The task and progress files of a profiled process, and the wait for the task."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import threading
@@ -16,9 +15,19 @@ from cuprof.core.errors import ProfilerError
 from cuprof.core.point import Point
 from cuprof.families.candidate import Extension
 from cuprof.families.origin import Folder
-from cuprof.ncu.task import ProfilingTask, TaskOwner, TaskTrial, find_owner, read_task, wait_for_task, write_task
+from cuprof.ncu.task import (
+    ProfilingTask,
+    Progress,
+    Step,
+    TaskTrial,
+    read_progress,
+    read_task,
+    wait_for_task,
+    write_progress,
+    write_task,
+)
 
-A = "a" * 32
+A, B = "a" * 32, "b" * 32
 
 
 @pytest.mark.parametrize("extension", [None, Extension("mine.py", Path("/else where"), only="mine")])
@@ -26,7 +35,7 @@ def test_a_task_survives_the_file(tmp_path: Path, extension: Extension | None) -
     problem, tunables = Point(n=2**24, dtype="float32"), Point(block=256)
     trial = TaskTrial(A, "plain", problem, tunables)
     path, folder = str(tmp_path / "p"), Folder(Path("/some where/scale"))
-    task = ProfilingTask(folder, (trial,), "ncu", "cuda", 1, progress_path=path, warm_up=2, extension=extension)
+    task = ProfilingTask(folder, (trial,), "cuda", 1, progress_path=path, warm_up=2, extension=extension)
     write_task(task, tmp_path / "task.json")
     read = read_task(tmp_path / "task.json")
     assert read == task
@@ -40,27 +49,38 @@ def test_what_is_no_task_file_is_refused(tmp_path: Path, text: str) -> None:
         read_task(tmp_path / "task.json")
 
 
-def note(folder: Path, pid: int) -> Path:
-    (folder / "owner.json").write_text(json.dumps({"pid": pid, "backend": "cuda", "device_index": 3}))
-    return folder / "task.json"
-
-
 def test_the_wait_ends_when_the_task_is_there(tmp_path: Path) -> None:
-    task = note(tmp_path, psutil.Process().pid)
+    task = tmp_path / "task.json"
     threading.Timer(0.1, task.touch).start()
-    assert wait_for_task(task)
-    assert find_owner(task) == TaskOwner(psutil.Process().pid, "cuda", 3)
+    assert wait_for_task(task, psutil.Process().pid)
 
 
 def test_the_wait_ends_with_its_owner(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.3)"]) as owner:
-        task = note(tmp_path, owner.pid)
         threading.Timer(0.4, owner.wait).start()
         started = time.monotonic()
-        assert not wait_for_task(task)
+        assert not wait_for_task(tmp_path / "task.json", owner.pid)
         assert time.monotonic() - started < 30
 
 
-def test_without_a_note_nobody_is_waited_for(tmp_path: Path) -> None:
-    assert not wait_for_task(tmp_path / "task.json")
-    assert find_owner(tmp_path / "task.json") is None
+def test_progress_names_the_trial_that_was_open(tmp_path: Path) -> None:
+    path = tmp_path / "progress"
+    with path.open("a") as file:
+        write_progress(file, A, Step.PREPARING)
+        write_progress(file, A, Step.LAUNCHING)
+        write_progress(file, A, Step.DONE)
+        write_progress(file, B, Step.PREPARING)
+        assert read_progress(path).open == B  # each line is out as soon as it is written
+        write_progress(file, B, Step.FAILED, "no such kernel")
+    progress = read_progress(path)
+    assert progress == Progress({A: Step.DONE, B: Step.FAILED}, {B: "no such kernel"})
+    assert progress.open is None
+
+
+def test_a_line_cut_short_by_a_crash_is_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "progress"
+    with path.open("a") as file:
+        write_progress(file, A, Step.LAUNCHING)
+        file.write('{"identity": "' + A + '", "step": "do')
+    assert read_progress(path).open == A
+    assert read_progress(tmp_path / "absent") == Progress()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 import threading
@@ -19,6 +20,7 @@ from cuprof.results.trials import list_trials
 from cuprof.store import Store, connection, migrate
 from cuprof.store.connection import explain, is_unreachable, parse_url
 from cuprof.store.schema import VERSION_TABLE
+from cuprof.store.source import open_source
 from cuprof.store.store import wait_for
 from cuprof.store.tables import METADATA
 
@@ -216,6 +218,27 @@ def test_a_store_opened_for_reading_cannot_write(url: str) -> None:
         with pytest.raises(StoreError):
             store.begin_sweep(FACTS)
         assert query(store.url, "SELECT * FROM sweep").empty
+
+
+def test_a_database_in_a_folder_without_write_permission_is_read_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path / 'a.sqlite'}"
+    with Store.open(url) as store:
+        store.begin_sweep(FACTS)
+    monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK)
+    with Store.open(url, read_only=True) as store, store.snapshot() as opened:
+        assert opened.exec_driver_sql("SELECT COUNT(*) FROM sweep").scalar() == 1
+        assert [path.name for path in tmp_path.iterdir()] == ["a.sqlite"]  # no -shm file
+
+
+@pytest.mark.parametrize("statement", ["ATTACH '{}' AS other", "VACUUM INTO '{}'", "SELECT hex(zeroblob(9))"])
+def test_a_foreign_database_is_read_and_nothing_in_it_or_beside_it_is_run(tmp_path: Path, statement: str) -> None:
+    url = f"sqlite:///{tmp_path / 'theirs.sqlite'}"
+    Store.open(url).close()
+    with open_source(url) as source, pytest.raises(exc.DatabaseError, match=r"not authorized|within a transaction"):
+        source.connection.exec_driver_sql(statement.format(tmp_path / "new.sqlite"))
+    assert not (tmp_path / "new.sqlite").exists()
 
 
 @pytest.mark.parametrize(

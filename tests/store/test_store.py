@@ -182,7 +182,9 @@ def test_stored_says_what_needs_no_more_work(store: Store) -> None:
     store.record(sweep, make_outcome(partial, make_timing(1, method="older")))
     trials = [ok, failed, skipped, partial, planned]
     found = store.stored([trial.identity for trial in trials], {Measure.COLD: METHOD, Measure.HOT: "h"})
-    assert found[ok.identity] == StoredTrial(ok.identity, State.OK, True, run, sweep_id=sweep)
+    ((median_ns, low_ns, high_ns),) = query(store.url, "SELECT median_ns, low_ns, high_ns FROM timing LIMIT 1").values
+    half_width = pytest.approx((high_ns - low_ns) / 2 / median_ns)
+    assert found[ok.identity] == StoredTrial(ok.identity, State.OK, True, run, "", sweep, median_ns, half_width)
     assert (found[failed.identity].state, found[failed.identity].complete) == (State.WRONG_RESULT, True)
     assert found[failed.identity].message == "sum[0] = 3"
     assert (found[skipped.identity].state, found[skipped.identity].complete) == (State.SKIPPED, False)

@@ -1,9 +1,10 @@
-"""The process that runs under a profiler, here carried out on the CPU under a profiler that only takes notes."""
+"""The process that runs under a profiler, here carried out on the CPU with a mark that only takes notes."""
 
 from __future__ import annotations
 
-import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +15,7 @@ from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.core.point import Point
 from cuprof.families.candidate import Extension, copy_family
 from cuprof.families.origin import Folder
-from cuprof.ncu.progress import Step, read_progress
-from cuprof.ncu.task import ProfilingTask, TaskTrial, write_task
+from cuprof.ncu.task import ProfilingTask, Step, TaskTrial, read_progress, write_task
 from cuprof.worker import profile
 
 VECTOR = Path(__file__).parents[1] / "data" / "families" / "vector"
@@ -38,9 +38,9 @@ class Notes:
 
 @pytest.fixture
 def notes(monkeypatch: pytest.MonkeyPatch) -> Notes:
-    """Return the profiler that every task here names."""
+    """Return what marks the executions here."""
     found = Notes()
-    monkeypatch.setattr(profile, "get_profiler", lambda name: {"notes": found}[name])
+    monkeypatch.setattr(profile, "mark", found.mark)
     return found
 
 
@@ -65,7 +65,7 @@ def write(
     members = tuple(
         TaskTrial(identity, variant, Point(n=n, dtype="float32"), tunables) for identity, variant, n in trials
     )
-    task = ProfilingTask(Folder(family), members, "notes", "cpu", 0, str(folder / "progress"), extension=extension)
+    task = ProfilingTask(Folder(family), members, "cpu", 0, str(folder / "progress"), extension=extension)
     write_task(task, folder / "task.json")
     return folder / "task.json"
 
@@ -111,11 +111,11 @@ def test_the_device_is_opened_ahead_and_anew_only_if_it_is_another(
     tmp_path: Path, notes: Notes, opened: list, noted: int, expected: list[tuple[str, int]]
 ) -> None:
     task = write(tmp_path, (ONE, "cpu_whole", 64))
-    owner = {"pid": os.getpid(), "backend": "cpu", "device_index": noted}
-    (tmp_path / "owner.json").write_text(json.dumps(owner))
-    assert profile.main([str(task)]) == 0
+    assert profile.main([str(os.getpid()), "cpu", str(noted), str(task)]) == 0
     assert opened == expected
 
 
-def test_nothing_is_done_for_a_task_that_nobody_will_write(tmp_path: Path) -> None:
-    assert profile.main([str(tmp_path / "task.json")]) == 1
+def test_nothing_is_done_for_a_task_whose_owner_has_ended(tmp_path: Path, opened: list) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as owner:
+        owner.wait()
+    assert profile.main([str(owner.pid), "cpu", "0", str(tmp_path / "task.json")]) == 1

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.engine import URL
 
 from cuprof.core.errors import StoreError
-from cuprof.core.text import hide_in_command, hide_in_data, hide_passwords
+from cuprof.core.text import hide_folded_passwords, hide_in_command, hide_in_data, hide_passwords
 from cuprof.store.connection import parse_url, show
 from tests.core.typed_passwords import FORMS, SECRETS, leaks, type_url
 
@@ -86,3 +86,20 @@ def test_names_of_data_tell_of_passwords_too() -> None:
         "n": {"sslPassword": "***", "secrets": 3},
     }
     assert re.fullmatch(r"host=h password=\*\*\* dbname=d", hide_passwords(r"host=h password='it\'s' dbname=d"))
+
+
+def test_a_password_over_two_lines_of_yaml_is_found_and_other_text_stays_folded() -> None:
+    folded = "store:\n  url: 'postgresql://me:one two\n    three@host/base'\nmeasure:\n  target: 0.1\n"
+    assert hide_folded_passwords(folded) == "store:\n  url: 'postgresql://me:***@host/base'\nmeasure:\n  target: 0.1\n"
+    plain = "text: a long\n  line\nlist:\n- one\n"
+    assert hide_folded_passwords(plain) == plain
+
+
+@pytest.mark.parametrize("text", ["//me:hunter2@host/base", "x//me:hunter2@host", "job 0: url='//me:hunter2@h/d'"])
+def test_a_url_without_its_scheme_has_a_password_too(text: str) -> None:
+    assert hide_passwords(text) == text.replace("hunter2", "***")
+
+
+@pytest.mark.parametrize("name", ["pass word", "pass+word", "passw%20ord", " password"])
+def test_a_space_in_an_option_does_not_make_it_public(name: str) -> None:
+    assert hide_passwords(f"postgresql://h/d?a=b&{name}=hunter2&port=5") == f"postgresql://h/d?a=b&{name}=***&port=5"
