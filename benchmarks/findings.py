@@ -1,6 +1,6 @@
 """Record what a study measured in a small file, and write its findings from that file.
 
-    python -m benchmarks.findings record DATABASE COMMIT STUDY…     database → experiments/STUDY/measured.csv
+    python -m benchmarks.findings record COMMIT STUDY DATABASE…     databases → experiments/STUDY/measured.csv
     python -m benchmarks.findings write STUDY…                      measured.csv → experiments/STUDY/findings.md
 
 Findings are written from `experiments/STUDY/findings.md.jinja`, in which figures are expressions over the recorded
@@ -52,7 +52,7 @@ SELECT variant, problem_json, tunables_json, state FROM sweep_trials
 WHERE sweep_id = ? AND (state <> 'ok' OR expected = 'wrong') ORDER BY ordinal
 """
 SWEEP = """
-SELECT id, family, started_at, software FROM sweep WHERE experiment = ? AND purpose = 'timing' ORDER BY id DESC LIMIT 1
+SELECT id, family, started_at FROM sweep WHERE experiment = ? AND purpose = 'timing' ORDER BY id DESC LIMIT 1
 """
 DEVICES = """
 SELECT d.backend, d.name, CAST(d.identity AS TEXT), CAST(d.details AS TEXT), c.read_bandwidth
@@ -187,17 +187,25 @@ def _write_point(text: str) -> str:
     return " ".join(f"{name}={value}" for name, value in json.loads(text or "{}").items())
 
 
-def record(database: str, commit: str, study: str) -> None:
-    """Write the newest timing sweep of a study, and the counters of its family, into its measured.csv."""
-    with closing(sqlite3.connect(database)) as store:
-        sweep, family, started, _ = store.execute(SWEEP, [study]).fetchone()
-        target = EXPERIMENTS / study / "measured.csv"
-        with target.open("w", encoding="utf-8", newline="") as file:
-            for name, text in _describe(store, sweep, started, commit):
-                file.write(f"# {name}: {text}\n")
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            writer.writerows(_list_rows(store, sweep, family))
+def record(databases: Sequence[str], commit: str, study: str) -> None:
+    """Write the newest timing sweep of a study, and the counters of its family, into its measured.csv.
+
+    Args:
+        databases: files, the whole study first; the values of later ones, of parts of it, replace those before.
+    """
+    about: dict[str, str] = {}
+    rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for database in databases:
+        with closing(sqlite3.connect(database)) as store:
+            if sweep := store.execute(SWEEP, [study]).fetchone():
+                number, family, started = sweep
+                about = about or dict(_describe(store, number, started, commit))
+                rows.update((row[:5], row) for row in _list_rows(store, number, family))
+    with (EXPERIMENTS / study / "measured.csv").open("w", encoding="utf-8", newline="") as file:
+        file.writelines(f"# {name}: {text}\n" for name, text in about.items())
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(rows.values())
 
 
 def _describe(store: sqlite3.Connection, sweep: int, started: str, commit: str) -> Iterator[tuple[str, str]]:
@@ -304,9 +312,8 @@ def render(study: str) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     """Record or write, as the first word says."""
-    if arguments[:1] == ["record"]:
-        for study in arguments[3:]:
-            record(arguments[1], arguments[2], study)
+    if arguments[:1] == ["record"] and len(arguments) > 3:
+        record(arguments[3:], arguments[1], arguments[2])
     elif arguments[:1] == ["write"]:
         for study in arguments[1:]:
             (EXPERIMENTS / study / "findings.md").write_text(render(study), encoding="utf-8")

@@ -6,11 +6,12 @@ import argparse
 import re
 import traceback
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from cuprof.cli.output import print_message
 from cuprof.core.errors import CuprofError, UsageError, suggest
 
+Number = TypeVar("Number", int, float)
 FAILURE = 2
 """Exit code of every error of a command whose other codes are verdicts, and for which no gate may take an error."""
 
@@ -60,6 +61,21 @@ def share(text: str) -> float:
         return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no share; write 1% or 0.01") from None
+
+
+def number(low: float, high: float, what: str, kind: type[Number]) -> Callable[[str], Number]:
+    """Return what reads an option's number from `low` to `high`, and otherwise says what to write."""
+
+    def read(text: str) -> Number:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = kind(low) - 1
+        if not low <= value <= high:  # NaN is neither
+            raise argparse.ArgumentTypeError(f"{text!r} is no {what}")
+        return value
+
+    return read
 
 
 def run_verdict(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cuprof.comparison.compare import ComparedTrial
     from cuprof.comparison.entries import Entry, Side
     from cuprof.statistics.sweep_noise import SweepNoise
+    from cuprof.statistics.verdict import Judgement
 
 FORMATS = ("table", "json", "markdown")
 MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same"}
@@ -27,6 +28,8 @@ STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same"
 MOST_SAME = 20
 """More trials than this of which nothing changed are only counted, unless all are asked for."""
 MOST_NAMES = 5
+NOISY, MARK = 0.2, "!"
+"""Half width of an interval, as a share, from which on it is marked: a factor of 1.5 may be noise."""
 
 DESCRIPTION = """\
 Compare two sides, trial by trial: faster, slower, same or undecided, with the ratio of the times and its interval.
@@ -146,6 +149,8 @@ def comparison_parts(comparison: Comparison, everything: bool = False) -> list[P
     parts: list[Part] = [Line(text) for text in _heading(comparison)]
     if table.rows:
         parts += [Line(""), table]
+    if any(row.cells[-1].endswith(MARK) for row in table.rows):
+        parts.append(Line(f"{MARK} an interval wider than ±{NOISY:.0%}: more samples would tell", "dim"))
     if hidden:
         parts.append(Line(f"and {hidden} more that are the same (--all lists them)", "dim"))
     parts.append(Line(""))
@@ -239,7 +244,7 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
     matches = {id(row.match): row for row in shown}  # most have two rows, cold and hot
     labels = {key: row.label for key, row in matches.items()}
     for row in shown:
-        verdict, ratio, low, high, *_ = row.judgement
+        verdict, ratio, *_ = row.judgement
         cells = (
             MARKS[verdict],
             labels[id(row.match)],
@@ -248,7 +253,7 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
             _number(scale.format(row.base_ns)),
             _number(scale.format(row.new_ns)),
             ratio_text(ratio),
-            f"{ratio_text(low)} to {ratio_text(high)}",
+            interval_text(row.judgement),
         )
         rows.append(Row(cells, STYLES[verdict]))
     return Table(columns, rows), hidden
@@ -309,6 +314,13 @@ def ratio_text(value: float) -> str:
     if not math.isfinite(value):
         return "∞"
     return f"{value:.4f}" if value < 2 else f"{value:.3f}" if value < 10 else f"{value:.1f}"
+
+
+def interval_text(judgement: Judgement) -> str:
+    """Return a ratio's interval, marked where it is so wide that the ratio says little."""
+    _, ratio, low, high, *_ = judgement
+    mark = "" if (high - low) / 2 <= NOISY * ratio else f" {MARK}"
+    return f"{ratio_text(low)} to {ratio_text(high)}{mark}"
 
 
 def _side(side: Side) -> dict[str, Any]:

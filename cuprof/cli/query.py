@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.arguments import CommandParser, add_store, number
 from cuprof.cli.output import show, terminal_width
 from cuprof.cli.table import GAP, Column, Line, Part, Row, Table, display_width, to_text
 from cuprof.core.errors import UsageError, suggest
@@ -20,7 +19,7 @@ from cuprof.core.text import count, visible_json
 if TYPE_CHECKING:
     from cuprof.results.rows import Rows
 
-TIME_LIMIT_S = 600.0
+TIME_LIMIT_S, LEAST_S = 600.0, 1e-6
 FORMATS = ("table", "csv", "json", "parquet")
 
 DETAIL = re.compile(r"(.*_)?(id|json|key|hash)|identity|method|recorded_at")
@@ -87,8 +86,8 @@ def frame_parts(names: Sequence[str], values: Sequence[Sequence[Any]], width: fl
         yield table
         return
     longest = max(map(display_width, names))
-    for number, row in enumerate(table.rows, 1):
-        yield Line(f"── {number} of {len(table.rows)}", "bold")
+    for place, row in enumerate(table.rows, 1):
+        yield Line(f"── {place} of {len(table.rows)}", "bold")
         for name, cell in zip(names, row.cells, strict=True):
             yield Line(f"{name}{' ' * (longest - display_width(name))}  {cell}".rstrip())
 
@@ -188,23 +187,8 @@ def make_parser() -> CommandParser:
     parser.add_argument(
         "--time-limit",
         metavar="SECONDS",
-        type=seconds,
+        type=number(LEAST_S, math.inf, "number of seconds above 0; write 60 or inf", float),
         default=TIME_LIMIT_S,
         help=f"how long the database may work on it (default: {TIME_LIMIT_S:g}; inf: as long as it takes)",
     )
     return parser
-
-
-def seconds(text: str) -> float:
-    """Return a duration in seconds.
-
-    Raises:
-        argparse.ArgumentTypeError: it is no positive number.
-    """
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if value > 0:
-        return value
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0; write 60 or inf")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cuprof.cli.compare import MARK, NOISY
 from cuprof.cli.marks import mark_of, style_of
 from cuprof.cli.output import print_json, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
@@ -25,9 +26,6 @@ MOST_ROWS = 40
 """A problem with more trials than this shows the fastest tunables of each variant."""
 TOP = 10
 """The most tunables of one variant that are shown then."""
-NOISY = 0.2
-"""Half width of a median's interval, as a share of it, from which a time is marked: a factor of 1.5 may be noise."""
-MARK = "!"
 CACHED = "cached"
 LEGEND = {
     MARK: f"{MARK} an interval wider than ±{NOISY:.0%}: time it again before you rank by it (retry=noisy)",
@@ -61,18 +59,16 @@ def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
 
     The bounds of a time of too few samples for an interval are null; its count is there all the same.
     """
-    from cuprof.report.trials import interval_of
-
     names = ("identity", "family", "variant", "kind", "backend", "device", "problem", "tunables", "state", "message")
     facts = {name: getattr(trial, name) for name in (*names, "expected")}
     for measure in Measure:
         timing = trial.timings.get(measure)
-        low_ns, high_ns = (timing and interval_of(timing.summary)) or (None, None)
+        low_ns, high_ns = (timing and timing.interval) or (None, None)
         facts |= {
-            f"{measure}_ns": timing and timing.summary.median_ns,
+            f"{measure}_ns": timing and timing.median_ns,
             f"{measure}_low_ns": low_ns,
             f"{measure}_high_ns": high_ns,
-            f"{measure}_count": timing and timing.summary.count,
+            f"{measure}_count": timing and timing.samples,
             f"{measure}_stopped_by": timing and timing.stopped_by,
         }
     energy = trial.energy
@@ -235,17 +231,15 @@ def _speedup(study: Study, trial: StudyTrial) -> str:
 
 def _age(study: Study, trial: StudyTrial) -> str:
     """Return how long before this sweep a reused time was measured; nothing for its own."""
-    run, begun = trial.run, study.sweep.started_at
-    if run is None or run.sweep_id == study.sweep.id or run.started_at is None or begun is None:
-        return ""
-    return f"{format_age(begun - run.started_at)} before"
+    age_s = study.age_s(trial) if trial.is_reused else None
+    return "" if age_s is None else f"{format_age(age_s)} before"
 
 
 def _stopped_by(trial: StudyTrial) -> str:
     """Return the bound that ended the sampling and the count by then; nothing where the interval was narrow enough."""
     if trial.timing is None or trial.timing.stopped_by == "interval":
         return ""
-    samples = "" if trial.few_samples else f", {trial.timing.summary.count} samples"  # said in place of the interval
+    samples = "" if trial.few_samples else f", {trial.timing.samples} samples"  # said in place of the interval
     return f"{trial.timing.stopped_by}{samples}"
 
 
@@ -262,7 +256,7 @@ def _heading(study: Study, trials: Sequence[StudyTrial]) -> str:
 
 
 def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
-    """Yield one line a reason with the trials that share it; of an exception also where it was raised."""
+    """Yield one line a reason with the trials that share it; a message says where an exception was raised."""
     from cuprof.report.trials import grouped
     from cuprof.report.units import list_names
 
@@ -281,20 +275,5 @@ def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
         problems = len({trial.problem for trial in group})
         at = f" (and at {count(problems - 1, 'other problem')})" if problems > 1 else ""
         yield Line(f"{mark_of(state, expected)} {names}: {group[0].message or state.value}{at}", style)
-        yield from (Line(f"  {frame}", style) for frame in last_frames(group[0].log))
     if logged := next((trial for trial in failed if trial.log and not trial.is_expected), None):
         yield Line(f"the whole log: cuprof status --log {logged.variant}", "dim")
-
-
-MOST_FRAMES = 3
-_FRAME = re.compile(r'  File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)\n(?P<text>    \S.*)?')
-_OWN = str(Path(__file__).resolve().parents[1])
-
-
-def last_frames(log: str) -> list[str]:
-    """Return where an exception was raised: "my.py:11 in helper: return x[5]", the last frames outside of cuprof."""
-    frames = [each for each in _FRAME.finditer(log) if not each["file"].startswith(_OWN)]
-    return [
-        f"{each['file']}:{each['line']} in {each['function']}: {(each['text'] or '').strip()}"
-        for each in frames[-MOST_FRAMES:]
-    ]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.arguments import CommandParser, add_store, number
 from cuprof.cli.output import emit, print_message, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
 from cuprof.cli.units import format_duration
@@ -17,7 +16,7 @@ from cuprof.core.text import describe_tried
 if TYPE_CHECKING:
     from cuprof.results.progress import Progress, StationRow
 
-A_DAY_S = 86400
+SECONDS = number(0.0, 86400.0, "number of seconds from 0 to 86400", float)
 LOG = """\
 SELECT t.label, r.state, r.message, r.log
 FROM run AS r JOIN trial AS t ON t.id = r.trial_id JOIN variant AS v ON v.id = t.variant_id
@@ -134,19 +133,9 @@ def make_parser() -> CommandParser:
     )
     parser.add_argument("--sweep", metavar="ID", type=int, help="this sweep alone")
     parser.add_argument(
-        "--every", metavar="SECONDS", type=_seconds, default=0.0, help="again and again until it is done"
+        "--every", metavar="SECONDS", type=SECONDS, default=0.0, help="again and again until it is done"
     )
     parser.add_argument("--log", metavar="VARIANT", default="", help="why it failed last: the whole log")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_store(parser)
     return parser
-
-
-def _seconds(text: str) -> float:
-    """Return a number of seconds; `math.nan` is none."""
-    try:
-        if 0 <= float(text) <= A_DAY_S:
-            return float(text)
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0 to {A_DAY_S}")

@@ -168,9 +168,10 @@ def show_results(config: SweepConfig, project: Project, result: SweepResult) -> 
     page = None
     try:
         if config.report.enabled:
-            from cuprof.report import page_name, write
+            from cuprof.cli.report import name_page
+            from cuprof.report import write
 
-            folder, name = config.report.folder(project), page_name(study, number)
+            folder, name = config.report.folder(project), name_page(study, number, project)
             page = write(study, folder, name=name, folders=project.report_folders)
     finally:  # the results are shown, whatever becomes of the page
         print_results(study, config.output, page)

@@ -73,8 +73,12 @@ def describe_coordinate(name: str, value: Coordinate) -> str:
     return f"{name}={format_coordinate(value)}"
 
 
+PLAIN_BELOW = 2**14
+"""Powers of two from here on are written as such; smaller ones are numbers that people type and know."""
+
+
 def format_coordinate(value: Coordinate) -> str:
-    """Return one coordinate as text, 16777216 as 2^24."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1024 and value & (value - 1) == 0:
+    """Return one coordinate as text, 4096 as it is and 16777216 as 2^24."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= PLAIN_BELOW and value & (value - 1) == 0:
         return f"2^{value.bit_length() - 1}"
     return str(value)

@@ -20,7 +20,7 @@ from cuprof.core.interrupts import shielded
 from cuprof.core.project import bundled
 from cuprof.core.text import visible
 from cuprof.report.conclusions import conclude
-from cuprof.report.counters import counter_section
+from cuprof.report.counter_section import counter_section
 from cuprof.report.experiment import STANDARD
 from cuprof.report.failures import failure_groups
 from cuprof.report.figure import Figure, styles_of
@@ -38,7 +38,7 @@ from cuprof.report.variants_table import fastest_table, steps_table
 TEMPLATES = "templates"
 PART = ".part"
 ABANDONED_S = 60.0
-"""Nobody takes so long to write a page."""
+"""Writing a page takes far less; an older part was abandoned."""
 
 
 def write(study: Study, folder: Path, *, name: str = "", folders: Sequence[Path] = ()) -> Path:

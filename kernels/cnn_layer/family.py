@@ -214,7 +214,7 @@ def local_memory(problem: Point, tune: Point) -> Program:
 
 
 def fits_a_window(problem: Point, tune: Point) -> str | None:
-    """Refuse layers of which a window and its weights exceed a group's local memory."""
+    """Refuse layers whose window and weights exceed a group's local memory."""
     staged = 2 * 4 * 9 * problem.D1
     if staged > LOCAL_BYTES:
         return f"a window and its weights take {staged} bytes of local memory, more than {LOCAL_BYTES}"
@@ -261,7 +261,7 @@ def local_memory_window_shared(problem: Point, tune: Point) -> Program:
 
 
 def fits_at_once(problem: Point, tune: Point) -> str | None:
-    """Refuse layers of which a group cannot hold everything."""
+    """Refuse layers that are too large for a group's local memory."""
     staged = 4 * problem.D1 * (problem.N**2 + 9)
     if staged > LOCAL_BYTES:
         return f"input and one output channel's weights take {staged} bytes of local memory, more than {LOCAL_BYTES}"

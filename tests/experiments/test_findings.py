@@ -115,7 +115,7 @@ def test_a_database_becomes_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     if not experiment:
         with sqlite3.connect(database) as store:
             store.execute("UPDATE sweep SET experiment = 'unnamed'")
-    findings.main(["record", str(database), "abc1234", study])
+    findings.main(["record", "abc1234", study, str(database), str(database)])
     run = Recording.load(study)
     assert run.about["commit"] == "abc1234"
     assert sum(each.measure == "cold" for each in run.values) == expected

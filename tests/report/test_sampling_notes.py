@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from study_data import made_timing, made_trial
@@ -19,17 +18,18 @@ def timed(*, variant: str = "v", state: State = State.OK, **changes: Any) -> Stu
     """Return a trial with a good timing, changed as told."""
     timing = made_timing(100.0, **{"interval": (99.9, 100.2), **changes})
     trial = made_trial(variant=variant, timings={Measure.COLD: timing})
-    return made_trial(variant=variant, timings=trial.timings, run=replace(trial.run, state=state))
+    return made_trial(variant=variant, timings=trial.timings, state=state)
 
 
 def test_good_timings_need_no_word() -> None:
     assert sampling_notes([timed(), timed(excluded=4)]) == []
 
 
-def test_energy_that_was_asked_for_in_vain_is_said_once() -> None:
-    without = timed(details={ENERGY_UNAVAILABLE: "NVML does not know the device"})
-    assert sampling_notes([timed(), without, without]) == [
-        "Energy was asked for and could not be measured: NVML does not know the device."
+def test_energy_that_was_asked_for_in_vain_is_said_once_with_the_variants() -> None:
+    unknown = {"details": {ENERGY_UNAVAILABLE: "NVML does not know the device"}}
+    without = [timed(variant="one", **unknown), timed(variant="one", **unknown), timed(variant="two", **unknown)]
+    assert sampling_notes([timed(), *without]) == [
+        "The energy of one, two could not be measured: NVML does not know the device."
     ]
 
 
