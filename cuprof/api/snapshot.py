@@ -32,8 +32,7 @@ def find_script() -> Path | None:
     """Return the script that Python runs; None in a notebook, in the interpreter and where an installed module runs."""
     main = sys.modules["__main__"]
     file = getattr(main, "__file__", None)
-    is_own = file is not None and Path(file).suffix == ".py" and own_folder(_Stand(file)) is not None
-    return Path(file).resolve() if is_own and file is not None else None
+    return Path(file).resolve() if file is not None and own_folder(main) is not None else None
 
 
 def take_snapshot(family: Family, folder: Path) -> Family:
@@ -63,14 +62,6 @@ def take_snapshot(family: Family, folder: Path) -> Family:
     family.origin = Snapshot(path, tuple(sys.path), files)
     family.code = family.origin.digests()
     return family
-
-
-class _Stand(ModuleType):
-    """Stand for the main module, under the name of its file."""
-
-    def __init__(self, file: str) -> None:
-        super().__init__(Path(file).stem)
-        self.__file__ = file
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]

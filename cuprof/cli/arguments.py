@@ -1,4 +1,4 @@
-"""The argument parser of the commands that are no Hydra applications: errors in one line, help with examples."""
+"""The argument parser of commands without Hydra: errors in one line, help with examples."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import argparse
 import re
 import traceback
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from cuprof.cli.output import print_message
 from cuprof.core.errors import CuprofError, UsageError, suggest
 
+Number = TypeVar("Number", int, float)
 FAILURE = 2
-"""Exit code of every error of a command whose other codes are verdicts, and for which no gate may take an error."""
+"""Exit code of every error of a command whose other codes are verdicts, so that no gate mistakes one for the other."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -39,12 +40,12 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
-    """Add `--store URL`, by which every command is told of another database than the project's."""
+    """Add `--store URL`, which names another database than the project's."""
     parser.add_argument("--store", metavar="URL", default="", help="another database, any SQLAlchemy URL")
 
 
 def add_rule(parser: argparse.ArgumentParser, noise: str) -> None:
-    """Add what decides over verdicts: the effect, the error rate and the noise, whose help is given."""
+    """Add the options that decide verdicts: effect, error rate and noise."""
     parser.add_argument("--effect", type=share, default=0.01, help="smallest difference that matters (default: 1%%)")
     parser.add_argument("--error-rate", type=share, default=0.05, help="of all verdicts together (default: 5%%)")
     parser.add_argument("--noise", type=share, help=noise)
@@ -60,6 +61,21 @@ def share(text: str) -> float:
         return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no share; write 1% or 0.01") from None
+
+
+def number(low: float, high: float, what: str, kind: type[Number]) -> Callable[[str], Number]:
+    """Return a reader of numbers from `low` to `high`; its error says that the text is no `what`."""
+
+    def read(text: str) -> Number:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = kind(low) - 1
+        if not low <= value <= high:  # NaN is neither
+            raise argparse.ArgumentTypeError(f"{text!r} is no {what}")
+        return value
+
+    return read
 
 
 def run_verdict(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:

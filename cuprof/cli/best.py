@@ -44,16 +44,16 @@ def main(argv: Sequence[str]) -> int:
 
 
 def read_portfolio(arguments: argparse.Namespace) -> Portfolio:
-    """Return the configurations that what is stored of a family comes to."""
+    """Return the best configurations of a family from its stored runs."""
     from cuprof.core.project import find_project
-    from cuprof.families.origin import family_name
+    from cuprof.interop.origins import name_family
     from cuprof.report.portfolio import make_portfolio
     from cuprof.results.earlier import list_earlier
     from cuprof.store import Store
 
     url = arguments.store or find_project().database_url
     with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
-        family = family_name(arguments.family)
+        family = name_family(arguments.family)
         runs = list_earlier(connection, family, Measure(arguments.measure))
     return make_portfolio(family, runs, arguments.within, arguments.device)
 
@@ -64,7 +64,7 @@ def name_configurations(portfolio: Portfolio) -> list[str]:
 
 
 def portfolio_parts(portfolio: Portfolio) -> Iterator[Part]:
-    """Yield a table of the problems with what each takes, and how sure that is."""
+    """Yield a table of each problem's configuration, and how sure the choices are."""
     named = name_configurations(portfolio)
     left, right = ("problem", "configuration"), ("median µs", "samples", "of the best")
     rows = [

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Compile all that a family's variants need for an architecture, and say what the compiler refuses, by file and line.
+Compare the arguments of every launch and call with the parameters that its source declares, on every back end.
 Nothing is run but the family's own functions; no GPU is needed.
 
 FAMILY   a family of the project, or a Python file that calls cuprof.compare

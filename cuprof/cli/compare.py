@@ -25,8 +25,10 @@ MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "sam
 """Verdict → the word in the table, in the order of the table; told apart without colour."""
 STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same": "dim"}
 MOST_SAME = 20
-"""More trials than this of which nothing changed are only counted, unless all are asked for."""
+"""More unchanged trials than this are counted and not listed, unless --all asks for them."""
 MOST_NAMES = 5
+NOISY, MARK = 0.2, "!"
+"""Half width of an interval, as a share, from which on it is marked: a factor of 1.5 may be noise."""
 
 DESCRIPTION = """\
 Compare two sides, trial by trial: faster, slower, same or undecided, with the ratio of the times and its interval.
@@ -141,11 +143,13 @@ def print_comparison(comparison: Comparison, output: str, *, everything: bool = 
 
 
 def comparison_parts(comparison: Comparison, everything: bool = False) -> list[Part]:
-    """Return what is compared, the table, what could not be compared, and the summary."""
+    """Return the sides, the table, the trials left out, and the summary."""
     table, hidden = _table(comparison, everything)
     parts: list[Part] = [Line(text) for text in _heading(comparison)]
     if table.rows:
         parts += [Line(""), table]
+    if any(row.cells[-1].endswith(MARK) for row in table.rows):
+        parts.append(Line(f"{MARK} an interval wider than ±{NOISY:.0%}: more samples would tell", "dim"))
     if hidden:
         parts.append(Line(f"and {hidden} more that are the same (--all lists them)", "dim"))
     parts.append(Line(""))
@@ -244,7 +248,7 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
             _number(scale.format(row.base_median_ns)),
             _number(scale.format(row.new_median_ns)),
             ratio_text(row.ratio),
-            f"{ratio_text(row.low)} to {ratio_text(row.high)}",
+            interval_text(row),
         )
         rows.append(Row(cells, STYLES[row.verdict]))
     return Table(columns, rows), hidden
@@ -302,7 +306,7 @@ def _method(comparison: Comparison) -> str:
 
 
 def _noises(comparison: Comparison) -> Iterator[str]:
-    """Yield how much the times of each device are taken to vary from sweep to sweep, and within one."""
+    """Yield the noise of each device between sweeps, and within one."""
     for device, noise in comparison.noises.items():
         where = f" on {device}" if len(comparison.noises) > 1 else ""
         yield f"noise between sweeps{where} (standard deviation): {noise.text}"
@@ -323,6 +327,16 @@ def ratio_text(value: float) -> str:
     if not math.isfinite(value):
         return "∞"
     return f"{value:.4f}" if value < 2 else f"{value:.3f}" if value < 10 else f"{value:.1f}"
+
+
+def interval_text(judged: Any) -> str:
+    """Return a ratio's interval, marked where it is so wide that the ratio says little.
+
+    Args:
+        judged: a row of a comparison, or a judgement: what has a ratio and its bounds.
+    """
+    mark = "" if (judged.high - judged.low) / 2 <= NOISY * judged.ratio else f" {MARK}"
+    return f"{ratio_text(judged.low)} to {ratio_text(judged.high)}{mark}"
 
 
 def _side(side: Side) -> dict[str, Any]:
@@ -348,7 +362,7 @@ def _noise(device: str, noise: SweepNoise) -> dict[str, Any]:
 
 
 def _picked(source: object, *names: str) -> dict[str, Any]:
-    """Return what is under these names, as JSON has it."""
+    """Return these attributes by name, for JSON."""
     return {name: getattr(source, name) for name in names}
 
 

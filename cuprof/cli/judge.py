@@ -1,4 +1,4 @@
-"""`cuprof judge`: is what somebody else wrote right, honest and at least as fast as the baseline?"""
+"""`cuprof judge`: is somebody else's kernel right, honest and at least as fast as the baseline?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuprof.cli import compare
-from cuprof.cli.arguments import CommandParser, add_rule, run_verdict
+from cuprof.cli.arguments import CommandParser, add_rule, number, run_verdict
 from cuprof.cli.output import print_json, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
 from cuprof.cli.units import format_counter, format_time
@@ -41,6 +41,8 @@ examples:
   cuprof judge reduction mine.cu --counters=memory"""
 
 _SETTING = re.compile(r"[+~]*[A-Za-z_][\w./@-]*=.*|~[A-Za-z_][\w./]*", re.DOTALL)
+SECONDS = number(0.1, 86_400.0, "time limit; give seconds from 0.1 to 86400", float)
+ROUNDS = number(1, 100, "number of rounds; give one from 1 to 100", int)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 MARKS = {"GOOD": "GOOD", "NOT_FASTER": "NOT FASTER", "UNUSABLE": "NOT JUDGED"}
 """Ruling → its word, told apart without colour; of a wrong candidate it follows from what was found."""
@@ -116,7 +118,7 @@ def make_parser() -> CommandParser:
     parser.add_argument("words", metavar="CANDIDATE|SETTING", nargs="+", help="files to judge, and settings")
     parser.add_argument("--baseline", metavar="VARIANT", default="", help="what candidates are compared with")
     parser.add_argument("--like", metavar="VARIANT", default="", help="the variant whose source a .cu or .cl replaces")
-    parser.add_argument("--rounds", type=_rounds, default=3, help="how often each is timed in turns (default: 3)")
+    parser.add_argument("--rounds", type=ROUNDS, default=3, help="how often each is timed in turns (default: 3)")
     add_rule(parser, noise="how much a time varies from process to process, if it is known")
     parser.add_argument(
         "--sandbox",
@@ -128,7 +130,7 @@ def make_parser() -> CommandParser:
         "--memory-limit", type=_size, default=0, metavar="BYTES", help="such as 4G (default: 3/4 of all)"
     )
     parser.add_argument(
-        "--time-limit", type=_seconds, default=0.0, metavar="SECONDS", help="of one execution, or of a build"
+        "--time-limit", type=SECONDS, default=0.0, metavar="SECONDS", help="of one execution, or of a build"
     )
     parser.add_argument(
         "--counters",
@@ -181,24 +183,8 @@ def _size(text: str) -> int:
     return int(float(match[1]) * _UNITS[match[2]])
 
 
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= 86_400:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time limit; give seconds from 0.1 to 86400")
-    return seconds
-
-
-def _rounds(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of rounds; give one from 1 to 100")
-    return int(text)
-
-
 def report_parts(report: Report) -> list[Part]:
-    """Return what came of each candidate, with its times and what speaks against it."""
+    """Return each candidate's ruling, its times and the evidence against it."""
     parts: list[Part] = []
     for each in report.candidates:
         parts += [*_candidate_parts(each), Line("")]
@@ -233,7 +219,7 @@ def _candidate_parts(each: Candidate) -> Iterator[Part]:
 
 
 def _ruling(each: Candidate) -> tuple[str, str]:
-    """Return the word for what came of a candidate, and what it means."""
+    """Return the word for a candidate's ruling, and its meaning."""
     from cuprof.judge.report import RULINGS, Ruling
 
     if each.ruling is not Ruling.WRONG:
@@ -254,7 +240,7 @@ def _times(each: Candidate) -> Table:
             format_time(row.base_ns),
             format_time(row.new_ns),
             compare.ratio_text(judged.ratio),
-            f"{compare.ratio_text(judged.low)} to {compare.ratio_text(judged.high)}",
+            compare.interval_text(judged),
         )
         rows.append(Row(cells, compare.STYLES[judged.verdict.value]))
     return Table([*(Column(name, "left") for name in left), *map(Column, right)], rows)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from cuprof.cli.stream import styled
-from cuprof.cli.table import MOST_WRAPPED, Column, Line, Part, Row, Table, iter_texts, to_rich
+from cuprof.cli.table import Column, Part, Row, Table, iter_lines
 from cuprof.core.text import hide_passwords, visible, visible_json
 
 PIPE_WIDTH = 160
@@ -31,22 +31,17 @@ def terminal_width() -> int:
 def show(*parts: Part) -> None:
     """Write lines and tables to the standard output, each line as one line, whatever is in it."""
     width = terminal_width()
+    lines = (line for part in parts for line in iter_lines(part, width))
     if not sys.stdout or not sys.stdout.isatty():
-        texts = (text for part in parts for text in iter_texts(part, width))
-        while block := list(islice(texts, LINES)):
-            print("\n".join(block))
+        while block := list(islice(lines, LINES)):
+            print("\n".join(line.text for line in block))
         return
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(file=styled(sys.stdout), highlight=False, width=width)
-    for part in parts:
-        if isinstance(part, Table) and len(part.rows) <= MOST_WRAPPED:
-            console.print(to_rich(part, width), crop=False)
-            continue
-        style = part.style if isinstance(part, Line) else ""
-        for text in iter_texts(part, width):
-            console.print(Text(text, style=style), soft_wrap=True)
+    console = Console(file=styled(sys.stdout), highlight=False)
+    for line in lines:
+        console.print(Text(line.text, style=line.style), soft_wrap=True)
 
 
 def emit(data: Any, as_json: bool, parts: Iterable[Part] | None = None) -> None:

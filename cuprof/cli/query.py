@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.arguments import CommandParser, add_store, number
 from cuprof.cli.output import show, terminal_width
 from cuprof.cli.table import GAP, Column, Line, Part, Row, Table, display_width, to_text
 from cuprof.core.errors import UsageError, suggest
@@ -20,15 +19,15 @@ from cuprof.core.text import count, visible_json
 if TYPE_CHECKING:
     from cuprof.results.rows import Rows
 
-TIME_LIMIT_S = 600.0
+TIME_LIMIT_S, LEAST_S = 600.0, 1e-6
 FORMATS = ("table", "csv", "json", "parquet")
 
 DETAIL = re.compile(r"(.*_)?(id|json|key|hash)|identity|method|recorded_at")
 """Columns of a view that only programs read."""
 LONG = 40
-"""Columns of a terminal that words take at least before they wrap."""
+"""Columns of a terminal that a column of words gets before it wraps."""
 MISSING = re.compile(r"no such (column|table): ([\w.]+)|(column|relation) \"?([\w.]+)\"? does not exist")
-"""How SQLite and PostgreSQL name what is not there."""
+"""How SQLite and PostgreSQL report an unknown column or table."""
 
 EXAMPLES = """\
 examples:
@@ -87,14 +86,14 @@ def frame_parts(names: Sequence[str], values: Sequence[Sequence[Any]], width: fl
         yield table
         return
     longest = max(map(display_width, names))
-    for number, row in enumerate(table.rows, 1):
-        yield Line(f"── {number} of {len(table.rows)}", "bold")
+    for place, row in enumerate(table.rows, 1):
+        yield Line(f"── {place} of {len(table.rows)}", "bold")
         for name, cell in zip(names, row.cells, strict=True):
             yield Line(f"{name}{' ' * (longest - display_width(name))}  {cell}".rstrip())
 
 
 def view_parts(names: Sequence[str], values: Sequence[Sequence[Any]], width: int) -> Iterator[Part]:
-    """Yield a view's first columns, as many as fit in `width`, and what is left out or the same in every row."""
+    """Yield as many of a view's columns as fit in `width`, and a note about the others."""
     if not any(values):
         yield from frame_parts(names, values)
         return
@@ -131,7 +130,7 @@ def to_table(names: Sequence[str], values: Sequence[Sequence[Any]]) -> Table:
 
 @contextmanager
 def _suggesting(url: str, text: str) -> Iterator[None]:
-    """Add to the message about a column or a table that is not there which are nearest."""
+    """Add the nearest names to the error about an unknown column or table."""
     try:
         yield
     except UsageError as error:
@@ -188,23 +187,8 @@ def make_parser() -> CommandParser:
     parser.add_argument(
         "--time-limit",
         metavar="SECONDS",
-        type=seconds,
+        type=number(LEAST_S, math.inf, "number of seconds above 0; write 60 or inf", float),
         default=TIME_LIMIT_S,
         help=f"how long the database may work on it (default: {TIME_LIMIT_S:g}; inf: as long as it takes)",
     )
     return parser
-
-
-def seconds(text: str) -> float:
-    """Return a duration in seconds.
-
-    Raises:
-        argparse.ArgumentTypeError: it is no positive number.
-    """
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if value > 0:
-        return value
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0; write 60 or inf")

@@ -1,4 +1,4 @@
-"""`cuprof report`: write the before/after page of an experiment from what is stored."""
+"""`cuprof report`: write the before/after page of an experiment from the database."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
+from cuprof.cli.choice import list_experiments
+from cuprof.cli.output import print_json
 from cuprof.core.project import Project
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
+    from cuprof.report.study import Study
 
 HELP = """\
 usage: cuprof report [SETTING=VALUE ...] [OPTION ...]
@@ -44,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
 def task(config: SweepConfig, project: Project) -> int:
     """Write the page of one experiment and print its path."""
     from cuprof.interop.origins import name_family
-    from cuprof.report import page_name, write
+    from cuprof.report import write
     from cuprof.report.load import load_study
     from cuprof.store import Store
 
@@ -53,11 +56,22 @@ def task(config: SweepConfig, project: Project) -> int:
     with Store.open(url, create=False, read_only=True) as store:
         study = load_study(store, name, sweep_id=chosen, folders=project.experiment_folders)
     folder = config.report.folder(project)
-    path = write(study, folder, name=page_name(study, chosen), folders=project.report_folders)
+    path = write(study, folder, name=name_page(study, chosen, project), folders=project.report_folders)
     if config.output == "json":
-        from cuprof.cli.output import print_json
-
         print_json({"experiment": config.experiment, "sweep": study.sweep.id, "report": str(path)})
     else:
         print(path)
     return 0
+
+
+def name_page(study: Study, sweep_id: int | None, project: Project) -> str:
+    """Return a page's file name without ending; a family's page does not take the place of the study of its name.
+
+    Args:
+        sweep_id: as `page_name` takes it.
+    """
+    from cuprof.report import page_name
+
+    name = page_name(study, sweep_id)
+    is_of_family = not study.sweep.experiment and study.sweep.family in list_experiments(project)
+    return f"family-{name}" if is_of_family else name

@@ -1,4 +1,4 @@
-"""What a sweep ends with: a table a problem, what failed and why, and the best; or the same as JSON."""
+"""The end of a sweep: a table a problem, the failures, and the best; or the same as JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cuprof.cli.compare import MARK, NOISY
 from cuprof.cli.marks import mark_of, style_of
 from cuprof.cli.output import print_json, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
-from cuprof.cli.units import format_age, format_time
+from cuprof.cli.units import format_time
 from cuprof.core.records import Measure, State
 from cuprof.core.text import count, summarize
 
@@ -25,13 +26,10 @@ MOST_ROWS = 40
 """A problem with more trials than this shows the fastest tunables of each variant."""
 TOP = 10
 """The most tunables of one variant that are shown then."""
-NOISY = 0.2
-"""Half width of a median's interval, as a share of it, from which a time is marked: a factor of 1.5 may be noise."""
-MARK = "!"
 CACHED = "cached"
 LEGEND = {
     MARK: f"{MARK} an interval wider than ±{NOISY:.0%}: time it again before you rank by it (retry=noisy)",
-    " before": "measured before this sweep, perhaps under other conditions: retry=all times it anew",
+    "before": "measured before this sweep: a speed-up stands there only where both agree; retry=all times it anew",
     CACHED: f"{CACHED} faster than the memory reads: caches served it",
 }
 """How a cell ends → what that means."""
@@ -61,18 +59,16 @@ def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
 
     The bounds of a time of too few samples for an interval are null; its count is there all the same.
     """
-    from cuprof.report.trials import interval_of
-
     names = ("identity", "family", "variant", "kind", "backend", "device", "problem", "tunables", "state", "message")
     facts = {name: getattr(trial, name) for name in (*names, "expected")}
     for measure in Measure:
         timing = trial.timings.get(measure)
-        low_ns, high_ns = (timing and interval_of(timing.summary)) or (None, None)
+        low_ns, high_ns = (timing and timing.interval) or (None, None)
         facts |= {
-            f"{measure}_ns": timing and timing.summary.median_ns,
+            f"{measure}_ns": timing and timing.median_ns,
             f"{measure}_low_ns": low_ns,
             f"{measure}_high_ns": high_ns,
-            f"{measure}_count": timing and timing.summary.count,
+            f"{measure}_count": timing and timing.samples,
             f"{measure}_stopped_by": timing and timing.stopped_by,
         }
     energy = trial.energy
@@ -81,7 +77,7 @@ def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
 
 
 def result_parts(study: Study) -> Iterator[Part]:
-    """Yield a table a problem, why trials have no time, and the best of one problem or the verdicts at several."""
+    """Yield a table a problem, the failures, and the best of one problem or the verdicts at several."""
     from cuprof.report.trials import grouped
 
     placed = [trial for trial in study.trials if trial.state not in UNPLACED]
@@ -90,13 +86,14 @@ def result_parts(study: Study) -> Iterator[Part]:
     marks = set[str]()
     for trials, best in zip(problems, bests, strict=True):
         table, hidden = _problem_table(study, trials)
+        names = sum(column.heading in ("variant", "tunables") for column in table.columns)
         yield from (Line(_heading(study, trials), "bold"), table)
         if hidden:
             yield Line(f"the fastest tunables of each variant; {hidden} more: cuprof query timings", "dim")
         if len(problems) > 1 and best:
             yield Line(best, "bold")
         yield Line("")
-        marks |= {mark for row in table.rows for cell in row.cells for mark in LEGEND if cell.endswith(mark)}
+        marks |= {mark for row in table.rows for cell in row.cells[names:] for mark in LEGEND if cell.endswith(mark)}
     yield from (Line(meaning, "dim") for mark, meaning in LEGEND.items() if mark in marks)
     yield from reasons(study.trials)
     if len(problems) > 1:
@@ -135,13 +132,15 @@ def best_line(study: Study, trials: Sequence[StudyTrial]) -> str:
         of_base = ", the baseline" if best.variant == study.baseline and others else ""
         return f"best: {best.setting}, {format_time(best.median_ns or 0.0)}{of_base}"
     compared, speedup = study.compare(base, best), study.speedup(best)
+    if compared is None and speedup is None:
+        return f"best: {best.setting}, {format_time(best.median_ns or 0.0)} (not comparable with {base.setting})"
     if compared is None:
         times = f"{speedup:.2f}" if speedup else "?"
         return f"best: {best.setting}, {times} × as fast as {base.setting} (no verdict)"
-    verdict, ratio, low, high, *_ = compared.judgement
+    verdict, ratio, low, high = compared.verdict, compared.ratio, compared.low, compared.high
     half = (1 / low - 1 / high) / 2 if low > 0 else float("inf")
     decimals = 3 if half < 0.01 else 2
-    uncertain = "" if verdict.value == "faster" else f" ({verdict.value})"
+    uncertain = "" if verdict == "faster" else f" ({verdict})"
     return (
         f"best: {best.setting}, {1 / ratio:.{decimals}f} ± {half:.{decimals}f} × as fast as {base.setting}{uncertain}"
     )
@@ -235,17 +234,17 @@ def _speedup(study: Study, trial: StudyTrial) -> str:
 
 def _age(study: Study, trial: StudyTrial) -> str:
     """Return how long before this sweep a reused time was measured; nothing for its own."""
-    run, begun = trial.run, study.sweep.started_at
-    if run is None or run.sweep_id == study.sweep.id or run.started_at is None or begun is None:
-        return ""
-    return f"{format_age(begun - run.started_at)} before"
+    from cuprof.report.units import describe_age
+
+    age_s = study.age_s(trial) if trial.is_reused else None
+    return f"{describe_age(age_s)} before" if age_s is not None else "before" if trial.is_reused else ""
 
 
 def _stopped_by(trial: StudyTrial) -> str:
     """Return the bound that ended the sampling and the count by then; nothing where the interval was narrow enough."""
     if trial.timing is None or trial.timing.stopped_by == "interval":
         return ""
-    samples = "" if trial.few_samples else f", {trial.timing.summary.count} samples"  # said in place of the interval
+    samples = "" if trial.few_samples else f", {trial.timing.samples} samples"  # said in place of the interval
     return f"{trial.timing.stopped_by}{samples}"
 
 
@@ -262,7 +261,7 @@ def _heading(study: Study, trials: Sequence[StudyTrial]) -> str:
 
 
 def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
-    """Yield one line a reason with the trials that share it; of an exception also where it was raised."""
+    """Yield one line a reason with the trials that share it; a message says where an exception was raised."""
     from cuprof.report.trials import grouped
     from cuprof.report.units import list_names
 
@@ -281,20 +280,5 @@ def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
         problems = len({trial.problem for trial in group})
         at = f" (and at {count(problems - 1, 'other problem')})" if problems > 1 else ""
         yield Line(f"{mark_of(state, expected)} {names}: {group[0].message or state.value}{at}", style)
-        yield from (Line(f"  {frame}", style) for frame in last_frames(group[0].log))
     if logged := next((trial for trial in failed if trial.log and not trial.is_expected), None):
         yield Line(f"the whole log: cuprof status --log {logged.variant}", "dim")
-
-
-MOST_FRAMES = 3
-_FRAME = re.compile(r'  File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)\n(?P<text>    \S.*)?')
-_OWN = str(Path(__file__).resolve().parents[1])
-
-
-def last_frames(log: str) -> list[str]:
-    """Return where an exception was raised: "my.py:11 in helper: return x[5]", the last frames outside of cuprof."""
-    frames = [each for each in _FRAME.finditer(log) if not each["file"].startswith(_OWN)]
-    return [
-        f"{each['file']}:{each['line']} in {each['function']}: {(each['text'] or '').strip()}"
-        for each in frames[-MOST_FRAMES:]
-    ]

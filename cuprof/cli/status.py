@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.arguments import CommandParser, add_store, number
 from cuprof.cli.output import emit, print_message, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
 from cuprof.cli.units import format_duration
@@ -17,7 +16,7 @@ from cuprof.core.text import describe_tried
 if TYPE_CHECKING:
     from cuprof.results.progress import Progress, StationRow
 
-A_DAY_S = 86400
+SECONDS = number(0.0, 86400.0, "number of seconds from 0 to 86400", float)
 LOG = """\
 SELECT t.label, r.state, r.message, r.log
 FROM run AS r JOIN trial AS t ON t.id = r.trial_id JOIN variant AS v ON v.id = t.variant_id
@@ -41,7 +40,7 @@ examples:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print what the database tells of sweeps under way, once or again and again until they are done."""
+    """Print how far sweeps are, once or repeatedly until they are done."""
     arguments = make_parser().parse_args(argv)
     from cuprof.core.errors import SelectionError, UnreachableStoreError
     from cuprof.core.project import find_project
@@ -73,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def status_parts(found: Sequence[Progress]) -> list[Part]:
-    """Return what is said of some sweeps: a line each, its stations, its failures."""
+    """Return a line for each sweep, its stations and its failures."""
     if not found:
         return [Line("no sweep is stored")]
     return [part for each in found for part in _sweep_parts(each)]
@@ -112,7 +111,7 @@ def _station_row(station: StationRow, taken: str) -> Row:
 
 
 def _print_log(url: str, variant: str) -> None:
-    """Print all that is stored of why a variant failed last: a compiler's output, a traceback."""
+    """Print the stored log of a variant's newest failure: a compiler's output, or a traceback."""
     from cuprof.core.errors import SelectionError
     from cuprof.results.queries import read
 
@@ -134,19 +133,9 @@ def make_parser() -> CommandParser:
     )
     parser.add_argument("--sweep", metavar="ID", type=int, help="this sweep alone")
     parser.add_argument(
-        "--every", metavar="SECONDS", type=_seconds, default=0.0, help="again and again until it is done"
+        "--every", metavar="SECONDS", type=SECONDS, default=0.0, help="again and again until it is done"
     )
     parser.add_argument("--log", metavar="VARIANT", default="", help="why it failed last: the whole log")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_store(parser)
     return parser
-
-
-def _seconds(text: str) -> float:
-    """Return a number of seconds; `math.nan` is none."""
-    try:
-        if 0 <= float(text) <= A_DAY_S:
-            return float(text)
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0 to {A_DAY_S}")

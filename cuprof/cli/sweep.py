@@ -49,7 +49,8 @@ settings:
                          docs/search.md; search.budget=5min, search.trials=300 or search.fraction=0.1
   report=none            no page; report.path=DIR: another folder for it
   ncu.enabled=true       profile under Nsight Compute afterwards; ncu=SET and more: cuprof ncu-collect --help
-  retry=failed           try failed trials again (noisy: those with a wide interval; all: measure everything anew)
+  retry=failed           try failed trials again (noisy: those with a wide interval; all: measure everything anew);
+                         retry_above=0.1: how wide, as a share of the median
   dry_run=true           list the trials and what is stored; run nothing
   output=json            results as JSON on the standard output
 
@@ -168,9 +169,10 @@ def show_results(config: SweepConfig, project: Project, result: SweepResult) -> 
     page = None
     try:
         if config.report.enabled:
-            from cuprof.report import page_name, write
+            from cuprof.cli.report import name_page
+            from cuprof.report import write
 
-            folder, name = config.report.folder(project), page_name(study, number)
+            folder, name = config.report.folder(project), name_page(study, number, project)
             page = write(study, folder, name=name, folders=project.report_folders)
     finally:  # the results are shown, whatever becomes of the page
         print_results(study, config.output, page)

@@ -1,23 +1,24 @@
-"""What commands print for people, as lines and tables, and how that becomes text of a given width."""
+"""Lines and tables that commands print for people, and their text at a given width.
+
+rich is not asked for this: it takes 10 s for 20,000 rows and 15 ms to be imported, and makes a table too wide, or cuts
+numbers, where words are of unequal lengths. It gives lines their styles on a terminal (`cuprof.cli.output`).
+"""
 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from io import StringIO
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from itertools import zip_longest
+from typing import Any, Literal, NamedTuple
 
 from cuprof.core.text import visible
 
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
-
 GAP = "  "
-MOST_WRAPPED = 1000
-"""Rows of the longest table that is wrapped: rich lays out 4,000 a second. A longer one is as wide as it gets."""
 _NARROW = re.compile(r"[ -~\xa1-\xac\xae-\u02ff]*").fullmatch
 """Text of Latin letters and signs, each of which takes one column."""
+_WHOLE: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 
 class Column(NamedTuple):
@@ -63,21 +64,20 @@ Part = Line | Table
 
 def to_text(parts: Iterable[Part], width: int) -> str:
     """Return parts as plain text, each of whose lines has an end; tables are at most `width` wide if words allow."""
-    return "".join(f"{line}\n" for part in parts for line in iter_texts(part, width))
+    return "".join(f"{line.text}\n" for part in parts for line in iter_lines(part, width))
 
 
-def iter_texts(part: Part, width: int) -> Iterator[str]:
-    """Yield the lines of one part as plain text, without control characters."""
+def iter_lines(part: Part, width: int) -> Iterator[Line]:
+    """Yield the lines of a part, without control characters: words wrap, numbers never do."""
     if isinstance(part, Line):
-        yield visible(part.text, keep="")
-    elif len(part.rows) > MOST_WRAPPED or part.width <= width:
-        yield from _align(_visible(part))
-    else:
-        from rich.console import Console
-
-        console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
-        console.print(to_rich(part, width), crop=False)
-        yield from (line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
+        yield Line(visible(part.text, keep=""), part.style)
+        return
+    columns, rows = table = _visible(part)
+    widths = _fit(table, width)
+    yield from _lay_out(columns, Row(tuple(column.heading for column in columns), "bold"), widths)
+    yield Line("─" * (sum(widths) + len(GAP) * (len(widths) - 1)))
+    for row in rows:
+        yield from _lay_out(columns, row, widths)
 
 
 def to_html(parts: Iterable[Part]) -> str:
@@ -99,40 +99,6 @@ def to_html(parts: Iterable[Part]) -> str:
     return "".join(made)
 
 
-def to_rich(table: Table, width: int) -> RichTable:
-    """Return a table that rich lays out, wider than `width` where numbers and whole words need that."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    table = _visible(table)
-    widths = _fit(table, width)
-    made = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    made.width = sum(widths) + len(GAP) * (len(widths) - 1)  # whatever the console's: rich would cut numbers
-    for column, each in zip(table.columns, widths, strict=True):
-        made.add_column(Text(column.heading), justify=column.align, width=each)
-    for row in table.rows:
-        made.add_row(*(Text(cell.strip()) for cell in row.cells), style=row.style)
-    return made
-
-
-def _fit(table: Table, width: int) -> list[int]:
-    """Return the columns' widths; rich's own would make a table too wide whose words are of unequal lengths."""
-    widths = _widths(table)
-    least = [
-        0 if column.align == "left" else width_of_numbers
-        for column, width_of_numbers in zip(table.columns, widths, strict=True)
-    ]
-    for row in (tuple(column.heading for column in table.columns), *(row.cells for row in table.rows)):
-        words = (max(map(display_width, cell.split()), default=0) for cell in row)
-        least = list(map(max, least, words))
-    for _ in range(sum(widths) + len(GAP) * (len(widths) - 1) - width):
-        shrinkable = [place for place, each in enumerate(widths) if each > least[place]]
-        if shrinkable:
-            widths[max(shrinkable, key=widths.__getitem__)] -= 1
-    return widths
-
-
 def display_width(text: str) -> int:
     """Return how many columns of a terminal the text takes."""
     if _NARROW(text):
@@ -142,19 +108,35 @@ def display_width(text: str) -> int:
     return cell_len(text)
 
 
-def _align(table: Table) -> Iterator[str]:
-    """Yield a table's lines as rich draws them, of which none wraps: 20,000 rows in a tenth of a second."""
+def _lay_out(columns: Sequence[Column], row: Row, widths: Sequence[int]) -> Iterator[Line]:
+    wrapped = [
+        [cell] if display_width(cell) <= width else textwrap.wrap(cell, width, **_WHOLE) or [""]
+        for cell, width in zip(row.cells, widths, strict=True)
+    ]
+    for pieces in zip_longest(*wrapped, fillvalue=""):
+        parts = []
+        for column, piece, width in zip(columns, pieces, widths, strict=True):
+            padding = " " * (width - display_width(piece))
+            parts.append(piece + padding if column.align == "left" else padding + piece)
+        yield Line(GAP.join(parts).rstrip(), row.style)
+
+
+def _fit(table: Table, width: int) -> list[int]:
+    """Return the columns' widths: the widest column of words gives way first, down to its longest word."""
     widths = _widths(table)
-    for place, row in enumerate(
-        (tuple(column.heading for column in table.columns), *(row.cells for row in table.rows))
-    ):
-        if place == 1:
-            yield "─" * (sum(widths) + len(GAP) * (len(widths) - 1))
-        cells = []
-        for cell, column, width in zip(row, table.columns, widths, strict=True):
-            padding = " " * (width - display_width(cell))
-            cells.append(cell + padding if column.align == "left" else padding + cell)
-        yield GAP.join(cells).rstrip()
+    excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
+    if excess <= 0:
+        return widths
+    heading = tuple(column.heading for column in table.columns)
+    least = [
+        most if column.align == "right" else max(display_width(word) for cell in cells for word in ["", *cell.split()])
+        for column, most, *cells in zip(table.columns, widths, heading, *(row.cells for row in table.rows), strict=True)
+    ]
+    for _ in range(excess):
+        shrinkable = [place for place, each in enumerate(widths) if each > least[place]]
+        if shrinkable:
+            widths[max(shrinkable, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def _widths(table: Table) -> list[int]:
@@ -165,7 +147,7 @@ def _widths(table: Table) -> list[int]:
 
 
 def _visible(table: Table) -> Table:
-    """Escape first what is escaped where it is written: the widths are those of what is shown."""
+    """Escape control characters before widths are measured, as they are escaped when written."""
     rows = [
         row if "".join(row.cells).isprintable() else Row(tuple(visible(cell, keep="") for cell in row.cells), row.style)
         for row in table.rows

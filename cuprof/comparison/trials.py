@@ -146,19 +146,25 @@ class Stored:
             yield connection.execution_options(**{READING: True})
 
 
-def read_trials(connection: Connection, sweep_ids: Sequence[int], variants: Collection[str] = ()) -> pd.DataFrame:
+def read_trials(
+    connection: Connection,
+    sweep_ids: Sequence[int],
+    variants: Collection[str] = (),
+    results: pd.DataFrame | None = None,
+) -> pd.DataFrame:
     """Return the trials of some sweeps as a side has them; of a trial in several sweeps, the last one's.
 
     A measure without a sample that has a logarithm is none; a measure counts for a right trial alone.
 
     Args:
         variants: only these, all when empty.
+        results: what `read_results` returns of them, where it has been read already.
     """
-    frame = read_results(connection, sweep_ids, variants)
+    frame = read_results(connection, sweep_ids, variants) if results is None else results
     with checking(connection.engine.url):
         devices = {device.id: device for device in list_devices(connection)}
         on_host = {key: is_host(device.facts) for key, device in devices.items()}
-        frame["on_host"] = [on_host.get(key, is_host(None)) for key in frame["device_id"]]
+        frame = frame.assign(on_host=[on_host.get(key, is_host(None)) for key in frame["device_id"]])
         (trial,), (member,) = (number_keys(frame, by=by) for by in (_TRIAL, ("sweep_id", "trial_id")))
         last = np.zeros(trial.size, dtype=np.int64)
         last[trial] = member  # of equal places the last one stands

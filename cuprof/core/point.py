@@ -63,7 +63,7 @@ class Point(Mapping[str, Coordinate]):
 
     @property
     def label(self) -> str:
-        """Return text for people: powers of two from 2^10 up are written as such ("n=2^24, dtype=float32")."""
+        """Return text for people: large powers of two are written as such ("n=2^24, dtype=float32")."""
         return ", ".join(map(describe_coordinate, self._coordinates, self._coordinates.values()))
 
 
@@ -73,8 +73,12 @@ def describe_coordinate(name: str, value: Coordinate) -> str:
     return f"{name}={format_coordinate(value)}"
 
 
+PLAIN_BELOW = 2**14
+"""Write powers of two from here on as such; people know and type the smaller ones as numbers."""
+
+
 def format_coordinate(value: Coordinate) -> str:
-    """Return one coordinate as text, 16777216 as 2^24."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1024 and value & (value - 1) == 0:
+    """Return one coordinate as text, 4096 as it is and 16777216 as 2^24."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= PLAIN_BELOW and value & (value - 1) == 0:
         return f"2^{value.bit_length() - 1}"
     return str(value)

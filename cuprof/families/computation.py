@@ -11,7 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +144,8 @@ class Computation(FunctionFamily):
         for name, array in found.items():
             wanted = signature.outputs[name].shape
             if array.shape != wanted and name not in self.at_most:
-                more = "" if self.reference else "; a result that has fewer rows for some inputs is named in at_most="
+                given = self.reference is not None  # a module may have no truth value
+                more = "" if given else "; a result that has fewer rows for some inputs is named in at_most="
                 raise FamilyError(f"reference() gave {name} of shape {array.shape}, and not of {wanted}{more}")
             wrong = np.isnan(array) if is_floating(array) else np.zeros(0)
             if count := int(np.count_nonzero(np.ma.filled(wrong, False))):
@@ -298,13 +299,19 @@ class Computation(FunctionFamily):
         function = self.reference
         if function is None:
             return self._run(problem, self.functions[0], sample, arrays)
-        if is_wide and find_module(function) is function:  # its parameters are as wide as its inputs
-            function = copy.deepcopy(getattr(function, "_orig_mod", function)).double()
+        if is_wide and find_module(function) is function:
+            function = self._wide_module
         known = self._arguments(sample, arrays)
         _, named = choose_arguments(function, known)
         if named:
             return function(**named)
         return function(*(value for name, value in known.items() if name not in self.outputs or name in self.in_place))
+
+    @cached_property
+    def _wide_module(self) -> Any:
+        """Return the reference, a PyTorch module, with parameters as wide as the inputs that it is given."""
+        module: Any = copy.deepcopy(getattr(self.reference, "_orig_mod", self.reference))
+        return module.double()
 
     def name_results(self, returned: Any, who: str) -> dict[str, Any]:
         """Return what a function returned by the names of the outputs."""

@@ -176,8 +176,12 @@ def _put_unchanged(
     Raises:
         ValueError: it has.
     """
+    changed = []
     for name, each in state.items():
         same = (each.detach() == before[name]) | (each != each) & (before[name] != before[name])
         if not bool(same.all()):
-            raise ValueError(f"it changed {name} of its module, which is an input; call eval() on the module first")
+            changed.append(name)
+            each.detach().copy_(before[name])  # other variants may work with the same module
+    if changed:
+        raise ValueError(f"it changed {changed[0]} of its module, which is an input; call eval() on the module first")
     put(returned)

@@ -42,7 +42,15 @@ from cuprof.families.modules import (
     parse_file,
     python_files,
 )
-from cuprof.families.names import bound_names, dotted_names, import_lines, looks_up, used_names, without_registration
+from cuprof.families.names import (
+    bound_names,
+    dotted_names,
+    import_lines,
+    looks_up,
+    used_names,
+    without_defaults,
+    without_registration,
+)
 from cuprof.families.values import attributes_of, closure_of, defaults_of, file_of, full_name, plain_text, unwrap
 
 CONTAINERS = (tuple, list, set, frozenset, dict, OrderedDict, defaultdict, deque, MappingProxyType)
@@ -65,21 +73,29 @@ def function_text(function: Callable[..., Any], place: Path) -> str:
     Raises:
         FamilyError: a file was changed since it was imported, or cannot be parsed.
     """
-    closure = _Closure(place.resolve())
-    text = closure.describe(function)
+    closure, text = _follow(function, place)
     shown = [] if text == getattr(function, "__name__", "") else [f"# {text}"]
     return "\n\n".join([*closure.texts, *shown, *closure.whole_texts()]) + "\n"
 
 
 def installed_modules(function: Callable[..., Any], place: Path) -> tuple[str, ...]:
     """Return the installed packages, the standard library left out, that a function and what it uses import."""
-    closure = _Closure(place.resolve())
-    closure.describe(function)
+    closure, _ = _follow(function, place)
     for file in python_files(closure.place) if closure.whole else ():
         closure.packages |= {
             name.partition(".")[0] for node in ast.walk(parse_file(file).tree) for name in imported_names(node)
         }
     return tuple(sorted(closure.packages - sys.stdlib_module_names - {"", "cuprof"}))
+
+
+def _follow(function: Callable[..., Any], place: Path) -> tuple[_Closure, str]:
+    """Return what a function uses, and the text of the function itself."""
+    closure = _Closure(place.resolve())
+    try:
+        return closure, closure.describe(function)
+    except RecursionError:  # data that are nested too deep
+        closure.whole = True
+        return closure, ""
 
 
 class _Closure:
@@ -95,6 +111,7 @@ class _Closure:
         self._read: set[tuple[Path, str]] = set()
         self._described: dict[int, tuple[object, str]] = {}
         self._labels: set[str] = set()
+        self._owned: dict[str, bool] = {}
 
     def whole_texts(self) -> list[str]:
         """Return all Python files of the family where they count, sorted by text: names of files decide nothing."""
@@ -123,14 +140,16 @@ class _Closure:
         return self._described[id(value)][1]
 
     def _describe(self, value: Any, imported: str) -> str:
-        function, kind = unwrap(value), type(value)
-        is_function = isinstance(function, FunctionType) and self.owns(function.__code__.co_filename)
+        kind = type(value)
         is_class = isinstance(value, type) and self.owns(file_of(value))
         is_instance = not is_class and self.owns(file_of(kind))
+        function = None if is_instance else unwrap(value)
+        if function is not None and not self.owns(function.__code__.co_filename):
+            function = None
         if any(value is one for one in REACHING) or (kind is dict and "__builtins__" in value):
             self.whole = True
             return kind.__name__
-        if imported and not (is_function or is_class or is_instance):
+        if imported and not (function or is_class or is_instance):
             return self.describe_foreign(value, imported)
         if kind in CONTAINERS:
             return self.describe_parts(kind.__name__, value)
@@ -144,10 +163,10 @@ class _Closure:
             return str(value.relative_to(self.folder) if value.is_relative_to(self.folder) else value)
         if is_class:
             return self.add_class(value)
-        if is_function:
+        if function is not None:
             return self.add_function(function) if value is function else self.describe_wrapped(value, function)
         if is_instance:
-            held = value if isinstance(value, CONTAINERS) else ()
+            held = [*value.items()] if isinstance(value, Mapping) else [*value] if isinstance(value, CONTAINERS) else []
             return self.describe_parts("object", (kind, attributes_of(value), held))
         return self.describe_foreign(value, imported)
 
@@ -164,9 +183,9 @@ class _Closure:
 
     def describe_wrapped(self, value: Any, function: FunctionType) -> str:
         """Return the text of a wrapped function, with Numba's options or the wrapper's tables."""
-        held = getattr(value, "targetoptions", None) or attributes_of(value)
-        held = {key: one for key, one in held.items() if type(one) in CONTAINERS or plain_text(one) is not None}
-        held = {key: one for key, one in held.items() if not key.startswith("__")}
+        held = getattr(value, "targetoptions", None)
+        if isinstance(value, FunctionType):
+            held = {key: one for key, one in vars(value).items() if type(one) in CONTAINERS}
         return self.describe_parts(self.describe(function), held) if held else self.describe(function)
 
     def describe_foreign(self, value: Any, imported: str) -> str:
@@ -186,7 +205,8 @@ class _Closure:
         """Add a function's text and all that it uses; return the name that it goes by."""
         source = parse_file(Path(function.__code__.co_filename))
         label = self.make_label(function, function.__code__.co_name)
-        bound = {**closure_of(function), **defaults_of(function)}
+        attached = {f"{label}.{name}": value for name, value in vars(function).items() if not name.startswith("__")}
+        bound = {**closure_of(function), **defaults_of(function), **attached}
         for node in source.definition(function.__code__):
             self.add_definition(source, node, function.__globals__, bound)
         return label
@@ -212,9 +232,17 @@ class _Closure:
         """Yield what a class has that its text does not say: values that may have changed, and what was attached."""
         text = source.segment(node)
         for name, value in vars(kind).items():
-            is_said = re.search(rf"\b{name}\b", text) is not None
+            inner = next((each for key in ("fget", "func") if (each := getattr(value, key, None))), value)
+            function = unwrap(inner)
+            is_said = re.search(rf"\b{name}\b", text) is not None and not callable(inner)
+            if function is not None:
+                code = function.__code__
+                is_here = Path(code.co_filename).resolve() == source.path.resolve()
+                is_said = is_here and node.lineno <= code.co_firstlineno <= (node.end_lineno or 0)
             is_data = type(value) in CONTAINERS or plain_text(value) is not None
-            if not name.startswith("__") and (is_data or not (is_said or name.startswith("_"))):
+            is_own = function is not None and self.owns(function.__code__.co_filename)
+            is_generated = name.startswith("_") and not is_own and not full_name(inner)  # as by a named tuple
+            if not name.startswith("__") and (is_data or not (is_said or is_generated)):
                 yield name, value
 
     def add_definition(
@@ -228,11 +256,10 @@ class _Closure:
         """
         place = len(self.texts)
         self.texts.append(source.segment(node))
-        text = without_registration(node)
-        tree = ast.parse(text)
+        tree = without_defaults(ast.parse(without_registration(node)))
         chains = dotted_names(tree)
         lines: list[str] = []
-        for name in sorted(used_names(text) - bound.keys()):
+        for name in sorted(used_names(ast.unparse(tree)) - bound.keys()):
             if name in values:
                 lines += self.bind(name, values[name], chains.get(name, {()}), source)
             else:
@@ -322,12 +349,13 @@ class _Closure:
 
     def owns(self, file: str | None) -> bool:
         """Return whether a file is the family's, as what was typed into a notebook always is."""
-        if is_cell(file or ""):
-            return True
-        path = Path(file or "/")
-        if self.alone is not None:
-            return path.resolve() in self.alone
-        return path.is_relative_to(self.folder) or path.resolve().is_relative_to(self.folder)  # where links lead out
+        if file is None:
+            return False
+        if file not in self._owned:
+            real = Path(file).resolve()
+            is_below = Path(file).is_relative_to(self.folder) or real.is_relative_to(self.folder)  # links may lead out
+            self._owned[file] = is_cell(file) or (is_below if self.alone is None else real in self.alone)
+        return self._owned[file]
 
     def imports_own(self, name: str) -> bool:
         """Return whether a full name begins with a module that lies beside a script."""

@@ -153,12 +153,11 @@ class Snapshot(Origin, frozen=True, tag=True):
                 cells: dict[str, list[str]] = pickle.load(stream)
                 for name, lines in cells.items():
                     linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
-                family = pickle.load(stream)
+                family: Family = pickle.load(stream)
         except (Exception, SystemExit) as error:
             raise FamilyError(
                 f"the process that measures cannot load the arguments of cuprof.compare: {describe(error)}"
             ) from error
-        assert isinstance(family, Family)
         return family
 
 

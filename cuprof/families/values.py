@@ -38,7 +38,10 @@ def file_of(kind: type) -> str | None:
 
 def plain_text(value: Any) -> str | None:
     """Return a text of plain data that is the same in every process, or None where the value is anything else."""
-    text = _plain(value)
+    try:
+        text = _plain(value)
+    except RecursionError:  # it holds itself
+        return None
     if text is not None and len(text) > LONGEST_VALUE:
         return f"{type(value).__name__} of SHA-256 {hashlib.sha256(text.encode()).hexdigest()}"
     return text
@@ -71,15 +74,17 @@ def attributes_of(value: Any) -> dict[str, Any]:
     return {**slots, **getattr(value, "__dict__", {})}
 
 
-def unwrap(value: Any) -> Any:
-    """Return the Python function inside a Numba dispatcher, a static method or a `functools.wraps` wrapper."""
+def unwrap(value: Any) -> FunctionType | None:
+    """Return the Python function inside a Numba dispatcher, a static method or a `functools.wraps` wrapper, or None."""
     for _ in range(32):
-        names = ("py_func", "__wrapped__", "__func__")
-        inner = next((getattr(value, name) for name in names if hasattr(value, name)), None)
+        inner = None
+        for name in ("py_func", "__wrapped__", "__func__"):
+            with suppress(Exception):  # an object may raise whatever it likes where it is asked for an attribute
+                inner = getattr(value, name, None) if inner is None else inner
         if inner is None or isinstance(value, type):
             break
         value = inner
-    return value
+    return value if isinstance(value, FunctionType) else None
 
 
 def closure_of(function: FunctionType) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from cuprof.core.point import Point
 from cuprof.ncu.metrics import heading_of
-from cuprof.report.cache_modes import why_uncounted
+from cuprof.report.counter_notes import why_uncounted
 from cuprof.report.published import PublishedValue, whole
 from cuprof.report.study import Study
 from cuprof.report.trials import StudyTrial, by_sure_time, grouped
@@ -16,7 +16,7 @@ from cuprof.report.units import QUANTITIES, Dimension, point_label
 
 Key = tuple[Any, ...]
 APART = "another session"
-"""What stands in place of a speed-up between trials that two sweeps measured."""
+"""Shown in place of a speed-up between trials of two sweeps."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Candidate:
         value: in base units, None unless the trial is right and the value known.
         reason: why the value of a right trial is missing, where that is known.
         choice: the tunables that it was chosen for and that are no facts of the table, as text.
-        doubt: what a reader must know of a speed-up or a time: a wide interval, an earlier sweep.
+        doubt: a reason to mistrust a speed-up or a time: a wide interval, an earlier sweep.
     """
 
     trial: StudyTrial
@@ -38,7 +38,7 @@ class Candidate:
 
 
 def fact_of(trial: StudyTrial, fact: str) -> Any:
-    """Return what a trial says of one fact, None where it says nothing."""
+    """Return a trial's value of one fact, None where it has none."""
     head, _, tail = fact.partition(".")
     if tail:
         return (trial.problem if head == "problem" else trial.tunables).get(tail)
@@ -160,11 +160,11 @@ def ordered(keys: Iterable[Key]) -> list[Key]:
 def list_published(
     study: Study, table: str, measure: str, trial: StudyTrial, facts: Iterable[str], *, reference: str = ""
 ) -> tuple[PublishedValue, ...]:
-    """Return what is published for this trial, comparing only the tunables that are among `facts`.
+    """Return the published values of this trial, comparing only the tunables that are among `facts`.
 
-    A value that does not state one of these is of no known place on it: one number is not one for every column.
+    A value that does not state one of these tunables is left out: one number does not hold for every column.
 
-    It is one value, or one a kernel where the kernels' counters were published apart.
+    There is one value, or one for each kernel where the kernels' counters were published separately.
 
     Args:
         reference: for the measure "speedup": the variant whose published time is divided by this one's; where no times

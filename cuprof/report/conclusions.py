@@ -23,7 +23,7 @@ TELLING_SHARE = 0.1
 """Below this share of the read bandwidth memory is not the limit, and the headline leaves the share out."""
 
 LEVEL: dict[Verdict | None, str] = {Verdict.SAME: "is as fast as", Verdict.UNDECIDED: "is not told apart from"}
-"""The words for two times of which none is shown to be the shorter one."""
+"""Words for two times that are not shown to differ."""
 _APART = "two sweeps measured them, and the machine may have changed in between"
 
 
@@ -264,7 +264,7 @@ def _reused(study: Study) -> list[str]:
     ages = sorted(age for trial in reused if (age := study.age_s(trial)) is not None)
     oldest = f", the oldest {describe_age(ages[-1])} before this one" if ages else ""
     text = f"{len(reused)} of {count(len(study.trials), 'trial')} were measured by earlier sweeps{oldest}."
-    if any(study.are_apart(reused[0], trial) for trial in study.trials if trial.run):
+    if any(study.are_apart(reused[0], trial) for trial in study.trials if trial.run_id):
         text += " No speed-up is given between times of different sweeps; retry=all measures everything together."
     return [text]
 

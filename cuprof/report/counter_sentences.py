@@ -7,9 +7,9 @@ fits gets the plain change.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from cuprof.ncu.metrics import Kind, Sentence, find_kind
+from cuprof.ncu.metrics import METRICS, Kind, Sentence, find_kind
 from cuprof.report.units import format_ratio
 
 FAR, NEAR = 30.0, 80.0
@@ -152,3 +152,9 @@ _SENTENCES: dict[Sentence, Callable[[Kind, float, float], str]] = {
     "grid_depth": _grid_depth,
     "active_threads": _active_threads,
 }
+
+
+def explain(texts: Iterable[str]) -> str:
+    """Return what the texts of undefined ratios mean, each meaning once; empty for any other texts."""
+    meanings = {metric.absence: metric.exempt for metric in METRICS.values() if metric.exempt}
+    return " ".join(dict.fromkeys(meanings[text] for text in texts if text in meanings))

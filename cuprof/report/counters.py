@@ -1,262 +1,189 @@
-"""Counters before and after: for each pair of variants, what Nsight Compute counted and what it advises."""
+"""The counters of a sweep's trials in one cache mode: the newest value of each trial and metric.
+
+Two kinds of values are left out:
+
+- Ratios of nothing. A kernel that copies global memory to shared memory asynchronously executes no load instruction
+  that is counted, and Nsight Compute gives 0 bytes for each of its 0 loaded sectors. Read as a measurement, that would
+  be the worst possible coalescing. The weight of a ratio in the roll-up (`cuprof.ncu.metrics`) is what it divides by.
+- Counters of a library's other algorithm. A library that times its algorithms and takes the fastest does so again in
+  the profiling process, where Nsight Compute lengthens every launch. Which one ran cannot be asked, but a profiled
+  launch takes about as long as a timed one, unless it is another kernel.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
 
-from cuprof.backends.registry import find_spec
-from cuprof.core.point import Point
-from cuprof.ncu import BACKENDS
-from cuprof.ncu.metrics import listing_order
-from cuprof.report.cache_modes import collect_command, left_out_notes, mode_note, why_uncounted
-from cuprof.report.counter_overview import overview, topics
-from cuprof.report.counter_sentences import describe_change, format_change, format_counter
-from cuprof.report.launches import launches_text, rollup_text
-from cuprof.report.study import Study
-from cuprof.report.tables import Table
-from cuprof.report.trials import StudyTrial, by_sure_time, grouped
-from cuprof.report.undefined_ratios import explain
+from sqlalchemy.engine import Connection
 
-MOST_PAIRS = 16
-
-NOTE = (
-    "Counters are of runs under Nsight Compute, times of runs without it. A counter that changes along with the time "
-    "need not be what changed the time."
+from cuprof.ncu.metrics import find_metric
+from cuprof.report.trials import StudyTrial, grouped
+from cuprof.report.units import format_value
+from cuprof.results.counters import (
+    LaunchAdvice,
+    LaunchCounter,
+    ProfileDuration,
+    TrialCounter,
+    list_advice,
+    list_launch_counters,
+    list_profile_durations,
+    list_trial_counters,
 )
 
-NO_COUNTERS = (
-    "The baseline {} is {} code, of which Nsight Compute reads no hardware counters: it profiles CUDA kernels only. So "
-    "there is no before and after here."
-)
+UNLOCKED = ("none", "")
+"""Clock controls of Nsight Compute that leave the clocks alone, or are unknown."""
+
+Key = tuple[int, str]
+"""A trial's number and a metric."""
+FACTOR = 1.5
+"""Profiled and timed durations further apart than this are of two algorithms.
+
+Of 64 library calls profiled cold on an H200, 56 were within 1.5, those of them above 10 µs within 1.31. The other 8,
+all of them convolutions whose algorithm PyTorch had searched for, were 1.65 to 4.04 apart.
+"""
+SHORT_NS = 10_000.0
+"""Profiles no longer than this are not judged: around a short kernel Nsight Compute itself adds 30 to 70 %."""
+
+WHY = "profiled with another algorithm"
+Row = TypeVar("Row", TrialCounter, LaunchCounter)
 
 
 @dataclass(frozen=True)
-class CounterChange:
-    """One counter of a pair; `before_launches` and `after_launches` list the launches where they differ."""
+class OtherAlgorithm:
+    """The evidence: the launches' summed duration under Nsight Compute, and the median without it."""
 
-    metric: str
-    unit: str
-    before: str
-    after: str
-    change: str
-    sentence: str
-    rollup: str = ""
-    before_launches: str = ""
-    after_launches: str = ""
+    profiled_ns: float
+    timed_ns: float
+
+    def __str__(self) -> str:
+        profiled, timed = (format_value("time", value) for value in (self.profiled_ns, self.timed_ns))
+        return f"{profiled} under Nsight Compute, {timed} timed"
+
+
+def find_other_algorithms(
+    trials: Iterable[StudyTrial], profiles: Iterable[ProfileDuration]
+) -> dict[int, OtherAlgorithm]:
+    """Return the profiles (by number, with clocks as when timing) of library calls that took another algorithm."""
+    libraries = {trial.id: trial for trial in trials if trial.kind == "library"}
+    found = {}
+    for profile in profiles:
+        timings = libraries[profile.trial_id].timings if profile.trial_id in libraries else {}
+        timed_ns = next((each.median_ns for key, each in timings.items() if key == profile.cache_mode), 0.0)
+        other = OtherAlgorithm(profile.duration_ns or 0.0, timed_ns)
+        if other.profiled_ns > SHORT_NS and other.timed_ns > 0:
+            ratio = other.profiled_ns / other.timed_ns
+            if max(ratio, 1 / ratio) > FACTOR:
+                found[profile.profile_id] = other
+    return found
 
 
 @dataclass(frozen=True)
-class Observation:
-    """A piece of Nsight's own advice about one kernel of one variant."""
-
-    variant: str
-    kernel: str
-    rule: str
-    severity: str
-    text: str
-
-
-@dataclass(frozen=True)
-class CounterPair:
-    """Two variants at one problem: their counters and Nsight's advice.
+class Counters:
+    """The stored counters of some trials, all of one cache mode, since a cold and a hot value differ by the caches.
 
     Args:
-        topics: (topic, what changed in words): the grid, DRAM traffic, shared memory, coalescing, …
-        changes: counters that changed or that only one of them has.
-        same: the others, as text: "launch__grid_dim_z 1".
-        open: it is the pair with the greatest gain at the first pair's problem, which a page opens.
+        launches: launch by launch what the values were rolled up from.
+        advice: trial's number → the profiler's own words.
+        hot_only: left out of a study of cold ones, as only hot ones are stored.
+        other_algorithm: left out because the library took another algorithm under the profiler than was timed → the
+            durations that show it.
     """
 
-    before: str
-    after: str
-    problem: str
-    setting: str
-    speedup: float | None
-    topics: tuple[tuple[str, str], ...]
-    changes: tuple[CounterChange, ...]
-    same: tuple[str, ...]
-    observations: tuple[Observation, ...]
-    open: bool = False
+    values: Mapping[Key, TrialCounter] = field(default_factory=dict)
+    launches: Mapping[Key, Sequence[LaunchCounter]] = field(default_factory=dict)
+    advice: Mapping[int, Sequence[LaunchAdvice]] = field(default_factory=dict)
+    hot_only: frozenset[Key] = frozenset()
+    other_algorithm: Mapping[Key, OtherAlgorithm] = field(default_factory=dict)
+
+    def of(self, trial: StudyTrial) -> Mapping[str, TrialCounter]:
+        """Return metric → value of one trial."""
+        return self._by_trial.get(trial.id, {})
+
+    def value_of(self, trial: StudyTrial, metric: str) -> float | None:
+        """Return a trial's value of a metric, None where it has no number."""
+        row = self.of(trial).get(metric)
+        return row.value if row else None
+
+    def unit_of(self, metric: str) -> str:
+        """Return the unit that a metric is stored in, empty for none."""
+        return next((row.unit for row in self.values.values() if row.metric == metric and row.unit), "")
+
+    @property
+    def mode(self) -> str:
+        """Return the mode that all of them are of: "cold" or "hot", empty without any."""
+        return next((row.cache_mode for row in self.values.values()), "")
+
+    @cached_property
+    def _by_trial(self) -> dict[int, dict[str, TrialCounter]]:
+        of_trials = grouped(self.values.items(), lambda item: item[0][0])
+        return {trial: {metric: row for (_, metric), row in items} for trial, items in of_trials.items()}
 
 
-@dataclass(frozen=True)
-class CounterSection:
-    """Everything the page says of counters.
+def read_counters(connection: Connection, sweep_id: int, trials: Sequence[StudyTrial]) -> Counters:
+    """Return the counters of a sweep's trials, all of one mode: cold where any trial has a cold one, as the times are.
 
-    Args:
-        how: the command that collects counters, where there are no pairs and it would bring some; else empty.
+    For the same reason counters taken with locked clocks are left out where others are there, and those of a library's
+    other algorithm than the timed one always. Ratios of nothing have no value (`cuprof.report.counters`).
+
+    A trial profiled several times in that mode keeps, of each metric, its newest value.
     """
-
-    pairs: tuple[CounterPair, ...]
-    notes: tuple[str, ...]
-    how: str
-    overview: Table | None = None
-
-
-def counter_section(study: Study) -> CounterSection:
-    """Return before → after for every right variant that has counters at the same problem as what it follows.
-
-    A step of the study is compared with the step before it, every other variant with the baseline. Trials without a
-    counter of the study's cache mode are in no pair, nor are a library's that were profiled with another algorithm than
-    was timed; notes name them.
-    """
-    how = collect_command(study)
-    baseline = {trial.backend for trial in study.trials if trial.variant == study.baseline}
-    backend = _title(min(baseline)) if baseline and not baseline & {*BACKENDS} else ""
-    if not study.counters.values:
-        is_any = any(trial.backend in BACKENDS for trial in study.trials)
-        notes = ([NO_COUNTERS.format(study.baseline, backend)] if backend else []) + [
-            *left_out_notes(study, study.trials)
-        ]
-        return CounterSection((), tuple(notes), how if is_any or not backend else "")
-    profiled = [trial for trial in study.trials if study.counters.of(trial)]
-    befores = [trial for trial in profiled if trial.variant == study.baseline]
-    modes = tuple(filter(None, (mode_note(study), *left_out_notes(study, study.trials))))
-    if not befores and backend:
-        table = overview(study, _at_one_problem(study, profiled), fewest=1)
-        return CounterSection((), (NO_COUNTERS.format(study.baseline, backend), *modes), "", table)
-    if not befores:
-        names = ", ".join(dict.fromkeys(trial.contender for trial in profiled))
-        note = f"{study.counters.mode.capitalize()} counters are stored for {names}, but none for the baseline"
-        return CounterSection((), (f"{note} {study.baseline}.", *modes), how)
-    chosen = []
-    afters = [trial for trial in profiled if trial.variant != study.baseline and not trial.is_expected_wrong]
-    in_order = sorted(afters, key=lambda trial: trial.order)
-    for trials in grouped(in_order, lambda trial: trial.contender).values():
-        found = _choose(study, _step_before(study, profiled, trials[0].variant, befores), trials)
-        if found:
-            chosen.append(found)
-    chosen.sort(key=lambda pair: pair[1].variant not in study.experiment.steps)
-    notes = [NOTE if chosen else "No variant was profiled at the same problem as the baseline.", *modes]
-    if len(chosen) > MOST_PAIRS:
-        notes.append(
-            f"The first {MOST_PAIRS} of {len(chosen)} pairs are shown; "
-            "python -m cuprof query counters_before_after lists all."
-        )
-    pairs = [_pair(study, *pair) for pair in chosen[:MOST_PAIRS]]
-    # at the overview's problem, so that one reading leads into the other
-    gains = [(pair.problem == pairs[0].problem) * (pair.speedup or 0.0) for pair in pairs]
-    opened = tuple(replace(pair, open=i == gains.index(max(gains))) for i, pair in enumerate(pairs))
-    return CounterSection(opened, tuple(notes), "" if opened else how, overview(study, _profiled_once(study, chosen)))
-
-
-def _title(backend: str) -> str:
-    spec = find_spec(backend)
-    return spec.title if spec else backend
-
-
-def _at_one_problem(study: Study, profiled: Sequence[StudyTrial]) -> list[StudyTrial]:
-    """Return each contender's fastest profiled trial at the reference problem, or at the first that was profiled."""
-    right = [trial for trial in profiled if not trial.is_expected_wrong]
-    if not right:
-        return []
-    problem = study.reference if any(trial.problem == study.reference for trial in right) else right[0].problem
-    here = [trial for trial in right if trial.problem == problem]
-    best = [min(trials, key=by_sure_time) for trials in grouped(here, lambda trial: trial.contender).values()]
-    return _with_left_out(study, best, problem)
-
-
-def _step_before(
-    study: Study, profiled: Sequence[StudyTrial], variant: str, befores: Sequence[StudyTrial]
-) -> Sequence[StudyTrial]:
-    """Return the trials of the nearest earlier step that was profiled; those of the baseline for all else."""
-    steps = study.experiment.steps
-    for name in reversed(steps[: steps.index(variant)] if variant in steps else ()):
-        if trials := [trial for trial in profiled if trial.variant == name]:
-            return trials
-    return befores
-
-
-def _profiled_once(study: Study, pairs: Sequence[tuple[StudyTrial, StudyTrial]]) -> list[StudyTrial]:
-    """Return the pairs' trials, the ones at the first pair's problem, each once, in the family's order."""
-    problem = pairs[0][0].problem if pairs else None
-    trials = [trial for pair in pairs for trial in pair if trial.problem == problem]
-    return _with_left_out(study, trials, problem) if pairs else []
-
-
-def _with_left_out(study: Study, trials: Sequence[StudyTrial], problem: Point | None) -> list[StudyTrial]:
-    """Return the trials and those left out at that problem for another algorithm, in the family's order."""
-    others = {trial for trial, _ in study.counters.other_algorithm}
-    here = [trial for trial in study.trials if trial.id in others and trial.problem == problem]
-    return sorted(dict.fromkeys([*here, *trials]), key=lambda trial: trial.order)
-
-
-def _choose(
-    study: Study, befores: Sequence[StudyTrial], afters: Sequence[StudyTrial]
-) -> tuple[StudyTrial, StudyTrial] | None:
-    """Return the two trials to compare: the reference problem before others, the fastest tunables before others."""
-    profiled = {trial.problem for trial in befores}
-    shared = [trial.problem for trial in afters if trial.problem in profiled]
-    if not shared:
-        return None
-    problem = study.reference if study.reference in shared else shared[0]
-    before, after = (
-        min((each for each in side if each.problem == problem), key=by_sure_time) for side in (befores, afters)
+    stored = list_trial_counters(connection, sweep_id)
+    if not stored:
+        return Counters()
+    unlocked = [row for row in list_profile_durations(connection, sweep_id) if row.clock_control in UNLOCKED]
+    others = find_other_algorithms(trials, unlocked)
+    counters = blank_undefined(
+        [row for row in stored if row.profile_id not in others], lambda row: (row.profile_id, row.metric)
     )
-    return before, after
-
-
-def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
-    metrics = sorted({*study.counters.of(before), *study.counters.of(after)}, key=listing_order)
-    changes = [_change(study, metric, before, after) for metric in metrics]
-    values = {
-        metric: (study.counters.value_of(before, metric), study.counters.value_of(after, metric))
-        for metric, change in zip(metrics, changes, strict=True)
-        if change.change != "–"
-    }
-    tunables = [trial.setting for trial in (before, after) if trial.tunables]
-    ratio = study.ratio(before, after)
-    return CounterPair(
-        before=before.contender,
-        after=after.contender,
-        problem=after.problem_name,
-        setting="; ".join([*tunables, f"caches {study.counters.mode}"]),
-        speedup=1 / ratio if ratio else None,
-        topics=topics(values),
-        changes=tuple(change for change in changes if change.change != "="),
-        same=tuple(
-            f"{change.metric} {change.after}{f' {change.unit}' if change.unit else ''}"
-            for change in changes
-            if change.change == "="
+    if any(row.clock_control in UNLOCKED for row in counters):
+        counters = [row for row in counters if row.clock_control in UNLOCKED]
+    mode = "cold" if any(row.cache_mode == "cold" for row in counters) else "hot"
+    in_mode = [row for row in counters if row.cache_mode == mode]
+    in_mode.sort(key=lambda row: (row.trial_id, row.metric, row.profile_id))
+    values = {(row.trial_id, row.metric): row for row in in_mode}  # the newest profile's
+    chosen = {(row.profile_id, row.metric) for row in values.values()}
+    launches = [row for row in list_launch_counters(connection, sweep_id) if (row.profile_id, row.metric) in chosen]
+    profiles = {row.profile_id for row in counters}
+    advice = [row for row in list_advice(connection, sweep_id) if row.profile_id in profiles and row.cache_mode == mode]
+    return Counters(
+        values,
+        grouped(
+            blank_undefined(launches, lambda row: (row.profile_id, row.ordinal, row.metric)),
+            lambda row: (row.trial_id, row.metric),
         ),
-        observations=(*_observations(study, before), *_observations(study, after)),
+        {trial: _of_newest_profile(rows) for trial, rows in grouped(advice, lambda row: row.trial_id).items()},
+        frozenset((row.trial_id, row.metric) for row in counters) - frozenset(values),
+        {
+            (row.trial_id, row.metric): others[row.profile_id]
+            for row in stored
+            if row.profile_id in others
+            and (row.trial_id, row.metric) not in values
+            and (row.cache_mode == mode or not counters)
+        },
     )
 
 
-def _change(study: Study, metric: str, before: StudyTrial, after: StudyTrial) -> CounterChange:
-    values: list[float | None] = []
-    texts: list[str] = []
-    units: list[str] = []
-    rollup = ""
-    for trial in (before, after):
-        row = study.counters.of(trial).get(metric)
-        values.append(row.value if row else None)
-        missing = why_uncounted(study, trial, metric) or "not collected"
-        texts.append(missing if row is None else format_counter(row.value, row.text))
-        if row is not None:
-            rollup, units = rollup_text(row.rollup), [*units, row.unit]
-    if len(set(units)) > 1:  # Nsight scales units; values in two units are no change of one thing
-        values = [None, None]
-        texts = [f"{text} {unit}" for text, unit in zip(texts, units, strict=True)]
-    launches = launches_text(study, before, metric), launches_text(study, after, metric)
-    return CounterChange(
-        metric=metric,
-        unit=units[0] if len(set(units)) == 1 else "",
-        before=texts[0],
-        after=texts[1],
-        change=format_change(values[0], values[1]),
-        sentence=describe_change(metric, values[0], values[1]) or explain(texts),
-        rollup=rollup if any(launches) else "",
-        before_launches=launches[0],
-        after_launches=launches[1],
-    )
+def _of_newest_profile(advice: Sequence[LaunchAdvice]) -> list[LaunchAdvice]:
+    newest = max(row.profile_id for row in advice)
+    return [row for row in advice if row.profile_id == newest]
 
 
-def _observations(study: Study, trial: StudyTrial) -> tuple[Observation, ...]:
-    found = []
-    for row in study.counters.advice.get(trial.id, ()):
-        text = re.sub(r"@(url|section|source)[^@]*@|\s+", " ", row.text).strip()
-        found.append(Observation(trial.contender, row.kernel, row.title or row.rule, row.severity, text))
-    return tuple(dict.fromkeys(found))
+def blank_undefined(counters: Sequence[Row], key: Callable[[Row], tuple[Any, ...]]) -> list[Row]:
+    """Return the counters without the ratios whose weight is zero: no value, and `text` says what was not counted.
+
+    Args:
+        key: what a counter was counted together with (its profile, or its launch), then its metric.
+    """
+    values = {key(row): row.value for row in counters}
+
+    def blanked(row: Row) -> Row:
+        weight = row.rollup.partition(":")[2]
+        if not weight or values.get((*key(row)[:-1], weight)) != 0:
+            return row
+        metric = find_metric(weight)
+        return row._replace(value=None, text=metric.absence if metric and metric.absence else f"{weight} is 0")
+
+    return [blanked(row) for row in counters]

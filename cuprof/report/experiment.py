@@ -24,7 +24,7 @@ class Coordinates(dict[str, Any]):
 
 
 class Facts(Coordinates):
-    """Fact → value or list of values, by which a study speaks of trials."""
+    """Fact → the value, or the list of values, that a trial must have."""
 
 
 class Axes(tuple[str, ...]):

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 import plotly.express as px
 
+from cuprof.core.point import PLAIN_BELOW
 from cuprof.core.text import visible
-from cuprof.report.units import PLAIN_BELOW, Scale, shorten
+from cuprof.report.units import Scale, shorten
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#999933", "#AA4499")
 """Okabe and Ito's colours (jfly.uni-koeln.de/color) without black and yellow, and two of Paul Tol's muted scheme."""
@@ -26,7 +27,7 @@ MOST_WRITTEN_CELLS = 100
 SEQUENTIAL = "Cividis"
 """A scale that reads the same with and without colour vision (Nuñez et al. 2018)."""
 UNUSED = ("legendgroup", "showlegend", "xaxis", "yaxis", "alignmentgroup", "offsetgroup", "coloraxis")
-"""What plotly.express says of a trace that holds of every trace of ours."""
+"""Keys of plotly.express that would be the same in every trace."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def traces_of(figure: Any, **more: Any) -> list[dict[str, Any]]:
 
 
 def hovers(*lines: str) -> str:
-    """Return Plotly's template of what is shown of a point, line by line, without the trace's name beside it."""
+    """Return Plotly's hover template with these lines, without the trace's name beside it."""
     return f"{'<br>'.join(lines)}<extra></extra>"
 
 
@@ -142,10 +143,10 @@ def heat_map(
 
     Args:
         grid: a row a `ys`, in units of the scale.
-        hover: Plotly's template of what is shown of a cell.
+        hover: the line that hovering over a cell shows.
     """
     (trace,) = traces_of(
-        px.imshow(list(grid), x=list(xs), y=list(ys), template=None),
+        px.imshow(list(grid), x=list(xs), y=list(ys), template="none"),
         name=plain(name),
         colorscale=SEQUENTIAL,
         reversescale=True,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cuprof.core.records import NOT_RUN, State
-from cuprof.report.cache_modes import collect_command, left_out_notes, mode_note
 from cuprof.report.cells import (
     Candidate,
     Key,
@@ -20,9 +19,9 @@ from cuprof.report.cells import (
     ordered,
     ratio_notes,
 )
+from cuprof.report.counter_notes import collect_command, launches_text, left_out_notes, mode_note
 from cuprof.report.experiment import TableSpec
 from cuprof.report.failures import words_of
-from cuprof.report.launches import launches_text
 from cuprof.report.published import PublishedValue
 from cuprof.report.study import Study
 from cuprof.report.tables import MISSING, Cell, Column, Row, Table
@@ -80,7 +79,7 @@ class _Grid:
 
     @cached_property
     def published(self) -> dict[Key, tuple[PublishedValue, ...]]:
-        """Return key → what is published there."""
+        """Return key → its published values."""
         spec, facts = self.spec, self.spec.columns if self.is_values else (*self.spec.rows, *self.spec.columns)
         if not spec.published:
             return {}

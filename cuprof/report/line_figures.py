@@ -117,7 +117,7 @@ def _is_number(value: object) -> bool:
 def _fewer_lines(
     study: Study, by_contender: Mapping[str, Sequence[StudyTrial]]
 ) -> tuple[dict[str, Sequence[StudyTrial]], tuple[str, ...]]:
-    """Return the lines with the shortest times and the baseline's, and what is left out."""
+    """Return the lines with the shortest times and the baseline's, and a note on the others."""
     fastest = sorted(by_contender, key=lambda name: min(map(by_time, by_contender[name])))[:MOST_LINES]
     kept = {*fastest, *(name for name, trials in by_contender.items() if trials[0].variant == study.baseline)}
     note = f"The {len(kept)} of {len(by_contender)} variants with the shortest times (and the baseline) are drawn."
@@ -150,7 +150,7 @@ def lines(frame: pd.DataFrame, looks: Mapping[str, Style], custom: list[str], **
     }
     series = dict.fromkeys(("color", "symbol", "line_dash"), "name")
     errors = {"error_y": "above", "error_y_minus": "below"} if "above" in frame else {}
-    drawn = px.line(frame, x="x", y="y", markers=True, custom_data=custom, template=None, **series, **maps, **errors)
+    drawn = px.line(frame, x="x", y="y", markers=True, custom_data=custom, template="none", **series, **maps, **errors)
     traces = traces_of(drawn, line_width=2, **more)
     return [{**trace, "marker": {**trace["marker"], "color": trace["line"]["color"]}} for trace in traces]
 
@@ -184,7 +184,7 @@ def roof_trace(index: int, roof: Roof, scale: Scale, range_: tuple[float, float]
     texts = [""] * len(y)
     if seen:  # two thirds along, so that the name has room to its right
         texts[seen[max(0, len(seen) * 2 // 3 - 1)]] = f"\N{NO-BREAK SPACE}roof, {label(roof.device, MOST_ROOF_LABEL)}"
-    drawn = px.line(frame_of(x=roof.xs, y=y, text=texts), x="x", y="y", text="text", template=None)
+    drawn = px.line(frame_of(x=roof.xs, y=y, text=texts), x="x", y="y", text="text", template="none")
     (trace,) = traces_of(
         drawn,
         name=label(f"roof: {roof.device}"),

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
-from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from msgspec import json
 from sqlalchemy.engine import Connection
 
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import Stored, read_trials
 from cuprof.core.errors import SelectionError
 from cuprof.core.point import Point
-from cuprof.core.records import Measure, State
+from cuprof.core.records import ENERGY_UNAVAILABLE, Measure, State
+from cuprof.report.counters import read_counters
 from cuprof.report.experiment import Experiment, find_experiment
-from cuprof.report.load_counters import read_counters
 from cuprof.report.published import read_published
 from cuprof.report.study import Device, Study
-from cuprof.report.trials import Measured, StudyTrial
+from cuprof.report.trials import Measured, StudyTrial, Timed
 from cuprof.report.units import point_label
 from cuprof.results.devices import DeviceRow, find_calibration, list_devices
+from cuprof.results.read import read_results
 from cuprof.results.sessions import compare_sessions
-from cuprof.results.sweeps import count_looked_again, find_finished_before, get_sweep, is_search, read_configurations
-from cuprof.results.trials import TrialRow, list_trials
+from cuprof.results.sweeps import (
+    count_looked_again,
+    find_finished_before,
+    get_sweep,
+    is_search,
+    read_configurations,
+)
 from cuprof.statistics import Samples
 from cuprof.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def load_study(
@@ -51,13 +58,12 @@ def load_study(
     with store.snapshot() as connection:
         sweep = get_sweep(connection, experiment, sweep_id)
         description = find_experiment(experiment or sweep.experiment, folders)
-        rows = list_trials(connection, [sweep.id])
-        if not rows:
-            raise SelectionError(f"sweep {sweep.id} has no trials; run python -m cuprof sweep again")
         devices = _devices(connection, sweep.id)
-        side = Side("", "sweep", "", read_trials(connection, [sweep.id]), Stored(connection.engine))
-        entries = _entries(side)
-        trials = _trials(rows, devices, description, entries)
+        results = read_results(connection, [sweep.id], whole=True)
+        side = Side("", "sweep", "", read_trials(connection, [sweep.id], results=results), Stored(connection.engine))
+        trials = _trials(results, side, devices, description)
+        if not trials:
+            raise SelectionError(f"sweep {sweep.id} has no trials; run python -m cuprof sweep again")
         counters = read_counters(connection, sweep.id, trials)
         configuration = read_configurations(connection, [sweep.id])[sweep.id]
         earlier = find_finished_before(connection, sweep)
@@ -76,9 +82,9 @@ def load_study(
         counters=counters,
         earlier_finished=earlier,
         agreeing=agreeing,
+        side=side,
         looked_again=again,
         database=store.place,
-        side=side,
     )
 
 
@@ -132,7 +138,7 @@ def _labels(rows: Sequence[DeviceRow]) -> dict[str, str]:
     return labels
 
 
-def _entries(side: Side) -> dict[str, Measured]:
+def _measured(side: Side) -> dict[str, Measured]:
     """Return what is known of the times of each trial, by identity."""
     timed = side.trials[side.trials["measure"] != ""]
     places: dict[str, dict[Measure, int]] = {}
@@ -150,30 +156,74 @@ def _entries(side: Side) -> dict[str, Measured]:
 
 
 def _trials(
-    rows: Sequence[TrialRow], devices: Mapping[int, Device], experiment: Experiment, entries: Mapping[str, Measured]
+    results: pd.DataFrame, side: Side, devices: Mapping[int, Device], experiment: Experiment
 ) -> tuple[StudyTrial, ...]:
-    names = [field.name for field in fields(TrialRow)]
-    values = attrgetter(*names)
-    on_devices = {(row.variant, devices[key].label) for row in rows if (key := row.device_id or 0) in devices}
-    several = {name for name, number in Counter(variant for variant, _ in on_devices).items() if number > 1}
-    problem_names = {
-        problem: experiment.problem_name(problem) or point_label(problem)
-        for problem in dict.fromkeys(row.problem for row in rows)
+    """Return the sweep's trials in its order, made of the rows that the results frame has of each."""
+    entries, timings = _measured(side), _timings(results)
+    facts = results.drop_duplicates("trial_id")
+    labels = [devices[key].label if key in devices else "" for key in facts["device_id"]]
+    ran_on = {pair for pair in zip(facts["variant"], labels, strict=True) if pair[1]}
+    several = {name for name, number in Counter(variant for variant, _ in ran_on).items() if number > 1}
+    problems = {
+        problem: experiment.problem_name(problem) or point_label(problem) for problem in dict.fromkeys(facts["problem"])
     }
+    columns = [_column(facts[name]) for name in _COLUMNS.values()]
     trials = []
-    for row in rows:
-        device = devices.get(row.device_id or 0)
-        label = device.label if device else ""
-        timed = {each: timing for each, timing in row.timings.items() if not math.isnan(timing.summary.median_ns)}
+    for label, key, *values in zip(labels, facts["device_id"], *columns, strict=True):
+        given: dict[str, Any] = dict(zip(_COLUMNS, values, strict=True))
+        variant = given["variant"]
+        given["state"] = State(given["state"])
         trials.append(
             StudyTrial(
-                **dict(zip(names, values(row), strict=True)) | {"timings": timed},
-                contender=f"{row.variant} @ {label}" if row.variant in several else row.variant,
-                problem_name=problem_names[row.problem],
+                **given,
+                timings=timings.get(given["id"], {}),
+                contender=f"{variant} @ {label}" if label and variant in several else variant,
+                problem_name=problems[given["problem"]],
                 device=label,
-                read_bandwidth=device.read_bandwidth if device else None,
-                theoretical_bandwidth=device.theoretical_bandwidth if device else None,
-                entry=entries.get(row.identity),
+                read_bandwidth=devices[key].read_bandwidth if label else None,
+                theoretical_bandwidth=devices[key].theoretical_bandwidth if label else None,
+                entry=entries.get(given["identity"]),
             )
         )
     return tuple(trials)
+
+
+_COLUMNS = {"id": "trial_id", "order": "variant_order"} | {
+    name: name
+    for name in (
+        *("sweep_id", "ordinal", "identity", "family", "variant", "kind", "backend", "expected", "origin", "problem"),
+        *(
+            "tunables",
+            "useful_bytes",
+            "flops",
+            "state",
+            "message",
+            "run_id",
+            "run_sweep_id",
+            "started_at",
+            "job",
+            "log",
+        ),
+        *("registers", "check_error"),
+    )
+}
+"""Field of a trial → column of the results frame."""
+
+
+def _column(column: pd.Series[Any]) -> list[Any]:
+    """Return a column as plain values, None for a number that is missing."""
+    values: list[Any] = column.tolist()
+    return [None if value != value else value for value in values] if column.dtype == float else values
+
+
+def _timings(frame: pd.DataFrame) -> dict[int, dict[Measure, Timed]]:
+    """Return trial → measure → its timing, of those with a median."""
+    timed = frame[frame["median_ns"].notna()]
+    found: dict[int, dict[Measure, Timed]] = {}
+    columns = [timed[name].tolist() for name in Timed._fields[:-1]]
+    for trial, measure, details, *values in zip(
+        timed["trial_id"].tolist(), timed["measure"], timed["details"], *columns, strict=True
+    ):
+        why = json.decode(details).get(ENERGY_UNAVAILABLE, "") if ENERGY_UNAVAILABLE in details else ""
+        found.setdefault(trial, {})[Measure(measure)] = Timed._make([*values, str(why or "")])
+    return found

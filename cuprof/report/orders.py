@@ -72,7 +72,7 @@ def winners(study: Study) -> list[str]:
 
 
 def _fastest(study: Study, trials: Sequence[StudyTrial]) -> str:
-    """Return who is the fastest at one problem: those that are as fast as each other, and those undecided beside it."""
+    """Return the fastest variant at one problem: "a", "a level with b", "a, not told apart from b,"."""
     first = min(trials, key=by_sure_time)
     verdicts = {trial: Verdict.SAME if trial is first else study.verdict(first, trial) for trial in trials}
     level, open_ = (

@@ -27,10 +27,10 @@ class Provenance:
 def provenance(study: Study) -> Provenance:
     """Return everything that somebody needs to judge the numbers or to measure them again."""
     sweep = study.sweep
-    own = [trial for trial in study.trials if trial.run and trial.run.sweep_id == sweep.id]
-    reused = sum(trial.run is not None for trial in study.trials) - len(own)
+    own = [trial for trial in study.trials if trial.run_sweep_id == sweep.id]
+    reused = sum(trial.is_reused for trial in study.trials)
     timed = sum(trial.timing is not None for trial in own)
-    samples = sum(timing.summary.count for trial in own for timing in trial.timings.values())
+    samples = sum(timing.samples for trial in own for timing in trial.timings.values())
     about = {
         "Command": sweep.command_line,
         "Sweep": f"{sweep.id}, {sweep.state}",

@@ -40,7 +40,7 @@ class PublishedValue:
     kernel: str = ""
 
     def fits(self, variant: str, problem: Mapping[str, Any], tunables: Mapping[str, Any]) -> bool:
-        """Return whether this number is of that variant, problem and tunables; what is not stated fits anything."""
+        """Return whether this number is of that variant, problem and tunables; unstated facts fit anything."""
         return (
             self.variant == variant
             and all(axis not in problem or problem[axis] == value for axis, value in self.problem.items())

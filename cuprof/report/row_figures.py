@@ -78,14 +78,14 @@ def time_figure(study: Study, styles: Styles) -> Figure | None:
     if is_wide:
         own = {"mode": "markers", "marker_size": 11}
     drawn = (px.scatter if is_wide else px.bar)(
-        frame, **given, custom_data=["contender", "tunables", "interval"], template=None
+        frame, **given, custom_data=["contender", "tunables", "interval"], template="none"
     )
     hover = hovers("%{customdata[0]}", "%{text} %{customdata[2]}", "%{customdata[1]}")
     bars = {"type": "data", "symmetric": False, "color": NEUTRAL, "thickness": 1.5}
     colors = [styles[trial.contender].color for trial in trials]
     data = traces_of(drawn, name="median time", hovertemplate=hover, marker_color=colors, error_x=bars, **own)
     frame["text"] = [f"\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}{text}" for text in frame["text"]]
-    beside = px.scatter(frame, x="end", y="name", text="text", template=None)
+    beside = px.scatter(frame, x="end", y="name", text="text", template="none")
     look = {"mode": "text", "textposition": "middle right", "cliponaxis": False, "hoverinfo": "skip"}
     data += traces_of(beside, name="", hovertemplate=None, marker=None, **look)
     longest, shortest = max(medians_ns) / scale.divisor, min(medians_ns) / scale.divisor
@@ -254,8 +254,8 @@ def _around(trial: StudyTrial) -> np.ndarray:
 def _quartiles(trial: StudyTrial) -> tuple[float, float]:
     """Return the quartiles around the median in percent, of readings spread over the timer's tick as everywhere."""
     assert trial.timing is not None  # those without samples are left out
-    summary = trial.timing.summary
-    return (summary.q1_ns / summary.median_ns - 1) * 100, (summary.q3_ns / summary.median_ns - 1) * 100
+    timing = trial.timing
+    return (timing.q1_ns / timing.median_ns - 1) * 100, (timing.q3_ns / timing.median_ns - 1) * 100
 
 
 def _width(trial: StudyTrial) -> float:
@@ -290,7 +290,7 @@ def _bars(
     """Return a bar a variant, its text outside."""
     names, devices = ([plain(getattr(trial, each)) for trial in trials] for each in ("contender", "device"))
     frame = frame_of(value=values, name=labels(trial.contender for trial in trials), text=texts, c=names, d=devices)
-    bars = px.bar(frame, x="value", y="name", text="text", orientation="h", custom_data=["c", "d"], template=None)
+    bars = px.bar(frame, x="value", y="name", text="text", orientation="h", custom_data=["c", "d"], template="none")
     colors = [styles[trial.contender].color for trial in trials]
     look = {"textposition": "outside", "cliponaxis": False, "hovertemplate": hover}
     return traces_of(bars, name=name, marker_color=colors, **look)

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 from cuprof.core.records import State
 from cuprof.core.text import count
-from cuprof.report.trials import RANKING, StudyTrial, interval_of
+from cuprof.report.trials import RANKING, StudyTrial, Timed
 from cuprof.report.units import list_names
-from cuprof.results.trials import TimingRow
 
 MANY = 0.2
 """From this share of samples left out on, a page says so."""
@@ -30,7 +29,7 @@ def sampling_notes(trials: Iterable[StudyTrial]) -> list[str]:
         variants = dict.fromkeys(trial.variant for trial in trials if trial.energy_unavailable == reason)
         notes.append(f"The energy of {list_names(variants, MOST_NAMES)} could not be measured: {reason}.")
     if wide := [timing for _, timing in timed if timing.stopped_by != "interval"]:
-        few = sum(not interval_of(timing.summary) for timing in wide)
+        few = sum(not timing.interval for timing in wide)
         most = max(map(_reach, wide))
         widest = f"the widest reaches ±{most * 100:.1f}\N{NO-BREAK SPACE}%" if len(wide) > few else ""
         without = f"{few} of them {'has' if few == 1 else 'have'} too few samples for an interval" if few else ""
@@ -41,12 +40,12 @@ def sampling_notes(trials: Iterable[StudyTrial]) -> list[str]:
     return notes
 
 
-def _is_lossy(timing: TimingRow) -> bool:
-    kept, lost = timing.summary.count, timing.summary.excluded
+def _is_lossy(timing: Timed) -> bool:
+    kept, lost = timing.samples, timing.excluded
     return timing.stopped_by == "excluded" or lost >= MANY * (kept + lost) > 0
 
 
-def _reach(timing: TimingRow) -> float:
+def _reach(timing: Timed) -> float:
     """Return how far the interval reaches from the median, as a share of it; 0 without an interval."""
-    bounds, median_ns = interval_of(timing.summary), timing.summary.median_ns
+    bounds, median_ns = timing.interval, timing.median_ns
     return max(bounds[1] - median_ns, median_ns - bounds[0]) / median_ns if bounds and median_ns else 0.0

@@ -37,7 +37,7 @@ class Found:
     Args:
         tried: the trials with a time, in the order in which they were first tried.
         best_ns: the best time until then, of each; one of few samples counts by the longest of them.
-        variant: of which `parts` tells: the one that was tried most.
+        variant: the one that `parts` describes, which was tried most.
         parts: the largest first.
         slices: tunable → the trials tried that differ from the best in it alone, the best among them, by its value.
     """
@@ -66,7 +66,7 @@ def find_search(study: Study) -> Found | None:
 def describe_standing(study: Study) -> str:
     """Return one sentence about a search's last comparison at the reference problem, or nothing where there was none.
 
-    It is told by what was measured last there, and by the rule and in the words of the search itself.
+    It rests on what was measured last there, and follows the rule and the words of the search itself.
     """
     settings = study.configuration.get("search") or {}
     if not study.is_search or study.sweep.state != "finished" or settings.get("objective") != "time":
@@ -91,14 +91,14 @@ def describe_standing(study: Study) -> str:
 
 
 def _list_last(study: Study) -> list[StudyTrial]:
-    """Return whom a search measured last at the reference problem, side by side, those that failed then among them."""
-    runs = {
-        trial: trial.run
+    """Return the trials that a search measured last, side by side, at the reference problem; failed ones included."""
+    own = [
+        trial
         for trial in study.trials
-        if trial.problem == study.reference and trial.run and trial.run.sweep_id == study.sweep.id and trial.run.job
-    }
-    job = max(((run.id, run.job) for run in runs.values()), default=(0, ""))[1]
-    return [trial for trial, run in runs.items() if run.job == job]
+        if trial.problem == study.reference and trial.run_sweep_id == study.sweep.id and trial.job
+    ]
+    job = max(((trial.run_id, trial.job) for trial in own), default=(0, ""))[1]
+    return [trial for trial in own if trial.job == job]
 
 
 def _describe(trial: StudyTrial, best: StudyTrial) -> str:

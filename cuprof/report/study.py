@@ -16,8 +16,8 @@ from cuprof.config.model import MeasureConfig
 from cuprof.core.point import Point
 from cuprof.core.records import Calibration, DeviceFacts, Measure
 from cuprof.core.text import count, describe_tried
+from cuprof.report.counters import Counters
 from cuprof.report.experiment import Experiment
-from cuprof.report.load_counters import Counters
 from cuprof.report.published import PublishedValue
 from cuprof.report.trials import RANKING, StudyTrial, best_of_tunables, by_sure_time
 from cuprof.report.units import describe_age
@@ -52,7 +52,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Study:
-    """Hold everything a page says of one sweep; nothing in it needs the database any more.
+    """Hold everything a page says about one sweep; only samples are still read from the database.
 
     Attributes:
         configuration: the sweep's, as composed.
@@ -63,7 +63,7 @@ class Study:
         earlier_finished: number of the newest earlier sweep of the same experiment that was finished.
         database: its place, for the provenance.
         agreeing: numbers of earlier sweeps whose times agree with this one's, as was tried by timing some trials again.
-        options: the rule by which variants are compared, that of `cuprof compare` when not told another.
+        options: the rule for comparing variants: the default one of `cuprof compare`.
         side: the sweep as `cuprof compare` reads it; without it no variants are compared.
     """
 
@@ -141,7 +141,7 @@ class Study:
 
     @cached_property
     def stand_in(self) -> str:
-        """Return the contender that stands in for a baseline without a right result here, or the empty text."""
+        """Return the contender that replaces a baseline without a right result here, or the empty text."""
         if not self.best or any(trial.variant == self.baseline for trial in self.best):
             return ""
         return self.best[0].contender
@@ -170,7 +170,7 @@ class Study:
         return base.total_ns / trial.total_ns if base and base.total_ns and trial.total_ns else None
 
     def foresee_speedups(self, trials: Iterable[StudyTrial]) -> None:
-        """Reckon the speedups of many trials at once, which are then told in little time."""
+        """Compute the speedups of many trials at once, for `speedup` to find; that is faster than one by one."""
         right = [trial for trial in trials if trial.is_right]
         pairs = [(self.baseline_of(trial, self.baseline), trial) for trial in right]
         self.comparisons.foresee_ratios(
@@ -225,22 +225,22 @@ class Study:
 
         The machine may have been quieter or hotter in one of them: no speed-up is given across such a gap.
         """
-        sweeps = {each.run.sweep_id for each in (base, new) if each.run}
+        sweeps = {each.run_sweep_id for each in (base, new) if each.run_id}
         return len({self.sweep.id if each in self.agreeing else each for each in sweeps}) > 1
 
     def age(self, trial: StudyTrial) -> str:
         """Return "measured 18 min earlier" of a trial taken over from an earlier sweep, else the empty text."""
-        if trial.run is None or not trial.is_reused:
+        if not trial.is_reused:
             return ""
         seconds = self.age_s(trial)
         return (
-            f"measured in sweep {trial.run.sweep_id}"
+            f"measured in sweep {trial.run_sweep_id}"
             if seconds is None
             else f"measured {describe_age(seconds)} earlier"
         )
 
     def age_s(self, trial: StudyTrial) -> float | None:
         """Return by how much a trial was measured before this sweep started; None where that is not known."""
-        if trial.run is None or trial.run.started_at is None or self.sweep.started_at is None:
+        if trial.started_at is None or self.sweep.started_at is None:
             return None
-        return max(0.0, self.sweep.started_at - trial.run.started_at)
+        return max(0.0, self.sweep.started_at - trial.started_at)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 import plotly.express as px
 
-from cuprof.report.cache_modes import left_out_notes, mode_note
 from cuprof.report.cells import Candidate, candidates, choose, describe, fact_label, keep, list_published, ordered
+from cuprof.report.counter_notes import left_out_notes, mode_note
 from cuprof.report.experiment import FigureSpec
 from cuprof.report.figure import (
     NEUTRAL,
@@ -54,7 +54,7 @@ class FigurePoint(NamedTuple):
 
 
 class FigurePoints(NamedTuple):
-    """Measured and published points in the family's order, roofs, and what is not drawn."""
+    """Measured and published points in the family's order, roofs, and notes on what is left out."""
 
     measured: list[FigurePoint]
     published: list[FigurePoint]
@@ -167,7 +167,7 @@ def _traces(
         colors = {name: style.color for name, style in looks.items()}
         errors = {"error_y": "above", "error_y_minus": "below"} if "above" in frame else {}
         drawn = px.bar(
-            frame, x="x", y="y", color="name", color_discrete_map=colors, custom_data=custom, template=None, **errors
+            frame, x="x", y="y", color="name", color_discrete_map=colors, custom_data=custom, template="none", **errors
         )
         data = traces_of(drawn, hovertemplate=hover)
     else:

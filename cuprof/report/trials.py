@@ -1,17 +1,17 @@
-"""The trials of a study: what is stored of each, and the figures that follow from it."""
+"""The trials of a study: the stored facts of each, and the figures that follow from them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import cached_property
+from typing import NamedTuple, TypeVar
 
 from cuprof.core.point import Point
-from cuprof.core.records import ENERGY_UNAVAILABLE, Energy, Measure, State, Summary
+from cuprof.core.records import Measure, State
 from cuprof.core.text import count
 from cuprof.report.units import point_label
-from cuprof.results.trials import TimingRow, TrialRow
 from cuprof.statistics import Samples, is_mere_range, sure_time
 
 RANKING = (Measure.COLD, Measure.HOT)
@@ -38,18 +38,48 @@ class Measured:
     read: Callable[[Measure], Samples]
 
 
-def interval_of(summary: Summary) -> tuple[float, float] | None:
-    """Return the interval of a median in ns; None of samples too few for one, whose bounds are merely their range."""
-    if is_mere_range(summary.count, summary.confidence) or math.isnan(summary.low_ns + summary.high_ns):
-        return None
-    return summary.low_ns, summary.high_ns
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StudyTrial(TrialRow):
-    """One trial of a sweep as a study speaks of it; its timings are those with a median.
+class Timed(NamedTuple):
+    """One measure of a trial, named as the columns of the results frame; energies are NaN where none was measured.
 
     Args:
+        energy_unavailable: why there is no energy although it was asked for, or the empty text.
+    """
+
+    samples: int
+    excluded: int
+    median_ns: float
+    low_ns: float
+    high_ns: float
+    confidence: float
+    q1_ns: float
+    q3_ns: float
+    stopped_by: str
+    energy_j: float = math.nan
+    mean_w: float = math.nan
+    idle_w: float = math.nan
+    energy_unavailable: str = ""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Return the interval of the median in ns; None of samples too few for one, whose bounds are their range."""
+        if is_mere_range(self.samples, self.confidence) or math.isnan(self.low_ns + self.high_ns):
+            return None
+        return self.low_ns, self.high_ns
+
+
+@dataclass(eq=False, kw_only=True)
+class StudyTrial:
+    """One trial of a sweep as a study speaks of it.
+
+    Args:
+        id: the trial's number; `ordinal` is its place in the sweep and `order` its variant's in the family.
+        run_id, run_sweep_id: the run that the sweep goes by and the sweep that made it, 0 before there is one.
+        started_at: of that run, seconds since the epoch; None where it is not known.
+        job: equal for what was measured in one job; empty where that is not known.
+        log: the longer text behind `message`.
+        registers: a thread.
+        check_error: the largest error / allowed; None where nothing can be said.
+        timings: those with a median.
         contender: the variant, with its device where it ran on several.
         device: label of the study's device, empty for a trial without one.
         problem_name: the study's name of its problem, else the problem's coordinates.
@@ -58,6 +88,31 @@ class StudyTrial(TrialRow):
         entry: what `cuprof compare` knows of its times, None where it knows none.
     """
 
+    id: int
+    ordinal: int
+    identity: str
+    family: str
+    variant: str
+    order: int
+    kind: str
+    backend: str
+    expected: str
+    origin: str
+    problem: Point
+    tunables: Point
+    useful_bytes: float | None
+    flops: float | None
+    state: State
+    message: str
+    run_id: int
+    run_sweep_id: int
+    sweep_id: int
+    started_at: float | None
+    job: str
+    log: str
+    registers: float | None
+    check_error: float | None
+    timings: Mapping[Measure, Timed]
     contender: str
     problem_name: str
     device: str = ""
@@ -65,11 +120,10 @@ class StudyTrial(TrialRow):
     theoretical_bandwidth: float | None = None
     entry: Measured | None = None
 
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return hash(self.id)
+    @property
+    def is_expected_wrong(self) -> bool:
+        """Return whether its variant is kept as known wrong."""
+        return self.expected == "wrong"
 
     @property
     def tunables_label(self) -> str:
@@ -81,33 +135,37 @@ class StudyTrial(TrialRow):
         """Return contender and tunables for a sentence."""
         return f"{self.contender} with {self.tunables_label}" if self.tunables else self.contender
 
-    @property
+    @cached_property
     def measure(self) -> Measure | None:
         """Return the measure that it is ranked by, None where it was not timed."""
         return next((measure for measure in RANKING if measure in self.timings), None)
 
-    @property
-    def timing(self) -> TimingRow | None:
+    @cached_property
+    def timing(self) -> Timed | None:
         """Return the timing that it is ranked by."""
-        return self.timings.get(Measure.COLD) or self.timings.get(
-            Measure.HOT
-        )  # as `RANKING` says, in a tenth of the time
+        return self.timings[self.measure] if self.measure else None
 
-    @property
+    @cached_property
     def median_ns(self) -> float | None:
         """Return the median of the measure that it is ranked by."""
-        timing = self.timing
-        return timing.summary.median_ns if timing else None
+        return self.timing.median_ns if self.timing else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """Return the interval of that median in ns, None where there is none."""
-        return interval_of(self.timing.summary) if self.timing else None
+        return self.timing.interval if self.timing else None
 
     @property
     def few_samples(self) -> str:
         """Return how many samples that median is of where they are too few for an interval, else the empty text."""
-        return count(self.timing.summary.count, "sample") if self.timing and not self.interval else ""
+        return count(self.timing.samples, "sample") if self.timing and not self.interval else ""
+
+    @cached_property
+    def sure_ns(self) -> float:
+        """Return the time that counts when the fastest is chosen (see `sure_time`), infinite without one."""
+        if not (timing := self.timing):
+            return math.inf
+        return sure_time(timing.median_ns, timing.high_ns, timing.samples, timing.confidence)
 
     @property
     def half_width(self) -> float | None:
@@ -123,34 +181,43 @@ class StudyTrial(TrialRow):
     @property
     def is_reused(self) -> bool:
         """Return whether an earlier sweep measured it."""
-        return self.run is not None and self.run.sweep_id != self.sweep_id
+        return self.run_sweep_id not in (0, self.sweep_id)
 
     @property
-    def energy(self) -> Energy | None:
-        """Return the energy of one execution; it is stored with the measure that was taken first."""
-        return next((timing.energy for timing in self.timings.values() if timing.energy), None)
+    def cold_ns(self) -> float | None:
+        """Return the median of the cold times."""
+        return self.median_of(Measure.COLD)
+
+    @property
+    def hot_ns(self) -> float | None:
+        """Return the median of the hot times."""
+        return self.median_of(Measure.HOT)
+
+    @property
+    def total_ns(self) -> float | None:
+        """Return the median of the times with transfers; a variant on the host has none to make."""
+        total_ns = self.median_of(Measure.TOTAL)
+        return self.median_ns if total_ns is None and self.backend == "cpu" else total_ns
+
+    @property
+    def energy(self) -> Timed | None:
+        """Return the timing with the energy of one execution: that of the measure that was taken first."""
+        return next((timing for timing in self.timings.values() if not math.isnan(timing.energy_j)), None)
+
+    @property
+    def energy_j(self) -> float | None:
+        """Return the energy of one execution."""
+        return self.energy.energy_j if self.energy else None
+
+    @property
+    def mean_w(self) -> float | None:
+        """Return the mean power."""
+        return self.energy.mean_w if self.energy else None
 
     @property
     def energy_unavailable(self) -> str:
         """Return why there is no energy although it was asked for, or the empty text."""
-        reasons = (str(timing.details.get(ENERGY_UNAVAILABLE) or "") for timing in self.timings.values())
-        return next(filter(None, reasons), "")
-
-    @property
-    def log(self) -> str:
-        """Return the longer text behind its message."""
-        return self.run.log if self.run else ""
-
-    @property
-    def registers(self) -> int | None:
-        """Return the registers a thread."""
-        return self.run.build.registers if self.run and self.run.build else None
-
-    @property
-    def check_error(self) -> float | None:
-        """Return the largest error / allowed, None where nothing can be said."""
-        check = self.run.check if self.run else None
-        return None if check is None or math.isnan(check.error) else check.error
+        return next((timing.energy_unavailable for timing in self.timings.values() if timing.energy_unavailable), "")
 
     @property
     def bandwidth(self) -> float | None:
@@ -183,49 +250,20 @@ class StudyTrial(TrialRow):
         """Return whether it came out wrong as it should."""
         return self.state is State.WRONG_RESULT and self.is_expected_wrong
 
-    @property
-    def cold_ns(self) -> float | None:
-        """Return the median of the cold times."""
-        return self.median_of(Measure.COLD)
-
-    @property
-    def hot_ns(self) -> float | None:
-        """Return the median of the hot times."""
-        return self.median_of(Measure.HOT)
-
-    @property
-    def total_ns(self) -> float | None:
-        """Return the median of the times with transfers; a variant on the host has none to make."""
-        total_ns = self.median_of(Measure.TOTAL)
-        return self.median_ns if total_ns is None and self.backend == "cpu" else total_ns
-
-    @property
-    def energy_j(self) -> float | None:
-        """Return the energy of one execution."""
-        return self.energy.energy_j if self.energy else None
-
-    @property
-    def mean_w(self) -> float | None:
-        """Return the mean power."""
-        return self.energy.mean_w if self.energy else None
-
     def median_of(self, measure: Measure) -> float | None:
         """Return the median of one measure in ns, None where it was not taken."""
-        return self.timings[measure].summary.median_ns if measure in self.timings else None
+        return self.timings[measure].median_ns if measure in self.timings else None
 
 
 def by_time(trial: StudyTrial) -> float:
-    """Return the key by which trials sort, the fastest first and those without a time last."""
+    """Return a key that sorts trials by time, those without a time last."""
     median_ns = trial.median_ns
     return math.inf if median_ns is None else median_ns
 
 
 def by_sure_time(trial: StudyTrial) -> float:
-    """Return the key by which the fastest is told; see `sure_time`."""
-    if not (timing := trial.timing):
-        return math.inf
-    summary = timing.summary
-    return sure_time(summary.median_ns, summary.high_ns, summary.count, summary.confidence)
+    """Return a key that sorts trials by the time that counts."""
+    return trial.sure_ns
 
 
 def by_kind(trials: Iterable[StudyTrial]) -> list[StudyTrial]:

@@ -40,7 +40,7 @@ class TunableMap:
     Args:
         axes: tunable → its values in order.
         median_ns: a value of each axis → the fastest time there.
-        hidden: further tunables vary, of which the fastest choice is taken.
+        hidden: further tunables vary; their fastest choice is shown.
     """
 
     contender: str
@@ -104,7 +104,7 @@ def _tunables(found: TunableMap, index: int, color: str) -> Figure:
     if not rest:
         frame = frame_of(x=columns, y=numbers([found.median_ns[x,] for x in xs], scale))
         hover = hovers(f"{names[0]} = %{{x}}: %{{y}} {scale.unit}")
-        drawn = px.bar(frame, x="x", y="y", template=None)
+        drawn = px.bar(frame, x="x", y="y", template="none")
         data = traces_of(drawn, name=plain(found.contender), marker_color=color, hovertemplate=hover)
         layout |= {"yaxis": {"title": {"text": axis_title("Time", scale)}, "rangemode": "tozero"}, "bargap": 0.55}
     else:
@@ -142,10 +142,10 @@ def _progress(found: Found) -> Figure:
         tunables=[plain(trial.tunables_label) for trial in found.tried],
         time=[format_value("time", trial.median_ns) for trial in found.tried],
     )
-    marks = px.scatter(frame, x="x", y="tried", custom_data=["contender", "tunables", "time"], template=None)
+    marks = px.scatter(frame, x="x", y="tried", custom_data=["contender", "tunables", "time"], template="none")
     hover = hovers("%{customdata[0]}", "%{customdata[1]}", "%{customdata[2]}")
     data = traces_of(marks, name="tried", marker={"color": NEUTRAL, "size": 5}, hovertemplate=hover)
-    line = px.line(frame, x="x", y="best", line_shape="hv", template=None)
+    line = px.line(frame, x="x", y="best", line_shape="hv", template="none")
     look = {"color": PALETTE[0], "width": 2, "shape": "hv"}
     data += traces_of(line, name="best so far", line=look, hoverinfo="skip", hovertemplate=None)
     text = (
@@ -165,7 +165,7 @@ def _progress(found: Found) -> Figure:
 def _importance(found: Found) -> Figure:
     parts = found.parts[::-1]  # the first is drawn at the bottom
     frame = frame_of(x=[100 * part.share for part in parts], y=[plain(" × ".join(part.names)) for part in parts])
-    drawn = px.bar(frame, x="x", y="y", orientation="h", template=None)
+    drawn = px.bar(frame, x="x", y="y", orientation="h", template="none")
     colors = [PALETTE[0] if len(part.names) == 1 else PALETTE[1] for part in parts]
     data = traces_of(drawn, marker_color=colors, hovertemplate=hovers("%{y}: %{x:.1f} %"))
     layout = {
@@ -190,7 +190,7 @@ def _slice(found: Found) -> Figure:
         y=[by_time(trial) / best_ns for _, trial in points],
     )
     drawn = px.line(
-        frame, x="x", y="y", color="name", markers=True, color_discrete_sequence=list(PALETTE), template=None
+        frame, x="x", y="y", color="name", markers=True, color_discrete_sequence=list(PALETTE), template="none"
     )
     data = traces_of(drawn, line_width=2, hovertemplate=hovers("%{x}: %{y:.3f}"))
     layout = {

@@ -66,10 +66,6 @@ QUANTITIES: dict[str, Quantity] = {
 }
 
 
-PLAIN_BELOW = 2**14
-"""Powers of two from here on are written as such; smaller ones are numbers that people know."""
-
-
 @dataclass(frozen=True)
 class Scale:
     """Write values of one column: one unit, and the decimals that the smallest value needs."""
@@ -143,8 +139,6 @@ def point_label(point: Mapping[str, Any]) -> str:
 
 def value_label(value: Any) -> str:
     """Return a fact's value as text for people, 16777216 as 2^24."""
-    if isinstance(value, int) and value < PLAIN_BELOW:
-        return str(value)
     return "–" if value is None else format_coordinate(value)
 
 

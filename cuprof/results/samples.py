@@ -14,9 +14,8 @@ from sqlalchemy.engine import Connection
 from cuprof.core.records import State
 from cuprof.results.read import timer_tick
 from cuprof.statistics.samples import Samples
-from cuprof.store import models
+from cuprof.store import tables as t
 from cuprof.store.connection import checking
-from cuprof.store.models import Run, Timing
 from cuprof.store.rows import among, chunks
 
 if TYPE_CHECKING:
@@ -74,10 +73,11 @@ def read_pool(connection: Connection, sweep_id: int, measure: str, device_id: in
         sweep_id: the sweep that made the runs.
         device_id: 0 for runs without a device.
     """
-    of_sweep = (Run.sweep_id == sweep_id, Run.state == State.OK.value, Timing.measure == measure)
-    on_device = sa.func.coalesce(Run.device_id, 0) == device_id
-    query = sa.select(Timing.id, Timing.rotation, sa.cast(Timing.details, sa.Text)).join(Run, Run.id == Timing.run_id)
-    timed = query.where(*of_sweep, on_device, Timing.sample_count > 0, Timing.max_ns > 0).order_by(Timing.id)
+    run, timing = t.run.c, t.timing.c
+    of_sweep = (run.sweep_id == sweep_id, run.state == State.OK.value, timing.measure == measure)
+    on_device = sa.func.coalesce(run.device_id, 0) == device_id
+    query = sa.select(timing.id, timing.rotation, sa.cast(timing.details, sa.Text)).join(t.run, run.id == timing.run_id)
+    timed = query.where(*of_sweep, on_device, timing.sample_count > 0, timing.max_ns > 0).order_by(timing.id)
     rows = connection.execute(timed).all()
     with checking(connection.engine.url):
         first = 2 * (np.arange(min(POOL, len(rows) // 2)) * (len(rows) // 2) // max(1, min(POOL, len(rows) // 2)))
@@ -93,19 +93,16 @@ def read_pool(connection: Connection, sweep_id: int, measure: str, device_id: in
 def iter_samples(connection: Connection, timing_ids: Iterable[int]) -> Iterator[tuple[int, SampleArrays]]:
     """Yield (timing, its samples) by rising number of the timing; those without a sample that counts are left out."""
     for chunk in chunks(sorted(set(timing_ids)), TOGETHER):
-        rows = connection.execute(_LISTS.where(among(connection, models.Samples.timing_id, chunk))).all()
+        rows = connection.execute(_LISTS.where(among(connection, t.samples.c.timing_id, chunk))).all()
         with checking(connection.engine.url):
             yield from _split([row for row in rows if row[1] != "[]"])
 
 
 # As text, which is decoded faster here than by the driver.
 _LISTS = sa.select(
-    models.Samples.timing_id,
-    *(
-        sa.cast(column, sa.Text)
-        for column in (models.Samples.durations_ns, models.Samples.rounds, models.Samples.exclusions)
-    ),
-).order_by(models.Samples.timing_id)
+    t.samples.c.timing_id,
+    *(sa.cast(column, sa.Text) for column in (t.samples.c.durations_ns, t.samples.c.rounds, t.samples.c.exclusions)),
+).order_by(t.samples.c.timing_id)
 _durations = msgspec.json.Decoder(list[float | None])
 _exclusions = msgspec.json.Decoder(list[str])
 

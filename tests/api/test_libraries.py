@@ -94,6 +94,31 @@ def test_modules_optimised_modules_methods_and_callable_objects_are_functions(tm
         "it changed norm.running_mean of its module, which is an input; call eval() on the module first"
     )
     assert all(np.allclose(each, right, rtol=1e-5) for each in found.values())
+    assert all(
+        np.allclose(each, right, rtol=1e-5) for name, each in results(family, {"x": x.numpy()}).items() if name in found
+    )
+
+
+def test_a_parameter_that_a_variant_changes_is_put_back_for_the_others(tmp_path: Path, torch: Any) -> None:
+    shared = torch.nn.Linear(4, 4, bias=False)
+
+    class Spoils(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = shared
+
+        def forward(self, x: Any) -> Any:
+            found = self.layer(x)
+            with torch.no_grad():
+                self.layer.weight.zero_()
+            return found
+
+    x = torch.rand(3, 4)
+    family = bound(tmp_path, shared, Spoils(), shared.forward, inputs=(x,), reference=shared)
+    found = results(family, {"input": x.numpy()})
+    assert "it changed layer.weight of its module" in found["Spoils"]
+    assert np.array_equal(found["Linear"], found["forward"])
+    assert found["forward"].any()
 
 
 def test_what_torch_compiled_is_compiled_again_where_it_is_measured(tmp_path: Path, torch: Any) -> None:

@@ -40,8 +40,8 @@ def stored(project: Project) -> Project:
 def test_each_problem_has_its_fastest(cli: Cli, stored: Project) -> None:
     lines = cli("best", "invented").out.splitlines()
     assert [" ".join(line.split()) for line in lines[2:]] == [
-        "n=2^10, dtype=f32 tiled · BLOCK=64, num_warps=4 10.00 40 1.000",
-        "n=2^12, dtype=f32 tiled · BLOCK=64, num_warps=8 20.00 40 1.000",
+        "n=1024, dtype=f32 tiled · BLOCK=64, num_warps=4 10.00 40 1.000",
+        "n=4096, dtype=f32 tiled · BLOCK=64, num_warps=8 20.00 40 1.000",
         "2 configurations are the best of 2 problems on Test GPU 9000",
     ]
 

@@ -146,3 +146,15 @@ def test_json_has_every_row_and_the_rule(found: Comparison, capsys: pytest.Captu
     assert row["low"] < row["ratio"] < row["high"]
     assert row["base"]["problem"] == {"n": 1024, "dtype": "float32"}
     assert row["base_ns"] == pytest.approx(50_000, rel=0.01)
+
+
+def test_an_interval_so_wide_that_it_says_little_is_marked() -> None:
+    rng = np.random.default_rng(0)
+
+    def noisy(seed: int) -> Side:
+        wild = {Measure.COLD: series(9e4 * np.exp(rng.standard_normal(6)))}
+        return side(str(seed), {1024: 50.0}, seed, {**records({2048: 90.0}, seed)[0], "series": wild})
+
+    lines = to_text(comparison_parts(compare(noisy(1), noisy(2), Options(noise=0.001))), 100).splitlines()
+    assert [line.endswith("!") for line in lines if " n=1024" in line or " n=2048" in line] == [True, False]
+    assert "! an interval wider than ±20%: more samples would tell" in lines

@@ -83,12 +83,12 @@ GOLDEN_COMPARISON = """\
 verdict  trial                       base µs  new µs  new/base          interval
 ────────────────────────────────────────────────────────────────────────────────
 SLOWER   reduction/last|warp ·          50.0    53.0    1.0605  1.0573 to 1.0636
-         n=2^10, dtype=float32 ·
+         n=1024, dtype=float32 ·
          block=64
 faster   reduction/last|warp ·          90.0    80.0    0.8888  0.8862 to 0.8914
-         n=2^11, dtype=float32 ·
+         n=2048, dtype=float32 ·
          block=64
 same     reduction/last|warp ·         199.9   200.0    1.0007  0.9977 to 1.0036
-         n=2^12, dtype=float32 ·
+         n=4096, dtype=float32 ·
          block=64
 """

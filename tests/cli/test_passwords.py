@@ -80,7 +80,13 @@ def test_a_configuration_file_that_is_shown(cli: Cli, project: Project) -> None:
 
 
 def test_a_setting_of_a_job(cli: Cli, project: Project) -> None:
-    result = cli("sweep", "-m", "store.url='//u:hunter2@127.0.0.1/db','x//u:hunter2@h/db'", "dry_run=true")
+    result = cli(
+        "sweep",
+        "-m",
+        "store.url='//u:hunter2@127.0.0.1/db','x//u:hunter2@h/db'",
+        "experiment=reduction",
+        "dry_run=true",
+    )
     assert result.exit_code == 2
     assert "job 0: store.url='//u:***@127.0.0.1/db'" in result.err
     assert not leaks(result.out + result.err)

@@ -13,7 +13,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))  # for the invente
 
 from study_data import Made, fill
 
+from cuprof.cli.report import name_page
 from cuprof.core.project import Project
+from cuprof.report.load import load_study
 from cuprof.store import Store
 from tests.conftest import Result
 
@@ -82,3 +84,14 @@ def test_a_sweeps_own_page_is_of_no_other_sweep(cli: Cli, project: Project) -> N
     result = cli("sweep", "experiment=reduction", "report.sweep=1", "dry_run=true")
     assert result.exit_code == 2
     assert "report.sweep=1 is for cuprof report" in result.err
+
+
+def test_a_familys_page_does_not_take_the_place_of_the_study_of_its_name(project: Project) -> None:
+    (project.root / "conf" / "experiment").mkdir(parents=True)
+    (project.root / "conf" / "experiment" / "both.yaml").write_text("# @package _global_\nfamily: both\n")
+    names = []
+    with Store.open(project.database_url) as store:
+        for experiment, family in (("both", "both"), ("", "both"), ("", "mine")):
+            sweep = fill(store, [Made("base")], experiment=experiment, family=family, name=family)
+            names.append(name_page(load_study(store, sweep_id=sweep), None, project))
+    assert names == ["both", "family-both", "mine"]

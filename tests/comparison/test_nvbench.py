@@ -148,10 +148,10 @@ def test_a_state_that_raised_is_a_failure_and_one_that_skipped_itself_is_none(tm
     skip(new, 1, "needs 80 GiB")
     found = sides(base, new)
     assert [(trial.state, ending_of(trial)) for trial in each(found.missing.broken)] == [
-        (State.CRASHED, "copy · n=2^10: crashed: Unexpected error: an illegal memory access was encountered")
+        (State.CRASHED, "copy · n=1024: crashed: Unexpected error: an illegal memory access was encountered")
     ]
     assert (len(found.rows), found.exit_code) == (0, 1)
-    assert found.missing.incomparable == ("copy · n=2^12: skipped in NEW: needs 80 GiB",)
+    assert found.missing.incomparable == ("copy · n=4096: skipped in NEW: needs 80 GiB",)
     assert len(found.missing.skipped) == 1
     with pytest.raises(SelectionError, match="crashed in BASE: Unexpected error: an illegal memory access"):
         sides(new, base)
@@ -181,22 +181,22 @@ def test_devices_of_one_name_meet_by_their_number(tmp_path: Path) -> None:
     new = on_devices(tmp_path, "new.json", (1, 0), slower=1)
     found = sides(base, new)
     assert [(row_label(row), row.verdict) for row in each(found.rows)] == [
-        ("copy · n=2^10 · device 0", Verdict.UNDECIDED),
-        ("copy · n=2^10 · device 1", Verdict.SLOWER),
+        ("copy · n=1024 · device 0", Verdict.UNDECIDED),
+        ("copy · n=1024 · device 1", Verdict.SLOWER),
     ]
 
 
 def test_one_device_of_a_name_meets_the_one_of_the_other_machine(tmp_path: Path) -> None:
     found = sides(on_devices(tmp_path, "base.json", (0,)), on_devices(tmp_path, "new.json", (3,), slower=3))
-    assert [(row_label(row), row.verdict) for row in each(found.rows)] == [("copy · n=2^10", Verdict.SLOWER)]
+    assert [(row_label(row), row.verdict) for row in each(found.rows)] == [("copy · n=1024", Verdict.SLOWER)]
 
 
 def test_which_of_several_devices_is_meant_is_not_guessed(tmp_path: Path) -> None:
     base, new = on_devices(tmp_path, "base.json", (0, 2)), on_devices(tmp_path, "new.json", (0, 1))
     found = sides(base, new)
-    assert [row_label(row) for row in each(found.rows)] == ["copy · n=2^10 · device 0"]
+    assert [row_label(row) for row in each(found.rows)] == ["copy · n=1024 · device 0"]
     assert found.missing.incomparable == (
-        "copy · n=2^10 · device 2: Test GPU 9000 is device 2 in BASE, Test GPU 9000 is device 1 in NEW; several "
+        "copy · n=1024 · device 2: Test GPU 9000 is device 2 in BASE, Test GPU 9000 is device 1 in NEW; several "
         "devices have that name, and which is meant cannot be told",
     )
     with pytest.raises(SelectionError, match="which is meant cannot be told"):

@@ -97,6 +97,27 @@ CHANGES = {
         "2 * x",
     ),
     "attached under another name": (NS + DOUBLER + "\nOTHER = NS\nOTHER.fn = staticmethod(doubler)\n" + FN, "2 * x"),
+    "a method replaced": (BASE + DOUBLER + "\nBase.run = doubler\n" + VARIANT.format(body="Base().run()"), "2 * x"),
+    "a method replaced by a builtin": (
+        BASE + "\nBase.run = abs if 3.5 < 4 else max\n" + VARIANT.format(body="Base().run(1)"),
+        "3.5",
+    ),
+    "a property replaced": (
+        "class P:\n    @property\n    def run(self):\n        return 1\n"
+        + DOUBLER
+        + "\nP.run = property(doubler)\n"
+        + VARIANT.format(body="P().run"),
+        "2 * x",
+    ),
+    "a hidden attribute attached": (NS + DOUBLER + "\nNS._fn = staticmethod(doubler)\n" + FN, "2 * x"),
+    "an attribute of a function": (
+        "def holder():\n    pass\n" + DOUBLER + "\nholder.run = doubler\n" + VARIANT.format(body="holder.run(1)"),
+        "2 * x",
+    ),
+    "an attribute of a function, data": (
+        "def holder():\n    pass\n\nholder.scale = 3.5\n" + VARIANT.format(body="holder.scale"),
+        "3.5",
+    ),
     "element": (WEIGHTS + "WEIGHTS[0] = 3.5\n" + W, "3.5"),
     "element in a branch": (WEIGHTS + "if True:\n    WEIGHTS[0] = 3.5\n" + W, "3.5"),
     "element of a view": (WEIGHTS + "VIEW = WEIGHTS[:]\nVIEW[0] = 3.5\n" + W, "3.5"),

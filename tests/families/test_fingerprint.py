@@ -168,6 +168,37 @@ def test_a_function_that_stands_in_for_one_of_a_package_counts(tmp_path):
     assert changes(tmp_path, body + VARIANT.format(body="step()"), "return 1", "return 2")
 
 
+STABLE = {
+    "a named tuple": "from typing import NamedTuple\nclass P(NamedTuple):\n    a: int\nX = P(111)\n",
+    "a data class": "import dataclasses\n@dataclasses.dataclass(slots=True)\nclass P:\n    a: int\nX = P(111)\n",
+    "an enumeration": "import enum\nclass E(enum.Enum):\n    A = 111\nX = E.A\n",
+    "a list that holds itself": "X = [111]\nX.append(X)\n",
+    "a list of functions and itself": "def f():\n    return 111\nX = [f]\nX.append(X)\n",
+    "an object with every attribute": (
+        "class C:\n    a = 111\n    def __getattr__(self, name):\n        return lambda: name\nX = C()\n"
+    ),
+    "an object that raises": (
+        "class C:\n    a = 111\n    def __getattr__(self, name):\n        raise RuntimeError(name)\nX = C()\n"
+    ),
+    "defaults of a comprehension": "X = [lambda a, b=i: a + b for i in range(111)]\n",
+    "a callback of Numba's": "import numba\n@numba.cfunc('f8(f8)')\ndef X(a):\n    return a + 111\n",
+    "a universal function of Numba's": "import numba\n@numba.vectorize(['f4(f4)'])\ndef X(a):\n    return a + 111\n",
+    "a table by methods": (
+        "import functools\nclass C:\n    @functools.singledispatchmethod\n    def f(self, x):\n        return x\n"
+        "    @f.register(int)\n    def _(self, x):\n        return 111\nX = C()\n"
+    ),
+    "a folder": "X = Path(__file__).parent / '111'\n",
+}
+
+
+@pytest.mark.parametrize("body", STABLE.values(), ids=STABLE)
+def test_a_value_counts_alone_and_is_the_same_each_time(tmp_path, body):
+    body += VARIANT.format(body="X") + "OTHER = 333\n"
+    assert texts(tmp_path, body) == texts(tmp_path, body)
+    assert changes(tmp_path, body, "111", "112")
+    assert not changes(tmp_path, body, "333", "334")
+
+
 def test_an_object_whose_value_says_nothing_makes_all_files_count(tmp_path):
     lock = "import threading\nLOCK = threading.Lock()\n" + VARIANT.format(body="LOCK")
     assert changes(tmp_path, lock + "OTHER = 111\n", "111", "222")
@@ -452,3 +483,8 @@ def test_a_family_that_was_not_loaded_has_no_text():
 
 def test_hash_is_sha256():
     assert hash_text("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+def test_data_that_are_nested_too_deep_make_all_files_count(tmp_path):
+    body = "import os\nX = [os]\nfor _ in range(3000):\n    X = [X]\n" + VARIANT.format(body="X")
+    assert changes(tmp_path, body + "OTHER = 111\n", "111", "222")

@@ -87,7 +87,7 @@ def test_baseline_and_candidate_stand_beside_each_other(bench: Bench) -> None:
     assert sorted(kept) == sorted(path.name for path in (bench.folder / "artifacts").iterdir())
     assert not (bench.folder / "project").exists()
     shown = to_text(report_parts(Report("scale", (counted,), "", conditions=Conditions("cold"))), 120).splitlines()
-    assert any(line.split() == ["gpu__time_duration.sum", "n=2^10", "5,472", "6,432", "ns"] for line in shown)
+    assert any(line.split() == ["gpu__time_duration.sum", "n=1024", "5,472", "6,432", "ns"] for line in shown)
     assert "counters with cold caches" in shown
     data = as_data(Report("scale", (counted,), "", conditions=Conditions("cold", "none", "kernel")))
     assert data["counters"] == {"cache_mode": "cold", "clock_control": "none", "replay": "kernel"}

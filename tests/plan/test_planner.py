@@ -49,7 +49,7 @@ def test_order_is_problem_variant_tunables_whatever_the_order_asked(vector):
         "vector/cpu_chunks · {} · chunk=16, reverse=False",
         "vector/cpu_wrong · {}",
     ]
-    problems = ("n=2^10, dtype=float32", "n=300, dtype=float32")
+    problems = ("n=1024, dtype=float32", "n=300, dtype=float32")
     assert found == [label.format(problem) for problem in problems for label in one]
 
 
@@ -286,9 +286,9 @@ def test_memory_counts_scratch_and_only_devices_that_are_there(make_scale, devic
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("blocks = -(-", "blocks = 1 / 0 -(-", r"scale/plain · n=2\^10 · block=128: raised ZeroDivisionError"),
-        ("8 * problem.n", "exit('no')", r"useful_bytes at n=2\^10: raised SystemExit: no"),
-        ("8 * problem.n", "8 * problem.m", r"useful_bytes at n=2\^10: raised AttributeError: no coordinate 'm'"),
+        ("blocks = -(-", "blocks = 1 / 0 -(-", r"scale/plain · n=1024 · block=128: raised ZeroDivisionError"),
+        ("8 * problem.n", "exit('no')", r"useful_bytes at n=1024: raised SystemExit: no"),
+        ("8 * problem.n", "8 * problem.m", r"useful_bytes at n=1024: raised AttributeError: no coordinate 'm'"),
         ('Array((problem.n,), "float32")}, {"y"', 'Array((problem.k,), "float32")}, {"y"', "signature at n="),
         ('("x", "y", np', '("z", "y", np', r"scale/plain .*: step 2, launch of scale: argument 1 is 'z'"),
         ("return Program(", "return str(", r"scale/plain .*: raised TypeError"),
@@ -298,8 +298,8 @@ def test_memory_counts_scratch_and_only_devices_that_are_there(make_scale, devic
             "useful_bytes=lambda problem: None",
             "useful_bytes .* TypeError",
         ),
-        ("8 * problem.n", "-5", r"useful_bytes at n=2\^10 is -5"),
-        ("8 * problem.n", "2**63", r"useful_bytes at n=2\^10 is 9223372036854775808; it is from 0 to 2\^63 - 1"),
+        ("8 * problem.n", "-5", r"useful_bytes at n=1024 is -5"),
+        ("8 * problem.n", "2**63", r"useful_bytes at n=1024 is 9223372036854775808; it is from 0 to 2\^63 - 1"),
         ("signature=lambda problem: Signature(", "signature=lambda problem: str(", "signature at .*: raised TypeError"),
         ("blocks = -(-", "return 3; blocks = -(-", "returned a int, and must return a Program"),
     ],

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cuprof.report.conclusions import conclude
-from cuprof.report.counters import counter_section
+from cuprof.report.counter_section import counter_section
 from cuprof.report.failures import failure_groups
 from cuprof.report.page import comparison_data, study_figures, study_tables
 from cuprof.report.provenance import provenance

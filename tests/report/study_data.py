@@ -35,8 +35,8 @@ from cuprof.core.records import (
 from cuprof.families import Point
 from cuprof.report.load import load_study
 from cuprof.report.study import Study
-from cuprof.report.trials import StudyTrial
-from cuprof.results.trials import RunRow, TimingRow, list_trials
+from cuprof.report.trials import StudyTrial, Timed
+from cuprof.results.trials import list_trials
 from cuprof.store import Store
 
 GPU = DeviceFacts(
@@ -172,19 +172,19 @@ def made_timing(
     excluded: int = 0,
     stopped_by: str = "interval",
     details: Mapping[str, Any] | None = None,
-) -> TimingRow:
+) -> Timed:
     """Return a timing that no database holds."""
-    summary = Summary(count, excluded, median_ns, *interval, 0.95, median_ns, 0.0, *interval, *interval)
-    return TimingRow(1, 1, Measure.COLD, "method-1", stopped_by, summary, details or {}, "", None)
+    timed = Timed(count, excluded, median_ns, *interval, 0.95, *interval, stopped_by)
+    return timed._replace(energy_unavailable=str((details or {}).get(ENERGY_UNAVAILABLE, "")))
 
 
 def made_trial(**facts: Any) -> StudyTrial:
     """Return a right trial that no database holds, with these facts."""
-    blank = dict.fromkeys(("label", "identity", "family", "backend", "description", "origin"), "")
-    run = RunRow(1, 1, None, State.OK, "", "", "", None, 0, None, None)
+    blank = dict.fromkeys(("identity", "family", "backend", "origin", "message", "job", "log"), "")
     usual = {"id": 1, "sweep_id": 1, "ordinal": 0, "variant": "v", "order": 0, "kind": "kernel", "expected": "right"}
-    more = {"problem": Point(), "tunables": Point(), "run": run, "timings": {}, "contender": "v", "problem_name": "n=1"}
-    missing = dict.fromkeys(("useful_bytes", "flops", "device_id", "unavailable"))
+    more = {"problem": Point(), "tunables": Point(), "timings": {}, "contender": "v", "problem_name": "n=1"}
+    more |= {"state": State.OK, "run_id": 1, "run_sweep_id": 1}
+    missing = dict.fromkeys(("useful_bytes", "flops", "started_at", "registers", "check_error"))
     return StudyTrial(**{**blank, **usual, **more, **missing, **facts})
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from study_data import CPU, GPU, Made, add_counters
 
+from cuprof.report.counter_notes import launches_text, rollup_text
+from cuprof.report.counter_section import counter_section
 from cuprof.report.counter_sentences import describe_change, format_change
-from cuprof.report.counters import counter_section
-from cuprof.report.launches import launches_text, rollup_text
+from cuprof.report.counters import Counters
 from cuprof.report.load import load_study
-from cuprof.report.load_counters import Counters
 from cuprof.report.trials import grouped
 from cuprof.results.counters import LaunchCounter
 
@@ -232,7 +232,7 @@ def test_a_baseline_that_cannot_be_profiled_is_named_and_what_was_profiled_is_sh
         add_counters(store, sweep, variant, {"k": {GRID: (depth, "")}})
     section = counter_section(load_study(store, sweep_id=sweep))
     assert section.notes[0] == (
-        f"The baseline base is {name} code, of which Nsight Compute reads no hardware counters: it profiles CUDA "
+        f"The baseline base is {name} code. Nsight Compute reads no hardware counters of it: it profiles CUDA "
         "kernels only. So there is no before and after here."
     )
     assert (section.pairs, section.how) == ((), "")

@@ -6,10 +6,10 @@ import pytest
 from study_data import Made, add_counters, made_timing, made_trial
 
 from cuprof.core.records import Measure
-from cuprof.report.counters import counter_section
+from cuprof.report.counter_section import counter_section
+from cuprof.report.counters import OtherAlgorithm, find_other_algorithms
 from cuprof.report.experiment import TableSpec
 from cuprof.report.grid import grid_table
-from cuprof.report.library_profiles import OtherAlgorithm, find_other_algorithms
 from cuprof.report.load import load_study
 from cuprof.report.study import Study
 from cuprof.results.counters import ProfileDuration

@@ -88,7 +88,7 @@ def test_runs_of_earlier_sweeps_are_part_of_the_study(store) -> None:
     again = fill(store, [replace(each, state=State.PLANNED) for each in trials], calibrate=False)
     study = load_study(store, "invented")
     assert study.sweep.id == again
-    assert [trial.run and trial.run.sweep_id for trial in study.trials] == [first, first]
+    assert [trial.run_sweep_id for trial in study.trials] == [first, first]
     assert [trial.median_ns for trial in study.best] == pytest.approx([10_000, 5_000])
     assert study.devices[0].read_bandwidth == 1e12  # of the earlier sweep: this one measured none
 

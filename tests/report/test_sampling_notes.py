@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from study_data import made_timing, made_trial
@@ -19,7 +18,7 @@ def timed(*, variant: str = "v", state: State = State.OK, **changes: Any) -> Stu
     """Return a trial with a good timing, changed as told."""
     timing = made_timing(100.0, **{"interval": (99.9, 100.2), **changes})
     trial = made_trial(variant=variant, timings={Measure.COLD: timing})
-    return made_trial(variant=variant, timings=trial.timings, run=replace(trial.run, state=state))
+    return made_trial(variant=variant, timings=trial.timings, state=state)
 
 
 def test_good_timings_need_no_word() -> None:

@@ -17,7 +17,6 @@ from cuprof.report.trials import Measured, StudyTrial, best_of_tunables
 from cuprof.report.tuning_figures import tunable_maps
 from cuprof.report.variants_table import ENOUGH, fastest_table
 from cuprof.results.sweeps import is_search
-from cuprof.results.trials import RunRow
 from cuprof.statistics.samples import Samples
 from tests.report.study_data import made_timing, made_trial
 
@@ -89,7 +88,8 @@ def candidate(width: int, median_ns: float, job: str, run_id: int, samples: int 
         tunables=Point(width=width),
         timings={Measure.COLD: timing},
         entry=entry,
-        run=RunRow(run_id, 1, None, State.OK, "", "", "", None, 0, None, None, job),
+        run_id=run_id,
+        job=job,
     )
 
 
@@ -125,7 +125,7 @@ def test_the_last_comparison_is_told_by_the_searchs_own_rule() -> None:
 def test_where_all_candidates_fail_in_the_last_comparison_their_looks_before_are_not_taken_for_it() -> None:
     looked = [candidate(1, 1e4, "a longer look", 1), candidate(2, 1.2e4, "a longer look", 2)]
     failed = [
-        replace(each, run=replace(each.run, state=State.WRONG_RESULT), timings={}, entry=None)
+        replace(each, state=State.WRONG_RESULT, timings={}, entry=None)
         for each in (candidate(4, 1e4, "the duel", 3), candidate(8, 1e4, "the duel", 4))
     ]
     assert describe_standing(searched(*looked, *failed)) == (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from study_data import Made, add_counters
 
-from cuprof.report.counters import counter_section
+from cuprof.report.counter_section import counter_section
+from cuprof.report.counter_sentences import explain
 from cuprof.report.experiment import TableSpec
 from cuprof.report.grid import grid_table
 from cuprof.report.load import load_study
-from cuprof.report.undefined_ratios import explain
 
 NO_LOADS = "no global loads counted"
 USED = "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio"

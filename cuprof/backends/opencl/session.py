@@ -20,6 +20,7 @@ from cuprof.backends.contract import (
     Session,
     first_draw,
 )
+from cuprof.backends.declared import find_mismatch
 from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.backends.opencl.guards import GuardedBuffer
 from cuprof.builds.ptxas import most_of, read_resources
@@ -192,6 +193,9 @@ class OpenClSession(Session[OpenClRunnable]):
         started = time.monotonic_ns()
         built, log = self.device.build(text, variant.source or variant.name, program)
         build_ns = time.monotonic_ns() - started
+        arrays = {**self.signature.inputs, **self.signature.outputs, **program.scratch}
+        if fault := find_mismatch(program, text, {name: array.type for name, array in arrays.items()}):
+            raise LaunchError(fault)
         with self.device.errors(f"prepare {variant.name}"):
             buffers, sizes = self._buffers(program)
             kernels: list[Any] = []

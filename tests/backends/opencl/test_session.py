@@ -194,7 +194,12 @@ def test_local_memory_is_reported(session: object) -> None:
         (Launch("add", (1,), (1 << 20,), ADD.args), {}, "work-items a group 1,048,576 > "),
         (Launch("add", (1,), (64,), ADD.args, shared_bytes=64), {}, "`shared_bytes` is for CUDA"),
         (ADD, {"constants": {"c": "x"}}, "`constants` are for CUDA"),
-        (Launch("add", (1,), (64,), ("x", "y")), {}, "add has 4 parameters and is given 2 arguments"),
+        (Launch("add", (1,), (64,), ("x", "y")), {}, r"add takes 4 arguments \(.*\), and is given 2"),
+        (
+            Launch("add", (1,), (64,), ("x", "y", "y", "y")),
+            {},
+            "declares argument 3 as float term, and is given the buffer",
+        ),
     ],
 )
 def test_what_cannot_be_launched_is_refused_with_the_reason(
