@@ -140,7 +140,8 @@ class Samples:
         steps = self._steps()
         least = self._least(np.where(steps > 0, steps, np.inf))
         is_guessed = (self.tick_ns <= 0) & (self._least(steps) == 0) & np.isfinite(least)
-        return np.where(self.tick_ns > 0, self.tick_ns, np.where(is_guessed, least, 0.0))
+        found: np.ndarray = np.where(self.tick_ns > 0, self.tick_ns, np.where(is_guessed, least, 0.0))
+        return found
 
     def _spread(self, tick: np.ndarray) -> np.ndarray:
         """Return each series ascending with ties spread over a tick of its own; 0 spreads nothing."""
