@@ -133,7 +133,8 @@ class Samples:
     @cached_property
     def _ordered(self) -> np.ndarray:
         """Return the samples of each series ascending."""
-        return self.values[order_of(self.values, self.ends)]
+        found: np.ndarray = self.values[order_of(self.values, self.ends)]
+        return found
 
     def _ticks(self) -> np.ndarray:
         """Return each series' tick in ns; where it is not known, the least step if some samples are equal, else 0."""
