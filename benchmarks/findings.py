@@ -52,7 +52,7 @@ SELECT variant, problem_json, tunables_json, state FROM sweep_trials
 WHERE sweep_id = ? AND (state <> 'ok' OR expected = 'wrong') ORDER BY ordinal
 """
 SWEEP = """
-SELECT id, family, started_at FROM sweep WHERE experiment = ? AND purpose = 'timing' ORDER BY id DESC LIMIT 1
+SELECT id, family, started_at FROM sweep WHERE experiment = ? ORDER BY purpose = 'timing' DESC, id DESC LIMIT 1
 """
 DEVICES = """
 SELECT d.backend, d.name, CAST(d.identity AS TEXT), CAST(d.details AS TEXT), c.read_bandwidth
@@ -188,7 +188,7 @@ def _write_point(text: str) -> str:
 
 
 def record(databases: Sequence[str], commit: str, study: str) -> None:
-    """Write the newest timing sweep of a study, and the counters of its family, into its measured.csv.
+    """Write the newest timing sweep of a study, where there is one, and its family's counters into its measured.csv.
 
     Args:
         databases: files, the whole study first; the values of later ones, of parts of it, replace those before.
@@ -199,7 +199,7 @@ def record(databases: Sequence[str], commit: str, study: str) -> None:
         with closing(sqlite3.connect(database)) as store:
             if sweep := store.execute(SWEEP, [study]).fetchone():
                 number, family, started = sweep
-                about = about or dict(_describe(store, number, started, commit))
+                about = {**dict(_describe(store, number, started, commit)), **about}
                 rows.update((row[:5], row) for row in _list_rows(store, number, family))
     with (EXPERIMENTS / study / "measured.csv").open("w", encoding="utf-8", newline="") as file:
         file.writelines(f"# {name}: {text}\n" for name, text in about.items())

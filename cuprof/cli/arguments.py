@@ -1,4 +1,4 @@
-"""The argument parser of the commands that are no Hydra applications: errors in one line, help with examples."""
+"""The argument parser of commands without Hydra: errors in one line, help with examples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cuprof.core.errors import CuprofError, UsageError, suggest
 
 Number = TypeVar("Number", int, float)
 FAILURE = 2
-"""Exit code of every error of a command whose other codes are verdicts, and for which no gate may take an error."""
+"""Exit code of every error of a command whose other codes are verdicts, so that no gate mistakes one for the other."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -40,12 +40,12 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
-    """Add `--store URL`, by which every command is told of another database than the project's."""
+    """Add `--store URL`, which names another database than the project's."""
     parser.add_argument("--store", metavar="URL", default="", help="another database, any SQLAlchemy URL")
 
 
 def add_rule(parser: argparse.ArgumentParser, noise: str) -> None:
-    """Add what decides over verdicts: the effect, the error rate and the noise, whose help is given."""
+    """Add the options that decide verdicts: effect, error rate and noise."""
     parser.add_argument("--effect", type=share, default=0.01, help="smallest difference that matters (default: 1%%)")
     parser.add_argument("--error-rate", type=share, default=0.05, help="of all verdicts together (default: 5%%)")
     parser.add_argument("--noise", type=share, help=noise)
@@ -64,7 +64,7 @@ def share(text: str) -> float:
 
 
 def number(low: float, high: float, what: str, kind: type[Number]) -> Callable[[str], Number]:
-    """Return what reads an option's number from `low` to `high`, and otherwise says what to write."""
+    """Return a reader of numbers from `low` to `high`; its error says that the text is no `what`."""
 
     def read(text: str) -> Number:
         try:

@@ -17,7 +17,7 @@ examples:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write the copy and say what is in it."""
+    """Write the copy and print its size and contents."""
     arguments = make_parser().parse_args(argv)
     from cuprof.core.project import find_project
     from cuprof.store.backup import back_up

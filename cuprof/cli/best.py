@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def read_portfolio(arguments: argparse.Namespace) -> Portfolio:
-    """Return the configurations that what is stored of a family comes to."""
+    """Return the best configurations of a family from its stored runs."""
     from cuprof.core.project import find_project
     from cuprof.interop.origins import name_family
     from cuprof.report.portfolio import make_portfolio
@@ -64,7 +64,7 @@ def name_configurations(portfolio: Portfolio) -> list[str]:
 
 
 def portfolio_parts(portfolio: Portfolio) -> Iterator[Part]:
-    """Yield a table of the problems with what each takes, and how sure that is."""
+    """Yield a table of each problem's configuration, and how sure the choices are."""
     named = name_configurations(portfolio)
     left, right = ("problem", "configuration"), ("median µs", "samples", "of the best")
     rows = [

@@ -1,4 +1,4 @@
-"""What a command line chooses to run: bare words, what a near miss may have meant, and what there is to choose."""
+"""The choice of what to run: bare words, near misses, and the list of what could be chosen."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RUNS = ("cuprof.compare", "tune_kernel")
 """What a Python file calls that can be swept by itself."""
 MOST_FILES = 5
 _FOLDER, _JOBS = ("--config-dir", "-cd"), ("--multirun", "-m", "--run", "-r")
-"""Options of Hydra's that leave open what is run; others ask for something else, or name a configuration."""
+"""Hydra's options that do not choose what runs; all others show something or name a configuration."""
 
 
 def find_meant(word: str) -> str:
@@ -71,7 +71,7 @@ def list_experiments(project: Project) -> dict[str, Path]:
 
 
 def is_chosen(argv: Sequence[str], project: Project) -> bool:
-    """Return whether a command line says what to run, or the project's own configuration or place does.
+    """Return whether a command line, the project's own configuration or its place says what to run.
 
     In a checkout of cuprof its default experiment is meant; elsewhere it would be somebody else's kernels.
     """

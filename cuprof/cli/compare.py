@@ -25,7 +25,7 @@ MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "sam
 """Verdict → the word in the table, in the order of the table; told apart without colour."""
 STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same": "dim"}
 MOST_SAME = 20
-"""More trials than this of which nothing changed are only counted, unless all are asked for."""
+"""More unchanged trials than this are counted and not listed, unless --all asks for them."""
 MOST_NAMES = 5
 NOISY, MARK = 0.2, "!"
 """Half width of an interval, as a share, from which on it is marked: a factor of 1.5 may be noise."""
@@ -143,7 +143,7 @@ def print_comparison(comparison: Comparison, output: str, *, everything: bool = 
 
 
 def comparison_parts(comparison: Comparison, everything: bool = False) -> list[Part]:
-    """Return what is compared, the table, what could not be compared, and the summary."""
+    """Return the sides, the table, the trials left out, and the summary."""
     table, hidden = _table(comparison, everything)
     parts: list[Part] = [Line(text) for text in _heading(comparison)]
     if table.rows:
@@ -306,7 +306,7 @@ def _method(comparison: Comparison) -> str:
 
 
 def _noises(comparison: Comparison) -> Iterator[str]:
-    """Yield how much the times of each device are taken to vary from sweep to sweep, and within one."""
+    """Yield the noise of each device between sweeps, and within one."""
     for device, noise in comparison.noises.items():
         where = f" on {device}" if len(comparison.noises) > 1 else ""
         yield f"noise between sweeps{where} (standard deviation): {noise.text}"
@@ -362,7 +362,7 @@ def _noise(device: str, noise: SweepNoise) -> dict[str, Any]:
 
 
 def _picked(source: object, *names: str) -> dict[str, Any]:
-    """Return what is under these names, as JSON has it."""
+    """Return these attributes by name, for JSON."""
     return {name: getattr(source, name) for name in names}
 
 

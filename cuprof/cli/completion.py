@@ -70,7 +70,7 @@ def _words(command: str) -> tuple[str, ...]:
         from cuprof.results.queries import list_queries
 
         return (*list_queries(), *words)
-    if command == "judge":
+    if command in ("judge", "check", "best", "portfolio"):
         from cuprof.families.origin import list_families
 
         return (*list_families(find_project().kernel_folders), *words)

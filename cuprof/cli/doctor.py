@@ -1,4 +1,4 @@
-"""`cuprof doctor`: what is installed, what is missing, and the command that mends it."""
+"""`cuprof doctor`: look for missing software, and print the command that installs it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STYLES = {Health.OPTIONAL: "dim", Health.WARNING: "yellow", Health.MISSING: "bol
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the diagnoses; return 1 when something that every sweep needs is missing."""
+    """Print the diagnoses; return 1 if something that every sweep needs is missing."""
     arguments = make_parser().parse_args(argv)
     from cuprof.core.project import find_project
 

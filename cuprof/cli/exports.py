@@ -1,4 +1,4 @@
-"""The best configurations as files that programs take along: JSON, a C header, Python, and Triton's configurations."""
+"""The best configurations in the forms that programs read: JSON, a C header, Python and Triton."""
 
 from __future__ import annotations
 

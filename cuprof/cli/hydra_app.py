@@ -59,6 +59,8 @@ def run(command_name: str, argv: Sequence[str], task: Task, help_text: str = "")
     from cuprof.config.studies import choose_experiments
 
     options, typed = read_arguments(command_name, argv)
+    if "hydra_help" in options:  # which composes nothing of ours
+        typed = []
     project = find_project()
     folders = [*map(Path, filter(None, [options.get("config_dir")])), *project.conf_folders]
     settings = choose_experiments(typed, folders, find_main(options, folders))

@@ -1,4 +1,4 @@
-"""`cuprof judge`: is what somebody else wrote right, honest and at least as fast as the baseline?"""
+"""`cuprof judge`: is somebody else's kernel right, honest and at least as fast as the baseline?"""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def _size(text: str) -> int:
 
 
 def report_parts(report: Report) -> list[Part]:
-    """Return what came of each candidate, with its times and what speaks against it."""
+    """Return each candidate's ruling, its times and the evidence against it."""
     parts: list[Part] = []
     for each in report.candidates:
         parts += [*_candidate_parts(each), Line("")]
@@ -219,7 +219,7 @@ def _candidate_parts(each: Candidate) -> Iterator[Part]:
 
 
 def _ruling(each: Candidate) -> tuple[str, str]:
-    """Return the word for what came of a candidate, and what it means."""
+    """Return the word for a candidate's ruling, and its meaning."""
     from cuprof.judge.report import RULINGS, Ruling
 
     if each.ruling is not Ruling.WRONG:

@@ -1,4 +1,4 @@
-"""`cuprof list`: what there is to measure, and what to measure it on."""
+"""`cuprof list`: families, variants, experiments, devices and metrics."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ LISTS: dict[str, tuple[Callable[[Project, Sequence[str]], Iterator[dict[str, Any
     "devices": (list_devices, "name"),
     "metrics": (list_metrics, "metric"),
 }
-"""List → its entries, and what they are told apart by."""
+"""List → its entries, and the field that names them."""
 
 SUCH_AS = 33
 """Columns for the names in the overview."""

@@ -23,7 +23,7 @@ from cuprof.core.processes import spare_cores
 
 @dataclass(frozen=True)
 class Command:
-    """Name the module of one command (its `main(argv)` returns the exit code) and say in a line what it does."""
+    """Name the module of one command (its `main(argv)` returns the exit code) and its summary."""
 
     module: str
     summary: str
@@ -50,7 +50,7 @@ COMMANDS: dict[str, Command] = {
 }
 
 GARBAGE = 500_000
-"""Objects made between two looks for garbage: those of modules and rows come by the million, and none is any."""
+"""Objects made between two collections of garbage: modules and rows make millions, and none is garbage."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
@@ -86,7 +86,7 @@ def _work(words: list[str]) -> int:
 
 
 def _finish(code: int, is_process: bool) -> int:
-    """Return the exit code, or end the process with it: at once, as Python would take a thousand modules apart.
+    """Return the exit code, or end the process with it at once: Python would unload a thousand modules first.
 
     A busy machine takes seconds for that, and a signal that came meanwhile would be the exit code.
     """

@@ -1,4 +1,4 @@
-"""The marks of a trial's state: told apart without colour, and in plain ASCII where the terminal has no more."""
+"""The word and style of each state of a trial; the words differ without colour, in plain ASCII."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cuprof ncu-import`: take in Nsight Compute reports that were made elsewhere."""
+"""`cuprof ncu-import`: import Nsight Compute reports that were made elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `dry_run=true` prints: the trials of a plan and what is stored of each."""
+"""The output of `dry_run=true`: the trials of a plan and their stored states."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def make_observer(stream: TextIO | None = None) -> Progress:
 
 
 class Progress(Observer):
-    """Count trials, each of a search once, and estimate the time left; a subclass shows it.
+    """Count trials (a search's once each) and estimate the time left; subclasses show both.
 
     Args:
         clock: gives seconds.
@@ -69,10 +69,10 @@ class Progress(Observer):
         self.close()
 
     def close(self) -> None:
-        """Leave the stream as it was found."""
+        """Leave the stream as it was."""
 
     def _show(self) -> None:
-        """Show how far it is and what runs now, where that can be replaced later."""
+        """Show the count and the current trial, where the display can be replaced later."""
 
     def started(self, planned: int | None, stored: Collection[str]) -> None:
         """Begin to count."""
@@ -93,7 +93,7 @@ class Progress(Observer):
         self._show()
 
     def finished(self, sweep_id: int) -> None:
-        """Replace what is live by one line about the whole sweep."""
+        """Replace the live line by a summary of the sweep."""
         self.close()
         self.note(self.summarize(sweep_id))
 
@@ -107,7 +107,7 @@ class Progress(Observer):
 
     @property
     def place(self) -> int:
-        """Return how many trials are settled, whoever did them."""
+        """Return how many trials are done, by this process or another."""
         return self.reused + self.done + self.elsewhere
 
     @property

@@ -25,9 +25,9 @@ FORMATS = ("table", "csv", "json", "parquet")
 DETAIL = re.compile(r"(.*_)?(id|json|key|hash)|identity|method|recorded_at")
 """Columns of a view that only programs read."""
 LONG = 40
-"""Columns of a terminal that words take at least before they wrap."""
+"""Columns of a terminal that a column of words gets before it wraps."""
 MISSING = re.compile(r"no such (column|table): ([\w.]+)|(column|relation) \"?([\w.]+)\"? does not exist")
-"""How SQLite and PostgreSQL name what is not there."""
+"""How SQLite and PostgreSQL report an unknown column or table."""
 
 EXAMPLES = """\
 examples:
@@ -93,7 +93,7 @@ def frame_parts(names: Sequence[str], values: Sequence[Sequence[Any]], width: fl
 
 
 def view_parts(names: Sequence[str], values: Sequence[Sequence[Any]], width: int) -> Iterator[Part]:
-    """Yield a view's first columns, as many as fit in `width`, and what is left out or the same in every row."""
+    """Yield as many of a view's columns as fit in `width`, and a note about the others."""
     if not any(values):
         yield from frame_parts(names, values)
         return
@@ -130,7 +130,7 @@ def to_table(names: Sequence[str], values: Sequence[Sequence[Any]]) -> Table:
 
 @contextmanager
 def _suggesting(url: str, text: str) -> Iterator[None]:
-    """Add to the message about a column or a table that is not there which are nearest."""
+    """Add the nearest names to the error about an unknown column or table."""
     try:
         yield
     except UsageError as error:

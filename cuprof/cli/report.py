@@ -1,4 +1,4 @@
-"""`cuprof report`: write the before/after page of an experiment from what is stored."""
+"""`cuprof report`: write the before/after page of an experiment from the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweep ends with: a table a problem, what failed and why, and the best; or the same as JSON."""
+"""The end of a sweep: a table a problem, the failures, and the best; or the same as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cuprof.cli.compare import MARK, NOISY
 from cuprof.cli.marks import mark_of, style_of
 from cuprof.cli.output import print_json, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
-from cuprof.cli.units import format_age, format_time
+from cuprof.cli.units import format_time
 from cuprof.core.records import Measure, State
 from cuprof.core.text import count, summarize
 
@@ -29,7 +29,7 @@ TOP = 10
 CACHED = "cached"
 LEGEND = {
     MARK: f"{MARK} an interval wider than ±{NOISY:.0%}: time it again before you rank by it (retry=noisy)",
-    " before": "measured before this sweep, perhaps under other conditions: retry=all times it anew",
+    "before": "measured before this sweep: a speed-up stands there only where both agree; retry=all times it anew",
     CACHED: f"{CACHED} faster than the memory reads: caches served it",
 }
 """How a cell ends → what that means."""
@@ -77,7 +77,7 @@ def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
 
 
 def result_parts(study: Study) -> Iterator[Part]:
-    """Yield a table a problem, why trials have no time, and the best of one problem or the verdicts at several."""
+    """Yield a table a problem, the failures, and the best of one problem or the verdicts at several."""
     from cuprof.report.trials import grouped
 
     placed = [trial for trial in study.trials if trial.state not in UNPLACED]
@@ -86,13 +86,14 @@ def result_parts(study: Study) -> Iterator[Part]:
     marks = set[str]()
     for trials, best in zip(problems, bests, strict=True):
         table, hidden = _problem_table(study, trials)
+        names = sum(column.heading in ("variant", "tunables") for column in table.columns)
         yield from (Line(_heading(study, trials), "bold"), table)
         if hidden:
             yield Line(f"the fastest tunables of each variant; {hidden} more: cuprof query timings", "dim")
         if len(problems) > 1 and best:
             yield Line(best, "bold")
         yield Line("")
-        marks |= {mark for row in table.rows for cell in row.cells for mark in LEGEND if cell.endswith(mark)}
+        marks |= {mark for row in table.rows for cell in row.cells[names:] for mark in LEGEND if cell.endswith(mark)}
     yield from (Line(meaning, "dim") for mark, meaning in LEGEND.items() if mark in marks)
     yield from reasons(study.trials)
     if len(problems) > 1:
@@ -131,9 +132,10 @@ def best_line(study: Study, trials: Sequence[StudyTrial]) -> str:
         of_base = ", the baseline" if best.variant == study.baseline and others else ""
         return f"best: {best.setting}, {format_time(best.median_ns or 0.0)}{of_base}"
     compared, speedup = study.compare(base, best), study.speedup(best)
+    if compared is None and speedup is None:
+        return f"best: {best.setting}, {format_time(best.median_ns or 0.0)} (not comparable with {base.setting})"
     if compared is None:
-        times = f"{speedup:.2f}" if speedup else "?"
-        return f"best: {best.setting}, {times} × as fast as {base.setting} (no verdict)"
+        return f"best: {best.setting}, {speedup:.2f} × as fast as {base.setting} (no verdict)"
     verdict, ratio, low, high = compared.verdict, compared.ratio, compared.low, compared.high
     half = (1 / low - 1 / high) / 2 if low > 0 else float("inf")
     decimals = 3 if half < 0.01 else 2
@@ -231,8 +233,10 @@ def _speedup(study: Study, trial: StudyTrial) -> str:
 
 def _age(study: Study, trial: StudyTrial) -> str:
     """Return how long before this sweep a reused time was measured; nothing for its own."""
+    from cuprof.report.units import describe_age
+
     age_s = study.age_s(trial) if trial.is_reused else None
-    return "" if age_s is None else f"{format_age(age_s)} before"
+    return f"{describe_age(age_s)} before" if age_s is not None else "before" if trial.is_reused else ""
 
 
 def _stopped_by(trial: StudyTrial) -> str:

@@ -40,7 +40,7 @@ examples:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print what the database tells of sweeps under way, once or again and again until they are done."""
+    """Print how far sweeps are, once or repeatedly until they are done."""
     arguments = make_parser().parse_args(argv)
     from cuprof.core.errors import SelectionError, UnreachableStoreError
     from cuprof.core.project import find_project
@@ -72,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def status_parts(found: Sequence[Progress]) -> list[Part]:
-    """Return what is said of some sweeps: a line each, its stations, its failures."""
+    """Return a line for each sweep, its stations and its failures."""
     if not found:
         return [Line("no sweep is stored")]
     return [part for each in found for part in _sweep_parts(each)]
@@ -111,7 +111,7 @@ def _station_row(station: StationRow, taken: str) -> Row:
 
 
 def _print_log(url: str, variant: str) -> None:
-    """Print all that is stored of why a variant failed last: a compiler's output, a traceback."""
+    """Print the stored log of a variant's newest failure: a compiler's output, or a traceback."""
     from cuprof.core.errors import SelectionError
     from cuprof.results.queries import read
 

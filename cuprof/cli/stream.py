@@ -1,4 +1,4 @@
-"""Where all text leaves for the terminal: none of it steers the terminal, and no output that fails ends the work.
+"""The way of all text to the terminal: nothing in it steers the terminal, and failing output ends no work.
 
 While a command runs, `sys.stdout` and `sys.stderr` are an `Output` each, so that this holds of whatever is printed:
 names and messages, a library's warnings, a database's values.
@@ -17,7 +17,7 @@ from cuprof.core.text import visible
 
 
 class Output(TextIOBase):
-    """Write text with its control characters as visible escapes; drop what cannot be written, and remember why.
+    """Write text with control characters as visible escapes; drop text that cannot be written, and remember why.
 
     Args:
         stream: takes the text; None drops it.
@@ -43,7 +43,7 @@ class Output(TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Hand on what is buffered."""
+        """Flush the stream below."""
         if self._stream is None or self.failure:
             return
         try:
@@ -99,12 +99,12 @@ def guarded_output() -> Iterator[Output]:
 
 
 def styled(stream: TextIO) -> TextIO:
-    """Return where rich may write text that is escaped already: its styles pass."""
+    """Return a stream for rich to write escaped text to; styles pass."""
     return stream.styled() if isinstance(stream, Output) else stream
 
 
 def _take_closed_descriptors() -> None:
-    """Open what the caller has closed of the three standard descriptors, lest a database's file becomes one of them."""
+    """Open standard descriptors that the caller has closed, so that no database file becomes one of them."""
     for descriptor, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
         if stream is None:
             try:

@@ -49,7 +49,8 @@ settings:
                          docs/search.md; search.budget=5min, search.trials=300 or search.fraction=0.1
   report=none            no page; report.path=DIR: another folder for it
   ncu.enabled=true       profile under Nsight Compute afterwards; ncu=SET and more: cuprof ncu-collect --help
-  retry=failed           try failed trials again (noisy: those with a wide interval; all: measure everything anew)
+  retry=failed           try failed trials again (noisy: those with a wide interval; all: measure everything anew);
+                         retry_above=0.1: how wide, as a share of the median
   dry_run=true           list the trials and what is stored; run nothing
   output=json            results as JSON on the standard output
 

@@ -1,4 +1,4 @@
-"""What commands print for people, as lines and tables, and how that becomes text of a given width.
+"""Lines and tables that commands print for people, and their text at a given width.
 
 rich is not asked for this: it takes 10 s for 20,000 rows and 15 ms to be imported, and makes a table too wide, or cuts
 numbers, where words are of unequal lengths. It gives lines their styles on a terminal (`cuprof.cli.output`).
@@ -147,7 +147,7 @@ def _widths(table: Table) -> list[int]:
 
 
 def _visible(table: Table) -> Table:
-    """Escape first what is escaped where it is written: the widths are those of what is shown."""
+    """Escape control characters before widths are measured, as they are escaped when written."""
     rows = [
         row if "".join(row.cells).isprintable() else Row(tuple(visible(cell, keep="") for cell in row.cells), row.style)
         for row in table.rows

@@ -23,13 +23,6 @@ def format_duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def format_age(seconds: float) -> str:
-    """Return how long ago something was, in one unit: "40 s", "18 min", "5 h", "12 days"."""
-    units = (("days", 86_400, 2), ("h", 3600, 1), ("min", 60, 1))
-    name, size = next(((name, size) for name, size, least in units if seconds >= least * size), ("s", 1))
-    return f"{max(0, round(seconds / size))} {name}"
-
-
 def format_counter(value: float | str | None) -> str:
     """Return a value as text: whole numbers in full, others to six digits, "–" for none."""
     if value is None:

@@ -63,7 +63,7 @@ class Point(Mapping[str, Coordinate]):
 
     @property
     def label(self) -> str:
-        """Return text for people: powers of two from 2^10 up are written as such ("n=2^24, dtype=float32")."""
+        """Return text for people: large powers of two are written as such ("n=2^24, dtype=float32")."""
         return ", ".join(map(describe_coordinate, self._coordinates, self._coordinates.values()))
 
 
@@ -74,7 +74,7 @@ def describe_coordinate(name: str, value: Coordinate) -> str:
 
 
 PLAIN_BELOW = 2**14
-"""Powers of two from here on are written as such; smaller ones are numbers that people type and know."""
+"""Write powers of two from here on as such; people know and type the smaller ones as numbers."""
 
 
 def format_coordinate(value: Coordinate) -> str:

@@ -146,8 +146,9 @@ def _open(folder: Path, name: str) -> int:
 def _open_folder(folder: Path) -> int:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir()
-        folder.chmod(FOR_ALL)
+        folder.mkdir(mode=0o700)
+        if folder != user_cache() / "locks":
+            folder.chmod(FOR_ALL)
     except FileExistsError:
         pass
     follow = 0 if os.environ.get("CUPROF_LOCKS") else os.O_NOFOLLOW  # a chosen folder may be a link: /var/lock is

@@ -45,6 +45,8 @@ def suspect(file: Path) -> tuple[Evidence, ...]:
             tree = ast.parse(text)
             imported = {name for node in ast.walk(tree) for name in _imported(node)}
             found += sorted((line, said) for node in ast.walk(tree) for line, said in _oddities(node, imported))
+    except (RecursionError, MemoryError):
+        return (Evidence("unusual", "it is nested too deeply to be read", counts=False),)
     except (OSError, ValueError, SyntaxError, CuprofError):
         return ()
     shown = [Evidence("unusual", f"line {line}: {text}", counts=False) for line, text in found[:MOST]]

@@ -63,7 +63,7 @@ class Collector:
 
     @property
     def request(self) -> Request:
-        """Return what is asked for."""
+        """Return the request that profiles are stored under."""
         return self.setting.request
 
     @property

@@ -6,7 +6,7 @@ import contextlib
 import glob
 import math
 import re
-import tempfile
+import secrets
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,17 +64,11 @@ def _write_whole(path: Path, text: str) -> None:
             with contextlib.suppress(OSError):
                 if time.time() - left.lstat().st_mtime > ABANDONED_S:
                     left.unlink()
-    with (
-        shielded(),
-        tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}-", suffix=PART, delete=False
-        ) as file,
-    ):
-        scratch = Path(file.name)
+    scratch = path.with_name(f".{path.name}-{secrets.token_hex(4)}{PART}")
+    with shielded(), scratch.open("x", encoding="utf-8") as file:  # with the rights that the user's umask leaves
         try:
             file.write(text)
             file.flush()
-            scratch.chmod(0o644)
             scratch.replace(path)
         except BaseException:
             scratch.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
 from cuprof.results.intact import intact
 from cuprof.results.sweeps import is_outdated
-from cuprof.store.models import Device, Problem, Run, Sweep, SweepTrial, Timing, Trial, Variant
+from cuprof.store import tables as t
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +56,37 @@ def list_earlier(
     Args:
         variants: only these, all when empty.
     """
-    chosen = [Variant.name.in_(variants)] if variants else []
+    chosen = [t.variant.c.name.in_(variants)] if variants else []
     rows = connection.execute(
         sa.select(
-            Trial.identity, Variant.name, Variant.source_hash, Problem.id, Problem.coordinates, Trial.tunables,
-            Run.sweep_id, Run.state, Run.started_at, Run.duration_ns, Run.device_id, Device.name.label("device"),
-            Variant.expected, Timing.method, Timing.sample_count, Timing.median_ns, Timing.high_ns, Timing.confidence,
-            Timing.energy_j,
+            t.trial.c.identity,
+            t.variant.c.name,
+            t.variant.c.source_hash,
+            t.problem.c.id,
+            t.problem.c.coordinates,
+            t.trial.c.tunables,
+            t.run.c.sweep_id,
+            t.run.c.state,
+            t.run.c.started_at,
+            t.run.c.duration_ns,
+            t.run.c.device_id,
+            t.device.c.name.label("device"),
+            t.variant.c.expected,
+            t.timing.c.method,
+            t.timing.c.sample_count,
+            t.timing.c.median_ns,
+            t.timing.c.high_ns,
+            t.timing.c.confidence,
+            t.timing.c.energy_j,
         )
-        .join(Variant, Variant.id == Trial.variant_id)
-        .join(Problem, Problem.id == Trial.problem_id)
-        .join(Run, Run.trial_id == Trial.id)
-        .outerjoin(Timing, sa.and_(Timing.run_id == Run.id, Timing.measure == str(measure)))
-        .outerjoin(Device, Device.id == Run.device_id)
-        .where(Variant.family == family, *chosen, Run.state != str(State.SKIPPED))
-        .order_by(Run.id)
-    )  # fmt: skip
+        .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
+        .join(t.problem, t.problem.c.id == t.trial.c.problem_id)
+        .join(t.run, t.run.c.trial_id == t.trial.c.id)
+        .outerjoin(t.timing, sa.and_(t.timing.c.run_id == t.run.c.id, t.timing.c.measure == str(measure)))
+        .outerjoin(t.device, t.device.c.id == t.run.c.device_id)
+        .where(t.variant.c.family == family, *chosen, t.run.c.state != str(State.SKIPPED))
+        .order_by(t.run.c.id)
+    )
     return [
         EarlierRun(
             identity=row.identity,
@@ -100,13 +115,13 @@ def list_earlier(
 def count_outdated(connection: Connection, family: str) -> int:
     """Return the stored trials of a family whose identities are of an earlier version, until it has newer ones."""
     sweeps = connection.execute(
-        sa.select(Sweep.id, Sweep.software, sa.func.count(SweepTrial.run_id))
-        .join(SweepTrial, SweepTrial.sweep_id == Sweep.id)
-        .where(Sweep.family == family)
-        .group_by(Sweep.id)
+        sa.select(t.sweep.c.id, t.sweep.c.software, sa.func.count(t.sweep_trial.c.run_id))
+        .join(t.sweep_trial, t.sweep_trial.c.sweep_id == t.sweep.c.id)
+        .where(t.sweep.c.family == family)
+        .group_by(t.sweep.c.id)
     ).all()
     stored = {row[0]: is_outdated(row[1]) for row in sweeps if row[2]}
     if not all(stored.values()):
         return 0
-    trials = sa.select(sa.func.count(sa.distinct(SweepTrial.trial_id))).where(SweepTrial.sweep_id.in_(stored))
-    return connection.scalar(trials.where(SweepTrial.run_id.is_not(None))) or 0
+    trials = sa.select(sa.func.count(sa.distinct(t.sweep_trial.c.trial_id))).where(t.sweep_trial.c.sweep_id.in_(stored))
+    return connection.scalar(trials.where(t.sweep_trial.c.run_id.is_not(None))) or 0

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.store.counter_models import Artifact, Profile
-from cuprof.store.models import Device, Trial
+from cuprof.store import tables as t
 from cuprof.store.rows import chunks
 
 
@@ -25,9 +24,9 @@ def read_known(connection: Connection, identities: Sequence[str]) -> dict[str, K
     found: dict[str, KnownTrial] = {}
     for chunk in chunks(list(dict.fromkeys(identities))):
         rows = connection.execute(
-            sa.select(Trial.identity, Trial.label, Device.name)
-            .outerjoin(Device, Device.id == Trial.device_id)
-            .where(Trial.identity.in_(chunk))
+            sa.select(t.trial.c.identity, t.trial.c.label, t.device.c.name)
+            .outerjoin(t.device, t.device.c.id == t.trial.c.device_id)
+            .where(t.trial.c.identity.in_(chunk))
         )
         found |= {identity: KnownTrial(label, device or "") for identity, label, device in rows}
     return found
@@ -39,10 +38,10 @@ def list_taken_in(connection: Connection, sha256: str) -> set[tuple[str, str]]:
     The owner is the trial's identity, or the profile's name where it belongs to no trial.
     """
     rows = connection.execute(
-        sa.select(Trial.identity, Profile.name, Profile.cache_mode)
-        .select_from(Profile)
-        .join(Artifact, Artifact.id == Profile.artifact_id)
-        .outerjoin(Trial, Trial.id == Profile.trial_id)
-        .where(Artifact.sha256 == sha256)
+        sa.select(t.trial.c.identity, t.profile.c.name, t.profile.c.cache_mode)
+        .select_from(t.profile)
+        .join(t.artifact, t.artifact.c.id == t.profile.c.artifact_id)
+        .outerjoin(t.trial, t.trial.c.id == t.profile.c.trial_id)
+        .where(t.artifact.c.sha256 == sha256)
     )
     return {(identity or name, cache_mode) for identity, name, cache_mode in rows}

@@ -12,8 +12,7 @@ from sqlalchemy.engine import Connection
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State, Unavailable
 from cuprof.results.trials import TimingRow, TrialRow, iter_members
-from cuprof.store.models import Run, Timing
-from cuprof.store.rows import as_measure, as_state
+from cuprof.store import tables as t
 
 FIRST_VERSION = "1.1"
 """The method's of timings that do not tell it: it was stored from the second on."""
@@ -88,7 +87,7 @@ def iter_measured(
             message = "" if reason is None else str(Unavailable(reason, remedy or ""))
         else:
             _, sweep_id, ran_on, word, message, started_at, duration_ns, job = ran
-            state, device_id, job = as_state(word), ran_on or device_id, job or ""
+            state, device_id, job = State(word), ran_on or device_id, job or ""
             run = _run_text(identity, started_at, duration_ns)
         about = (family, variant, backend, problem, tunables, identity, expected == "wrong", state, message)
         yield MeasuredRow(*about, device_id or None, run, sweep_id, job, [_timing(row) for row in timed])
@@ -130,12 +129,27 @@ class _Details(msgspec.Struct):
 
 _details = msgspec.json.Decoder(_Details)
 _RUNS = sa.select(
-    *(Run.id, Run.sweep_id, Run.device_id, Run.state, Run.message, Run.started_at, Run.duration_ns, Run.job),
+    *(
+        t.run.c.id,
+        t.run.c.sweep_id,
+        t.run.c.device_id,
+        t.run.c.state,
+        t.run.c.message,
+        t.run.c.started_at,
+        t.run.c.duration_ns,
+        t.run.c.job,
+    ),
 )
 _TIMINGS = sa.select(
-    *(Timing.id, Timing.run_id, Timing.measure, Timing.method, Timing.sample_count),
-    *(Timing.median_ns, Timing.min_ns, Timing.max_ns, Timing.rotation, sa.cast(Timing.details, sa.Text)),
-).order_by(Timing.id)
+    *(t.timing.c.id, t.timing.c.run_id, t.timing.c.measure, t.timing.c.method, t.timing.c.sample_count),
+    *(
+        t.timing.c.median_ns,
+        t.timing.c.min_ns,
+        t.timing.c.max_ns,
+        t.timing.c.rotation,
+        sa.cast(t.timing.c.details, sa.Text),
+    ),
+).order_by(t.timing.c.id)
 
 
 def _timing(row: Any) -> MeasuredTiming:
@@ -143,4 +157,4 @@ def _timing(row: Any) -> MeasuredTiming:
     details = _details.decode(text)
     plain = _plain_details(details.version, details.batch, details.tick_ns)
     figures = (count, median_ns, min_ns, max_ns)
-    return MeasuredTiming(key, as_measure(measure), method, *figures, rotation or "", *plain)
+    return MeasuredTiming(key, Measure(measure), method, *figures, rotation or "", *plain)

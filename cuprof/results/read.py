@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
 from cuprof.results.intact import intact
-from cuprof.store.models import Device, Problem, Run, SweepTrial, Timing, Trial, Variant
+from cuprof.store import tables as t
 from cuprof.store.rows import CHUNK
 
 FIRST_VERSION = "1.1"
@@ -66,7 +66,7 @@ def read_results(
     columns = {**_COLUMNS, **(_MORE_COLUMNS if whole else {})}
     query = _join([expression.label(name) for name, (_, expression) in columns.items()])
     if variants:
-        query = query.where(Variant.name.in_(variants))
+        query = query.where(t.variant.c.name.in_(variants))
     frames = [_read(connection, query, sweep_id, columns) for sweep_id in dict.fromkeys(sweep_ids or [0])]
     return pd.concat(frames, ignore_index=True) if len(frames) != 1 else frames[0]
 
@@ -84,7 +84,7 @@ def timer_tick(details: str | None) -> float:
 def _read(connection: Connection, query: sa.Select[Any], sweep_id: int, columns: Any) -> pd.DataFrame:
     """Return the rows of one sweep."""
     kinds = [_Column(kind) for kind, _ in columns.values()]
-    with connection.execute(query.where(SweepTrial.sweep_id == sweep_id)) as result:
+    with connection.execute(query.where(t.sweep_trial.c.sweep_id == sweep_id)) as result:
         for rows in result.partitions(CHUNK):
             for column, values in zip(kinds, zip(*rows, strict=True), strict=True):
                 column.add(values)
@@ -182,71 +182,73 @@ _DTYPES = {"whole": np.int64, "number": np.float64}
 
 def _join(columns: Sequence[sa.ColumnElement[Any]]) -> sa.Select[Any]:
     """Return the one join: a member of a sweep, the run that the sweep goes by, and the timings of that run."""
-    device_id = sa.func.coalesce(Run.device_id, SweepTrial.device_id, Trial.device_id)
+    device_id = sa.func.coalesce(t.run.c.device_id, t.sweep_trial.c.device_id, t.trial.c.device_id)
     return (
         sa.select(*columns)
-        .select_from(SweepTrial.__table__)
-        .join(Trial.__table__, Trial.id == SweepTrial.trial_id)
-        .join(Variant.__table__, Variant.id == Trial.variant_id)
-        .join(Problem.__table__, Problem.id == Trial.problem_id)
-        .outerjoin(Run.__table__, Run.id == SweepTrial.run_id)
-        .outerjoin(Timing.__table__, Timing.run_id == Run.id)
-        .outerjoin(Device.__table__, Device.id == device_id)
+        .select_from(t.sweep_trial)
+        .join(t.trial, t.trial.c.id == t.sweep_trial.c.trial_id)
+        .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
+        .join(t.problem, t.problem.c.id == t.trial.c.problem_id)
+        .outerjoin(t.run, t.run.c.id == t.sweep_trial.c.run_id)
+        .outerjoin(t.timing, t.timing.c.run_id == t.run.c.id)
+        .outerjoin(t.device, t.device.c.id == device_id)
     )
 
 
 def _named(kind: str, table: Any, *names: str) -> dict[str, tuple[str, Any]]:
     """Return columns that have their table's names."""
-    return {name: (kind, getattr(table, name)) for name in names}
+    return {name: (kind, table.c[name]) for name in names}
 
 
-_UNAVAILABLE = SweepTrial.unavailable_reason
-_STATE = sa.func.coalesce(Run.state, sa.case((_UNAVAILABLE.is_(None), State.PLANNED.value), else_=State.SKIPPED.value))
-_REMEDY = sa.case((SweepTrial.unavailable_remedy != "", "; " + SweepTrial.unavailable_remedy), else_="")
+_UNAVAILABLE = t.sweep_trial.c.unavailable_reason
+_STATE = sa.func.coalesce(
+    t.run.c.state, sa.case((_UNAVAILABLE.is_(None), State.PLANNED.value), else_=State.SKIPPED.value)
+)
+_REMEDY = sa.case((t.sweep_trial.c.unavailable_remedy != "", "; " + t.sweep_trial.c.unavailable_remedy), else_="")
 _COLUMNS: dict[str, tuple[str, Any]] = {
-    **_named("whole", SweepTrial, "sweep_id", "ordinal"),
-    "trial_id": ("whole", Trial.id),
-    "identity": ("word", Trial.identity),
-    "family": ("word", Variant.family),
-    "variant": ("word", Variant.name),
-    "variant_order": ("whole", Variant.ordinal),
-    **_named("word", Variant, "kind", "backend", "expected"),
-    "problem": ("point", sa.cast(Problem.coordinates, sa.Text)),
-    "tunables": ("point", sa.cast(Trial.tunables, sa.Text)),
-    **_named("number", Trial, "useful_bytes", "flops"),
-    "device_id": ("whole", Device.id),
-    "device": ("word", Device.name),
-    "device_key": ("word", Device.comparable),
+    **_named("whole", t.sweep_trial, "sweep_id", "ordinal"),
+    "trial_id": ("whole", t.trial.c.id),
+    "identity": ("word", t.trial.c.identity),
+    "family": ("word", t.variant.c.family),
+    "variant": ("word", t.variant.c.name),
+    "variant_order": ("whole", t.variant.c.ordinal),
+    **_named("word", t.variant, "kind", "backend", "expected"),
+    "problem": ("point", sa.cast(t.problem.c.coordinates, sa.Text)),
+    "tunables": ("point", sa.cast(t.trial.c.tunables, sa.Text)),
+    **_named("number", t.trial, "useful_bytes", "flops"),
+    "device_id": ("whole", t.device.c.id),
+    "device": ("word", t.device.c.name),
+    "device_key": ("word", t.device.c.comparable),
     "state": ("state", _STATE),
-    "message": ("word", sa.func.coalesce(Run.message, _UNAVAILABLE + _REMEDY)),
-    "run_id": ("whole", Run.id),
-    "run_sweep_id": ("whole", Run.sweep_id),
-    "reused": ("whole", SweepTrial.reused),
-    "started_at": ("number", Run.started_at),
-    "duration_ns": ("whole", Run.duration_ns),
-    "job": ("word", Run.job),
-    "timing_id": ("whole", Timing.id),
-    "measure": ("measure", Timing.measure),
-    "method": ("word", Timing.method),
-    "samples": ("whole", Timing.sample_count),
-    "excluded": ("whole", Timing.excluded_count),
-    **_named("number", Timing, "median_ns", "low_ns", "high_ns", "confidence", "min_ns", "max_ns"),
-    "rotation": ("word", Timing.rotation),
-    "timing_facts": ("facts", sa.cast(Timing.details, sa.Text)),
+    "message": ("word", sa.func.coalesce(t.run.c.message, _UNAVAILABLE + _REMEDY)),
+    "run_id": ("whole", t.run.c.id),
+    "run_sweep_id": ("whole", t.run.c.sweep_id),
+    "reused": ("whole", t.sweep_trial.c.reused),
+    "started_at": ("number", t.run.c.started_at),
+    "duration_ns": ("whole", t.run.c.duration_ns),
+    "job": ("word", t.run.c.job),
+    "timing_id": ("whole", t.timing.c.id),
+    "measure": ("measure", t.timing.c.measure),
+    "method": ("word", t.timing.c.method),
+    "samples": ("whole", t.timing.c.sample_count),
+    "excluded": ("whole", t.timing.c.excluded_count),
+    **_named("number", t.timing, "median_ns", "low_ns", "high_ns", "confidence", "min_ns", "max_ns"),
+    "rotation": ("word", t.timing.c.rotation),
+    "timing_facts": ("facts", sa.cast(t.timing.c.details, sa.Text)),
 }
 _MORE_COLUMNS: dict[str, tuple[str, Any]] = {
-    "label": ("word", Trial.label),
-    **_named("word", Variant, "description", "origin"),
-    **_named("word", SweepTrial, "unavailable_reason", "unavailable_remedy"),
-    **_named("word", Run, "phase", "log", "check_message"),
-    "check_seed": ("seed", Run.check_seed),
-    **_named("number", Run, "check_passed", "check_error", "check_error_absolute", "check_error_relative"),
-    "registers": ("number", Run.build_registers),
-    "shared_bytes": ("number", Run.build_shared_bytes),
-    "spill_bytes": ("number", Run.build_spill_bytes),
-    **_named("number", Run, "build_cached", "build_ns"),
-    "build_log": ("word", Run.build_log),
-    "stopped_by": ("word", Timing.stopped_by),
-    **_named("number", Timing, "mean_ns", "stdev_ns", "q1_ns", "q3_ns", "energy_j", "mean_w", "idle_w"),
-    "details": ("word", sa.cast(Timing.details, sa.Text)),
+    "label": ("word", t.trial.c.label),
+    **_named("word", t.variant, "description", "origin"),
+    **_named("word", t.sweep_trial, "unavailable_reason", "unavailable_remedy"),
+    **_named("word", t.run, "phase", "log", "check_message"),
+    "check_seed": ("seed", t.run.c.check_seed),
+    **_named("number", t.run, "check_passed", "check_error", "check_error_absolute", "check_error_relative"),
+    "registers": ("number", t.run.c.build_registers),
+    "shared_bytes": ("number", t.run.c.build_shared_bytes),
+    "spill_bytes": ("number", t.run.c.build_spill_bytes),
+    **_named("number", t.run, "build_cached", "build_ns"),
+    "build_log": ("word", t.run.c.build_log),
+    "stopped_by": ("word", t.timing.c.stopped_by),
+    **_named("number", t.timing, "mean_ns", "stdev_ns", "q1_ns", "q3_ns", "energy_j", "mean_w", "idle_w"),
+    "details": ("word", sa.cast(t.timing.c.details, sa.Text)),
 }

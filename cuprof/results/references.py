@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from cuprof.core.records import Measure, State
 from cuprof.results.intact import intact
-from cuprof.store.models import Run, Timing, Trial
+from cuprof.store import tables as t
 
 
 @dataclass(frozen=True)
@@ -33,20 +33,22 @@ class Reference:
 @intact
 def list_references(connection: Connection, sweep_ids: Sequence[int]) -> list[Reference]:
     """Return the measurings of each trial that several jobs of one of these sweeps were right about, job by job."""
-    right = sa.and_(Run.sweep_id.in_(sweep_ids), Run.job.is_not(None), Run.state == State.OK.value)
+    right = sa.and_(t.run.c.sweep_id.in_(sweep_ids), t.run.c.job.is_not(None), t.run.c.state == State.OK.value)
     shared = (
-        sa.select(Run.sweep_id, Run.trial_id)
+        sa.select(t.run.c.sweep_id, t.run.c.trial_id)
         .where(right)
-        .group_by(Run.sweep_id, Run.trial_id)
-        .having(sa.func.count(Run.job.distinct()) > 1)
+        .group_by(t.run.c.sweep_id, t.run.c.trial_id)
+        .having(sa.func.count(t.run.c.job.distinct()) > 1)
         .subquery()
     )
     rows = connection.execute(
-        sa.select(Run.sweep_id, Run.job, Trial.identity, Timing.measure, Timing.id, Timing.median_ns)
-        .join(shared, sa.and_(shared.c.sweep_id == Run.sweep_id, shared.c.trial_id == Run.trial_id))
-        .join(Trial, Trial.id == Run.trial_id)
-        .join(Timing, Timing.run_id == Run.id)
-        .where(right, Timing.median_ns.is_not(None))
-        .order_by(Run.trial_id, Timing.id)  # a job's first is the same trial in every job that has it
+        sa.select(
+            t.run.c.sweep_id, t.run.c.job, t.trial.c.identity, t.timing.c.measure, t.timing.c.id, t.timing.c.median_ns
+        )
+        .join(shared, sa.and_(shared.c.sweep_id == t.run.c.sweep_id, shared.c.trial_id == t.run.c.trial_id))
+        .join(t.trial, t.trial.c.id == t.run.c.trial_id)
+        .join(t.timing, t.timing.c.run_id == t.run.c.id)
+        .where(right, t.timing.c.median_ns.is_not(None))
+        .order_by(t.run.c.trial_id, t.timing.c.id)  # a job's first is the same trial in every job that has it
     )
     return [Reference(row.sweep_id, row.job, row.identity, Measure(row.measure), row.id, row.median_ns) for row in rows]

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from cuprof.core.records import State
 from cuprof.results.read import timer_tick
 from cuprof.statistics.samples import Samples
-from cuprof.store import models
+from cuprof.store import tables as t
 from cuprof.store.connection import checking
 from cuprof.store.models import Run, Timing
 from cuprof.store.rows import among, chunks
@@ -93,19 +93,16 @@ def read_pool(connection: Connection, sweep_id: int, measure: str, device_id: in
 def iter_samples(connection: Connection, timing_ids: Iterable[int]) -> Iterator[tuple[int, SampleArrays]]:
     """Yield (timing, its samples) by rising number of the timing; those without a sample that counts are left out."""
     for chunk in chunks(sorted(set(timing_ids)), TOGETHER):
-        rows = connection.execute(_LISTS.where(among(connection, models.Samples.timing_id, chunk))).all()
+        rows = connection.execute(_LISTS.where(among(connection, t.samples.c.timing_id, chunk))).all()
         with checking(connection.engine.url):
             yield from _split([row for row in rows if row[1] != "[]"])
 
 
 # As text, which is decoded faster here than by the driver.
 _LISTS = sa.select(
-    models.Samples.timing_id,
-    *(
-        sa.cast(column, sa.Text)
-        for column in (models.Samples.durations_ns, models.Samples.rounds, models.Samples.exclusions)
-    ),
-).order_by(models.Samples.timing_id)
+    t.samples.c.timing_id,
+    *(sa.cast(column, sa.Text) for column in (t.samples.c.durations_ns, t.samples.c.rounds, t.samples.c.exclusions)),
+).order_by(t.samples.c.timing_id)
 _durations = msgspec.json.Decoder(list[float | None])
 _exclusions = msgspec.json.Decoder(list[str])
 

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from cuprof.core.point import Point
 from cuprof.core.records import FAILED, State
 from cuprof.results.intact import intact
-from cuprof.store.models import Problem, Run, SweepTrial, Timing, Trial, Variant
+from cuprof.store import tables as t
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +31,18 @@ class Standing:
 @intact
 def list_standings(connection: Connection, family: str) -> list[Standing]:
     """Return every run of a family's trials that some sweep goes by, sweep by sweep."""
-    timed = sa.exists().where(Timing.run_id == Run.id, Timing.sample_count > 0, Timing.max_ns > 0)
-    points = connection.execute(sa.select(Problem.id, Problem.coordinates).where(Problem.family == family))
+    timed = sa.exists().where(t.timing.c.run_id == t.run.c.id, t.timing.c.sample_count > 0, t.timing.c.max_ns > 0)
+    points = connection.execute(sa.select(t.problem.c.id, t.problem.c.coordinates).where(t.problem.c.family == family))
     problems = {key: Point(coordinates) for key, coordinates in points}
     rows = connection.execute(
-        sa.select(SweepTrial.sweep_id, Variant.name, Variant.expected, Trial.problem_id, Run.state, timed)
-        .join(Trial, Trial.id == SweepTrial.trial_id)
-        .join(Variant, Variant.id == Trial.variant_id)
-        .join(Run, Run.id == SweepTrial.run_id)
-        .where(Variant.family == family)
-        .order_by(SweepTrial.sweep_id, SweepTrial.ordinal)
+        sa.select(
+            t.sweep_trial.c.sweep_id, t.variant.c.name, t.variant.c.expected, t.trial.c.problem_id, t.run.c.state, timed
+        )
+        .join(t.trial, t.trial.c.id == t.sweep_trial.c.trial_id)
+        .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
+        .join(t.run, t.run.c.id == t.sweep_trial.c.run_id)
+        .where(t.variant.c.family == family)
+        .order_by(t.sweep_trial.c.sweep_id, t.sweep_trial.c.ordinal)
     )
     found = []
     for sweep_id, variant, expected, problem_id, state, is_timed in rows:

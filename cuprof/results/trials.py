@@ -16,8 +16,8 @@ from sqlalchemy.engine import Connection
 from cuprof.core.point import Point
 from cuprof.core.records import BuildFacts, Check, Energy, Measure, State, Summary, Unavailable
 from cuprof.results.intact import intact
-from cuprof.store.models import Problem, Run, SweepTrial, Timing, Trial, Variant
-from cuprof.store.rows import CHUNK, among, as_measure, as_state, plain_rows
+from cuprof.store import tables as t
+from cuprof.store.rows import CHUNK, among
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,9 @@ def iter_members(
         timings: what is selected of timings, the run's key second, of types that the driver has.
     """
     for sweep_id in dict.fromkeys(sweep_ids):
-        of_sweep = _MEMBERS.where(SweepTrial.sweep_id == sweep_id, *([Variant.name.in_(variants)] if variants else []))
+        of_sweep = _MEMBERS.where(
+            t.sweep_trial.c.sweep_id == sweep_id, *([t.variant.c.name.in_(variants)] if variants else [])
+        )
         for members, facts, problems, ran, timed in _iter_parts(connection, of_sweep, runs, timings):
             for member in members:
                 _, _, _, run_id, _, _, _, variant, problem, _, text, *_ = member
@@ -176,32 +178,32 @@ def _iter_parts(
     problems: dict[int, Point] = {}
     for members in connection.execute(of_sweep).partitions(CHUNK):
         if new := {member.variant_id for member in members} - facts.keys():
-            facts |= {key: row for key, *row in connection.execute(_VARIANTS.where(Variant.id.in_(new)))}
+            facts |= {key: row for key, *row in connection.execute(_VARIANTS.where(t.variant.c.id.in_(new)))}
         if new := {member.problem_id for member in members} - problems.keys():
-            points = connection.execute(_PROBLEMS.where(among(connection, Problem.id, new)))
+            points = connection.execute(_PROBLEMS.where(among(connection, t.problem.c.id, new)))
             problems |= {key: _point(coordinates) for key, coordinates in points}
         run_ids = [member.run_id for member in members if member.run_id is not None]
-        ran = {row[0]: row for row in connection.execute(runs.where(among(connection, Run.id, run_ids))).all()}
+        ran = {row[0]: row for row in connection.execute(runs.where(among(connection, t.run.c.id, run_ids))).all()}
         timed: dict[int, list[Any]] = defaultdict(list)
-        for row in plain_rows(connection, timings.where(among(connection, Timing.run_id, run_ids))):
+        for row in connection.execute(timings.where(among(connection, t.timing.c.run_id, run_ids))).all():
             timed[row[1]].append(row)
         yield members, facts, problems, ran, timed
 
 
 def list_variant_names(connection: Connection, sweep_ids: Collection[int]) -> list[str]:
     """Return the names of the variants that are members of these sweeps."""
-    members = sa.select(Trial.variant_id).join(SweepTrial, SweepTrial.trial_id == Trial.id)
-    chosen = members.where(SweepTrial.sweep_id.in_(sweep_ids))
-    return list(connection.scalars(sa.select(Variant.name).where(Variant.id.in_(chosen)).distinct()))
+    members = sa.select(t.trial.c.variant_id).join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id)
+    chosen = members.where(t.sweep_trial.c.sweep_id.in_(sweep_ids))
+    return list(connection.scalars(sa.select(t.variant.c.name).where(t.variant.c.id.in_(chosen)).distinct()))
 
 
 def list_medians(connection: Connection, sweep_id: int) -> dict[str, dict[str, float | None]]:
     """Return the medians in ns of the runs that a sweep goes by: trial's identity → measure → median."""
     rows = connection.execute(
-        sa.select(Trial.identity, Timing.measure, Timing.median_ns)
-        .join(SweepTrial, SweepTrial.trial_id == Trial.id)
-        .join(Timing, Timing.run_id == SweepTrial.run_id)
-        .where(SweepTrial.sweep_id == sweep_id)
+        sa.select(t.trial.c.identity, t.timing.c.measure, t.timing.c.median_ns)
+        .join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id)
+        .join(t.timing, t.timing.c.run_id == t.sweep_trial.c.run_id)
+        .where(t.sweep_trial.c.sweep_id == sweep_id)
     )
     found: dict[str, dict[str, float | None]] = {}
     for identity, measure, median_ns in rows:
@@ -211,37 +213,76 @@ def list_medians(connection: Connection, sweep_id: int) -> dict[str, dict[str, f
 
 def list_tried(connection: Connection, sweep_id: int) -> set[str]:
     """Return the identities of a sweep's trials that it has a run of."""
-    tried = sa.select(Trial.identity).join(SweepTrial, SweepTrial.trial_id == Trial.id)
-    return set(connection.scalars(tried.where(SweepTrial.sweep_id == sweep_id, SweepTrial.run_id.is_not(None))))
+    tried = sa.select(t.trial.c.identity).join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id)
+    return set(
+        connection.scalars(tried.where(t.sweep_trial.c.sweep_id == sweep_id, t.sweep_trial.c.run_id.is_not(None)))
+    )
 
 
 _VARIANTS = sa.select(
-    *(Variant.id, Variant.family, Variant.name, Variant.ordinal, Variant.kind, Variant.backend),
-    *(Variant.expected, Variant.description, Variant.origin),
+    *(t.variant.c.id, t.variant.c.family, t.variant.c.name, t.variant.c.ordinal, t.variant.c.kind, t.variant.c.backend),
+    *(t.variant.c.expected, t.variant.c.description, t.variant.c.origin),
 )
-_PROBLEMS = sa.select(Problem.id, sa.cast(Problem.coordinates, sa.Text))
+_PROBLEMS = sa.select(t.problem.c.id, sa.cast(t.problem.c.coordinates, sa.Text))
 _RUNS = sa.select(
-    *(Run.id, Run.sweep_id, Run.device_id, Run.state, Run.phase, Run.message, Run.log, Run.started_at, Run.duration_ns),
-    *(Run.job, Run.check_passed, Run.check_error, Run.check_error_absolute, Run.check_error_relative),
-    *(Run.check_message, Run.check_seed, Run.build_registers, Run.build_shared_bytes, Run.build_spill_bytes),
-    *(Run.build_cached, Run.build_ns, Run.build_log),
+    *(
+        t.run.c.id,
+        t.run.c.sweep_id,
+        t.run.c.device_id,
+        t.run.c.state,
+        t.run.c.phase,
+        t.run.c.message,
+        t.run.c.log,
+        t.run.c.started_at,
+        t.run.c.duration_ns,
+    ),
+    *(
+        t.run.c.job,
+        t.run.c.check_passed,
+        t.run.c.check_error,
+        t.run.c.check_error_absolute,
+        t.run.c.check_error_relative,
+    ),
+    *(
+        t.run.c.check_message,
+        t.run.c.check_seed,
+        t.run.c.build_registers,
+        t.run.c.build_shared_bytes,
+        t.run.c.build_spill_bytes,
+    ),
+    *(t.run.c.build_cached, t.run.c.build_ns, t.run.c.build_log),
 )
 _TIMINGS = sa.select(
-    *(Timing.id, Timing.run_id, Timing.measure, Timing.method, Timing.stopped_by),
-    *(Timing.sample_count, Timing.excluded_count, *(getattr(Timing, field.name) for field in fields(Summary)[2:])),
-    *(sa.cast(Timing.details, sa.Text), Timing.rotation, Timing.energy_j, Timing.mean_w, Timing.idle_w),
-).order_by(Timing.id)
+    *(t.timing.c.id, t.timing.c.run_id, t.timing.c.measure, t.timing.c.method, t.timing.c.stopped_by),
+    *(
+        t.timing.c.sample_count,
+        t.timing.c.excluded_count,
+        *(t.timing.c[field.name] for field in fields(Summary)[2:]),
+    ),
+    *(
+        sa.cast(t.timing.c.details, sa.Text),
+        t.timing.c.rotation,
+        t.timing.c.energy_j,
+        t.timing.c.mean_w,
+        t.timing.c.idle_w,
+    ),
+).order_by(t.timing.c.id)
 _MEMBERS = (
     sa.select(
-        *(Trial.id, SweepTrial.ordinal, SweepTrial.device_id, SweepTrial.run_id),
-        *(SweepTrial.unavailable_reason, SweepTrial.unavailable_remedy, Trial.identity, Trial.variant_id),
-        *(Trial.problem_id, Trial.device_id.label("planned_device_id")),
-        *(sa.cast(Trial.tunables, sa.Text).label("tunables_text"), Trial.label),
-        *(Trial.useful_bytes, Trial.flops),
+        *(t.trial.c.id, t.sweep_trial.c.ordinal, t.sweep_trial.c.device_id, t.sweep_trial.c.run_id),
+        *(
+            t.sweep_trial.c.unavailable_reason,
+            t.sweep_trial.c.unavailable_remedy,
+            t.trial.c.identity,
+            t.trial.c.variant_id,
+        ),
+        *(t.trial.c.problem_id, t.trial.c.device_id.label("planned_device_id")),
+        *(sa.cast(t.trial.c.tunables, sa.Text).label("tunables_text"), t.trial.c.label),
+        *(t.trial.c.useful_bytes, t.trial.c.flops),
     )
-    .join(Trial, Trial.id == SweepTrial.trial_id)
-    .join(Variant, Variant.id == Trial.variant_id)
-    .order_by(SweepTrial.ordinal)
+    .join(t.trial, t.trial.c.id == t.sweep_trial.c.trial_id)
+    .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
+    .order_by(t.sweep_trial.c.ordinal)
 )
 
 
@@ -260,7 +301,7 @@ def _run(row: Any) -> RunRow:
         check = Check(passed, *errors, text or "", int(seed or 0))
     if cached is not None:
         build = BuildFacts(registers, shared_bytes, spill_bytes, cached, build_ns or 0, build_log or "")
-    facts = (key, sweep_id, device_id, as_state(state), phase, message, log, started_at, duration_ns)
+    facts = (key, sweep_id, device_id, State(state), phase, message, log, started_at, duration_ns)
     return RunRow(*facts, check, build, job or "")
 
 
@@ -270,7 +311,7 @@ def _timing(row: Any) -> TimingRow:
     summary = Summary(count, excluded, *(map(_number, figures) if None in figures else figures))
     energy = None if energy_j is None else Energy(energy_j, _number(mean_w), _number(idle_w))
     told = json.decode(details) or {}
-    return TimingRow(key, run_id, as_measure(measure), method, stopped_by, summary, told, rotation or "", energy)
+    return TimingRow(key, run_id, Measure(measure), method, stopped_by, summary, told, rotation or "", energy)
 
 
 def _number(value: float | None) -> float:

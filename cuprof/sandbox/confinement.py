@@ -26,7 +26,7 @@ from cuprof.sandbox.kernel import (
     drop_capabilities,
 )
 from cuprof.sandbox.seccomp import refuse_calls
-from cuprof.sandbox.settings import Sandbox
+from cuprof.sandbox.settings import HIDDEN, Sandbox
 from cuprof.sandbox.view import enter_namespaces, show_own_processes
 
 WATCH_S = 0.25
@@ -59,7 +59,11 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
     control(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.close(inside)
     if sandbox.namespaces:
-        show_own_processes()
+        try:
+            show_own_processes()
+        except OSError as error:
+            _tell(f"cuprof: the sandbox is refused: {error}")
+            os._exit(REFUSED)
     inner = os.fork()
     if inner:
         for handle in close:
@@ -109,7 +113,7 @@ def _keep(first: int, inside: int, sandbox: Sandbox) -> NoReturn:
         with contextlib.suppress(OSError):
             os.close(handle)
     while not select.select([inside], [], [], WATCH_S)[0]:
-        if sandbox.memory_bytes and (taken := sum(map(_resident_bytes, _family(first)))) > sandbox.memory_bytes:
+        if sandbox.memory_bytes and (taken := _taken_bytes(first, sandbox)) > sandbox.memory_bytes:
             _tell(f"cuprof: {taken / 1e9:.2f} GB are taken, more than the limit, {sandbox.memory_bytes / 1e9:.2f} GB")
             os.kill(first, signal.SIGKILL)
             break
@@ -133,6 +137,29 @@ def _family(first: int) -> Iterator[int]:
             for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
                 with open(f"/proc/{pid}/task/{task}/children") as file:  # noqa: PTH123
                     left += map(int, file.read().split())
+
+
+def _taken_bytes(first: int, sandbox: Sandbox) -> int:
+    """Return the memory of a process and all below it, and that of the files in the folders that are theirs alone."""
+    processes = sum(map(_resident_bytes, _family(first)))
+    return processes + (sum(map(_file_bytes, _own_folders(first))) if sandbox.namespaces else 0)
+
+
+def _own_folders(first: int) -> Iterator[str]:
+    """Yield the folders of a process that are kept in memory, as this process reaches them."""
+    with contextlib.suppress(OSError), open(f"/proc/{first}/mountinfo") as lines:  # noqa: PTH123
+        for line in lines:
+            place, _, kind = line.split()[4], *line.partition(" - ")[1:]
+            if kind.startswith("tmpfs ") and place in HIDDEN:
+                yield f"/proc/{first}/root{place}"
+
+
+def _file_bytes(folder: str) -> int:
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return 0
+    return (found.f_blocks - found.f_bfree) * found.f_frsize
 
 
 def _resident_bytes(pid: int) -> int:

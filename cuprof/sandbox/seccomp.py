@@ -12,6 +12,8 @@ REFUSED = (
     # files, mounts and namespaces
     "mount", "umount2", "pivot_root", "chroot", "setns", "unshare", "open_tree", "move_mount", "fsopen", "fsmount",
     "mount_setattr", "open_by_handle_at", "name_to_handle_at", "swapon", "swapoff", "quotactl",
+    # memory that no process's size shows
+    "memfd_create", "memfd_secret", "shmget", "shmat", "msgget", "semget", "mq_open",
     # the kernel itself, and ways into it that have been holes
     "bpf", "perf_event_open", "io_uring_setup", "io_uring_enter", "io_uring_register", "keyctl", "add_key",
     "request_key", "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load",
@@ -20,6 +22,7 @@ REFUSED = (
     "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
 )  # fmt: skip
 """What neither NumPy nor a GPU's driver asks for."""
+CLONE_NEWUSER, AF_UNIX = 0x10000000, 1
 PACKAGES = ("seccomp", "pyseccomp")
 
 
@@ -50,5 +53,10 @@ def refuse_calls() -> bool:
             rules.add_rule(bindings.ERRNO(errno.EPERM), name)
         except (OSError, ValueError, RuntimeError):  # a call that this library, or this processor, does not have
             continue
+    # Flags of `clone3` lie in memory, where a filter cannot look; the C library falls back on `clone`.
+    rules.add_rule(bindings.ERRNO(errno.ENOSYS), "clone3")
+    new_user = bindings.Arg(0, bindings.MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER)
+    rules.add_rule(bindings.ERRNO(errno.EPERM), "clone", new_user)
+    rules.add_rule(bindings.ERRNO(errno.EAFNOSUPPORT), "socket", bindings.Arg(0, bindings.GT, AF_UNIX))
     rules.load()
     return True

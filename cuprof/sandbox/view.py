@@ -63,10 +63,14 @@ def show_own_processes() -> None:
     """Show the processes of this namespace alone; to be called in its first process.
 
     Inside containers that hide parts of /proc this is refused. Then the others are seen, and still cannot be touched.
+
+    Raises:
+        OSError: /proc cannot be made read-only.
     """
     unshare(CLONE_NEWNS)  # the keeper goes on to see all
     with contextlib.suppress(OSError):
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    make_read_only("/proc")  # as root, its switches of the kernel could be turned otherwise
 
 
 def _hide(sandbox: Sandbox) -> None:

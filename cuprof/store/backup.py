@@ -23,7 +23,7 @@ PAGES_AT_ONCE = 2000
 
 @dataclass(frozen=True)
 class Copy:
-    """A finished copy and what is in it."""
+    """A finished copy and its contents."""
 
     file: Path
     size_bytes: int

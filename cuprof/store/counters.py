@@ -65,7 +65,7 @@ def save_artifact(connection: Connection, artifact: Artifact) -> int:
 def profiled(
     connection: Connection, identities: Sequence[str], conditions: Conditions, metrics: Collection[str]
 ) -> dict[str, StoredProfile]:
-    """Return what is stored of the trials that have been profiled for all of the metrics under these conditions.
+    """Return the stored profiles of the trials that have been profiled for all metrics under these conditions.
 
     A trial that failed under the profiler is among them where nothing better is stored.
 

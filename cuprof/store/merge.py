@@ -178,7 +178,7 @@ class Merge:
         """Give a row the keys that what it refers to has here; return SEEN or REFUSED where it is not taken, else 0.
 
         Raises:
-            ValueError: a hash is not that of what it stands for.
+            ValueError: a hash does not fit what it is the hash of.
             LookupError: it refers to a row that is not there.
         """
         fault = find_fault(rules, row)
@@ -228,7 +228,7 @@ class Merge:
             key = self._keys["station"].get(row["station_id"])
             row["station_id"] = None if key in (SEEN, REFUSED) else key
         if part.table is t.sweep and row["state"] == "running":
-            row["state"] = "interrupted"  # nobody continues it here
+            row["state"] = "interrupted"  # no process continues it here
         if part.table is t.station and row["left_at"] is None:
             row |= {"left_at": row["seen_at"], "doing": ""}
         if part.table is t.artifact:
@@ -255,7 +255,7 @@ class Merge:
             self._ok.update(key for key, row in zip(inserted, rows, strict=True) if row["state"] == State.OK)
 
     def _reconcile(self, part: Part, row: Row, there: Row) -> None:
-        """Bring what is here up to what the other database knows of the same thing."""
+        """Update what is here with what the other database knows of the same thing."""
         table = part.table
         if table is t.sweep:
             of_it = sa.select(table).where(table.c.id == there["id"])
@@ -275,14 +275,14 @@ class Merge:
             self.connection.execute(sa.update(table).where(*same).values(values))
 
     def _tell_differing(self, part: Part, differing: Sequence[str]) -> None:
-        """Note the rows that are not what they are here; StoreError where that cannot be."""
+        """Note the rows that differ from those here; raise StoreError where no honest database could differ."""
         what = f"{part.name} {differing[0]}" + (f" and {len(differing) - 1} others" if differing[1:] else "")
         if part.table not in (t.run, t.profile):
             raise StoreError(
-                f"{self.source.place}: {what} is not what it is here under the same identity; nothing of that "
-                "database was merged: it is damaged, or was changed by hand"
+                f"{self.source.place}: {what} differs from what is stored here under the same identity; nothing of "
+                "that database was merged: it is damaged, or was changed by hand"
             )
-        self.merged.notes.append(f"{what} is not what it is here; what is here is kept")
+        self.merged.notes.append(f"{what} differs from what is stored here, which is kept")
 
     def _settle_states(self, here: Mapping[int, float]) -> None:
         """Give the state of its newest run to each trial that both knew, or whose state a refused run may have set."""

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.core.records import Measure, State
 from cuprof.store.types import Json, Text, plain, to_json
 
 CHUNK = 5000
@@ -111,9 +110,9 @@ def among(connection: Connection, column: Any, values: Iterable[Any]) -> sa.Colu
 
 
 def columns_of(table: sa.Table, record: object, **others: Any) -> dict[str, Any]:
-    """Return the columns of a table that a record has under the same names, with others beside or in place of them."""
-    columns = table.c.keys()
-    return {name: getattr(record, name) for name in columns if hasattr(record, name)} | others
+    """Return the columns of a table that a record has under the same names, with others added or replaced."""
+    known = {name: getattr(record, name, table) for name in table.c.keys()}  # noqa: SIM118 - a table has no keys()
+    return {name: value for name, value in known.items() if value is not table} | others
 
 
 def insert_row(connection: Connection, table: sa.Table, row: Mapping[str, Any]) -> int:
@@ -131,11 +130,3 @@ def chunks(items: Sequence[Item], size: int = CHUNK) -> Iterator[Sequence[Item]]
     """Yield the items in pieces of at most `size`."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
-
-
-as_state, as_measure = cache(State), cache(Measure)
-
-
-def plain_rows(connection: Connection, query: sa.Select[Any]) -> Sequence[Any]:
-    """Return the rows of a query, for the package of results."""
-    return [tuple(row) for row in connection.execute(query)]

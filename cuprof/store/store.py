@@ -186,7 +186,7 @@ class Store:
     def snapshot(self) -> Iterator[Connection]:
         """Yield a connection for the functions of `cuprof.results`: all of them see one state of the database.
 
-        It keeps nobody from writing. Errors of the database become `StoreError`s of one line.
+        Others may write meanwhile. Errors of the database become `StoreError`s of one line.
         """
         self._check_process()
         with explained(self.parsed_url), self.engine.connect() as connection:

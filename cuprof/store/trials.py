@@ -1,4 +1,4 @@
-"""Trials as members of sweeps, and what is already stored of them."""
+"""Trials as members of sweeps, and their stored state."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _forget(connection: Connection, keys: Sequence[int]) -> None:
 
 
 def stored(connection: Connection, identities: Sequence[str], methods: Mapping[Measure, str]) -> dict[str, StoredTrial]:
-    """Return what is stored of the trials that have been run; others are left out.
+    """Return the stored state of the trials that have been run; others are left out.
 
     A trial is complete when its newest run failed (it would fail again), or one ok run has a timing of every
     measure by the wanted method. A skipped trial is never complete.

@@ -107,6 +107,8 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, Enum):
         return plain(value.value)
+    if isinstance(value, str):
+        return clean_text(value)
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):

@@ -18,13 +18,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cuprof
 from cuprof.api import entry
 from cuprof.api.snapshot import take_snapshot
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
 from cuprof.families import Family, Point
-from cuprof.families.fingerprint import source_text
+from cuprof.families.fingerprint import contract_text, source_text
 from cuprof.families.kernel import Kernel, kernel
+from cuprof.families.origin import load_family
+from cuprof.results.queries import load
 from tests.api.test_sweep import QUICK
 
 GIVEN = Point(inputs="given")
@@ -271,3 +274,127 @@ def test_a_script_ends_as_a_sweep_of_it_does(script: Path, cli: Callable[..., An
         found = [[line for line in lines if line.startswith(begin)] for lines in (table, swept)]
         assert found[0], begin
         assert len(found[0]) == len(found[1])
+
+
+def test_a_process_that_a_worker_starts_begins_no_sweep(script: Path, cli: Callable[..., Any]) -> None:
+    starts = (
+        "import os, subprocess, sys\n"
+        "def mine(x):\n"
+        "    if 'nested' not in sys.argv:\n"
+        "        subprocess.run([sys.executable, 'nested.py', 'nested'], check=True)\n"
+        "    return 2 * x\n"
+    )
+    script.with_name("nested.py").write_text(script.read_text().replace("Counted", "Nested"))
+    script.write_text(
+        "import numpy as np\nimport cuprof\n"
+        + starts
+        + "cuprof.compare(lambda x: x + x, mine, inputs=np.ones(8, np.float32))\n"
+    )
+    done = cli("sweep", "base.py", *QUICK)
+    assert done.exit_code == 0, done.err
+    assert script.with_name("count.txt").read_text().startswith("ran ")
+    assert len(load("sweeps")) == 1
+
+
+def test_a_module_that_compares_when_it_is_imported_defines_nothing_twice(
+    script: Path, cli: Callable[..., Any]
+) -> None:
+    script.with_name("other.py").write_text(script.read_text())
+    script.write_text("import other\n" + script.read_text())
+    done = cli("sweep", "base.py", *QUICK)
+    assert "base.py makes two comparisons" in done.err
+    assert done.exit_code == 2
+
+
+LONE = '''
+import numpy as np
+from beside import scale
+import cuprof
+
+TABLE = [1, 2]
+
+def mine(x):
+    return scale(x)
+
+def other(x):
+    """Another."""
+    return x + TABLE[0]
+
+def inputs(n=8):
+    return np.ones(n)
+
+cuprof.compare(np.negative, mine, other, inputs=inputs, n=(4, 8))
+'''  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "changed"),
+    [
+        ("lone.py", "[1, 2]", "[2, 2]", {"other"}),
+        ("beside.py", "3 *", "4 *", {"mine"}),
+        ("beside.py", "5 *", "6 *", set()),
+        ("lone.py", "n=8", "n=9", {"contract"}),
+        ("lone.py", "np.negative, mine", "np.negative,  mine", set()),
+        ("unused.py", "1", "2", set()),
+    ],
+)
+def test_a_file_by_itself_is_known_by_what_each_function_uses(
+    tmp_path: Path, file: str, old: str, new: str, changed: set[str]
+) -> None:
+    files = {
+        "lone.py": LONE,
+        "beside.py": "def scale(x):\n    return 3 * x\n\ndef unused(x):\n    return 5 * x\n",
+        "unused.py": "x = 1\n",
+    }
+
+    def texts() -> dict[str, str]:
+        for name, text in files.items():
+            (tmp_path / name).write_text(text)
+        family = load_family(tmp_path / "lone.py")
+        assert family.usual["problem"] == {"n": (4, 8)}
+        return {name: source_text(family, variant) for name, variant in family.variants.items()} | {
+            "contract": contract_text(family)
+        }
+
+    before = texts()
+    assert set(before) == {"negative", "mine", "other", "contract"}
+    files[file] = files[file].replace(old, new)
+    after = texts()
+    assert {name for name in before if before[name] != after[name]} == changed
+
+
+@pytest.mark.parametrize("name", ["a b", "a/b", "_a", 3])
+def test_a_name_that_no_family_may_have_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"name is .*; make it of letters"):
+        cuprof.compare(np.negative, inputs=lambda n=8: np.ones(n), name=name)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_settings_may_be_a_single_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(entry, "run", lambda family, settings, project: (family.name, settings))
+    found = cuprof.compare(np.negative, inputs=np.ones(8), name="mine", settings="measure=quick")
+    assert found == ("mine", ("measure=quick",))
+
+
+def test_an_object_that_is_made_by_a_call_is_pickled(tmp_path: Path) -> None:
+    pair = operator.itemgetter(0)
+    assert float(run(passed_on(tmp_path, np.negative, lambda x: -pair((x, 1))), "function")[1]) == -1.0
+
+
+def test_a_module_beside_the_script_that_changes_meanwhile_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "script.py").write_text("import beside_it\n")
+    (tmp_path / "beside_it.py").write_text("def twice(x):\n    return 2 * x\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    beside = importlib.import_module("beside_it")
+    family = entry.define([kernel(beside.twice)], "", tmp_path / "script.py", {"inputs": WEIGHTS}, {})
+    taken = take_snapshot(family, tmp_path)
+    assert (taken.origin.files, taken.variants["twice"].files) == ((tmp_path / "beside_it.py",), ())
+    (tmp_path / "beside_it.py").write_text("def twice(x):\n    return 3 * x\n")
+    assert taken.origin.load().code != taken.code  # which a worker compares before each job
+    del sys.modules["beside_it"]

@@ -183,6 +183,11 @@ def test_a_noisy_time_and_what_is_compared_with_it_are_marked(tmp_path: Path) ->
     assert "! an interval wider than ±20%: time it again before you rank by it (retry=noisy)" in lines
 
 
+def test_names_are_no_marks(tmp_path: Path) -> None:
+    lines = shown(tmp_path, Made("cached", tune={"when": "before"}), Made("wow", 20.0, tune={"when": "now"}))
+    assert not any(line.startswith(("cached faster", "measured before", "! ")) for line in lines)
+
+
 def test_reused_times_have_their_age(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         old = fill(store, [Made("base", 60.0)])
@@ -195,7 +200,7 @@ def test_reused_times_have_their_age(tmp_path: Path) -> None:
     rows = {line.split()[0]: line for line in lines[3:5]}
     assert rows["base"].endswith("18 min before")
     assert "before" not in rows["mine"]
-    assert "measured before this sweep, perhaps under other conditions: retry=all times it anew" in lines
+    assert "measured before this sweep: a speed-up stands there only where both agree; retry=all times it anew" in lines
 
 
 def test_what_caches_serve_has_no_share_of_the_peak(tmp_path: Path) -> None:

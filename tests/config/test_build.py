@@ -83,6 +83,7 @@ def test_numbers_are_read_as_their_kind() -> None:
         ({"limits": {"trial_s": 0}}, "limits.trial_s is 0.0"),
         ({"ncu": {"cache_control": "cold"}}, "unknown value of ncu.cache_control 'cold'"),
         ({"retry": "faild"}, "did you mean failed"),
+        ({"retry_above": 0}, "retry_above is 0.0; it must be above 0, up to 100"),
         ({"retry": "yes"}, "unknown value of retry 'yes': there are (empty), all, failed"),
         ({"check": {"seed": -1}}, "check.seed is -1; it must be from 0 to 9223372036854775807"),
         ({"measure": {"max_samples": 0}}, "measure.max_samples is 0; it must be from 1 to 1000000"),

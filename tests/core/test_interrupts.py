@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 
+import psutil
 import pytest
 
-from cuprof.core.interrupts import heard, is_requested, shielded, stop_if_requested
+from cuprof.core.interrupts import INTERRUPTED, heard, is_requested, shielded, stop_if_requested
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -50,3 +53,60 @@ def test_what_the_process_was_started_to_ignore_stays_ignored() -> None:
             os.kill(os.getpid(), signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_outside_of_a_command_ctrl_c_waits_for_a_write_too() -> None:
+    """A script that imports cuprof hears no signals by it, and Python's own handler is back afterwards."""
+    done = []
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        with shielded():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append("written")
+        done.append("never")
+    assert done == ["written"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+IMPATIENT = """
+import os, signal, sys, time
+from cuprof.core import interrupts
+interrupts.PATIENCE_S = float(sys.argv[1])
+try:
+    with interrupts.heard():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        finally:
+            time.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGINT)
+            print("cleaned up", flush=True)
+except KeyboardInterrupt:
+    sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize(("patience", "code", "said"), [("60", 3, "cleaned up\n"), ("0.01", INTERRUPTED, "")])
+def test_a_request_after_the_time_to_clean_up_ends_the_process(patience: str, code: int, said: str) -> None:
+    done = subprocess.run([sys.executable, "-c", IMPATIENT, patience], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (code, said)
+
+
+PARENT = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdout=subprocess.PIPE)
+child.stdout.readline()
+print(child.pid, flush=True)
+"""
+CHILD = """
+import time
+from cuprof.core.interrupts import heard, stop_with_parent
+with heard():
+    stop_with_parent()
+    print(flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_job_stops_when_its_launcher_has_gone() -> None:
+    started = subprocess.run([sys.executable, "-c", PARENT, CHILD], capture_output=True, text=True, check=True)
+    job = psutil.Process(int(started.stdout))
+    job.wait(20)

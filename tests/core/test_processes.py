@@ -1,14 +1,16 @@
-"""What processes that cuprof starts are given."""
+"""Processes that cuprof starts: what they inherit, and what ends with them."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import psutil
 import pytest
 
-from cuprof.core.processes import child_environment
+from cuprof.core.processes import child_command, child_environment
 
 CODE = """
 import subprocess, sys
@@ -40,3 +42,19 @@ def test_a_command_has_one_thread_of_blas_and_its_children_what_was_asked_for(be
 
 def test_without_a_command_the_environment_is_handed_on() -> None:
     assert child_environment() == {**os.environ, "PYTHONPATH": child_environment()["PYTHONPATH"]}
+
+
+STRAY = """
+import subprocess, sys, os
+stray = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+print(stray.pid, flush=True)
+os._exit(7)
+"""
+
+
+def test_a_guardian_ends_what_its_program_leaves_running_and_ends_like_it(tmp_path: Path) -> None:
+    words = ("cuprof.core.processes", str(os.getpid()), str(tmp_path), sys.executable, "-c", STRAY)
+    done = subprocess.run(child_command(*words), capture_output=True, text=True)
+    assert done.returncode == 7
+    assert not psutil.pid_exists(int(done.stdout))
+    assert tmp_path.exists()

@@ -184,7 +184,9 @@ def test_the_users_own_and_the_machines_lock_are_both_taken(tmp_path: Path, monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(device_lock, "SHARED_FOLDER", tmp_path / "shared")
     with DeviceLocks(print).hold(GPU):
-        assert names_in(tmp_path / "shared") == names_in(tmp_path / "cache" / "cuprof" / "locks") == ["abcd.lock"]
+        own = tmp_path / "cache" / "cuprof" / "locks"
+        assert names_in(tmp_path / "shared") == names_in(own) == ["abcd.lock"]
+        assert own.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "folder"])

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from cuprof.config.model import MeasureConfig
-from cuprof.core.records import DeviceFacts
+from cuprof.core.records import DeviceFacts, Measure
 from cuprof.families.origin import load_family
-from cuprof.plan import Selection, plan
+from cuprof.plan import Selection, plan, plan_hash
 from cuprof.worker.method import methods
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +39,9 @@ def digest_family(folder: Path, *, with_tunables: bool = False) -> str:
     family = load_family(folder)
     names = {tunable.name for variant in family.variants.values() for tunable in variant.tunables if with_tunables}
     trials = plan(family, Selection(family.name, ("all",), tune=dict.fromkeys(names, "all")), DEVICES).trials
-    text = "\n".join(sorted(f"{trial.variant} {trial.label} {trial.identity}" for trial in trials))
+    text = "\n".join(
+        sorted(f"{trial.variant} {dict(trial.tunables) if names else trial.label} {trial.identity}" for trial in trials)
+    )
     return f"{len(trials)} {hashlib.sha256(text.encode()).hexdigest()}"
 
 
@@ -51,6 +53,13 @@ def test_identities_are_those_of_before(folder):
 @pytest.mark.parametrize("folder", sorted(PINNED["with tunables"]))
 def test_identities_at_every_value_of_the_tunables_are_those_of_before(folder):
     assert digest_family(ROOT / folder, with_tunables=True) == PINNED["with tunables"][folder]
+
+
+@pytest.mark.parametrize("folder", sorted(PINNED["plans"]))
+def test_a_plan_is_taken_up_again_by_the_hash_of_before(folder):
+    family = load_family(ROOT / folder)
+    found = plan(family, Selection(family.name, ("all",)), DEVICES)
+    assert plan_hash(found, {Measure.COLD: "0123456789abcdef"}) == PINNED["plans"][folder]
 
 
 @pytest.mark.parametrize("name", sorted(PINNED["methods"]))

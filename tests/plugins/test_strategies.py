@@ -42,10 +42,10 @@ def test_it_is_chosen_by_its_name_and_asked(cuprof: Run, tmp_path: Path) -> None
 
 
 def test_its_name_is_among_the_nearest(cuprof: Run) -> None:
-    done = cuprof("sweep", "search=backward")
+    done = cuprof("sweep", "experiment=reduction", "search=backward")
     assert (done.returncode, done.stderr) == (2, "error: unknown search 'backward': did you mean backwards?\n")
 
 
 def test_its_configuration_is_shown_like_any_other(cuprof: Run) -> None:
-    done = cuprof("sweep", "search=backwards", "--cfg", "job", "-p", "search")
+    done = cuprof("sweep", "experiment=reduction", "search=backwards", "--cfg", "job", "-p", "search")
     assert done.stdout.startswith("# @package search\nname: backwards\nbudget: ''\n")

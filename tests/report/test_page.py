@@ -66,6 +66,16 @@ def without_plotly(html: str) -> str:
     return html.replace(read_plotly(), "")
 
 
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_a_page_has_the_rights_that_the_umask_leaves(make_study, tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        path = write(make_study([Made("base", 2.0)]), tmp_path)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == mode
+
+
 def test_two_renders_are_the_same_bytes(make_study) -> None:
     study = make_study(reduction(), experiment="reduction")
     assert render(study) == render(study)

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -157,7 +158,8 @@ print(sorted(os.listdir("/dev")))
 """
     told = run(code, full).stdout.splitlines()
     assert told[0] == "No such process"
-    assert told[1] in ("Network is unreachable", "Connection refused")  # there is a loopback of its own at most
+    # There is a loopback of its own at most, and with a filter no socket of this family.
+    assert told[1] in ("Network is unreachable", "Connection refused", "Address family not supported by protocol")
     assert "sda" not in told[2]
 
 
@@ -218,6 +220,65 @@ for number in (101, 310, 165):  # ptrace, process_vm_readv, mount
 def test_system_calls_that_no_kernel_needs_are_refused(sandbox: Sandbox) -> None:
     pytest.importorskip("pyseccomp", reason="pip install pyseccomp")
     assert run(CALLS, sandbox).stdout == "-1 EPERM\n" * 3
+
+
+INSIDE = """
+import ctypes, socket
+library = ctypes.CDLL(None, use_errno=True)
+def ask(number, *arguments):
+    answer = library.syscall(ctypes.c_long(number), *map(ctypes.c_long, arguments))
+    return "refused" if answer == -1 else f"answered {answer}"
+CLONE, CLONE3, MEMFD, SHMGET, NEWUSER = 56, 435, 319, 29, 0x10000000
+print("clone", ask(CLONE, NEWUSER | 17, 0, 0, 0, 0))
+print("clone3", ask(CLONE3, 0, 0))
+print("memfd", ask(MEMFD, 0, 0))
+print("shmget", ask(SHMGET, 0, 4096, 0o1600))
+for family in (socket.AF_INET, socket.AF_NETLINK, 40):  # 40 is AF_VSOCK
+    try:
+        socket.socket(family, socket.SOCK_DGRAM)
+        print(family, "made")
+    except OSError:
+        print(family, "refused")
+print("pair", len(socket.socketpair()))
+print("processes", subprocess.run(["true"]).returncode)
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls are those of x86-64")
+def test_no_namespace_no_family_and_no_hidden_memory_is_to_be_had(sandbox: Sandbox) -> None:
+    pytest.importorskip("pyseccomp", reason="pip install pyseccomp")
+    *refused, pair, processes = run(INSIDE, sandbox).stdout.splitlines()
+    assert len(refused) == 7
+    assert all(line.endswith("refused") for line in refused), refused
+    assert (pair, processes) == ("pair 2", "processes 0")
+
+
+def test_the_kernels_switches_cannot_be_turned(full: Sandbox) -> None:
+    code = """
+for path in ("/proc/sys/kernel/hostname", "/proc/sys/vm/swappiness", "/proc/sysrq-trigger"):
+    try:
+        open(path, "w")
+        print("opened", path)
+    except OSError as error:
+        print(error.strerror)
+print(os.path.exists("/proc/self/status"))
+"""
+    *tried, own = run(code, full).stdout.splitlines()
+    assert set(tried) <= {"Read-only file system", "No such file or directory", "Permission denied"}
+    assert own == "True"
+
+
+def test_files_in_folders_of_its_own_count_as_memory(full: Sandbox) -> None:
+    code = """
+for folder in ("/tmp", "/dev/shm", "/var/tmp"):
+    with open(f"{folder}/part", "wb") as file:
+        for _ in range(24):
+            file.write(bytes(1 << 23))
+time.sleep(60)
+"""
+    done = run(code, replace(full, memory_bytes=1 << 29))
+    assert done.returncode == -signal.SIGKILL
+    assert "more than the limit, 0.54 GB" in done.stderr
 
 
 def test_without_bindings_there_is_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,7 +205,7 @@ def test_what_contradicts_is_named_and_nothing_of_it_taken(
         raw.executescript("UPDATE trial SET tunables = '{\"block\": 1}'")
     with Store.open(f"sqlite:///{mine}") as store:
         before = dump(store)
-        with pytest.raises(StoreError, match=r"trial reduction/.* and 3 others is not what it is here"):
+        with pytest.raises(StoreError, match=r"trial reduction/.* and 3 others differs from what is stored here"):
             merge(store, f"sqlite:///{theirs}")
         assert dump(store) == before
 
