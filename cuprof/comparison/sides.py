@@ -21,7 +21,6 @@ from cuprof.core.records import FAILED, State
 from cuprof.core.text import hide_passwords, list_first
 from cuprof.engine.provenance import run_git
 from cuprof.interop.importers import read_results
-from cuprof.interop.results import ImportedTrial
 from cuprof.results.standings import Standing, list_standings
 from cuprof.results.sweeps import SweepRow, list_tried_sweeps
 from cuprof.results.trials import list_variant_names
@@ -51,7 +50,7 @@ class Side:
 
     Args:
         text: as typed.
-        kind: "sweep", "variant", "commit", "database", or of another tool's file "nvbench" or "kernel_tuner".
+        kind: "sweep", "variant", "commit", "database", or the tool whose file it is, as in "nvbench".
         description: for people: "sweep 12 (reduction, 2026-11-20 09:00)".
         trials: a row for each trial and measure; `cuprof.comparison.trials.COLUMNS` says what the columns hold.
         source: where the samples of the trials come from.
@@ -317,7 +316,7 @@ def read_side(path: Path, text: str = "") -> Side:
     numbers: dict[str, set[int | None]] = defaultdict(set)
     for trial in imported.trials:
         numbers[trial.device].add(trial.device_id)
-    trials, source = make_trials(
+    records = [
         {
             "family": trial.family,
             "problem": trial.problem,
@@ -330,17 +329,14 @@ def read_side(path: Path, text: str = "") -> Side:
             "state": trial.state.value,
             "message": trial.message,
             "tool": imported.tool,
-            "series": {trial.measure: _samples(trial)} if trial.state is State.OK else {},
+            "series": {trial.measure: Samples.of([trial.durations_ns], standard_error=trial.relative_error)}
+            if trial.state is State.OK
+            else {},
         }
         for trial in imported.trials
-    )
-    return Side(
-        text or str(path), imported.kind, f"{imported.tool}'s {path.name}", trials, source, notes=imported.notes
-    )
-
-
-def _samples(trial: ImportedTrial) -> Samples:
-    return Samples.of([trial.durations_ns], standard_error=trial.relative_error)
+    ]
+    description = f"{imported.tool}'s {path.name}"
+    return Side(text or str(path), imported.kind, description, *make_trials(records), notes=imported.notes)
 
 
 def _newest_common(

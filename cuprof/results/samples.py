@@ -16,7 +16,6 @@ from cuprof.results.read import timer_tick
 from cuprof.statistics.samples import Samples
 from cuprof.store import tables as t
 from cuprof.store.connection import checking
-from cuprof.store.models import Run, Timing
 from cuprof.store.rows import among, chunks
 
 if TYPE_CHECKING:
@@ -74,19 +73,22 @@ def read_pool(connection: Connection, sweep_id: int, measure: str, device_id: in
         sweep_id: the sweep that made the runs.
         device_id: 0 for runs without a device.
     """
-    of_sweep = (Run.sweep_id == sweep_id, Run.state == State.OK.value, Timing.measure == measure)
-    on_device = sa.func.coalesce(Run.device_id, 0) == device_id
-    query = sa.select(Timing.id, Timing.rotation, sa.cast(Timing.details, sa.Text)).join(Run, Run.id == Timing.run_id)
-    timed = query.where(*of_sweep, on_device, Timing.sample_count > 0, Timing.max_ns > 0).order_by(Timing.id)
+    run, timing = t.run, t.timing
+    of_sweep = (run.c.sweep_id == sweep_id, run.c.state == State.OK.value, timing.c.measure == measure)
+    on_device = sa.func.coalesce(run.c.device_id, 0) == device_id
+    query = sa.select(timing.c.id, timing.c.rotation, sa.cast(timing.c.details, sa.Text)).join(
+        run, run.c.id == timing.c.run_id
+    )
+    timed = query.where(*of_sweep, on_device, timing.c.sample_count > 0, timing.c.max_ns > 0).order_by(timing.c.id)
     rows = connection.execute(timed).all()
     with checking(connection.engine.url):
         first = 2 * (np.arange(min(POOL, len(rows) // 2)) * (len(rows) // 2) // max(1, min(POOL, len(rows) // 2)))
-        chosen = [rows[place] for place in np.column_stack((first, first + 1)).ravel().tolist()] or rows
+        pairs = [rows[place] for place in np.column_stack((first, first + 1)).ravel().tolist()] or rows
         return _read(
             connection,
-            [row[0] for row in chosen],
-            [timer_tick(row[2]) for row in chosen],
-            [row[1] or "" for row in chosen],
+            [row[0] for row in pairs],
+            [timer_tick(row[2]) for row in pairs],
+            [row[1] or "" for row in pairs],
         )
 
 

@@ -7,7 +7,7 @@ uncompiled, since loading or compiling them takes longer; then NumPy searches wi
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,9 @@ def find_quantiles(
         ends, second_ends: where each series ends.
         shares: of the differences that are up to each quantile: a row a pair, NaN where none is asked for.
     """
-    compiled = _compiled(ends.size)
     found = np.full(shares.shape, np.nan)
-    compiled["quantiles"](first, ends, second, second_ends, shares, found, compiled["count"])
+    loop = _jitted()[0] if ends.size >= WORTH_COMPILING else _quantiles
+    loop(first, ends, second, second_ends, shares, found)
     return found
 
 
@@ -45,8 +45,8 @@ def placement_variances(
         shifts: what the first of each pair is moved by.
     """
     found = np.zeros((ends.size, 2))
-    compiled = _compiled(ends.size)
-    compiled["placements"](first, ends, second, second_ends, shifts, found, compiled["variance"])
+    loop = _jitted()[1] if ends.size >= WORTH_COMPILING else _placements
+    loop(first, ends, second, second_ends, shifts, found)
     return found
 
 
@@ -57,7 +57,6 @@ def _quantiles(
     second_ends: np.ndarray,
     shares: np.ndarray,
     found: np.ndarray,
-    count: Callable[[np.ndarray, np.ndarray, float], int],
 ) -> None:
     """Bisect the range of the differences of each pair until it is as narrow as `NEAREST` says."""
     start, second_start = 0, 0
@@ -72,7 +71,7 @@ def _quantiles(
             low, high = lowest, highest
             while high - low > NEAREST * max(1.0, abs(low), abs(high)):
                 middle = (low + high) / 2
-                if count(x, y, middle) < rank:
+                if _count(x, y, middle) < rank:
                     low = middle
                 else:
                     high = middle
@@ -86,7 +85,6 @@ def _placements(
     second_ends: np.ndarray,
     shifts: np.ndarray,
     found: np.ndarray,
-    variance: Callable[[np.ndarray], float],
 ) -> None:
     """Put the variances of the placements into `found`; of ties, half count as below."""
     start, second_start = 0, 0
@@ -94,25 +92,17 @@ def _placements(
         x, y = first[start : ends[pair]] + shifts[pair], second[second_start : second_ends[pair]]
         start, second_start = ends[pair], second_ends[pair]
         if x.size > 1 and y.size > 1:
-            # Twice the places are whole numbers, whose sums are the same in any order, compiled or not.
-            of_x = np.searchsorted(y, x, "left") + np.searchsorted(y, x, "right")
-            of_y = np.searchsorted(x, y, "left") + np.searchsorted(x, y, "right")
-            found[pair, 0] = variance(of_x) / (2.0 * y.size) ** 2
-            found[pair, 1] = variance(of_y) / (2.0 * x.size) ** 2
+            found[pair, 0] = _variance(_places(y, x)) / (2.0 * y.size) ** 2
+            found[pair, 1] = _variance(_places(x, y)) / (2.0 * x.size) ** 2
 
 
-def _variance(counts: np.ndarray) -> float:
-    """Return the variance of whole numbers."""
-    return float((np.sum(counts * counts) - float(np.sum(counts)) ** 2 / counts.size) / (counts.size - 1))
-
-
-def _count_by_search(x: np.ndarray, y: np.ndarray, bound: float) -> int:
-    """Return how many differences y - x are up to a bound; for NumPy."""
+def _count(x: np.ndarray, y: np.ndarray, bound: float) -> int:
+    """Return how many differences y - x are up to a bound."""
     return int(np.searchsorted(y, x + bound, "right").sum())
 
 
 def _count_by_walking(x: np.ndarray, y: np.ndarray, bound: float) -> int:
-    """Return how many differences y - x are up to a bound; for Numba, in one walk through both."""
+    """Return what `_count` does, in one walk through both series; compiled."""
     total, place = 0, 0
     for value in x:
         while place < y.size and y[place] <= value + bound:
@@ -121,17 +111,49 @@ def _count_by_walking(x: np.ndarray, y: np.ndarray, bound: float) -> int:
     return total
 
 
+def _places(others: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return twice how many of the others lie below each value, equal ones by half: whole numbers."""
+    return np.searchsorted(others, values, "left") + np.searchsorted(others, values, "right")
+
+
+def _places_by_walking(others: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return what `_places` does, in one walk through both series; compiled."""
+    found = np.empty(values.size, np.int64)
+    below, up_to = 0, 0
+    for place in range(values.size):
+        while below < others.size and others[below] < values[place]:
+            below += 1
+        while up_to < others.size and others[up_to] <= values[place]:
+            up_to += 1
+        found[place] = below + up_to
+    return found
+
+
+def _variance(counts: np.ndarray) -> float:
+    """Return the variance of whole numbers, whose sums are the same in any order: compiled or not."""
+    return float((np.sum(counts * counts) - float(np.sum(counts)) ** 2 / counts.size) / (counts.size - 1))
+
+
 @cache
-def _jitted() -> dict[str, Any]:
-    """Return the loops compiled; the first call on a machine takes some seconds, later ones read Numba's cache."""
+def _jitted() -> tuple[Any, Any]:
+    """Return `_quantiles` and `_placements` compiled: in some seconds the first time on a machine, later from a cache.
+
+    What they call is replaced by the walks, by its name: functions that are handed over would not be cached.
+    """
     import numba
+    from numba.extending import overload
 
+    for function, compiled in ((_count, _count_by_walking), (_places, _places_by_walking), (_variance, _variance)):
+        overload(function)(_always(compiled))
     jit = numba.njit(cache=True, nogil=True)
-    loops = {"quantiles": _quantiles, "placements": _placements, "variance": _variance, "count": _count_by_walking}
-    return {name: jit(loop) for name, loop in loops.items()}
+    return jit(_quantiles), jit(_placements)
 
 
-def _compiled(pairs: int) -> dict[str, Any]:
-    if pairs >= WORTH_COMPILING:
-        return _jitted()
-    return {"quantiles": _quantiles, "placements": _placements, "variance": _variance, "count": _count_by_search}
+def _always(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of the same parameters that, asked what to compile for their types, gives this function."""
+
+    @wraps(function)
+    def choose(*types: Any) -> Callable[..., Any]:
+        return function
+
+    return choose

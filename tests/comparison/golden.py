@@ -19,7 +19,7 @@ from cuprof.cli import compare
 
 DATA = Path(__file__).parents[1] / "data"
 GOLDEN = DATA / "comparison" / "golden_verdicts.json"
-KERNELS = ("equal_kernels_1", "equal_kernels_2")
+KERNELS = ("quick1", "quick2")
 """Sweeps of an H200, `measure=quick`: forty names for one kernel at four sizes."""
 REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 DIGITS = 8
@@ -33,7 +33,7 @@ def iter_found(folder: Path) -> Iterator[tuple[str, list[list[Any]]]]:
     """
     files = {name: folder / f"{name}.sqlite" for name in (*KERNELS, *REVISIONS)}
     for name in KERNELS:
-        files[name].write_bytes(gzip.decompress((DATA / "comparison" / f"{name}.sqlite.gz").read_bytes()))
+        files[name].write_bytes(gzip.decompress((DATA / "equal_kernels" / f"{name}.sqlite.gz").read_bytes()))
         for place in range(0, 40, 2):
             pair = f"aa/v{place:02}", f"aa/v{place + 1:02}"
             yield f"{name} {pair[0]} {pair[1]}", _rows(*pair, "--store", f"sqlite:///{files[name]}")
