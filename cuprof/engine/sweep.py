@@ -211,7 +211,7 @@ class Sweep:
         again = [trial for trial in plan.trials if prepared.is_skipped_again(trial, known.get(trial.identity))]
         done = {trial.identity for trial in settled}
         new = [trial for trial in plan.trials if not trial.unavailable and trial.identity not in done]
-        references = prepared.find_references(known, new, ledger.sweep_id) if settled and new else []
+        references = prepared.find_references(known, new, ledger.sweep_id) if settled else []
         self.references = {trial.identity for trial in references}
         settled = [trial for trial in settled if trial.identity not in self.references]
         reused = {trial.identity: known[trial.identity] for trial in (*settled, *again)}
