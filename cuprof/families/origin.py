@@ -96,8 +96,8 @@ class Origin(msgspec.Struct, frozen=True, tag=True):
         return found
 
     def list_files(self) -> Iterable[Path]:
-        """Return the files that the family depends on."""
-        raise NotImplementedError
+        """Return the files that the family depends on: a Python file, and those beside and below it that it imports."""
+        return imported_files(self.path)
 
     def _make(self) -> Family:
         raise NotImplementedError
@@ -119,10 +119,6 @@ class Folder(Origin, frozen=True, tag=True):
 
 class Script(Origin, frozen=True, tag=True):
     """A Python file that calls `cuprof.compare`, or that is a family by itself."""
-
-    def list_files(self) -> Iterable[Path]:
-        """Return the script and the files beside and below it that it imports."""
-        return imported_files(self.path)
 
     def _make(self) -> Family:
         if not self.path.is_file():
