@@ -19,7 +19,7 @@ from sqlalchemy.engine import URL, Engine, make_url
 from cuprof.core.errors import MissingDependencyError, StoreError, UnreachableStoreError
 from cuprof.core.interrupts import stop_if_requested
 from cuprof.core.text import HIDDEN, hide_passwords
-from cuprof.store.sqlite_file import BUSY_SECONDS, connect_file
+from cuprof.store.sqlite_file import BUSY_SECONDS, OPTIONS, connect_file
 from cuprof.store.types import to_json
 
 PIECE_SECONDS = 0.2
@@ -42,7 +42,7 @@ def parse_url(url: str) -> URL:
     """
     scheme, separator, path = url.partition(":///")
     if separator and scheme in ("sqlite", "sqlite+pysqlite"):
-        if re.search(r"\?\w+=", path):
+        if OPTIONS.search(path):
             raise StoreError(f"{hide_passwords(url)!r}: an SQLite URL takes no options; write sqlite:///FILE")
         return URL.create("sqlite+pysqlite", database=path)  # not parsed further: a path may contain "?"
     try:

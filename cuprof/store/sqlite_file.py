@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from pathlib import Path
@@ -10,6 +11,8 @@ from urllib.parse import quote
 
 from cuprof.store.schema import REVISION, VERSION_TABLE
 
+OPTIONS = re.compile(r"\?\w+=")
+"""Where options of a URL begin, which SQLite takes none of; a path may have any other "?"."""
 BUSY_SECONDS = 30.0
 """How long a statement waits for another process's lock before it gives up."""
 
@@ -21,7 +24,7 @@ def find_current(url: str) -> sqlite3.Connection | None:
         url: SQLAlchemy URL of any database.
     """
     path = Path(url.removeprefix("sqlite:///"))
-    if not url.startswith("sqlite:///") or "?" in url or not path.is_file():
+    if not url.startswith("sqlite:///") or OPTIONS.search(url) or not path.is_file():
         return None
     connection = None
     try:
