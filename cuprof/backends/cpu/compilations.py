@@ -18,9 +18,9 @@ from cuprof.families.modules import nested_codes
 PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 """Values that Numba compiles in as constants, and that never change."""
 NAMED = (ModuleType, type, BuiltinFunctionType, np.ufunc)
-"""Values that stand for themselves."""
+"""Values that are identified by their own names."""
 FAMILIES = "_cuprof_family"
-"""How the names of a family's own modules begin."""
+"""The prefix of the names of a family's own modules."""
 
 
 class Compilations:
