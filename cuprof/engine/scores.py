@@ -120,7 +120,7 @@ class Scores:
         return chosen[:1] if several or self.settings.objective != "time" else chosen
 
     def likely_gain(self) -> float | None:
-        """Return the largest share by which trying the rest is expected to improve a problem's best; None if
+        """Return how much trying the rest is expected to improve some problem's best, as the largest share; None if
         unknown."""
         shares = [self.strategy.likely_left(group) for group in range(len(self.problems))]
         return max((share for share in shares if share is not None), default=None)

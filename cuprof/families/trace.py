@@ -8,7 +8,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 NO_ORIGIN = "#line\n"
-"""The comment that says that the lines below it are those of the file itself."""
+"""A comment that marks the lines below it as the file's own."""
 _ORIGIN = re.compile(r'#line(?: (\d+) "(.+)")?$')
 
 

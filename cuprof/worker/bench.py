@@ -53,8 +53,8 @@ MOST_KEPT = 3
 """Keep at most this many results of earlier executions under the engine's clock, beside the last one."""
 
 BeSeen = Callable[[int, float, Callable[[int, bool], float], bool], None]
-"""Called with a trial's index, its claimed time in nanoseconds, a function that executes it a number of times (see
-`Execute`), and whether a single execution is all there is to see."""
+"""Has a trial executed under the engine's clock. It takes the trial's index, its claimed time in nanoseconds, a
+function that executes it (see `Execute`), and whether there is only a single execution to see."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What Numba has compiled stays compiled for as long as the worker lives.
 
-A family is loaded anew for each problem and its variants define their functions as they prepare themselves, so that
-Numba would compile the same few lines for each problem, which takes seconds.
+A family is loaded anew for each problem, and its variants define their functions as they prepare themselves. Numba
+would then compile the same few lines for each problem, which takes seconds.
 """
 
 from __future__ import annotations
