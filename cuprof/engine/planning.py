@@ -1,4 +1,5 @@
-"""From a configuration to planned trials: the family, its devices, the methods, and what is stored of each trial."""
+"""Turn a configuration into planned trials: the family, its devices, the methods, and the stored outcome of each
+trial."""
 
 from __future__ import annotations
 
