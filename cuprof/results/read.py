@@ -98,7 +98,7 @@ def _read(connection: Connection, query: sa.Select[Any], sweep_id: int, columns:
 
 
 class _Facts(msgspec.Struct):
-    """What is read of a timing's details."""
+    """The fields read from a timing's details."""
 
     version: Any = None
     batch: Any = None

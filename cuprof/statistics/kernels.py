@@ -130,7 +130,7 @@ def _placements(
 
 
 def _count(x: np.ndarray, y: np.ndarray, bound: float) -> tuple[int, float, float]:
-    """Return how many differences y - x are up to a bound, the last of them, and the first beyond (infinite: none)."""
+    """Return how many differences y - x reach a bound at most, the last such and the first beyond (infinite: none)."""
     places = np.searchsorted(y, x + bound, "right")
     some, others = places > 0, places < y.size
     last = (y[places[some] - 1] - x[some]).max(initial=-np.inf)

@@ -133,8 +133,8 @@ class Samples:
     @cached_property
     def _ordered(self) -> np.ndarray:
         """Return the samples of each series ascending."""
-        found: np.ndarray = self.values[order_of(self.values, self.ends)]
-        return found
+        ordered: np.ndarray = self.values[order_of(self.values, self.ends)]
+        return ordered
 
     def _ticks(self) -> np.ndarray:
         """Return each series' tick in ns; where it is not known, the least step if some samples are equal, else 0."""
