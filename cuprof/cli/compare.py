@@ -30,6 +30,13 @@ MOST_NAMES = 5
 NOISY, MARK = 0.2, "!"
 """Half width of an interval, as a share, from which on it is marked: a factor of 1.5 may be noise."""
 
+BESIDE = 0.005
+"""Difference of a ratio from the quotient of the two medians, as a share, from which on a reader sees it."""
+OF_PAIRS = (
+    "times are medians; a ratio is estimated from pairs of samples, of the same rounds where both were timed together, "
+    "and may differ from the quotient of the medians"
+)
+
 DESCRIPTION = """\
 Compare two sides, trial by trial: faster, slower, same or undecided, with the ratio of the times and its interval.
 
@@ -150,6 +157,8 @@ def comparison_parts(comparison: Comparison, everything: bool = False) -> list[P
         parts += [Line(""), table]
     if any(row.cells[-1].endswith(MARK) for row in table.rows):
         parts.append(Line(f"{MARK} an interval wider than ±{NOISY:.0%}: more samples would tell", "dim"))
+    if _has_ratio_beside_medians(comparison):
+        parts.append(Line(OF_PAIRS, "dim"))
     if hidden:
         parts.append(Line(f"and {hidden} more that are the same (--all lists them)", "dim"))
     broken = [Line(f"BROKEN {text}", "bold red") for text in _broken(comparison)]
@@ -169,6 +178,8 @@ def markdown_lines(comparison: Comparison, everything: bool = False) -> Iterator
         for row in rows:
             yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row.cells) + " |"
         yield ""
+    if _has_ratio_beside_medians(comparison):
+        yield f"- {OF_PAIRS}"
     if hidden:
         yield f"- and {hidden} more that are the same"
     yield from (f"- broken: {text}" for text in _broken(comparison))
@@ -247,6 +258,17 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
         )
         rows.append(Row(cells, STYLES[row.verdict]))
     return Table(columns, rows), hidden
+
+
+def is_beside_medians(ratio: float, base_ns: float, new_ns: float) -> bool:
+    """Return whether a reader sees that a ratio is not the quotient of the two medians."""
+    return abs(ratio * base_ns / new_ns - 1) > BESIDE
+
+
+def _has_ratio_beside_medians(comparison: Comparison) -> bool:
+    rows = comparison.rows
+    times = (rows[name].tolist() for name in ("ratio", "base_median_ns", "new_median_ns"))
+    return any(map(is_beside_medians, *times))
 
 
 def _sorted(rows: pd.DataFrame) -> pd.DataFrame:

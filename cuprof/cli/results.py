@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.compare import MARK, NOISY
+from cuprof.cli.compare import MARK, NOISY, OF_PAIRS, is_beside_medians
 from cuprof.cli.marks import mark_of, style_of
 from cuprof.cli.output import print_json, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
@@ -98,6 +98,8 @@ def result_parts(study: Study) -> Iterator[Part]:
         yield Line("")
         marks |= {mark for row in table.rows for cell in row.cells[names:] for mark in LEGEND if cell.endswith(mark)}
     yield from (Line(meaning, "dim") for mark, meaning in LEGEND.items() if mark in marks)
+    if any(_is_beside_medians(study, trial) for trial in study.right):
+        yield Line(OF_PAIRS, "dim")
     yield from reasons(study.trials)
     if len(problems) > 1:
         lines = list(verdict_lines(study))
@@ -249,6 +251,14 @@ def _noise_mark(*trials: StudyTrial) -> str:
 def _speedup(study: Study, trial: StudyTrial) -> str:
     ratio, base = study.speedup(trial), study.baseline_of(trial, study.baseline)
     return f"{ratio:.2f}×{_noise_mark(trial, base)}" if ratio and base else ""
+
+
+def _is_beside_medians(study: Study, trial: StudyTrial) -> bool:
+    """Return whether the speed-up in a trial's row is not the quotient of the times in the table."""
+    speedup, base = study.speedup(trial), study.baseline_of(trial, study.baseline)
+    if not (speedup and base and base.median_ns and trial.median_ns):
+        return False
+    return is_beside_medians(1 / speedup, base.median_ns, trial.median_ns)
 
 
 def _age(study: Study, trial: StudyTrial) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cuprof.cli.compare import OF_PAIRS
 from cuprof.cli.marks import FAILED_STYLE
 from cuprof.cli.results import MOST_ROWS, TOP, print_results, result_parts
 from cuprof.cli.table import Line, to_text
@@ -252,3 +253,11 @@ def test_a_pass_of_what_is_known_to_be_wrong_is_no_result(tmp_path: Path) -> Non
 def test_names_are_no_marks(tmp_path: Path) -> None:
     lines = shown(tmp_path, Made("cached", tune={"when": "before"}), Made("wow", 20.0, tune={"when": "now"}))
     assert not any(line.startswith(("cached faster", "measured before", "! ")) for line in lines)
+
+
+def test_a_speed_up_beside_the_quotient_of_the_times_is_explained(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert OF_PAIRS not in to_text(result_parts(study), 200)
+    monkeypatch.setattr(Study, "speedup", lambda *_: 1.37)
+    assert OF_PAIRS in to_text(result_parts(study), 200)
