@@ -24,6 +24,8 @@ FORMATS = ("table", "json", "markdown")
 MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same"}
 """Verdict → the word in the table, in the order of the table; told apart without colour."""
 STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same": "dim"}
+SHOWN = ("verdict", "match", "measure", "new_device", "base_median_ns", "new_median_ns", "ratio", "low", "high")
+"""Columns of a comparison that its table shows beside what names a trial."""
 MOST_SAME = 20
 """More unchanged trials than this are counted and not listed, unless --all asks for them."""
 MOST_NAMES = 5
@@ -222,13 +224,15 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
 
 
 def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
-    from cuprof.comparison.compare import row_label
+    from cuprof.comparison.compare import LABEL_COLUMNS, row_label
     from cuprof.comparison.trials import each
     from cuprof.report.units import choose_scale
 
+    names = [*SHOWN, *(f"{side}_{name}" for side in ("base", "new") for name in LABEL_COLUMNS)]
     same = int((comparison.rows["verdict"] == "same").sum())
     hidden = 0 if everything or same <= MOST_SAME else same
-    shown = _sorted(comparison.rows[comparison.rows["verdict"] != "same"] if hidden else comparison.rows)
+    rows = comparison.rows[names]
+    shown = _sorted(rows[rows["verdict"] != "same"] if hidden else rows)
     scale = choose_scale("time", [*shown["base_median_ns"], *shown["new_median_ns"]])
     several = comparison.rows["measure"].nunique() > 1
     devices = comparison.rows["new_device"].nunique() > 1
@@ -242,7 +246,7 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
         Column("new/base"),
         Column("interval"),
     ]
-    rows, labels = [], dict[int, str]()
+    lines, labels = [], dict[int, str]()
     for row in each(shown):
         if row.match not in labels:
             labels[row.match] = row_label(row)
@@ -256,8 +260,8 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
             ratio_text(row.ratio),
             interval_text(row),
         )
-        rows.append(Row(cells, STYLES[row.verdict]))
-    return Table(columns, rows), hidden
+        lines.append(Row(cells, STYLES[row.verdict]))
+    return Table(columns, lines), hidden
 
 
 def is_beside_medians(ratio: float, base_ns: float, new_ns: float) -> bool:
