@@ -23,7 +23,7 @@ SHAPES: dict[tuple[bool, Product], tuple[str, ...]] = {
     (False, "library"): ("-shared", "-fPIC"),
     (False, "program"): (),
 }
-"""(is it nvcc, what is made) → options."""
+"""(whether it is nvcc, the product) → options."""
 
 
 _TELLING = re.compile(r"\berror\b|undefined reference|cannot find|multiple definition")

@@ -1,8 +1,8 @@
 """Compile CUDA C++ to a cubin with NVRTC: no GPU, no driver and no nvcc needed.
 
 A source's macros follow its includes, in place of `-D` options, wherever its first lines allow that. The headers are
-then the same for every choice of macros, so a process compiles them once and those that it forks start from there
-(NVRTC 13.0 User Guide, "Precompiled Headers").
+then the same for every choice of macros. A process compiles them once, and those that it forks start from there (NVRTC
+13.0 User Guide, "Precompiled Headers").
 """
 
 from __future__ import annotations

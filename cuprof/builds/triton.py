@@ -28,7 +28,7 @@ TYPES = {
 IMPORTS_TORCH = re.compile(r"^\s*(?:import|from)\s+torch\b", re.MULTILINE)
 """PyTorch takes seconds to import, starts no threads, and opens no device by itself."""
 ISOLATED = "a process a text"
-"""Tells what is kept from what was kept before, which may have been compiled with another text's helper modules."""
+"""A part of the cache key. Builds kept before this may have been compiled with another source's helper modules."""
 
 
 @dataclass(frozen=True)

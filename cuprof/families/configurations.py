@@ -27,7 +27,7 @@ from cuprof.families.requirements import get_version, is_installed
 from cuprof.families.sources import read_variant_source
 
 DEFAULTS: dict[str, Coordinate | None] = {"num_ctas": 1, "maxnreg": None}
-"""Options that become no tunable where every configuration has this value."""
+"""Options that become no tunable if every configuration has this value."""
 PATIENCE_S = 120
 MARK = "configurations: "
 

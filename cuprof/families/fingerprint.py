@@ -19,7 +19,7 @@ from cuprof.families.sources import TRITON, read_variant_source
 CONTRACT = ("signature", "generate", "reference", "tolerance")
 """The functions that make the inputs and say which results are right."""
 SAID = ("in_place", "any_order", "at_most", "error_rate")
-"""Settings of the family that decide that, too, where they differ from the default."""
+"""Settings of the family that decide this too, if they differ from the default."""
 
 
 def source_text(family: Family, variant: Variant) -> str:

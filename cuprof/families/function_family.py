@@ -46,7 +46,7 @@ class FunctionFamily:
         outputs: the arguments that functions write to; empty where they return their results.
         at_most: results that may have fewer rows than the signature says.
         changed: inputs that functions may leave changed, and do not return; outputs in the signature.
-        expectation: how an error begins that says what would have been right.
+        expectation: the start of an error's description of the right result.
     """
 
     outputs: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
-"""What may stand in place of a plain function in `cuprof.compare`: one with tunables, or a kernel with its launch.
+"""Use a function with tunables, or a kernel with its launch, in place of a plain function in `cuprof.compare`.
 
-A `@triton.jit` function is a kernel's source: Triton compiles it ahead, and it is launched as any other kernel is.
+A `@triton.jit` function is a kernel's source: Triton compiles it ahead, and it is launched like any other kernel.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ from cuprof.families.program import Array, Copy, Fill, Invoke, Launch, Program, 
 
 Size: TypeAlias = "int | str"
 Sizes: TypeAlias = "Size | tuple[Size, ...] | Callable[..., Any] | None"
-"""In x, y, z: numbers, names of tunables, axes or scalars, or a function that takes such names and gives numbers."""
+"""Sizes in x, y, z: numbers, names of tunables, axes or scalars, or a function that takes such names and returns
+numbers."""
 BLOCK_NAMES = ("block_size_x", "block_size_y", "block_size_z")
-"""Tunables that are a block's sizes where nothing else is said, as in Kernel Tuner."""
+"""Tunables that set the block's sizes by default, as in Kernel Tuner."""
 
 HOST_COMPILERS = ("gcc", "g++")
-"""Of functions in C and C++, which are called and not launched."""
+"""Compilers of C and C++ functions, which are called and not launched."""
 
 
 class _Site:
-    """What is known of a problem, whatever the tunables: looked up once, as a space has many trials at one problem."""
+    """A problem's values that do not depend on tunables, looked up once for the many trials at one problem."""
 
     def __init__(self, problem: Point, sample: Sample, args: Sequence[str] | None) -> None:
         self.sample = sample
@@ -131,10 +132,10 @@ class Kernel:
         return {}
 
     def make_program(self, problem: Point, tunables: Point, sample: Sample) -> Program:
-        """Return what is launched.
+        """Return the launchable program.
 
         Raises:
-            UsageError: a size that cannot be worked out.
+            UsageError: a size cannot be computed.
         """
         there = self._sites.get(problem)
         if there is None or there.sample is not sample:
@@ -340,7 +341,7 @@ def _as_macro(value: Coordinate) -> str | int:
 
 
 def call_by_name(function: Callable[..., Any], known: Mapping[str, Any], where: str) -> Any:
-    """Call a function with what its parameters name."""
+    """Call a function with the values that its parameters name."""
     parameters = _parameters(function)
     try:
         return function(**{name: known[name] for name in parameters})

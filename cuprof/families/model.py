@@ -263,7 +263,7 @@ class Family:
     origin: Any = None
     """The `Origin` that another process loads the same family from; set by it."""
     code: Mapping[str, str] = field(default_factory=dict)
-    """File that decides what is loaded → its digest when the family was loaded; set by its origin."""
+    """File that decides the loaded code → its digest when the family was loaded; set by its origin."""
     contract: Mapping[str, Any] = field(default_factory=dict)
     """Functions that identify the contract, where the ones above only call them."""
     sample: Callable[[Point], Sample] | None = None

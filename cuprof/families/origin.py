@@ -36,7 +36,7 @@ from cuprof.families.validation import check_family
 
 FAMILY_FILE = "family.py"
 PREFIX = "_cuprof_family_"
-"""How the name of a family's module begins while it is loaded."""
+"""The prefix of a family's module name while it is loaded."""
 _SCRIPT_FOLDERS: set[str] = set()
 
 

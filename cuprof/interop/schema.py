@@ -50,7 +50,7 @@ class Tensor(msgspec.Struct):
 
 
 class Definition(msgspec.Struct):
-    """What is computed, with its reference in Python."""
+    """A definition: the computation, with its reference in Python."""
 
     name: str
     axes: dict[str, Axis]

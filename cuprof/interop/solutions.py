@@ -54,7 +54,7 @@ def load_function(solution: Solution) -> Callable[..., Any]:
 
 
 def takes_outputs(solution: Solution, function: Callable[..., Any], inputs: int) -> bool:
-    """Return whether a solution's function is given the outputs behind so many inputs."""
+    """Return whether a solution's function also takes the outputs, after this number of inputs."""
     stated = solution.spec.destination_passing_style
     if stated is not None:
         return stated

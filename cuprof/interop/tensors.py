@@ -23,7 +23,7 @@ SAFETENSORS = {
     "BOOL": "bool",
 }  # fmt: skip
 META = "__metadata__"
-"""What stands in the header beside the tensors."""
+"""The header's key that is not a tensor."""
 MOST_HEADER_BYTES = 100 << 20
 """As the library safetensors takes them."""
 
