@@ -214,10 +214,6 @@ class DefinitionFamily(FunctionFamily):
             raise ValueError(f"{who} returned a {type(returned).__name__}, and not the outputs {', '.join(outputs)}")
         return found
 
-    def is_changed_input(self, name: str) -> bool:
-        """Return whether the reference changes an input in place; its content afterwards is not checked."""
-        return name in self.changed
-
     @property
     def _axes(self) -> tuple[Axis, ...]:
         points = list(self.problems)
