@@ -168,7 +168,7 @@ def show_results(config: SweepConfig, project: Project, result: SweepResult) -> 
 
 
 def _read_study(project: Project, result: SweepResult) -> tuple[Study, int | None]:
-    """Return what is stored of a sweep, and its number where a newer one has the page's name."""
+    """Return the stored study of a sweep, and the sweep's number if a newer sweep has taken the page's name."""
     from cuprof.report.load import load_study
     from cuprof.results.sweeps import is_newest
     from cuprof.store import Store
