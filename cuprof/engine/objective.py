@@ -41,7 +41,7 @@ def evaluate(
 
 
 def check_trials(trials: Sequence[Trial], measure: Measure, settings: SearchConfig) -> None:
-    """Refuse trials on a back end of which a factor of the objective is not measured.
+    """Refuse trials on a back end that does not measure a factor of the objective.
 
     Args:
         measure: the time that is to be small.

@@ -164,7 +164,7 @@ def _list_stations(connection: Connection, sweep_id: int, now: float) -> list[tu
 
 
 def _estimate_seconds(working: Sequence[tuple[StationRow, float, bool]], left: int) -> float | None:
-    """Return how long so many trials take at the pace of these stations; None while none of them has done any."""
+    """Return how long the trials that are left take at the pace of these stations; None before the first is done."""
     done = sum(station.done for station, _, _ in working)
     if not done:
         return None
