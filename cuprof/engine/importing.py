@@ -93,10 +93,8 @@ def _import_report(path: Path, store: Store, artifacts: Path, name: str, cache_m
     found = find_conditions(path)
     conditions = replace(found, cache_mode=cache_mode or found.cache_mode)
     with store.snapshot() as connection:
-        known = read_known(connection, [identity for identity in launches if identity is not None])
+        labels, devices = read_known(connection, [identity for identity in launches if identity is not None])
         before = list_taken_in(connection, artifact.sha256)
-    labels = {identity: trial.label for identity, trial in known.items()}
-    devices = {identity: trial.device for identity, trial in known.items()}
     groups = group_launches(launches, labels, devices, name)
     taken = []
     for group in groups:

@@ -186,15 +186,20 @@ def prepare(
         planned = replace(planned, notes=(*planned.notes, *_ignored(config, devices), *notes))
     if not config.dry_run:
         planned.require_runnable()
-    flat = {f"{backend}.{measure}": value for backend, table in by_backend.items() for measure, value in table.items()}
-    if config.retry:  # a sweep that was interrupted goes on under the same rule alone
-        flat["retry"] = config.retry
-    if config.device.cuda == ("each",):
-        flat["cards"] = "each"
-    if config.search.name:  # and so is a search
-        flat["search"] = repr(config.search)
-    prepared = Prepared(config, family, planned, devices, by_backend, plan_hash(planned, flat))
+    prepared = Prepared(config, family, planned, devices, by_backend, _hash(config, planned, by_backend))
     return replace(prepared, is_shared=not (prepared.on_each_card or config.search.name))
+
+
+def _hash(config: SweepConfig, planned: Plan, by_backend: Mapping[str, Mapping[Measure, str]]) -> str:
+    """Return the hash of a sweep; one that was interrupted goes on under the same hash alone."""
+    facts = {f"{backend}.{measure}": value for backend, table in by_backend.items() for measure, value in table.items()}
+    if config.retry:
+        facts["retry"] = config.retry
+    if config.device.cuda == ("each",):
+        facts["cards"] = "each"
+    if config.search.name:
+        facts["search"] = repr(config.search)
+    return plan_hash(planned, facts)
 
 
 def _probe(family: Family, selection: Selection, config: SweepConfig, runner: JobRunner) -> None:

@@ -17,7 +17,7 @@ from cuprof.engine.jobs import job_key
 from cuprof.engine.late import Late
 from cuprof.engine.ledger import Ledger
 from cuprof.engine.looks import FIRST, SECOND, Looks
-from cuprof.engine.objective import ObjectiveCounters, check_counters, check_energy, check_measure
+from cuprof.engine.objective import ObjectiveCounters, check_trials
 from cuprof.engine.planning import Prepared
 from cuprof.engine.scores import Scores
 from cuprof.engine.station import Station
@@ -62,14 +62,11 @@ def open_search(
     """
     config, store, note = prepared.config, ledger.store, ledger.observer.note
     measure = Measure(config.measure.modes[0])
-    check_measure(trials, measure)
+    check_trials(trials, measure, config.search)
     with store.snapshot() as connection:
         earlier = list_earlier(connection, prepared.family.name, measure, {trial.variant for trial in trials})
-    if "energy" in config.search.factors:
-        check_energy(trials)
     counting = None
     if names := config.search.counters:
-        check_counters(names, trials)
         ncu = replace(config.ncu, name="search", metrics=names, extra_metrics=(), set="", sections=())
         collector = collectors.enter_context(open_collector(replace(config, ncu=ncu), project))
         counting = ObjectiveCounters(names, collector, store, ledger.sweep_id)

@@ -6,7 +6,7 @@ import importlib
 import platform
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -38,7 +38,7 @@ from cuprof.worker.status_page import Phase
 
 if TYPE_CHECKING:
     from cuprof.engine.ledger import Ledger
-    from cuprof.store import Store
+    from cuprof.store import Store, StoredTrial
 
 OPENINGS, REOPEN_S = 3, 0.5
 STORING = ("cuprof.engine.ledger", "cuprof.engine.presence", "cuprof.engine.spool", "cuprof.store.network")
@@ -237,15 +237,8 @@ class Sweep:
                 f"{count(outdated, 'stored trial')} of {plan.family.name} have identities of an earlier version: they "
                 "stay readable, and are not reused"
             )
-        if references and settled:
-            note(
-                f"{count(len(references), 'stored trial')} are timed again, to see whether stored times still hold: "
-                f"{list_first([trial.label for trial in references], 3)}"
-            )
-        if prepared.config.retry == "noisy":
-            noisy = [trial for trial in due if (stored := known.get(trial.identity)) and prepared.is_noisy(stored)]
-            widest = prepared.config.retry_above or prepared.config.measure.target
-            note(f"{count(len(noisy), 'stored trial')} wider than ±{100 * widest:.3g} % are timed again")
+        for text in self._describe_again(references if settled else [], due, known):
+            note(text)
         ledger.take_stored(settled, known)
         if self.before is not None:
             ledger.take_over(self.before)
@@ -255,6 +248,22 @@ class Sweep:
         if is_host_timed and (busy := describe_load()):
             note(busy)
         return [trial for trial in due if trial.identity not in ledger.concluded]
+
+    def _describe_again(
+        self, references: Sequence[Trial], due: Sequence[Trial], known: Mapping[str, StoredTrial]
+    ) -> Iterator[str]:
+        """Yield a line on each reason why stored trials are timed again."""
+        if references:
+            yield (
+                f"{count(len(references), 'stored trial')} are timed again, to see whether stored times still hold: "
+                f"{list_first([trial.label for trial in references], 3)}"
+            )
+        config = self.prepared.config
+        if config.retry == "noisy":
+            stored = [known[trial.identity] for trial in due if trial.identity in known]
+            noisy = sum(map(self.prepared.is_noisy, stored))
+            widest = config.retry_above or config.measure.target
+            yield f"{count(noisy, 'stored trial')} wider than ±{100 * widest:.3g} % are timed again"
 
     def _compare_sessions(self) -> None:
         """Say whether the stored times that this sweep takes over still hold."""
