@@ -7,12 +7,13 @@ import tomllib
 
 import pytest
 
+from cuprof import __version__
 from cuprof.cli.main import COMMANDS
 from cuprof.families import Family
 from tests.docs.claims import ROOT, Document, problems
 
 PATHS = [
-    ROOT / "README.md",
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "benchmarks" / "README.md",
     ROOT / "kernels" / "README.md",
@@ -96,6 +97,11 @@ def test_the_example_family_can_be_made() -> None:
     family = names["family"]
     assert isinstance(family, Family)
     assert list(family.variants) == ["numpy", "plain", "plain_cl", "cupy"]
+
+
+def test_the_citation_names_the_version() -> None:
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {__version__}\n" in citation
 
 
 def test_the_documents_that_the_code_refers_to_exist() -> None:
