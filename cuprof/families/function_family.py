@@ -133,7 +133,7 @@ class FunctionFamily:
             home.copy(result, output, right.type)
 
     expectation = "the first variant returns"
-    """How an error begins that says what would have been right."""
+    """The start of an error's description of the right result."""
 
     def count_rows(self, found: Mapping[str, Any]) -> dict[str, str]:
         """Return the results that are returned with as many rows as there are → the output that tells how many."""

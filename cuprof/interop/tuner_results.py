@@ -23,7 +23,7 @@ STATES = {
     "RuntimeFailedConfig": State.LAUNCH_ERROR, "constraints": State.SKIPPED, "compile": State.COMPILE_ERROR,
     "runtime": State.LAUNCH_ERROR, "correctness": State.WRONG_RESULT, "timeout": State.TIMED_OUT,
 }  # fmt: skip
-"""What stands in a cache's objective or T4's invalidity where there is no time."""
+"""Values in a cache's objective, or T4's invalidity, that replace the time."""
 UNITS = {"s": 1e9, "seconds": 1e9, "ms": 1e6, "milliseconds": 1e6, "us": 1e3, "microseconds": 1e3, "ns": 1.0}
 
 
