@@ -84,6 +84,20 @@ def test_the_design_shows_layers_packages_and_modules_as_they_are() -> None:
     assert sorted(listed) == sorted(path.name for path in there if path.is_dir() or path.suffix == ".py")
 
 
+def test_the_design_names_functions_where_they_are() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(cuprof/[\w/]+\.py)` `([\w.]+)`", text)
+    assert len(named) >= 18
+    absent = [
+        (file, name)
+        for file, name in named
+        if not re.search(
+            rf"^ *def {name.rpartition('.')[2]}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE
+        )
+    ]
+    assert absent == []
+
+
 def test_the_command_lines_page_lists_every_command() -> None:
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)) == set(COMMANDS)
