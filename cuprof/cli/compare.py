@@ -231,11 +231,13 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
         Column("new/base"),
         Column("interval"),
     ]
-    rows = []
+    rows, labels = [], dict[int, str]()
     for row in each(shown):
+        if row.match not in labels:
+            labels[row.match] = row_label(row)
         cells = (
             MARKS[row.verdict],
-            row_label(row),
+            labels[row.match],
             *([row.new_device] if devices else []),
             *([row.measure] if several else []),
             _number(scale.format(row.base_median_ns)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ from cuprof.statistics.noise import PREPARED
 from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Rule, Verdict, judge
 
-AT_ONCE = 400_000
+AT_ONCE = 150_000
 """About how many samples are held at one time, in pairs."""
 SIDE_COLUMNS = (
     "family", "variant", "backend", "problem", "tunables", "device", "device_key", "device_id", "device_number",
@@ -33,6 +33,8 @@ SIDE_COLUMNS = (
     "job",
 )  # fmt: skip
 """Of a matched trial, each side's columns that stand in a row under base_ and new_."""
+LABEL_COLUMNS = ("family", "variant", "problem", "tunables", "device_number", "device_repeats")
+"""Those of them that name a trial."""
 TIME_COLUMNS = ("method", "version", "tool", "batch", "samples", "median_ns", "timing_id", "tick_ns", "rotation")
 """Of a measure of a matched trial, the same."""
 
@@ -239,16 +241,16 @@ def judge_anew(comparison: Comparison, later: Comparison) -> Comparison:
 
 def row_label(row: Any) -> str:
     """Return what a row is about for people; of two variants, both names and each one's tunables."""
-    base, new = trial_of(row, "base"), trial_of(row, "new")
+    base, new = trial_of(row, "base", LABEL_COLUMNS), trial_of(row, "new", LABEL_COLUMNS)
     if (base.family, base.variant, base.tunables) == (new.family, new.variant, new.tunables):
         return label_of(base)
     parts = [name_of(each) + (f" ({each.tunables.label})" if each.tunables else "") for each in (base, new)]
     return f"{parts[0]} → {parts[1]} · {base.problem.label or new.problem.label}"
 
 
-def trial_of(row: Any, side: str) -> Any:
+def trial_of(row: Any, side: str, names: Sequence[str] = SIDE_COLUMNS) -> Any:
     """Return the trial of a side ("base", "new") that a row of `Comparison.rows` is about, with its columns' names."""
-    return SimpleNamespace(**{name: getattr(row, f"{side}_{name}") for name in SIDE_COLUMNS})
+    return SimpleNamespace(**{name: getattr(row, f"{side}_{name}") for name in names})
 
 
 def _keys_of(rows: pd.DataFrame, options: Options) -> list[Hashable]:
