@@ -32,5 +32,5 @@ def prepare_call(
         return function, None
     home = getattr(getattr(variant.make, "func", variant.make), "__globals__", {}).get("__name__", "")
     if not home.startswith("cuprof."):
-        raise TypeError("it returned a Call, whose `put` nobody times; return a function that writes into the outputs")
+        raise TypeError("it returned a Call, whose `put` is not timed; return a function that writes into the outputs")
     return function, made[0].deliver

@@ -112,7 +112,7 @@ def _compare(declared: tuple[Parameter, ...], given: tuple[Argument, ...], types
         listed = ", ".join(each.name or each.text for each in declared)
         return (
             f"takes {len(declared)} argument{'s' if len(declared) != 1 else ''} ({listed}), and is given {len(given)}; "
-            "let args= name one for each parameter"
+            "name one in args= for each parameter"
         )
     for number, (parameter, argument) in enumerate(zip(declared, given, strict=True), 1):
         if fault := _differ(parameter, argument, types):

@@ -253,13 +253,13 @@ def describe_ending(ending: Ending, settings: SearchConfig) -> str:
     if ending.best is None and not ending.tried:
         return f"{where}no configuration was tried; give a larger {' or '.join(settings.bounds)}"
     if ending.best is None:
-        lacks = "" if settings.objective == "time" else f" of which {settings.objective} is known"
+        lacks = "" if settings.objective == "time" else f" with a known {settings.objective}"
         return f"{where}none of {count(ending.tried, 'configuration')} tried gives a right result{lacks}"
     name = " · ".join(filter(None, [ending.best.variant, ending.best.tunables.label]))
     text = f"{where}best is {name} with {ending.median_ns / 1e3:,.2f} µs"
     if ending.value is not None:
         text += f" and {settings.objective} {ending.value:.4g}"
-    failed = f"; {ending.failed} more gave no right result again" if ending.failed else ""
+    failed = f"; {ending.failed} more gave no right result this time" if ending.failed else ""
     standing = ending.standing
     if standing is None or not (standing.judgements or ending.beaten):
         late = "; search.budget had no time for that" if ending.left_out else ""

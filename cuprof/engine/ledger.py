@@ -71,9 +71,7 @@ class Ledger:
         if origin.again:
             return False
         if run_id is None:
-            self.observer.note(
-                f"{trial.label} had been taken over by another process; what came of it here is not kept"
-            )
+            self.observer.note(f"{trial.label} had been taken over by another process; its result here is not kept")
             return False
         self.concluded.add(outcome.identity)
         self._medians.pop(trial.identity, None)  # a search looks at a trial more than once
@@ -168,7 +166,7 @@ class Ledger:
             stored = list_medians(connection, self.sweep_id)
         for trial in timed:
             if stored.get(trial.identity, {}) != self._medians[trial.identity]:
-                message = "what was stored of it was changed while its sweep went on"
+                message = "its stored times were changed during the sweep"
                 self.record(trial, Outcome(trial.identity, State.IMPLAUSIBLE, message, started_at=time.time()))
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:

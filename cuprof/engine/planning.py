@@ -204,7 +204,7 @@ def _probe(family: Family, selection: Selection, config: SweepConfig, runner: Jo
         probed = runner.worker.ask(Probe(family.origin, problems), Probed, config.limits.trial_s)
     except WorkerError as error:
         runner.replace_worker()
-        raise FamilyError(f"family {family.name}: {error} while its inputs and its first results were made") from None
+        raise FamilyError(f"family {family.name}: {error} while making its inputs and first results") from None
     if probed.fault:
         raise FamilyError(f"family {family.name}: {probed.fault}")
     family.learn(dict(zip(problems, probed.samples, strict=True)))

@@ -181,7 +181,7 @@ class JobRunner:
         trial = left.get(message.index)
         if trial is None or trial.identity != message.outcome.identity:
             self.worker.kill()
-            raise WorkerDiedError("an answer to no question", self.worker.page.read(), "")
+            raise WorkerDiedError("an answer without a question", self.worker.page.read(), "")
         del left[message.index]
         return trial
 

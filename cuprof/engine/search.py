@@ -270,7 +270,7 @@ class SearchFeed:
         if (left := scores.likely_gain()) is not None:
             gain = f"about {100 * left:.1f} %" if left >= LEAST_GAIN else f"less than {100 * LEAST_GAIN:g} %"
             self.note(
-                f"search: its model expects trying the rest to gain {gain}; it knows nothing of what it has not met"
+                f"search: its model expects trying the rest to gain {gain}; it knows nothing beyond what it has seen"
             )
         self.tried_s = self.spent_s
         duels: deque[Duel] = deque()

@@ -88,7 +88,7 @@ class Witness:
         self._claimed_ns[finished.index] = max(claimed)
         if math.isinf(self._seen_ns.get(finished.index, math.inf)):
             return replace(
-                outcome, state=State.IMPLAUSIBLE, message="its time was not to be seen from outside its process"
+                outcome, state=State.IMPLAUSIBLE, message="its time could not be seen from outside its process"
             )
         if not self._contradicts(finished.index):
             return outcome

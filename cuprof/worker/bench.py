@@ -36,7 +36,7 @@ from cuprof.worker.status_page import Phase
 from cuprof.worker.workload import Workload
 
 LATE = (
-    "; its result is there a moment later: it works on a stream that nobody waits for, or in a thread. Launch on the "
+    "; the right result is there a moment later: the call leaves work on a stream or in a thread. Launch on the "
     "current stream (the default one), make it wait for yours (event.record, wait_event), or join the thread"
 )
 LATE_LOOKS = 3
@@ -127,7 +127,7 @@ class Bench:
             assert check is not None
             self.restore_inputs()
             wrong = "" if check.passed else f"{check.message}; "
-            message = f"{wrong}{damage}; the variants after it were given the inputs anew"
+            message = f"{wrong}{damage}; the variants after it were given restored inputs"
             candidate.check = replace(check, passed=False, error=float("inf"), message=message)
 
     def _compare(self, candidate: Candidate) -> Check:
@@ -276,12 +276,10 @@ class Bench:
         if self.on_host or not sampled:
             left = self.state.put_back()
             if left:
-                raise DeviceLostError(
-                    f"it leaves changed what cannot be put back for those after it: {', '.join(left)}"
-                )
+                raise DeviceLostError(f"it changed state of the process that cannot be restored: {', '.join(left)}")
         if candidate.calls_host and not sampled and not tells_wrong():
             raise DeviceLostError(
-                "it changes, in memory, what compares results: a wrong one is found right, or the reverse"
+                "it changed the comparison in memory: a wrong result now passes, or a right one fails"
             )
 
     def find_replaced(self, *candidates: Candidate) -> tuple[str, ...]:

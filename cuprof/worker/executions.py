@@ -196,7 +196,7 @@ class Executions:
             session.run(runnable)
             check = self._check(account, session.fetch(runnable))
             if not check.passed:
-                return f"it does not compute again where its result is there, as back to back: {check.message}"
+                return f"it skips the work when its result is already there, as in back-to-back runs: {check.message}"
         return ""
 
     def first_wrong(self, candidate: Candidate) -> str:
@@ -218,8 +218,8 @@ class Executions:
         if found := self._find_longer(candidate, number, Measure.COLD, TIMES_LONGER, usual_ns):
             first, known = found
             return (
-                f"it remembers: {MEETINGS} sets of inputs took {first / 1e3:.2f} µs when it met them first, "
-                f"those that it knew {known / 1e3:.2f} µs"
+                f"it remembers: {MEETINGS} new sets of inputs took {first / 1e3:.2f} µs, "
+                f"known ones {known / 1e3:.2f} µs"
             )
         times = TIMES_LONGER if self.bench.fits_caches else TIMES_AHEAD
         if self.bench.on_host and (

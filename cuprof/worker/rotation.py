@@ -187,7 +187,7 @@ class Rotation:
         memory = executions.find_memory(candidate)
         if wrong := executions.find_unseen_wrong(candidate):
             candidate.timings = {}
-            message = f"wrong on inputs that it met once, after it had been timed: {wrong}"
+            message = f"wrong on inputs that it first met after timing: {wrong}"
             return candidate.finish(State.WRONG_RESULT, message, phase="time")
         doubts = [memory] + [str(timing.details.get(DOUBT) or "") for timing in candidate.timings.values()]
         doubt = next(filter(None, doubts), "")

@@ -185,12 +185,12 @@ class Workload:
             raise FamilyFault(str(error)) from error
         if isinstance(said, Chance):
             if not 0 <= said.p <= 1:
-                raise FamilyFault(f"verify() at {self.problem.label} gave the chance {said.p}, which is none")
+                raise FamilyFault(f"verify() at {self.problem.label} gave the chance {said.p}, not 0 to 1")
             # Shares of the error rate that come to all of it, however many looks there will be.
             least = family.error_rate * 6 / (math.pi * look) ** 2
             test = said.reason or "its test"
             rate = f"a right variant is called wrong once in {1 / family.error_rate:.3g} trials"
-            return "" if said.p >= least else f"verify: {test}: p = {said.p:.3g} is below {least:.3g}, by which {rate}"
+            return "" if said.p >= least else f"verify: {test}: p = {said.p:.3g} is below {least:.3g}, where {rate}"
         if said is None or isinstance(said, str):
             return f"verify: {' '.join(said.split())}" if said else ""
         if isinstance(said, bool | np.bool_):
@@ -379,7 +379,7 @@ def _compute_reference(
         rows = {name: expected[name].shape[:1] for name in _members(group, signature) if name in expected}
         if len({*rows.values()}) > 1 or () in rows.values():
             said = ", ".join(f"{name} has {shape[0] if shape else 'no'} rows" for name, shape in rows.items())
-            raise ValueError(f"outputs whose rows come in any order together have as many of them; {said}")
+            raise ValueError(f"outputs whose rows come in any order together must have equally many; {said}")
     return expected, Standard(inputs, _apart_from(masks, tolerance, expected), masks)
 
 

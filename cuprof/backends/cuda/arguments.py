@@ -33,7 +33,7 @@ def check_arguments(driver: Any, function: Any, launch: str, given: Sequence[int
         listed = f" ({', '.join(names)})" if names else ""
         raise LaunchError(
             f"kernel {launch} takes {len(sizes)} argument{'s' if len(sizes) != 1 else ''}{listed}, the launch gives "
-            f"{len(given)}; let args= name one for each parameter"
+            f"{len(given)}; name one in args= for each parameter"
         )
     for place, (size, value) in enumerate(zip(sizes, given, strict=True)):
         found = POINTER_BYTES if isinstance(value, int) else value.nbytes

@@ -40,7 +40,7 @@ def describe_outside(records: Sequence[Record]) -> str:
     if len(marks) < 2:  # records were lost: nothing can be said
         return ""
     if len(marks) > 2:
-        return f"it launches a kernel of the name {MARK}, by which the frame of an execution is told"
+        return f"it launches a kernel named {MARK}, which is reserved: it marks the frame of an execution"
     began_ns, ended_ns = marks[0].end_ns - SLACK_NS, marks[-1].start_ns + SLACK_NS
     own = Counter(OWN)
     for each in sorted(records, key=lambda each: each.start_ns):
@@ -52,5 +52,5 @@ def describe_outside(records: Sequence[Record]) -> str:
         elif each.end_ns > ended_ns:
             told = f"ends {(each.end_ns - marks[-1].start_ns) / 1e3:.1f} µs after"
         if told:
-            return f"it works outside of its frame: {each.name} {told} it, on stream {each.stream}; {MEND}"
+            return f"it works outside its frame: {each.name} {told} it, on stream {each.stream}; {MEND}"
     return ""

@@ -211,9 +211,7 @@ class CudaTimer:
         self._words[5] = 0
         elapsed, suspect = self._framed(enqueue, 1, blocking, least_ns, flush, around)
         if clock_from_flush and int(self._words[5]) < self.calibration.flush_least_ns:
-            suspect = (
-                f"{NOT_COLD}: {self._words[5]} ns, it takes {self.calibration.flush_least_ns / FLUSH_LEAST_SHARE:.0f}"
-            )
+            suspect = f"{NOT_COLD}: {self._words[5]} ns, not {self.calibration.flush_least_ns / FLUSH_LEAST_SHARE:.0f}"
         clock = self._clock(4) if clock_from_flush else self._clock(1) if blocking else None
         return Reading(max(elapsed - self.calibration.correction_ns, LEAST_NS), clock, suspect)
 

@@ -263,7 +263,7 @@ class ProgramSession(Session[ProgramRunnable]):
             try:
                 found = np.load(io.BytesIO(content), allow_pickle=False)
             except ValueError:
-                raise LaunchError(f"{where} something that is no NumPy file") from None
+                raise LaunchError(f"{where} something that is not a NumPy file") from None
             if found.dtype != array.type or found.shape != array.shape:
                 raise LaunchError(f"{where} {found.dtype} of shape {found.shape}, not {array.dtype} of {array.shape}")
             return np.asarray(found)
@@ -286,13 +286,13 @@ def _read_numbers(text: str, array: Array, where: str) -> np.ndarray:
     """Return the last numbers of a text as an output."""
     numbers = NUMBER.findall(text)
     if len(numbers) < array.size:
-        raise LaunchError(f"{where} {len(numbers)} numbers, and {array.size} are wanted")
+        raise LaunchError(f"{where} {len(numbers)} numbers, and {array.size} are expected")
     chosen = numbers[-array.size :]
     whole = array.type.kind in "iu"
     try:
         return np.array([int(each) if whole else float(each) for each in chosen], array.type).reshape(array.shape)
     except (ValueError, OverflowError):
-        raise LaunchError(f"{where} {', '.join(chosen[:3])} …, which is no {array.dtype}") from None
+        raise LaunchError(f"{where} {', '.join(chosen[:3])} …, which is not {array.dtype}") from None
 
 
 def _content(stream: IO[bytes]) -> str:
