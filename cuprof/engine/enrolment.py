@@ -16,10 +16,10 @@ from cuprof.worker.messages import Describe, Described, WorkerSettings
 
 
 def make_stations(config: SweepConfig) -> list[Station]:
-    """Return a station for each GPU that is asked for, at least one; no worker is started yet.
+    """Return a station for each requested GPU, at least one; no worker is started yet.
 
     Raises:
-        UsageError: there are GPUs, but not one that is named.
+        UsageError: there are GPUs, but not every requested one.
     """
     numbers, ordinals = config.device.numbers(), list_ordinals(config.device)
     every = [numbers]
@@ -49,10 +49,11 @@ def _count_gpus() -> int:
 
 
 def enroll(config: SweepConfig, stations: list[Station], backends: tuple[str, ...]) -> list[str]:
-    """Tell each station its devices, take out those that cannot take part, and return why, a line each.
+    """Give each station its devices, drop stations that cannot take part, and return the reasons, one line each.
 
-    Trials are planned for the devices of the first station, which is one whose GPU works. So what the others' have of a
-    trial's identity has to be the same, and of two stations with one physical device the second does without it.
+    Trials are planned for the devices of the first station, whose GPU must work. The other stations' devices must agree
+    in everything that is part of a trial's identity. If two stations have the same physical device, the second does
+    without it.
 
     Raises:
         UsageError: a GPU that was named cannot take part.

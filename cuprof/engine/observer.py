@@ -1,4 +1,4 @@
-"""What the engine tells while it works; the terminal is one that listens, a test another."""
+"""Report the engine's progress: the terminal is one listener, a test is another."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from cuprof.core.records import Outcome, Trial
 
 
 class Observer:
-    """Hear of a sweep's progress, in order, from one thread; what a listener does not care for it leaves as it is."""
+    """Receive a sweep's progress, in order, from one thread; override the events of interest."""
 
     def started(self, planned: int | None, stored: Collection[str]) -> None:
-        """Take the number of trials of the sweep, None for a search, and the identities of those that are done already.
+        """Receive the sweep's number of trials, None for a search, and the identities of those already finished.
 
-        Those of a search are what it had tried before it was interrupted.
+        For a search these are the trials that it tried before it was interrupted.
         """
 
     def trial_started(self, trial: Trial, phase: str) -> None:

@@ -78,17 +78,17 @@ def open_search(
 
 
 class SearchFeed:
-    """Feed what a strategy asks for until the budget is spent, then the duel of each problem's best; see `Feed`.
+    """Feed the strategy's proposals until the budget is spent, then the duel of each problem's best; see `Feed`.
 
     Args:
-        scores: what is known of all that may be tried.
-        note: told lines that people should read.
+        scores: the results known for all trials.
+        note: receives lines for the user.
         clock: seconds.
         stations: how many there are; each has a duel at a time.
 
     Attributes:
-        withdrawn: identities of those that were given up, or compiled still when the budget was spent.
-        endings: what came of each problem whose duel has ended.
+        withdrawn: identities of trials given up, or still compiling when the budget was spent.
+        endings: the outcome of each problem whose duel has ended.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class SearchFeed:
         return duel.next_job()
 
     def tell(self, station: Station, outcome: Outcome) -> None:
-        """Take what a look at a trial came to."""
+        """Receive the result of a look at a trial."""
         index = self.index[outcome.identity]
         self._out[station].discard(index)
         if station in self._duelling:
@@ -160,7 +160,7 @@ class SearchFeed:
             self._uncounted[station][outcome.identity] = outcome
 
     def finish(self, station: Station) -> None:
-        """Have the counters read that the objective has, of what the station has found right and on its devices."""
+        """Read the objective's counters for the station's right trials, on its devices."""
         self.scores.count(self._uncounted.pop(station, {}), station.find_device)
 
     def give_back(self, station: Station, job: Job) -> None:
@@ -207,7 +207,7 @@ class SearchFeed:
         return [*self._jobs(again, SECOND), *self._jobs(asked, FIRST)]
 
     def _find_fitting(self, indices: Sequence[int]) -> Sequence[int]:
-        """Return those that can be looked at again in the time for trying: a look under way is not broken off."""
+        """Return the trials whose second look fits into the time left for trying: a started look is finished."""
         if self.settings.budget_s is None or self.settings.objective != "time":
             return indices
         left_s, fitting = self.settings.budget_s - self.kept_s - self.spent_s, list[int]()
@@ -230,7 +230,7 @@ class SearchFeed:
         self.withdrawn += [self.trials[index].identity for index in indices]
 
     def _next_look(self, station: Station) -> Job:
-        """Return the next job that is ready, with what was put off of its problem, or of what was put off alone."""
+        """Return the next ready job, with the deferred trials of its problem, or only deferred ones."""
         late = self._late.list_of(station)
         if not self._ready:
             job = self._jobs(late, FIRST)[0]
