@@ -1,4 +1,4 @@
-"""The energy of one execution, told beside its timing."""
+"""Measure the energy of one execution, reported beside its timing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the worker process does: it owns the device, does one job after another, knows no database."""
+"""The worker process: it owns the device, runs one job after another, and knows no database."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Worker:
             return Calibrated(None, f"{type(error).__name__}: {error}")
 
     def _probe(self, probe: Probe) -> Probed:
-        """Return what a family's functions show of problems when they run."""
+        """Return what a family's functions show of problems by running."""
         try:
             family = self._load(probe.origin)
             assert family.sample is not None
@@ -141,7 +141,7 @@ class Worker:
         return self._families[origin]
 
     def _outline(self, outline: Outline) -> Outlined:
-        """Return the trials of what a file adds to a family."""
+        """Return the trials that a file adds to a family."""
         try:
             family = outline.origin.load()
             names = extend(family, outline.extension)
@@ -242,7 +242,7 @@ def _begin_builds(backend: Backend[Runnable], family: Family, job: Job, held: He
 
 
 def _require_unchanged(family: Family, job: Job) -> None:
-    """Raise `FamilyError` where what was loaded is not what the job was planned with: it would be told of that one."""
+    """Raise `FamilyError` if the loaded code is not the planned code, under which results would be stored."""
     changed = [Path(file).name for file, digest in job.code.items() if family.code.get(file, digest) != digest]
     if changed:
         raise FamilyError(f"{list_first(changed, 3)} changed after the sweep had been planned; run it again")

@@ -46,11 +46,11 @@ STRETCH = 1 << 20
 
 @dataclass(frozen=True)
 class Standard:
-    """What results on one set of inputs are held to, beside its reference.
+    """The standard for results on one set of inputs, besides its reference.
 
     Args:
         inputs: as the family gave them.
-        masks: output → where it need not be written; those that are to be as a whole left out.
+        masks: output → elements that need not be written; outputs without such elements are absent.
     """
 
     inputs: Arrays
@@ -63,16 +63,15 @@ class Workload:
     """One problem with several sets of inputs of one kind, and their reference results.
 
     Args:
-        sets: the first is what variants are checked on; timed executions are given one of those with a reference, and
-            those without, at the end, are for telling whether a variant remembers what it has met. The family's
-            constants are the same in all of them.
-        standards: of each set that has a reference.
+        sets: variants are checked on the first. Timed executions get one of those with a reference; the sets without,
+            at the end, show whether a variant remembers inputs. The family's constants are the same in all of them.
+        standards: one for each set that has a reference.
         draw: returns the inputs of any set by its number, as the family gives them. Those of sets without a reference
             cannot be foreseen, whatever the seed.
         unseen: the inputs of the sets without a reference, as the family gave them.
         looks_late: their reference is quick enough to compute for results on them to be compared.
         late: the references computed for them so far, by number.
-        further: numbers of which no set has been drawn.
+        further: numbers of sets not drawn yet.
     """
 
     family: Family
@@ -99,7 +98,7 @@ class Workload:
 
     @property
     def needs_host(self) -> bool:
-        """Return whether more is to be done with results than to hold each element against its own bound."""
+        """Return whether results need more than a comparison of each element with its own bound."""
         return bool(self.family.any_order or self.family.verify)
 
     def judge(self, outputs: Arrays, number: int, tolerances: Tolerances, look: int) -> Check:
@@ -176,7 +175,7 @@ class Workload:
         return replace(check, passed=False, error=float("inf"), message=wrong) if wrong else check
 
     def _verify(self, outputs: Arrays, inputs: Arrays, expected: Arrays, look: int) -> str:
-        """Return what the family's own `verify` has against results, or nothing."""
+        """Return the objection of the family's own `verify` to results, or an empty string."""
         family = self.family
         try:
             with read_only(inputs):
@@ -251,10 +250,10 @@ class Workload:
         return replace(self, sets=sets, unseen=[*self.unseen, drawn])
 
     def held_to(self, variant: Variant) -> list[Tolerances | None]:
-        """Return what a variant's results are held to on each set: its own tolerance where it states one.
+        """Return the tolerances for a variant's results on each set: its own tolerance if it states one.
 
         Raises:
-            ValueError: its function returns something that no result could be held to.
+            ValueError: its function returns an unusable tolerance.
         """
         found: list[Tolerances | None] = [None] * len(self.sets)
         for number, (each, standard) in enumerate(zip(self.sets, self.standards, strict=False)):
@@ -284,7 +283,7 @@ class _Late:
 
 
 def _hold(variant: Variant, problem: Point, standard: Standard, expected: Arrays) -> Tolerances:
-    """Return what a variant's results are held to: its own tolerance where it states one."""
+    """Return the tolerances for a variant's results: its own tolerance if it states one."""
     if variant.tolerance is None:
         return standard.tolerances
     with read_only(standard.inputs):
@@ -427,7 +426,7 @@ def _require(returned: object, kind: type, family: Family, function: str, wanted
 
 @contextmanager
 def read_only(arrays: Arrays) -> Iterator[None]:
-    """Keep the arrays from being written to: what a reference changed in place would be what the variants are given."""
+    """Make the arrays read-only: a reference that changed them in place would change the variants' inputs."""
     writable = [array for array in arrays.values() if array.flags.writeable]
     try:
         for array in writable:
