@@ -71,10 +71,10 @@ def find_fault(
 def read_parameters(
     text: str, function: str, defines: tuple[tuple[str, str | int], ...] = ()
 ) -> tuple[Parameter, ...] | None:
-    """Return the parameters of a function as a source declares them, or None where they cannot be told.
+    """Return the parameters of a function as a source declares them, or None if unknown.
 
     Args:
-        defines: macros, whose values stand in the types of parameters.
+        defines: macros, whose values may appear in parameter types.
     """
     text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
     word = r"[\w:]+(?:\s*<[\w\s,]*>)?"
@@ -121,7 +121,7 @@ def _compare(declared: tuple[Parameter, ...], given: tuple[Argument, ...], types
 
 
 def _differ(parameter: Parameter, argument: Argument, types: Mapping[str, np.dtype]) -> str:
-    """Return what a parameter does not take, and what to give instead; an empty text where it may fit."""
+    """Return the mismatch between an argument and its parameter, with a fix; empty if they may fit."""
     if isinstance(argument, str):
         if argument not in types:
             return ""

@@ -16,11 +16,11 @@ MEND = "launch on the current stream (the default one), or make it wait for your
 
 
 def find_outside(execute: Callable[[], object], wait: Callable[[], object]) -> str:
-    """Return what an execution does outside of its frame; empty where that is nothing, or cannot be told.
+    """Return what an execution does outside its frame; empty if nothing, or unknown.
 
     Args:
         execute: takes one cold reading.
-        wait: waits for everything on the device, and for what may still be put there.
+        wait: waits for all work on the device, including work still to be launched.
     """
     try:
         records = get_records()
@@ -35,7 +35,7 @@ def find_outside(execute: Callable[[], object], wait: Callable[[], object]) -> s
 
 
 def describe_outside(records: Sequence[Record]) -> str:
-    """Return what lies outside of the frame that two marks make among these records, as a message, or nothing."""
+    """Return a message on the work outside the frame between two marks among these records, or an empty string."""
     marks = sorted((each for each in records if each.name == MARK), key=lambda each: each.start_ns)
     if len(marks) < 2:  # records were lost: nothing can be said
         return ""

@@ -19,7 +19,7 @@ class SharedRuntimes:
         self._loaded: list[ctypes.CDLL] = []
 
     def look(self) -> None:
-        """Take note of those that have been loaded by now; of none where the system does not tell."""
+        """Record the runtimes loaded by now; none if the system does not list them."""
         with suppress(OSError):
             files = dict.fromkeys(FILE.findall(Path("/proc/self/maps").read_text()))
             self._loaded = [ctypes.CDLL(file, os.RTLD_NOLOAD | os.RTLD_NOW) for file in files]

@@ -36,11 +36,11 @@ ENDINGS = {"raw": "bin", "npy": "npy", "text": "txt"}
 
 @dataclass
 class ProgramRunnable:
-    """An executable that is there, and its command lines.
+    """An existing executable and its command lines.
 
     Attributes:
-        processes: what one execution starts, one after the other.
-        printed: what each of them printed in the last execution.
+        processes: the commands of one execution, in order.
+        printed: the output of each in the last execution.
     """
 
     name: str
@@ -65,8 +65,8 @@ class ProgramSession(Session[ProgramRunnable]):
     """A folder in which programs run, with the inputs in files.
 
     Args:
-        clock: tells kernels' times, where there is a GPU.
-        index: the GPU that programs are let see; None for all.
+        clock: reads kernels' times, if there is a GPU.
+        index: the GPU visible to programs; None for all.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class ProgramSession(Session[ProgramRunnable]):
         return ProgramRunnable(variant.name, executable, steps, replace(build, build_ns=time.monotonic_ns() - started))
 
     def poison(self, runnable: ProgramRunnable, byte: int = POISON_BYTE) -> None:
-        """Fill the files of the outputs, and take away what was printed."""
+        """Fill the output files, and drop the printed output."""
         runnable.printed = []
         for file in runnable.files(self.signature.outputs):
             if file.buffer in self._in_place:
@@ -127,15 +127,15 @@ class ProgramSession(Session[ProgramRunnable]):
         return tuple(dict.fromkeys(path.stem for path in changed))
 
     def overrun_arrays(self) -> tuple[str, ...]:
-        """Return nothing: a file's size is looked at when it is read."""
+        """Return nothing: a file's size is checked when it is read."""
         return ()
 
     def restore_inputs(self, inputs: Arrays) -> None:
-        """Let the files be written anew."""
+        """Mark the files to be written again."""
         self._written, self._in_place = {}, inputs
 
     def fetch(self, runnable: ProgramRunnable) -> dict[str, np.ndarray]:
-        """Read the outputs from their files, or from what was printed.
+        """Read the outputs from their files, or from the printed text.
 
         Raises:
             LaunchError: a file is missing or has another size, or too few numbers were printed.
@@ -239,7 +239,7 @@ class ProgramSession(Session[ProgramRunnable]):
         return float(spent_ns)
 
     def _marked(self) -> dict[str, str]:
-        """Return what makes a process open a profiler's mark, where there is one."""
+        """Return environment variables that make a process open a profiler's mark, if there is one."""
         if MARK_VARIABLE not in os.environ:
             return {}
         place = self.folder / "mark.so"
