@@ -1,4 +1,4 @@
-"""What a callable is: where it can be imported from, the Python function inside, its name, parameters and state."""
+"""Describe a callable: its import path, the Python function inside, its name, parameters and state."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def choose_arguments(
 
 
 def list_parameters(function: Any) -> list[str] | None:
-    """Return the names of the parameters that have no default; None where they cannot be told, or are any number."""
+    """Return the names of the parameters without a default; None if unknown or variable in number."""
     try:
         parameters = _signature(function).parameters.values()
     except (TypeError, ValueError):  # builtins

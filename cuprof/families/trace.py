@@ -70,7 +70,7 @@ def _is_cuprof(file: Path) -> bool:
 
 
 def _find_origin(file: str, line: int) -> tuple[str, int]:
-    """Return where a line comes from, which a comment above it may tell."""
+    """Return a line's origin, which a comment above it may give."""
     above = Path(file).read_text(encoding="utf-8", errors="replace").splitlines()[:line] if Path(file).is_file() else []
     for distance, text in enumerate(reversed(above)):
         if found := _ORIGIN.match(text):
