@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,19 +57,27 @@ class Comparison:
         return [trial_facts(self.study, trial) for trial in self.study.trials]
 
     @property
-    def verdicts(self) -> dict[str, str]:
-        """Return variant → "faster", "slower", "same" or "undecided" against the first at the reference problem.
+    def verdicts(self) -> dict[str, dict[str, str]]:
+        """Return problem → variant → "faster", "slower", "same" or "undecided" against the first, such as `n=2^20`.
 
         A variant whose result is wrong, or that failed, has its state in place of a verdict.
         """
-        study = self.study
-        base = next((trial for trial in study.best if trial.variant == study.baseline), None)
-        found = {trial.variant: trial.state.value for trial in study.trials if trial.variant != study.baseline}
-        for trial in study.best:
-            if trial.variant != study.baseline and base is not None:
-                verdict = study.verdict(base, trial)
-                found[trial.variant] = verdict.value if verdict else "not comparable"
+        from cuprof.cli.results import list_verdicts
+
+        study, found = self.study, dict[str, dict[str, str]]()
+        for trial in study.trials:
+            if trial.variant != study.baseline:
+                found.setdefault(trial.problem.label, {}).setdefault(trial.contender, trial.state.value)
+        for trial, verdict in list_verdicts(study):
+            found[trial.problem.label][trial.contender] = verdict or "not comparable"
         return found
+
+    @property
+    def summary(self) -> str:
+        """Return a line for each variant: at how many problems it is faster, slower, the same or undecided."""
+        from cuprof.cli.results import verdict_lines
+
+        return "\n".join(verdict_lines(self.study))
 
     def report(self, path: str | Path = "") -> Path:
         """Write the page about the comparison into a folder, the project's own where none is given; return its path."""
@@ -94,10 +102,37 @@ class Comparison:
 
 
 class Defined:
-    """Stand for a comparison in a file that is loaded to be swept: whatever the file does with it does nothing."""
+    """Stand for a comparison in a file that is loaded to be swept: whatever the file does with it does nothing.
 
-    rows: tuple[dict[str, Any], ...] = ()
-    verdicts: tuple[str, ...] = ()
+    What the file reads of it, and computes from that, is the same object. It prints as the empty text and has no
+    items, and every comparison of it is true, so that a script's assertions about its results pass.
+    """
 
-    def report(self, path: str | Path = "") -> None:
-        """Write nothing."""
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # NumPy and others ask for protocols by such names
+            raise AttributeError(name)
+        return self
+
+    def _itself(self, *arguments: Any, **named: Any) -> Any:
+        return self
+
+    def _true(self, other: object) -> bool:
+        return True
+
+    __call__ = __getitem__ = _itself
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __round__ = _itself
+    __lt__ = __le__ = __gt__ = __ge__ = __contains__ = _true
+    __eq__ = __ne__ = _true
+    __hash__ = object.__hash__
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __float__(self) -> float:
+        return 0.0
+
+    def __str__(self) -> str:
+        return ""
+
+    def __format__(self, specification: str) -> str:
+        return ""

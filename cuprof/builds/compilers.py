@@ -125,15 +125,13 @@ class Compilers:
         try:
             with self._lock:
                 origin = self._find_with_headers(build) or self._get(build.preload)
-            return origin.run(build, limit_s)
-        except ConnectionError:  # that origin has ended
-            with self._lock:
-                self._forget(origin)
-                origin = self._get(build.preload)
-        except OSError as error:
-            raise BuildError(f"no compiler process can be started: {error}") from error
-        try:
-            return origin.run(build, limit_s)
+            try:
+                return origin.run(build, limit_s)
+            except ConnectionError:  # that origin has ended
+                with self._lock:
+                    self._forget(origin)
+                    origin = self._get(build.preload)
+                return origin.run(build, limit_s)
         except OSError as error:
             raise BuildError(f"no compiler process can be started: {error}") from error
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from cuprof.builds.ptxas import read_resources, refusal
 from cuprof.builds.result import Built
@@ -97,10 +97,7 @@ class NvrtcBuild:
     options: Sequence[str] = ()
     expressions: Sequence[str] = ()
 
-    @property
-    def preload(self) -> LoadNvrtc:
-        """Return what the compiling process needs."""
-        return LoadNvrtc()
+    preload: ClassVar[LoadNvrtc] = LoadNvrtc()
 
     @property
     def headers(self) -> PrecompiledHeaders | None:

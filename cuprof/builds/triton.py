@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -65,6 +65,9 @@ class TritonBuild:
     constants: tuple[tuple[str, int | float | str | bool | None], ...]
     arch: str
 
+    headers: ClassVar[None] = None
+    """A Triton file has no headers."""
+
     @classmethod
     def of(
         cls,
@@ -90,10 +93,6 @@ class TritonBuild:
     def preload(self) -> LoadTriton:
         """Return what the compiling process needs."""
         return LoadTriton(("torch",) if IMPORTS_TORCH.search(self.text) else ())
-
-    @property
-    def headers(self) -> None:
-        """Return None: a Triton file has no headers."""
 
     def content(self) -> list[object]:
         """Return what decides the result."""

@@ -33,6 +33,9 @@ LEGEND = {
     CACHED: f"{CACHED} faster than the memory reads: caches served it",
 }
 """How a cell ends → what that means."""
+NO_VERDICT = "without a verdict"
+VERDICTS = ("faster", "slower", "same", "undecided", "")
+"""The order of the counts in a summary; the last is of trials that are not comparable."""
 UNPLACED = (State.IMPOSSIBLE, State.SKIPPED)
 """States that are counted below the tables."""
 
@@ -97,7 +100,10 @@ def result_parts(study: Study) -> Iterator[Part]:
     yield from (Line(meaning, "dim") for mark, meaning in LEGEND.items() if mark in marks)
     yield from reasons(study.trials)
     if len(problems) > 1:
-        yield from verdict_parts(study, problems)
+        lines = list(verdict_lines(study))
+        if lines:
+            yield Line(f"against {study.baseline}, at {len(problems)} problems:", "bold")
+        yield from (Line(f"  {line}") for line in lines)
     elif bests and bests[0]:
         yield Line(bests[0], "bold")
 
@@ -146,23 +152,36 @@ def best_line(study: Study, trials: Sequence[StudyTrial]) -> str:
     )
 
 
-def verdict_parts(study: Study, problems: Sequence[Sequence[StudyTrial]]) -> Iterator[Part]:
-    """Yield for each variant at how many problems it is faster or slower than the baseline, the same or undecided."""
-    from cuprof.report.trials import best_of_tunables, grouped
+def list_verdicts(study: Study) -> list[tuple[StudyTrial, str]]:
+    """Return the best trial of each variant at each problem, and its verdict against the baseline there.
+
+    Problems without a right result of the baseline are left out. A verdict is empty where the two are not comparable.
+    """
+    from cuprof.report.trials import best_of_tunables
+
+    found = []
+    for trial in best_of_tunables(study.right):
+        base = study.baseline_of(trial, study.baseline)
+        if base is not None and trial.variant != study.baseline:
+            verdict = study.verdict(base, trial)
+            found.append((trial, verdict.value if verdict else ""))
+    return found
+
+
+def verdict_lines(study: Study) -> Iterator[str]:
+    """Yield at how many problems each variant is faster or slower than the baseline, the same or undecided."""
+    from cuprof.report.trials import grouped
     from cuprof.report.units import list_names
 
     found: dict[str, Counter[str]] = {}
-    for trials in problems:
-        for trial in best_of_tunables([trial for trial in trials if trial.is_right]):
-            base = study.baseline_of(trial, study.baseline)
-            if base is not None and trial.variant != study.baseline:
-                verdict = study.verdict(base, trial)
-                found.setdefault(trial.contender, Counter())[verdict.value if verdict else "without a verdict"] += 1
-    if found:
-        yield Line(f"against {study.baseline}, at {len(problems)} problems:", "bold")
-    said = {name: ", ".join(f"{number} {verdict}" for verdict, number in each.items()) for name, each in found.items()}
+    for trial, verdict in list_verdicts(study):
+        found.setdefault(trial.contender, Counter())[verdict] += 1
+    said = {
+        name: ", ".join(f"{counts[verdict]} {verdict or NO_VERDICT}" for verdict in VERDICTS if counts[verdict])
+        for name, counts in found.items()
+    }
     for verdicts, names in grouped(said, said.__getitem__).items():
-        yield Line(f"  {list_names(names)}: {verdicts}")
+        yield f"{list_names(names)}: {verdicts}"
 
 
 def _has_time(trial: StudyTrial) -> bool:

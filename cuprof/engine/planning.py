@@ -102,8 +102,14 @@ class Prepared:
         """Return the settled trials to time again beside the remaining ones, to see whether stored times still hold.
 
         For each problem and back end with a remaining trial, these are the stored best and the baseline's stored best.
+        Trials that were skipped before, or failed, may well be again, so they alone are no reason.
         """
-        concerned = {(trial.problem, trial.backend) for trial in due}
+        failing = {State.SKIPPED, *FAILED}
+        concerned = {
+            (trial.problem, trial.backend)
+            for trial in due
+            if trial.identity not in known or known[trial.identity].state not in failing
+        }
         bests: dict[tuple[object, ...], tuple[float, Trial]] = {}
         for trial in self.plan.trials:
             stored = known.get(trial.identity)

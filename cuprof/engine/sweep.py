@@ -96,7 +96,7 @@ def run_sweep(
     url = config.store.url or project.database_url
     before: Ledger | None = None
     names = (*STORING, *SEARCHING) if config.search.name else STORING
-    Thread(target=_import_ahead, args=names, daemon=True).start()
+    Thread(target=import_ahead, args=names, daemon=True).start()
     with ExitStack() as stack:
         while True:
             with open_stations(config) as fleet:
@@ -126,7 +126,8 @@ def run_sweep(
             url = stack.enter_context(open_spool(project, url))
 
 
-def _import_ahead(*names: str) -> None:
+def import_ahead(*names: str) -> None:
+    """Import modules; in a thread, while something else is waited for."""
     for name in names:
         importlib.import_module(name)
 
@@ -211,7 +212,7 @@ class Sweep:
         again = [trial for trial in plan.trials if prepared.is_skipped_again(trial, known.get(trial.identity))]
         done = {trial.identity for trial in settled}
         new = [trial for trial in plan.trials if not trial.unavailable and trial.identity not in done]
-        references = prepared.find_references(known, new, ledger.sweep_id) if settled and new else []
+        references = prepared.find_references(known, new, ledger.sweep_id) if settled else []
         self.references = {trial.identity for trial in references}
         settled = [trial for trial in settled if trial.identity not in self.references]
         reused = {trial.identity: known[trial.identity] for trial in (*settled, *again)}

@@ -90,11 +90,13 @@ def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
         UsageError: two are given one name.
     """
     named: dict[str, Kernel] = {}
+    given = [one.function for one in kernels]
     for one in kernels:
         origin = re.sub(r"\W+", "_", one.symbol).strip("_") or origin_of(one.function)
         origin = re.sub(r"[^A-Za-z0-9_.<>]+", "_", origin).strip("_")
         short = origin.rpartition(".")[2].replace("<lambda>", "function") or "function"
-        if hasattr(one.function, "_torchdynamo_orig_callable") or hasattr(one.function, "_orig_mod"):
+        torch = hasattr(one.function, "_torchdynamo_orig_callable") or hasattr(one.function, "_orig_mod")
+        if torch or any(_jitted_from(one.function) is each for each in given if each is not None):
             short, origin = short + COMPILED, origin + COMPILED
         candidates = [one.name] if one.name else [short, origin, *(f"{short}_{number}" for number in range(2, 100))]
         name = next((each for each in candidates if each not in named and "<" not in each), "")
@@ -102,6 +104,13 @@ def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
             raise UsageError(f"two implementations are named {one.name!r}; give one another name")
         named[name] = replace(one, name=name)
     return tuple(named.values())
+
+
+def _jitted_from(function: Any) -> Any:
+    """Return the function that Numba or `jax.jit` compiles; None of any other one."""
+    return getattr(function, "py_func", None) or (
+        getattr(function, "__wrapped__", None) if hasattr(function, "lower") else None
+    )
 
 
 def choose_arguments(

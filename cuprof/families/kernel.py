@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property, lru_cache, partial
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,8 +36,6 @@ BLOCK_NAMES = ("block_size_x", "block_size_y", "block_size_z")
 
 HOST_COMPILERS = ("gcc", "g++")
 """Compilers of C and C++ functions, which are called and not launched."""
-
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class _Site:
@@ -116,13 +113,13 @@ class Kernel:
         """Return why the tunables are not defined at a problem, or None; a constraint may give the reason or a bool."""
         if self.jit is not None and self.configurations:
             own = Point({name: value for name, value in tunables.items() if name not in self.tunables})
-            if unlisted := self._explain_unlisted(own):
+            if unlisted := self._explain_unlisted(problem, own):
                 return unlisted
         constraint = self._constraint_of((*problem, *tunables))
         return constraint(problem, tunables) if constraint is not None else None
 
     @cached_property
-    def _explain_unlisted(self) -> Callable[[Point], str | None]:
+    def _explain_unlisted(self) -> Constraint:
         return require_listed(self.configurations)
 
     @cached_property
@@ -194,7 +191,7 @@ class Kernel:
         """Call a function with the values of its parameters' names; `meta` is all of them, as in Triton."""
         if _parameters(function) == ("meta",):
             return function(meta=known)
-        return call_by_name(function, known, f"{what} of kernel {self.symbol}", {"meta": known, "META": known})
+        return call_by_name(function, {**known, "meta": known, "META": known}, f"{what} of kernel {self.symbol}")
 
     @cached_property
     def _block_names(self) -> tuple[str, ...]:
@@ -343,18 +340,16 @@ def _as_macro(value: Coordinate) -> str | int:
     return int(value) if isinstance(value, bool) else repr(value) if isinstance(value, float) else value
 
 
-def call_by_name(
-    function: Callable[..., Any], known: Mapping[str, Any], where: str, whole: Mapping[str, Any] = NOTHING
-) -> Any:
-    """Call a function with the values that its parameters name; `whole` takes precedence over `known`."""
+def call_by_name(function: Callable[..., Any], known: Mapping[str, Any], where: str) -> Any:
+    """Call a function with the values that its parameters name."""
     parameters = _parameters(function)
     try:
-        return function(**{name: whole[name] if name in whole else known[name] for name in parameters})
+        return function(**{name: known[name] for name in parameters})
     except KeyError:
-        absent = [name for name in parameters if name not in known and name not in whole]
+        absent = [name for name in parameters if name not in known]
         if not absent:
             raise
-        raise UsageError(f"{where} asks for {', '.join(absent)}; there are {', '.join((*known, *whole))}") from None
+        raise UsageError(f"{where} asks for {', '.join(absent)}; there are {', '.join(known)}") from None
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:

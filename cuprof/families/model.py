@@ -318,12 +318,7 @@ class Family:
         def register(make: ProgramMaker) -> ProgramMaker:
             listed = read_configurations(Path(make.__code__.co_filename).parent / source, kernel)
             tunables = tuple(Tunable(one, values, values[0]) for one, values in list_tunables(listed).items())
-            explain = require_listed(listed)
-
-            def constraint(problem: Point, tune: Point) -> str | None:
-                return explain(tune)
-
-            given = {"tunables": tunables, "constraint": constraint, **details}
+            given = {"tunables": tunables, "constraint": require_listed(listed), **details}
             return self.kernel(name, backend="cuda", source=source, **given)(make)
 
         return register

@@ -20,8 +20,7 @@ import msgspec
 from cuprof.core.errors import BuildError, UsageError
 from cuprof.core.project import user_cache
 from cuprof.families.modules import imported_names
-from cuprof.families.origin import new_module
-from cuprof.interop.modules import other_modules
+from cuprof.families.origin import new_module, other_modules
 from cuprof.interop.schema import CompileOptions, Solution, Source, parse_python
 
 SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")

@@ -18,7 +18,7 @@ from cuprof.core.errors import EmptyStoreError, StoreError, UnreachableStoreErro
 from cuprof.core.interrupts import shielded, stop_if_requested
 from cuprof.store import counters, migrate, outcomes, stations, sweeps, trials
 from cuprof.store.connection import READING, database_file, explained, is_unreachable, make_engine, parse_url, show
-from cuprof.store.tables import REVISION
+from cuprof.store.schema import REVISION
 
 if TYPE_CHECKING:
     from cuprof.core.records import Trial

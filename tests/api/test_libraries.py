@@ -131,6 +131,26 @@ def test_what_torch_compiled_is_compiled_again_where_it_is_measured(tmp_path: Pa
     assert all(np.array_equal(each, np.full(8, 2)) for each in results(family, {"x": x.numpy()}).values())
 
 
+def test_a_jitted_function_beside_itself_is_named_compiled(tmp_path: Path) -> None:
+    numba = pytest.importorskip("numba")
+
+    def twice(x: Any) -> Any:
+        return 2 * x
+
+    x = np.ones(8)
+    family = bound(tmp_path, numba.njit(twice), twice, inputs=(x,))
+    assert [*family.variants] == ["twice (compiled)", "twice"]
+    alone = with_names([kernel(numba.njit(twice)), kernel(np.add)])
+    assert [one.name for one in alone] == ["twice", "add"], "alone it has the name that was typed"
+
+
+def test_jax_jit_beside_the_function_is_named_compiled(jax: Any) -> None:
+    def twice(x: Any) -> Any:
+        return 2 * x
+
+    assert [one.name for one in with_names([kernel(twice), kernel(jax.jit(twice))])] == ["twice", "twice (compiled)"]
+
+
 def test_arrays_of_jax_stay_jaxs(tmp_path: Path, jax: Any) -> None:
     seen: list[str] = []
 

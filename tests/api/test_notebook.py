@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cuprof.api.result import Comparison
+from cuprof.api.result import Comparison, Defined
 from cuprof.cli.progress import NotebookProgress, make_observer
 from cuprof.core.project import Project
 from cuprof.core.records import Outcome, State
@@ -60,6 +60,38 @@ def test_a_comparison_is_a_table_with_verdicts(tmp_path: Path) -> None:
     assert "fast&lt;er&gt;" in html
     assert "sum[0] = 1 &amp; 2" in html
     assert [row["variant"] for row in comparison.rows] == ["base", "fast<er>", "broken"]
-    assert comparison.verdicts == {"fast<er>": "faster", "broken": "wrong_result"}
+    assert list(comparison.verdicts.values()) == [{"fast<er>": "faster", "broken": "wrong_result"}]
+    assert comparison.summary == "fast<er>: 1 faster"
     assert "base (base)" in str(comparison)
     assert comparison.report(tmp_path / "here").is_file()
+
+
+def test_verdicts_are_of_each_problem(tmp_path: Path) -> None:
+    times = {"mine": (5.0, 40.0, 5.0), "also": (40.0, 5.0, 20.0)}
+    made = [
+        Made(variant, median, {"n": 1000 * (place + 1)})
+        for variant, medians in ({"base": (20.0, 20.0, 20.0)} | times).items()
+        for place, median in enumerate(medians)
+    ]
+    with open_store(tmp_path) as store:
+        study = load_study(store, sweep_id=fill(store, made, baseline="base"))
+    comparison = Comparison(study, Project(tmp_path), tmp_path / "pages")
+    assert [(problem, found["mine"]) for problem, found in comparison.verdicts.items()] == [
+        ("n=1000", "faster"),
+        ("n=2000", "slower"),
+        ("n=3000", "faster"),
+    ]
+    assert comparison.summary.splitlines()[0] == "mine: 2 faster, 1 slower"
+
+
+def test_a_script_that_uses_its_results_can_be_swept() -> None:
+    """Planning runs the script without results: nothing that it does with them may fail."""
+    result: Any = Defined()
+    assert [*result.rows] == []
+    microseconds = result.rows[0]["cold_ns"] / 1000
+    assert f"{result.summary} {microseconds:.1f}{result.verdicts['n=1000']['mine']}" == " "
+    assert result.verdicts["n=1000"]["mine"] == "faster"
+    assert round(2 * microseconds, 2) - 1 > 1
+    assert dict(result.verdicts.items()) == {}
+    assert not isinstance(result.rows, list)
+    result.report("pages").unlink()
