@@ -72,7 +72,7 @@ class StateMonitor:
             return None
         handle = ask(nvml.nvmlDeviceGetHandleByUUID, f"GPU-{dashed(uuid)}")
         if handle is not None:
-            mode = ask(nvml.nvmlDeviceGetMigMode, handle)  # CUDA 12 tells the whole device's UUID of a part
+            mode = ask(nvml.nvmlDeviceGetMigMode, handle)  # CUDA 12 gives a part the whole device's UUID
             return cls(handle, nvml, is_part=bool(mode and mode[0]))
         part = ask(nvml.nvmlDeviceGetHandleByUUID, f"MIG-{dashed(uuid)}")
         whole = None if part is None else ask(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, part)

@@ -67,7 +67,7 @@ def _read_all() -> list[tuple[Switch, Any, Any]]:
     for switch in (*list_switches(_loaded("torch", "backends"), _loaded("cupy", "cuda")), *_POOLS.values()):
         try:
             now = switch.read()
-        except Exception:  # a library may refuse to tell what was set in another way
+        except Exception:  # a library may refuse to read a switch that was set in another way
             continue
         found.append((switch, now, _KNOWN.setdefault(switch.name, now)))
     return found

@@ -182,6 +182,6 @@ def prepare(modules: Sequence[str]) -> None:
     """Import the needed modules and find Triton's key function, which caches its result; its place differs by
     version."""
     for module in (*WHEREIN_KEYS_ARE, LATE, *modules):
-        with contextlib.suppress(Exception):  # told by the compiler
+        with contextlib.suppress(Exception):  # the compiler reports it
             if find_key := getattr(importlib.import_module(module), "triton_key", None):
                 find_key()

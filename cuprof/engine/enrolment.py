@@ -24,7 +24,7 @@ def make_stations(config: SweepConfig) -> list[Station]:
     numbers, ordinals = config.device.numbers(), list_ordinals(config.device)
     every = [numbers]
     if len(ordinals) > 1:
-        # OpenCL numbers GPUs as CUDA does, as a rule; where it does not, they are told apart when they are described.
+        # OpenCL usually numbers GPUs as CUDA does; if not, their descriptions show it later.
         opencl = numbers["opencl"]
         every = [{**numbers, "cuda": each, "opencl": each if opencl is None else opencl} for each in ordinals]
     return [Station(JobRunner(WorkerSettings(each, len(every)), config.limits)) for each in every]
@@ -45,7 +45,7 @@ def _count_gpus() -> int:
     try:
         return count_devices("cuda")
     except CuprofError:
-        return 0  # the plan tells why
+        return 0  # the plan reports why
 
 
 def enroll(config: SweepConfig, stations: list[Station], backends: tuple[str, ...]) -> list[str]:
@@ -70,7 +70,7 @@ def enroll(config: SweepConfig, stations: list[Station], backends: tuple[str, ..
                 stations.remove(station)
                 station.runner.replace_worker()
                 if not first.accelerators:
-                    continue  # nothing that takes part runs on a GPU, or the plan tells why none is there
+                    continue  # no part of it runs on a GPU, or the plan reports why there is none
                 note = f"device.cuda={station.runner.settings.numbers['cuda']} takes no part: {'; '.join(reasons)}"
                 if config.device.cuda_ordinals:
                     raise UsageError(f"{note}; leave it out of device.cuda")

@@ -114,7 +114,7 @@ class PlannedFeed:
         if done := self._held.pop(station, None):
             self._spent_s += self.clock() - self._since[station]
             self._done += len(done.trials)
-            if self.claim:  # what nothing was told of has been taken over, and is waited for
+            if self.claim:  # trials without an outcome were taken over by others; wait for them
                 gone = {each.identity: replace(done, trials=(each,)) for each in done.trials}
                 self._elsewhere |= {identity: job for identity, job in gone.items() if identity not in self._told}
         if self._alone_at is station:

@@ -96,7 +96,7 @@ class Ledger:
                 self._granted[run.identity] = self._granted[trial.identity]
         kept = self.record(run, replace(outcome, identity=run.identity), station, job)
         if kept:
-            self.concluded.add(trial.identity)  # which nobody has to run any more, either
+            self.concluded.add(trial.identity)  # it need not run any more, either
         return kept
 
     def recall(self) -> None:

@@ -86,7 +86,7 @@ class Prepared:
         if known is None or not known.complete:
             return False
         if self.on_each_card and trial.device is not None and not is_host(trial.device):
-            return False  # what one card has measured tells nothing of the others
+            return False  # one card's measurements say nothing about the others
         if known.sweep_id == sweep_id or not self.config.retry:
             return True
         if self.config.retry == "noisy":

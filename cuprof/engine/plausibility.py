@@ -53,7 +53,7 @@ class Plausibility:
             return outcome
         for timing in outcome.timings:
             floor = max(self._floors(trial, timing, output_bytes), key=lambda each: each.duration_ns)
-            if not timing.summary.median_ns >= floor.duration_ns:  # what is no number is no time either
+            if not timing.summary.median_ns >= floor.duration_ns:  # NaN is not a time either
                 message = (
                     f"{timing.measure.value} time {_text(timing.summary.median_ns)} is impossible: {floor.reason}; "
                     "what it launches does not lie within its frame, or the family states more work than there is"

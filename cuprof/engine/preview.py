@@ -63,7 +63,7 @@ def preview_profiling(config: SweepConfig, project: Project) -> Preview:
         if store is not None:
             settled = find_settled(trials, request, store, config.retry)
             stored = prepared.stored(store)
-            # What is not settled would be checked first, so it is no reason to skip.
+            # An unsettled trial would be checked first, so that is not a reason to skip it.
             outcomes = {
                 trial.identity: Outcome(trial.identity, found.state, found.message)
                 for trial in trials

@@ -117,7 +117,7 @@ class JobRunner:
                 yield outcome
             left = [trial for trial in left if trial.identity not in self._put_off]
             idle_turns = idle_turns + 1 if len(left) == before and not self._suspects else 0
-            if idle_turns >= MOST_IDLE_TURNS:  # whoever ends its worker takes care to be blamed for nothing
+            if idle_turns >= MOST_IDLE_TURNS:  # a trial that ends its worker may take care to avoid blame
                 self._suspects = list(left)
             if alone:
                 self._drop()
@@ -192,7 +192,7 @@ class JobRunner:
             self._clock_is_sound |= implausible
             return False, message.lost
         if implausible and message.has_company and not (message.lost or self._clock_is_sound):
-            return True, True  # whoever changed the clock of this one has changed that of those after it
+            return True, True  # the clock may be changed for the trials after it, too
         return _is_doubtful_outcome(job, message), message.lost
 
     def _end(self, job: Job, left: Mapping[int, JobTrial], message: JobDone, used: bool) -> Iterator[Outcome]:
@@ -205,7 +205,7 @@ class JobRunner:
             self._put_off |= {trial.identity for trial in left.values()}
             return
         if message.fault and used and (message.starved or _shares_process(job)) and not message.unavailable:
-            self._drop()  # what an earlier job left behind may be why; a new worker will tell
+            self._drop()  # an earlier job's leftovers may be why; a new worker will show
             return
         fault = message.fault or "the worker gave no answer"
         self.lost = fault if message.unavailable else ""

@@ -314,7 +314,7 @@ class Sweep:
             call(self.ledger.enlist, job)
         with self._turn(station, job):
             station.doing = ""
-            if job.methods and job.backend not in station.plausibility:  # what it measures bounds the first time
+            if job.methods and job.backend not in station.plausibility:  # the calibration bounds the first time
                 self.calibrator.calibrate(station, job.backend)
             for outcome in station.runner.run(job, partial(self.calibrator.believe, station)):
                 if station.runner.lost and call(self._retire, station, feed, job):

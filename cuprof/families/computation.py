@@ -280,7 +280,7 @@ class Computation(FunctionFamily):
         try:
             inputs = self.generate(problem, np.random.default_rng(0))
             return tolerances.count_terms(signature, inputs, partial(self._compute, problem))
-        except FamilyError:  # a reference that refuses a NaN; one that fails anyway is told when it counts
+        except FamilyError:  # the reference refuses a NaN; a real failure is reported later
             return tolerances.longest_sum(signature)
 
     def _run(self, problem: Point, one: Kernel, sample: Sample, arrays: Mapping[str, Any]) -> Any:

@@ -195,7 +195,7 @@ class _Closure:
         if not name or self.owns_module(str(getattr(value, "__module__", ""))):
             self.whole = True
             name = f"{kind.__module__}.{kind.__qualname__}"
-            if not any(python_files(self.place)):  # of a notebook: nothing says what it is, so it is a new one
+            if not any(python_files(self.place)):  # from a notebook: it cannot be identified, so it counts as new
                 name += f" {_OPAQUE.setdefault(id(value), (value, secrets.token_hex(8)))[1]}"
         root = name.partition(".")[0]
         self.packages |= {root, kind.__module__.partition(".")[0]}
@@ -285,7 +285,7 @@ class _Closure:
                     there = parse_file(Path(str(value.__file__)))
                     yield from self.bind(f"{name}.{chain[0]}", vars(value)[chain[0]], {chain[1:]}, there)
                 else:
-                    self.whole = True  # it is handed on, or it makes what is asked of it
+                    self.whole = True  # it is passed on, or makes attributes on request
         else:
             imported = source.imports.get(last, "") if source is not None else ""
             text = self.describe(value, imported if self.alone is None or not self.imports_own(imported) else "")

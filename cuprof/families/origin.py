@@ -242,7 +242,7 @@ def _find_defined(module: ModuleType, file: Path, place: Path) -> Family:
 def _make_siblings_new(file: Path) -> None:
     """Make a script's own modules importable from beside it, freshly loaded."""
     folder = str(file.parent)
-    if folder in _SCRIPT_FOLDERS or folder not in sys.path:  # behind what is installed, ahead of those of other scripts
+    if folder in _SCRIPT_FOLDERS or folder not in sys.path:  # after installed packages, before other scripts' folders
         places = [place for place, each in enumerate(sys.path) if each in _SCRIPT_FOLDERS]
         sys.path[:] = [each for each in sys.path if each != folder or folder not in _SCRIPT_FOLDERS]
         sys.path.insert(min(places, default=len(sys.path)), folder)

@@ -237,7 +237,7 @@ class DefinitionFamily(FunctionFamily):
         plain = re.sub(r"[^A-Za-z0-9_.+-]", "_", solution.name).lstrip("_.+-")[:100] or "solution"
         name = next(each for number in range(10_000) if (each := f"{plain}_{number}" if number else plain) not in taken)
         modules = ["torch"] if self.on_device else []
-        with suppress(BuildError):  # a source that is no Python costs the solution's own trials, when it is imported
+        with suppress(BuildError):  # a source that is not Python fails the solution's own trials later
             modules += list_modules(solution)
         return Variant(
             name,

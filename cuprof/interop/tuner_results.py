@@ -92,7 +92,7 @@ def _trial(
         device=device,
         measure=Measure.HOT,
         durations_ns=durations,
-        # Of a mean alone nobody knows how much it scatters, so that nothing is decided by it.
+        # The scatter behind a lone mean is unknown, so it decides nothing.
         relative_error=0.0 if durations.size > 1 else float("inf"),
         state=failed or State.OK,
         message="" if failed is None else "as Kernel Tuner says",

@@ -98,7 +98,7 @@ class Entrance:
         return [Contender(file, name, trials[0].backend, self.family.origin, extension, trials, runs_on_host=True)]
 
     def _extend(self, extension: Extension) -> tuple[Family, tuple[str, ...], tuple[Trial, ...]]:
-        family = self.family.origin.load()  # anew: it is going to be added to
+        family = self.family.origin.load()  # a fresh copy: variants are going to be added to it
         names = extend(family, extension)
         return family, names, plan(family, replace(self.selection, variants=names), self.devices).trials
 

@@ -170,7 +170,7 @@ def _examine_finite(
         allowed += absolute
     if not (np.isfinite(np.max(difference)) and np.min(allowed) >= 0):
         return None
-    if np.isinf(np.max(allowed)):  # an infinite tolerance says that an element is nobody's business
+    if np.isinf(np.max(allowed)):  # an infinite tolerance leaves an element out
         free = np.isinf(allowed)
         difference[free] = magnitude[free] = 0.0
     place, worst, wrong, largest = 0, 0.0, 0, float(np.max(difference))

@@ -104,7 +104,7 @@ class Worker:
     def _open(self, backends: tuple[str, ...]) -> None:
         self.page.enter(NO_TRIAL, Phase.START)
         for name in backends:
-            with contextlib.suppress(Exception):  # who needs the device is told why, if it cannot be opened then either
+            with contextlib.suppress(Exception):  # a job that needs the device reports why it cannot be opened
                 self.devices.get(name)
 
     def _describe(self, backends: tuple[str, ...]) -> Described:
@@ -235,7 +235,7 @@ def _kept(family: Family, integrity: Integrity) -> Iterator[None]:
 
 def _begin_builds(backend: Backend[Runnable], family: Family, job: Job, held: Held) -> None:
     """Begin to compile what runs first while inputs and reference are made, which needs few of the host's cores."""
-    with contextlib.suppress(Exception):  # told when the workload is made
+    with contextlib.suppress(Exception):  # reported when the workload is made
         size = job.measure.rotation if job.measure.interleave else 1
         first = make_ahead(family, job.problem, job.trials[:size], held)
         backend.build_ahead(family.signature(job.problem), first)

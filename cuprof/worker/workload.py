@@ -143,7 +143,7 @@ class Workload:
         """Compute the reference for inputs: for all elements, or for a stretch of each output."""
         try:
             expected, standard = _compute_reference(self.family, self.problem, self.signature, inputs)
-        except Exception as error:  # whatever it raises is no fault of the variant's
+        except Exception as error:  # no error here is the variant's fault
             raise FamilyFault(str(error)) from error
         own = any(variant.tolerance for variant in self.family.variants.values())
         if self.needs_host or self.family.at_most or own or any(each.dtype.names for each in expected.values()):
@@ -185,7 +185,7 @@ class Workload:
         if isinstance(said, Chance):
             if not 0 <= said.p <= 1:
                 raise FamilyFault(f"verify() at {self.problem.label} gave the chance {said.p}, not 0 to 1")
-            # Shares of the error rate that come to all of it, however many looks there will be.
+            # Shares that add up to the error rate, for any number of looks.
             least = family.error_rate * 6 / (math.pi * look) ** 2
             test = said.reason or "its test"
             rate = f"a right variant is called wrong once in {1 / family.error_rate:.3g} trials"

@@ -69,7 +69,7 @@ def _parameter_bytes(driver: Any, function: Any) -> list[int] | None:
             status, _, size = driver.cuFuncGetParamInfo(function, len(sizes))
         except (AttributeError, RuntimeError):
             return None
-        if int(status) == 1:  # CUDA_ERROR_INVALID_VALUE: there is no parameter of this number
+        if int(status) == 1:  # CUDA_ERROR_INVALID_VALUE: no parameter has this number
             return sizes
         if int(status):
             return None

@@ -56,7 +56,7 @@ class CudaRunnable:
     def build(self) -> BuildFacts:
         """Return the compiler's facts, and for a call the resources of its kernels."""
         if self.inspect is not None:
-            with suppress(Exception):  # a variant's own code runs; what it cannot tell is not known
+            with suppress(Exception):  # a variant's own code runs; its errors leave facts unknown
                 found = self.inspect()
                 self.facts = replace(found, build_ns=self.facts.build_ns) if found else self.facts
             self.inspect = None

@@ -24,7 +24,7 @@ def read_resources(device: CudaDevice, function: Callable[[], object]) -> BuildF
     mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
     call((*driver.cuStreamBeginCapture(stream.ptr, mode),), "begin a graph")
     try:
-        with stream, suppress(Exception):  # whatever cannot be captured tells nothing
+        with stream, suppress(Exception):  # if it cannot be captured, nothing is known
             torch = sys.modules.get("torch")
             if torch is not None and torch.cuda.is_initialized():
                 torch.cuda.set_stream(torch.cuda.ExternalStream(stream.ptr))

@@ -134,7 +134,7 @@ class CudaSession(Session[CudaRunnable]):
         self._sets, self._comparison = list(sets), None
         is_in_place = len(self.restored) > len(self.inputs)
         if self.options.flush == "none" and not is_in_place:
-            return 0  # writing the inputs would bring into the caches what is not to be there
+            return 0  # writing the inputs would warm the caches
         with self.device.errors("keep sets of inputs"):
             contents = [each.inputs for each in sets]
             self._restore(contents[0])

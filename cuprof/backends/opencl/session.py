@@ -89,7 +89,7 @@ class OpenClSession(Session[OpenClRunnable]):
         self._contents, self._sets = [], []
         is_in_place = len(self.restored) > len(self.inputs)
         if self.options.flush == "none" and not is_in_place:
-            return 0  # writing the inputs would bring into the caches what is not to be there
+            return 0  # writing the inputs would warm the caches
         cl = self.device.cl
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         for each in sets:

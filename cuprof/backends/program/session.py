@@ -199,7 +199,7 @@ class ProgramSession(Session[ProgramRunnable]):
         self._in_place = self._sets[draw.inputs]
         self.poison(runnable, draw.fill)
         for path in [path for path, (_, content) in self._written.items() if not _holds(path, content)]:
-            del self._written[path]  # what an execution overwrote is written anew
+            del self._written[path]  # overwritten by an execution: write it again
         self._provide(runnable)
 
     def _provide(self, runnable: ProgramRunnable) -> None:
