@@ -13,8 +13,7 @@ from cuprof.families import Call, Variant
 def prepare_call(
     variant: Variant, problem: Point, tunables: Point, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
 ) -> tuple[Callable[[], object], Callable[[], object] | None]:
-    """Let a variant prepare itself; return the function to time, and one that delivers results not written to the
-    outputs.
+    """Let a variant prepare itself; return the function to time, and one that delivers returned results.
 
     Library switches that the variant turns stay in effect only while it runs.
 

@@ -172,8 +172,10 @@ class Session(ABC, Generic[R]):
         """Overwrite outputs and scratch with a byte."""
 
     def spoil(self, runnable: R, share: float, byte: int) -> None:
-        """Overwrite one element of each result, at this share of its length, with a byte; do nothing on a back end
-        without back-to-back timing."""
+        """Overwrite one element of each result, at this share of its length, with a byte.
+
+        A back end without back-to-back timing does nothing.
+        """
 
     def run(self, runnable: R) -> None:
         """Execute once and wait.
@@ -192,8 +194,7 @@ class Session(ABC, Generic[R]):
         """
 
     def clocked(self, runnable: R, count: int = 1) -> float:
-        """Execute `count` times on the arrays as they are, and return the host clock's ns; for back ends timed by that
-        clock."""
+        """Execute `count` times on the arrays as they are; return the ns if the host's clock times this back end."""
         raise NotImplementedError
 
     def watch_inputs(self) -> None:
@@ -321,8 +322,7 @@ class Backend(ABC, Generic[R]):
         return BuildPool()
 
     def list_builds(self, signature: Signature, variant: Variant, program: Program, text: str) -> Sequence[Build]:
-        """Return the builds that `cache` can compile ahead for a program; none if it is refused, which `prepare`
-        reports.
+        """Return the builds of a program for `cache` to compile ahead; none if refused, which `prepare` reports.
 
         Args:
             text: of the source.

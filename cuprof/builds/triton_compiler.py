@@ -179,8 +179,7 @@ def _read(file: Path) -> bytes:
 
 
 def prepare(modules: Sequence[str]) -> None:
-    """Import the needed modules and find Triton's key function, which caches its result; its place differs by
-    version."""
+    """Import the needed modules and call Triton's key function, which caches its result."""
     for module in (*WHEREIN_KEYS_ARE, LATE, *modules):
         with contextlib.suppress(Exception):  # the compiler reports it
             if find_key := getattr(importlib.import_module(module), "triton_key", None):

@@ -23,8 +23,7 @@ class Calibrator:
         self.ledger, self.config, self.call = ledger, ledger.prepared.config, ledger.fleet.call
 
     def calibrate(self, station: Station, backend: str) -> None:
-        """Calibrate the device; for the host, reuse an earlier sweep's calibration unless `retry=all` measures
-        everything again."""
+        """Calibrate the device; for the host, reuse an earlier sweep's calibration unless `retry=all`."""
         device, on_host, calibration = station.find_device(backend), station.is_host(backend), None
         station.plausibility[backend] = Plausibility(on_host)
         if device is None:

@@ -85,8 +85,7 @@ class DeviceLocks:
 
 
 def lock_name(device: DeviceFacts) -> str:
-    """Return a name that is the same in every process that measures on one physical device: OpenCL's CPU is the host,
-    its GPU is CUDA's."""
+    """Return one name per physical device: OpenCL's CPU is the host, its GPU is CUDA's."""
     if is_host(device):
         return f"host-{platform.node()}"
     return device.uuid or f"{device.backend}-{device.index}-{platform.node()}"

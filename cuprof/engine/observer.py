@@ -20,8 +20,7 @@ class Observer:
         """Take the trial that is worked on now, and the step: "inputs", "build", "check", "time", "profile"."""
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Report a trial's outcome, which is already stored. A search may look at a trial again; each look is
-        reported."""
+        """Report a stored outcome of a trial; a search reports each look at a trial."""
 
     def done_elsewhere(self, count: int) -> None:
         """Take how many trials more another process that shares the sweep has done; their outcomes are stored."""

@@ -119,8 +119,7 @@ class Scores:
         return chosen[:1] if several or self.settings.objective != "time" else chosen
 
     def likely_gain(self) -> float | None:
-        """Return how much trying the rest is expected to improve some problem's best, as the largest share; None if
-        unknown."""
+        """Return the largest relative gain that trying the rest may bring to a problem's best; None if unknown."""
         shares = [self.strategy.likely_left(group) for group in range(len(self.problems))]
         return max((share for share in shares if share is not None), default=None)
 
@@ -196,8 +195,7 @@ class Scores:
 
 
 def _columns(trial: Trial) -> dict[str, Coordinate]:
-    """Return a trial's values for the model. Tunables are named per variant, since others may use the names
-    otherwise."""
+    """Return a trial's values for the model; tunables are named per variant, as variants may share names."""
     return {
         **{f"problem.{name}": value for name, value in trial.problem.items()},
         "variant": trial.variant,

@@ -219,8 +219,7 @@ class SearchFeed:
         return sorted(fitting)
 
     def _give_up(self, station: Station) -> None:
-        """Give up trials that have been compiling for far too long, and count them as failures, so that the strategy
-        avoids similar ones."""
+        """Count trials that compile for far too long as failures, so that the strategy avoids similar ones."""
         stuck = self._late.give_up(station, self.prepared.config.limits.build_s)
         self._withdraw(stuck)
         for index, lasted_s in stuck.items():
@@ -289,8 +288,7 @@ class SearchFeed:
         return duels
 
     def _find_duel_time(self) -> float:
-        """Return the seconds that the next duel may take: its share of the time left for duels that have not
-        started."""
+        """Return the seconds that the next duel may take: its share of the time left for the duels to come."""
         if self.settings.budget_s is None:
             return max(LEAST_S, OF_TRYING * self.tried_s / self.duel_turns)
         turns = max(1, math.ceil(len(self._duels or ()) / max(1, self.stations)))

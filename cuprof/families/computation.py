@@ -295,8 +295,7 @@ class Computation(FunctionFamily):
         return {name: numbers[name] if name in numbers else arrays[name] for name in sample.arguments}
 
     def _call(self, problem: Point, sample: Sample, arrays: Mapping[str, Any], is_wide: bool) -> Any:
-        """Call the reference, else the first function, with the values of its parameters' names or all inputs in
-        order."""
+        """Call the reference, else the first function, with the inputs by parameter name or in order."""
         function = self.reference
         if function is None:
             return self._run(problem, self.functions[0], sample, arrays)

@@ -81,8 +81,7 @@ class Inputs:
         }
 
     def _argument_names(self, count: int) -> list[str]:
-        """Return the parameter names of the first function with this number of parameters without a default, else x0,
-        x1, …"""
+        """Return this many parameter names of the first function that has enough, else x0, x1, …"""
         for one in self.kernels:
             names = list_parameters(unwrap(one.jit) if one.function is None else one.function)
             names = [name for name in names or () if name not in {**one.tunables, **one.derived}]

@@ -110,8 +110,7 @@ def _count_nan(array: np.ndarray) -> int:
 
 
 def as_given(given: Any, problem: Any, inputs: Arrays, expected: Arrays) -> Tolerances:
-    """Return the user's tolerance: a function, a `Tolerance`, a bound, (relative, absolute), or such a one for each
-    output.
+    """Return the user's tolerance: a function, a `Tolerance`, a bound, (relative, absolute), or one per output.
 
     A single bound is relative to the value and, like the default, to the mean value: near zero, a right result is off
     by a fraction of the terms it sums.

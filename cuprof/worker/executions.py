@@ -181,8 +181,7 @@ class Executions:
         return Tally(len(account.verdicts), account.verdicts.count(False))
 
     def find_skipping(self, candidate: Candidate) -> str:
-        """Return an error if a variant timed back to back skips work because its result is already there, or an empty
-        string.
+        """Return an error if a variant skips work because its result is already there, or an empty string.
 
         One element of the result is spoilt first. A variant that returns early leaves it spoilt.
         """
@@ -247,8 +246,7 @@ class Executions:
         return ""
 
     def _find_last_kept(self, candidate: Candidate) -> str:
-        """Return the message for a variant that reuses its last result, run back to back on the host, or an empty
-        string."""
+        """Return the message for a variant that reuses its last result, or an empty string."""
         bench, runnable, timing = self.bench, candidate.runnable, candidate.timings.get(Measure.HOT)
         assert runnable is not None
         if timing is None or timing.details["batch"] == 1 or self.compared_sets < 2 or bench.be_seen is None:

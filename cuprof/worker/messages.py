@@ -174,8 +174,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Execute:
-    """Request a number of executions, each on fresh inputs and outputs; 0 ends them. The answer is `Ready` or
-    `Executed`.
+    """Request executions, each on fresh inputs and outputs; 0 ends them. Answered by `Ready` or `Executed`.
 
     Args:
         only_write: write them, and execute nothing.

@@ -15,8 +15,7 @@ _CODE = (".py", ".pyc", ".so")
 
 
 class FileListener:
-    """Listen to Python's audit event for opening files, on request. Files that native code opens by itself go
-    unnoticed.
+    """Listen to Python's audit event for opening files, on request; native code's own files go unnoticed.
 
     There is one for the process, and it listens to the thread that variants run in.
     """

@@ -130,6 +130,5 @@ class Rounds:
         )
 
     def _details(self, measure: Measure) -> dict[str, Any]:
-        """Return details for every timing: the method's version, and the timing overhead subtracted from each
-        duration."""
+        """Return details for every timing: the method's version, and the overhead subtracted from each duration."""
         return {"version": version(self.backend.spec.name), "correction_ns": self.backend.correction_ns(measure)}

@@ -276,8 +276,7 @@ def serve(handle: int, status: Path) -> int:
 
 
 def _import(*modules: str) -> None:
-    """Import modules for later jobs while the engine is still busy; a missing or failing one is reported when a job
-    needs it."""
+    """Import modules for later jobs while the engine is busy; a job that needs a missing one reports it."""
     for module in modules:
         with contextlib.suppress(Exception):
             importlib.import_module(module)

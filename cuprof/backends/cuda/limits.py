@@ -18,8 +18,7 @@ SAID = ("OutOfResources", "LAUNCH_OUT_OF_RESOURCES", "too many resources request
 
 @dataclass(frozen=True)
 class Needs:
-    """The needs of a compiled kernel: registers per thread, static shared memory per block, and the most threads per
-    block."""
+    """A compiled kernel's needs: registers per thread, static shared memory per block, most threads per block."""
 
     registers: int
     shared_bytes: int

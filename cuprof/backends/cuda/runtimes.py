@@ -25,7 +25,6 @@ class SharedRuntimes:
             self._loaded = [ctypes.CDLL(file, os.RTLD_NOLOAD | os.RTLD_NOW) for file in files]
 
     def forget_errors(self) -> None:
-        """Clear the last error of every runtime: PyTorch checks it after each launch, and would raise another
-        variant's."""
+        """Clear every runtime's last error, or PyTorch would raise another variant's after its next launch."""
         for runtime in self._loaded:
             runtime.cudaGetLastError()

@@ -148,8 +148,8 @@ class StepBinder:
         function: Any,
         keep: list[Any],
     ) -> tuple[Launch, list[int | np.generic]]:
-        """Return the launch as Triton compiled it: without arguments that became constants, with those that its
-        compiler adds."""
+        """Return the launch as Triton compiled it: arguments that became constants removed, the compiler's own
+        added."""
         given = [value for place, value in enumerate(arguments) if needs["kept"] >> place & 1]
         blocks = int(np.prod(step.grid, dtype=np.int64)) * needs["blocks"]
         memory = self.device.cupy.zeros(max(needs["global_bytes"] * blocks, 1), "uint8")

@@ -358,8 +358,7 @@ class CudaTimer:
         return clock_mhz(int(self._words[word]), int(self._words[word + 1]), self.calibration.clock_step_ns)
 
     def _calibrate(self) -> dict[str, float]:
-        """Measure the overhead of a pair of events, and keep the correction: an empty kernel reads
-        `EMPTY_KERNEL_NS`."""
+        """Measure the overhead of a pair of events, and correct for it: an empty kernel reads `EMPTY_KERNEL_NS`."""
         holds_ns: list[int] = []
 
         def read(enqueue: Callable[[], object]) -> float:

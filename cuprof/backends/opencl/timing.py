@@ -57,8 +57,7 @@ class OpenClTimer:
 
     @cached_property
     def tick_ns(self) -> float:
-        """Return the step of the events' times, measured with one and two empty kernels: drivers report a coarser
-        one."""
+        """Return the step of the events' times, measured with empty kernels: drivers report a coarser one."""
         kernels = ([self.empty], [self.empty, self.empty])
         return smallest_step([self.kernel_time(kernels[i % 2], "none").duration_ns for i in range(TICK_READINGS)])
 
