@@ -44,7 +44,7 @@ from cuprof.interop.tensors import as_declared, draw, read_tensor
 VERSION = 1
 """Raised when solutions are given something else, or something else counts as right."""
 REFERENCE = "reference"
-"""The variant that is the definition's own reference: what solutions are compared with."""
+"""The variant made of the definition's own reference, the baseline of solutions."""
 UNBOUNDED = 1e300
 """The bound of a single element where only a share of all has to be near."""
 

@@ -17,7 +17,7 @@ from cuprof.interop.files import read_bytes
 from cuprof.interop.results import FAULTS, MOST_BYTES, Imported, ImportedTrial, as_durations, as_point
 
 MARKS = ('"tune_params_keys"', '"invalidity"')
-"""What tells a cache and T4 from other JSON."""
+"""Keys that distinguish a cache and T4 from other JSON."""
 STATES = {
     "InvalidConfig": State.SKIPPED, "CompilationFailedConfig": State.COMPILE_ERROR,
     "RuntimeFailedConfig": State.LAUNCH_ERROR, "constraints": State.SKIPPED, "compile": State.COMPILE_ERROR,
