@@ -32,7 +32,7 @@ LEGEND = {
     "before": "measured before this sweep: a speed-up stands there only where both agree; retry=all times it anew",
     CACHED: f"{CACHED} faster than the memory reads: caches served it",
 }
-"""How a cell ends → what that means."""
+"""End of a cell → its meaning."""
 NO_VERDICT = "without a verdict"
 VERDICTS = ("faster", "slower", "same", "undecided", "")
 """The order of the counts in a summary; the last is of trials that are not comparable."""

@@ -1,4 +1,4 @@
-"""What a search makes small where that is more than time: counters, read under a profiler as they are needed."""
+"""Objectives other than time: counters, read under a profiler as the search needs them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEAST = 1e-3
 def evaluate(
     factors: Sequence[str], median_ns: float | None, energy_j: float | None, counters: Mapping[str, float]
 ) -> float:
-    """Return the product of the factors, in seconds, joules and what counters have; NaN where one is not known.
+    """Return the product of the factors, in seconds, joules and counter values; NaN if one is unknown.
 
     Args:
         factors: "time", "energy" and names of counters.

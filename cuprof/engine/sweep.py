@@ -49,12 +49,12 @@ SEARCHING = ("cuprof.engine.search", "cuprof.search.surrogate", "scipy.linalg", 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep came to.
+    """The result of a sweep.
 
     Args:
-        failed: the trials that failed, those expected to be wrong left out.
+        failed: trials that failed, except those expected to be wrong.
         surprises: trials expected to be wrong that were found right.
-        faults: what functions of the family raised, for which trials were skipped.
+        faults: errors of the family's functions, because of which trials were skipped.
         url: the database that the sweep is stored in.
     """
 
@@ -79,14 +79,14 @@ def run_sweep(
 ) -> SweepResult:
     """Check, time and store every trial that is not stored yet.
 
-    Each trial is durable before the next is reported. On an interrupt the sweep is marked and can be continued by the
-    same command. While the server of the database cannot be reached, results go to a file, and the next sweep that
-    reaches it hands them in.
+    Each trial is durable before the next is reported. On an interrupt the sweep is marked, and the same command
+    continues it. While the database's server cannot be reached, results go to a file, and the next sweep that reaches
+    the server hands them in.
 
     Args:
-        meanwhile: run in a thread while a worker does its first job, or the database is waited for where there is none;
-            not where the host is timed, since it would take part in the times.
-        family: what the configuration names, where somebody has it already.
+        meanwhile: run in a thread during a worker's first job, or else while waiting for the database. It does not run
+            if the host is timed, since it would disturb the times.
+        family: the configuration's family, if already loaded.
 
     Raises:
         UsageError: the request cannot be carried out; nothing has been stored.
@@ -144,13 +144,13 @@ def _open_store(url: str) -> Store:
 
 
 class Sweep:
-    """One sweep under way: the store, the stations and the plan together.
+    """A running sweep: the store, the stations and the plan together.
 
     Args:
-        ledger: of a sweep that has not begun.
+        ledger: the ledger of a sweep that has not begun.
         meanwhile: see `run_sweep`.
-        before: of the same sweep in a database that can no longer be reached: what is known to be done there is not
-            done again, nor what other processes may be doing.
+        before: the ledger of the same sweep in a database now out of reach. Trials known to be finished there are not
+            repeated, nor those that other processes may be running.
     """
 
     def __init__(
@@ -323,7 +323,7 @@ class Sweep:
             call(self.ledger.enlist, job)
         with self._turn(station, job):
             station.doing = ""
-            if job.methods and job.backend not in station.plausibility:  # what it measures bounds the first time
+            if job.methods and job.backend not in station.plausibility:  # the calibration bounds the first time
                 self.calibrator.calibrate(station, job.backend)
             for outcome in station.runner.run(job, partial(self.calibrator.believe, station)):
                 if station.runner.lost and call(self._retire, station, feed, job):
@@ -358,7 +358,7 @@ class Sweep:
         self.observer.trial_started(trial, phase.name.lower())
 
     def _turn(self, station: Station, job: Job) -> AbstractContextManager[None]:
-        """Return what keeps other cuprof processes off the job's device: what runs there shows in what they measure."""
+        """Keep other cuprof processes off the job's device: their work would show in its times."""
         device = station.find_device(job.backend)
         if device is None:
             return nullcontext()

@@ -1,4 +1,4 @@
-"""What a callable is: where it can be imported from, the Python function inside, its name, parameters and state."""
+"""Describe a callable: its import path, the Python function inside, its name, parameters and state."""
 
 from __future__ import annotations
 

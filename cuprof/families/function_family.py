@@ -59,7 +59,7 @@ class FunctionFamily:
         raise NotImplementedError
 
     def name_results(self, returned: Any, who: str) -> dict[str, Any]:
-        """Return what a function returned by the names of the outputs."""
+        """Return a function's results by output name."""
         raise NotImplementedError
 
     def signature(self, problem: Point) -> Signature:
@@ -103,10 +103,10 @@ class FunctionFamily:
         return Call(run, partial(_put_unchanged, put, state, before))
 
     def _deliver(self, call: Calling, home: Home, outputs: Arrays, signature: Signature, returned: Any) -> None:
-        """Copy what a function returned into a session's outputs.
+        """Copy a function's results into a session's outputs.
 
         Raises:
-            ValueError: it is of another shape, type or library than what is expected.
+            ValueError: a result has an unexpected shape, type or library.
         """
         if returned is None and call.may_write:
             return
@@ -137,7 +137,7 @@ class FunctionFamily:
             home.copy(result, output, right.type)
 
     def count_rows(self, found: Mapping[str, Any]) -> dict[str, str]:
-        """Return the results that are returned with as many rows as there are → the output that tells how many."""
+        """Return result → the output that holds its number of rows, for results with a variable number of rows."""
         return {} if self.outputs else {name: f"{name}_rows" for name in self.at_most if name in found}
 
 
@@ -146,7 +146,7 @@ def _say(spec: Array) -> str:
 
 
 def _ignore(returned: Any) -> None:
-    """Take what a function returned that writes its results."""
+    """Ignore the return value of a function that writes its results."""
 
 
 def _put_unchanged(
