@@ -238,13 +238,13 @@ class Sweep:
             )
         if references and settled:
             note(
-                f"{count(len(references), 'stored trial')} are timed again, to see whether stored times still hold: "
+                f"{_timed_again(len(references))}, to see whether stored times still hold: "
                 f"{list_first([trial.label for trial in references], 3)}"
             )
         if prepared.config.retry == "noisy":
             noisy = [trial for trial in due if (stored := known.get(trial.identity)) and prepared.is_noisy(stored)]
             widest = prepared.config.retry_above or prepared.config.measure.target
-            note(f"{count(len(noisy), 'stored trial')} wider than ±{100 * widest:.3g} % are timed again")
+            note(_timed_again(len(noisy), f" wider than ±{100 * widest:.3g} %"))
         ledger.take_stored(settled, known)
         if self.before is not None:
             ledger.take_over(self.before)
@@ -378,3 +378,8 @@ class Sweep:
             started_at=self.before.started_at if self.before else 0.0,
             purpose=config.purpose or ("timing" if any(self.prepared.methods.values()) else "profiling"),
         )
+
+
+def _timed_again(number: int, which: str = "") -> str:
+    """Return "1 stored trial is timed again", "2 stored trials are timed again"."""
+    return f"{count(number, 'stored trial')}{which} {'is' if number == 1 else 'are'} timed again"
