@@ -130,6 +130,22 @@ SCENARIOS = (
 )
 
 
+FEW = ((5, 5), (10, 10), (20, 20), (100, 100), (10, 104))
+"""Samples of BASE and of NEW."""
+OF_FEW: dict[str, tuple[Draw, float]] = {
+    "independent": (gaussian(0.01), 0.0),
+    "autocorrelation 0.3": (correlated(0.01, 0.3), 0.0),
+    "autocorrelation 0.6": (correlated(0.01, 0.6), 0.0),
+    "autocorrelation 0.8": (correlated(0.01, 0.8), 0.0),
+    "common drift of 5 %": (gaussian(0.01), 0.05),
+    "two modes 3 % apart": (two_modes, 0.0),
+    "spikes of 30 %": (spikes(0.01), 0.0),
+    "heavy tails (t, 2 freedoms)": (student(0.01), 0.0),
+}
+"""Noise and drift of both sides in one round."""
+DIFFERENT = (Verdict.SLOWER, Verdict.FASTER)
+
+
 def draw(rng: np.random.Generator, scenario: Scenario, ratio: float, count: int) -> tuple[Samples, Samples]:
     """Return the series of some comparisons of known ratio."""
     pairs = [(_draw(rng, scenario, 1.0), _draw(rng, scenario, ratio)) for _ in range(count)]
@@ -159,6 +175,38 @@ def _known(base: Samples, new: Samples) -> Known:
     turns = np.arange(2 * count).reshape(2, count).T.ravel()
     learned = [each.take(np.zeros(count, np.int64)) for each in learn(Samples.joined([base, new]).take(turns))]
     return Known(learned[0], learned[0], learned[1])
+
+
+def simulate_few(
+    noise: Draw, counts: tuple[int, int], ratio: float, count: int, seed: int = 1, drift: float = 0.0
+) -> Contrasts:
+    """Return `count` contrasts of pairs that were sampled in the same rounds, so many samples of BASE and of NEW."""
+    rng, parts = np.random.default_rng(seed), []
+    for _ in range(0, count, A_SWEEP):
+        sides = []
+        for size, factor in zip(counts, (1.0, ratio), strict=True):
+            shape = 1.0 + drift * np.minimum(np.arange(size) / 200.0, 1.0)
+            series = [50_000.0 * factor * noise(rng, size) * shape for _ in range(A_SWEEP)]
+            ticking = [TICK_NS * np.floor(each / TICK_NS + rng.random(size)) for each in series]
+            sides.append(Samples.of(ticking, [np.arange(size)] * A_SWEEP, rotation="one", tick_ns=TICK_NS))
+        parts.append(contrast(*sides, known=_known(*sides)))
+    return Contrasts.joined(parts)
+
+
+def print_few(count: int, seed: int) -> None:
+    """Print the table of few samples: called different / interval misses of equal pairs, slower at a ratio of 1.02."""
+    print("\n| data | " + " | ".join(f"{base} against {new}" for base, new in FEW) + " |")
+    print("|---|" + "---:|" * len(FEW))
+    for name, (noise, drift) in OF_FEW.items():
+        cells = []
+        for counts in FEW:
+            equal = simulate_few(noise, counts, 1.0, count, seed, drift)
+            slower = simulate_few(noise, counts, 1.02, count // 3, seed + 1, drift)
+            far = simulate_few(noise, counts, 1.3, count // 3, seed + 2, drift)
+            wrong, found = called(verdicts(equal), *DIFFERENT), called(verdicts(slower), Verdict.SLOWER)
+            open_ = called(verdicts(far), Verdict.UNDECIDED)
+            cells.append(f"{wrong:.1%} / {misses(equal, 1.0):.1%}; {found:.0%}; {open_:.1%}")
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
 def misses(contrasts: Contrasts, ratio: float, error_rate: float = 0.05) -> float:
@@ -255,6 +303,8 @@ def main() -> None:
         for controls in (1, 2, 4, 7):
             wrong = estimated_noise_errors(between, controls, max(10, count // 5), seed, others=4)
             print(f"noise of {between:.1%}, {controls} unchanged trials beside 4 others: any different {wrong:.1%}")
+
+    print_few(count, seed)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from cuprof.core.project import Project
 from cuprof.engine import launch
 from cuprof.engine.worker_process import WorkerProcess
 from cuprof.worker.messages import Calibrate, Calibrated
 from tests.forked_workers import start_worker
+
+# How long an example takes says nothing where every core is busy.
+settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any load")
 
 
 @dataclass(frozen=True)

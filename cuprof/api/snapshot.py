@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import operator
 import pickle
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import IO, Any
@@ -78,10 +80,11 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             self._modules[name] = sys.modules[name]
         if isinstance(value, FunctionType) and hasattr(value, "_torchdynamo_orig_callable"):
             context = inspect.getclosurevars(value).nonlocals["self"]
-            return _call, (context, value._torchdynamo_orig_callable)
-        if type(value).__module__.partition(".")[0] == "triton" and hasattr(value, "fn") and hasattr(value, "params"):
+            return operator.call, (context, value._torchdynamo_orig_callable)
+        kind: Any = type(value)
+        if kind.__module__.partition(".")[0] == "triton" and hasattr(value, "fn") and hasattr(value, "params"):
             told = {key: getattr(value, key) for key in JIT_OPTIONS if hasattr(value, key)}
-            return _make, (type(value), value.fn, told)
+            return partial(kind, **told), (value.fn,)
         return super().reducer_override(value)
 
     def list_files(self) -> Iterator[Path]:
@@ -91,14 +94,6 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             if own_folder(module) is not None:
                 found |= dict.fromkeys(imported_files(Path(str(module.__file__)).resolve()))
         yield from found
-
-
-def _call(function: Callable[..., Any], given: Any) -> Any:
-    return function(given)
-
-
-def _make(kind: type, function: Any, told: dict[str, Any]) -> Any:
-    return kind(function, **told)
 
 
 def _read_cells() -> dict[str, list[str]]:

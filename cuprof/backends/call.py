@@ -1,4 +1,4 @@
-"""A variant's own function, prepared on a session's arrays: what is timed, and what brings its results."""
+"""A variant's own function, prepared on a session's arrays."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from cuprof.families import Call, Variant
 def prepare_call(
     variant: Variant, problem: Point, tunables: Point, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
 ) -> tuple[Callable[[], object], Callable[[], object] | None]:
-    """Let a variant prepare itself; return what is timed, and what is called before results are
-    compared, where results are not written to the outputs.
+    """Let a variant prepare itself; return the function to time, and one that delivers results not written to the
+    outputs.
 
-    Switches of libraries that it turns hold while it runs, and then only.
+    Library switches that the variant turns stay in effect only while it runs.
 
     Raises:
         TypeError: a family's own function wants something called untimed.

@@ -7,8 +7,8 @@
 All runnables of a session share inputs, outputs and one scratch arena, so they are measured on the same addresses
 and the memory needed is that of the largest one. A session belongs to the thread and process that opened it.
 
-Each back end names its own kind of runnable (`Session[CudaRunnable]`). Who works with any back end writes
-`Backend[Runnable]`: it gives a runnable back only to the session that prepared it.
+Each back end has its own type of runnable (`Session[CudaRunnable]`). Code for any back end writes `Backend[Runnable]`,
+and gives a runnable back only to the session that prepared it.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from cuprof.core.records import BuildFacts, Calibration, Check, DeviceFacts, Mea
 from cuprof.families import Arrays, Program, Signature, Tolerances, Variant
 
 GAPS_MATTER_NS = 200_000.0
-"""What the gaps between an execution's launches differ by, 0.9 µs on H200s, is less than half a percent of a longer
-one."""
+"""Gaps between an execution's launches matter only below this duration. They differ by 0.9 µs on H200s, which is less
+than half a percent of a longer execution."""
 POISON_BYTE = 0xFF
-"""Outputs and scratch hold this byte everywhere before a checked run: NaN as any IEEE float, -1 as any integer."""
+"""Outputs and scratch are filled with this byte before a checked run: NaN as any IEEE float, -1 as any integer."""
 SECOND_POISON_BYTE = 0x5A
-"""The same before the second check, since -1 (or 255) may be the right value of an integer that nobody wrote."""
+"""The fill of the second check, since -1 (or 255) may happen to be the right value of an integer never written."""
 
 SCRATCH_ALIGNMENT = 256
-"""Bytes; scratch buffers start at multiples of it, as allocations of the CUDA driver do."""
+"""Bytes; scratch buffers start at multiples of this, like allocations of the CUDA driver."""
 
 
 CLOCKS_DISAGREE = "two clocks disagree"
 NOT_COLD = "the caches were not flushed before it"
-"""How a reading's `suspect` begins where the clocks that read it contradict one another, or what is cold is not."""
+"""How a reading's `suspect` begins if the clocks that read it disagree, or if a cold reading was not cold."""
 GRACE_S = 0.2
-"""For so long somebody's thread is waited for."""
+"""Wait this long for a variant's threads to finish."""
 
 
 class DeviceLostError(LaunchError):
@@ -71,7 +71,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class InputSet:
-    """Inputs drawn for one problem, and what is right for them.
+    """Inputs drawn for one problem, and their reference results.
 
     Args:
         reference: float64 or exact integers by output name; None where results on these inputs are not compared.
@@ -184,14 +184,15 @@ class Session(ABC, Generic[R]):
 
     @abstractmethod
     def repeat(self, runnable: R, count: int) -> None:
-        """Execute so many times back to back and wait, as a program would: nothing is flushed, held back or timed.
+        """Execute `count` times back to back and wait, as a program would: nothing is flushed, held back or timed.
 
         Raises:
             LaunchError: as `run`.
         """
 
     def clocked(self, runnable: R, count: int = 1) -> float:
-        """Execute so often on what is there, and return the ns of the host's clock, where that is what times it."""
+        """Execute `count` times on the arrays as they are, and return the host clock's ns; for back ends timed by that
+        clock."""
         raise NotImplementedError
 
     def watch_inputs(self) -> None:
@@ -203,7 +204,7 @@ class Session(ABC, Generic[R]):
 
     @abstractmethod
     def overrun_arrays(self) -> tuple[str, ...]:
-        """Return the arrays next to which something was written ("input x", "output y", "scratch")."""
+        """Return the arrays with damage next to them ("input x", "output y", "scratch")."""
 
     @abstractmethod
     def restore_inputs(self, inputs: Arrays) -> None:
@@ -299,7 +300,7 @@ class Backend(ABC, Generic[R]):
     """One device and the software that drives it."""
 
     spec: ClassVar[BackendSpec]
-    """What is known of this back end without a device."""
+    """Facts about this back end that need no device."""
 
     @abstractmethod
     def facts(self) -> DeviceFacts:
@@ -310,7 +311,7 @@ class Backend(ABC, Generic[R]):
         """Measure the device: read bandwidth and the timing method's own cost."""
 
     def correction_ns(self, measure: Measure) -> float:
-        """Return what is taken off every duration of this measure, as the cost of timing itself."""
+        """Return the ns subtracted from every duration of this measure: the cost of timing itself."""
         return 0.0
 
     @cached_property
@@ -319,7 +320,8 @@ class Backend(ABC, Generic[R]):
         return BuildPool()
 
     def list_builds(self, signature: Signature, variant: Variant, program: Program, text: str) -> Sequence[Build]:
-        """Return what `cache` compiles for a program; nothing where that is refused, which is told when it is prepared.
+        """Return the builds that `cache` can compile ahead for a program; none if it is refused, which `prepare`
+        reports.
 
         Args:
             text: of the source.
@@ -335,10 +337,10 @@ class Backend(ABC, Generic[R]):
     def await_builds(
         self, signature: Signature, builds: Sequence[tuple[Variant, Program, str]], least: int, patience: Patience
     ) -> list[bool]:
-        """Wait until so many of these have been built that were begun, as long as patience lasts.
+        """Wait until `least` of these builds are done, as long as patience lasts.
 
         Returns:
-            Of each whether nothing of it is being built any more.
+            For each, whether none of its builds is still running.
         """
         return self.cache.await_some([self.list_builds(signature, *each) for each in builds], least, patience)
 

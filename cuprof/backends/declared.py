@@ -1,7 +1,7 @@
-"""Hold the arguments of a call against the parameters that a C, CUDA or OpenCL source declares.
+"""Check the arguments of a call against the parameters that a C, CUDA or OpenCL source declares.
 
-Only what is certain is refused: a type that is no plain C type, and a function that is declared by a macro, is
-overloaded or is not found, passes.
+Only certain mismatches are refused. Types other than plain C types pass, and so do functions that a macro declares,
+that are overloaded, or that are not found.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Parameter:
 
 
 def find_mismatch(program: Program, text: str, types: Mapping[str, np.dtype]) -> str:
-    """Return what is wrong with the first call that does not fit its declaration, or an empty text.
+    """Return the error of the first call that does not match its declaration, or an empty string.
 
     Args:
-        program: whose launches and invocations are looked at.
+        program: its launches and invocations are checked.
         text: the source with its includes.
         types: of the elements of inputs, outputs and scratch, by name.
     """
@@ -58,7 +58,7 @@ def find_mismatch(program: Program, text: str, types: Mapping[str, np.dtype]) ->
 def find_fault(
     step: Launch | Invoke, text: str, types: Mapping[str, np.dtype], defines: Mapping[str, str | int] | None = None
 ) -> str:
-    """Return what is wrong with one call; see `find_mismatch`."""
+    """Return the error of one call; see `find_mismatch`."""
     name = step.function if isinstance(step, Invoke) else step.kernel.partition("<")[0].rpartition("::")[2]
     declared = read_parameters(text, name, tuple((defines or {}).items()))
     if declared and isinstance(step, Invoke) and "tream" in declared[-1].text:  # cudaStream_t: cuprof gives it

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 REFRESH_NS = 50_000_000
-"""NVML's own figures change no faster than every 20 to 100 ms, so asking more often tells nothing new."""
+"""Refresh at most this often: NVML's own figures change no faster than every 20 to 100 ms."""
 
 POWER_CAP = 0x0000000000000004
-"""Boards run at their power limit by design; it is noted, and what it does to a sample shows in the sample's clock."""
+"""Boards run at their power limit by design. It is noted, and its effect on a sample shows in the sample's clock."""
 SLOWING = {
     0x0000000000000008: "hardware slowdown",
     0x0000000000000020: "software thermal slowdown",
@@ -31,7 +31,7 @@ class DeviceState:
     tells_reasons: bool = False
 
     def as_details(self) -> dict[str, Any]:
-        """Return what is stored beside a timing."""
+        """Return the entries for a timing's details."""
         return {
             "temperature_c": self.temperature_c,
             "power_w": self.power_w,

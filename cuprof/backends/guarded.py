@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 GUARD_BYTES = 4096
-"""On either side of an array. What is written further off than that meets other memory, and is not seen."""
+"""Guard bytes on either side of an array. Writes further away than that hit other memory unseen."""
 ALIGNMENT = 64
-"""Bytes; a cache line of the processors in use, and the widest vector of theirs."""
+"""Bytes; a cache line of current processors, and their widest vector."""
 PATTERN = np.random.default_rng(0x6A7D).integers(0, 256, GUARD_BYTES, dtype=np.uint8)
-"""What guards hold: no byte again and again, so that neither a fill nor a copy from guard to guard looks sound."""
+"""The content of guards: no repeated byte, so neither a fill nor a copy from guard to guard looks intact."""
 
 
 class GuardedArray:

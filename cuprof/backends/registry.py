@@ -22,7 +22,7 @@ PACKAGES = {
     "cpu": "cuprof.backends.cpu",
     "program": "cuprof.backends.program",
 }
-"""Name → package, whose module `spec` holds its `BackendSpec` as SPEC; in the order in which people are shown them."""
+"""Name → package, whose module `spec` holds its `BackendSpec` as SPEC; in display order."""
 
 
 def list_backends() -> tuple[str, ...]:
@@ -32,7 +32,7 @@ def list_backends() -> tuple[str, ...]:
 
 @cache
 def get_spec(backend: str) -> BackendSpec:
-    """Return what is known of a back end.
+    """Return the facts about a back end.
 
     Raises:
         UnknownNameError: there is none of this name.
@@ -44,7 +44,7 @@ def get_spec(backend: str) -> BackendSpec:
 
 
 def find_spec(backend: str) -> BackendSpec | None:
-    """Return what is known of a back end; None of one that only a database of another installation names."""
+    """Return the facts about a back end; None for one that only a database of another installation names."""
     return get_spec(backend) if backend in PACKAGES else None
 
 

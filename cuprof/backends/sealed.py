@@ -1,4 +1,4 @@
-"""What is right, kept so that it is no array in the process's memory while variants run."""
+"""Seal reference results, so that no variant finds them as arrays in the process's memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Sealed:
         }
 
     def open(self) -> dict[str, np.ndarray]:
-        """Return new arrays with what is right; whoever asks lets go of them before a variant runs."""
+        """Return new arrays with the reference results; the caller must release them before a variant runs."""
         return {
             name: self._masked(masked).view(dtype).reshape(shape) if masked.size else np.empty(shape, dtype)
             for name, (shape, dtype, masked) in self._held.items()

@@ -1,4 +1,4 @@
-"""What is known of a back end without its device, its libraries or its code being loaded."""
+"""Facts about a back end that need neither its device, its libraries nor its code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cuprof.core.records import Measure
 from cuprof.search.usual_block import ANY_BLOCK, UsualBlock
 
 MARK_VARIABLE = "CUPROF_MARK"
-"""The variable of the environment that names the mark under which a profiler reads a process that is executed."""
+"""The environment variable with the mark under which a profiler reads an executed process."""
 
 
 class NoiseSource(StrEnum):

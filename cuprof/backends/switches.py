@@ -53,7 +53,8 @@ def put_back_switches() -> None:
 
 _KNOWN: dict[str, Any] = {}
 _POOLS: dict[str, Switch] = {}
-"""Threads of libraries; looked for when a variant prepares, which may load one, and not after each execution."""
+"""Thread settings of libraries. They are looked for when a variant prepares, which may load one, not after each
+execution."""
 
 
 def _find_pools() -> None:

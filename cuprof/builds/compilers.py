@@ -3,10 +3,9 @@
     owner ── order: a connection, a folder ──▶ origin: has loaded a compiler ── fork ──▶ a process for one build
       └──────────────────────── the build, and its answer ────────────────────────────────────┘
 
-A fork costs a millisecond or two, where loading Triton takes seconds and NVRTC a tenth of one. A process for each
-build means that a source, or a Triton file, that crashes its compiler or changes its process costs itself alone, and
-that NVRTC, which compiles in one thread at a time, uses every core. Origins end with their owner, and what they have
-forked ends with them.
+A fork costs a millisecond or two, where loading Triton takes seconds and NVRTC a tenth of one. With a process
+for each build, a source or Triton file that crashes its compiler, or changes its process, harms no other build. NVRTC,
+which compiles in one thread at a time, can also use every core. Origins end with their owner, and so do their builds.
 """
 
 from __future__ import annotations
@@ -126,15 +125,13 @@ class Compilers:
         try:
             with self._lock:
                 origin = self._find_with_headers(build) or self._get(build.preload)
-            return origin.run(build, limit_s)
-        except ConnectionError:  # that origin has ended
-            with self._lock:
-                self._forget(origin)
-                origin = self._get(build.preload)
-        except OSError as error:
-            raise BuildError(f"no compiler process can be started: {error}") from error
-        try:
-            return origin.run(build, limit_s)
+            try:
+                return origin.run(build, limit_s)
+            except ConnectionError:  # that origin has ended
+                with self._lock:
+                    self._forget(origin)
+                    origin = self._get(build.preload)
+                return origin.run(build, limit_s)
         except OSError as error:
             raise BuildError(f"no compiler process can be started: {error}") from error
 

@@ -1,6 +1,6 @@
-"""For which devices an image was compiled before: what PTX, a cubin or a fatbin says of that.
+"""Read from PTX, a cubin or a fatbin for which devices it was compiled.
 
-A cubin's number stands in its ELF flags (LLVM, llvm/BinaryFormat/ELF.h, EF_CUDA_SM); a fatbin is a header and, for each
+A cubin's number is in its ELF flags (LLVM, llvm/BinaryFormat/ELF.h, EF_CUDA_SM); a fatbin is a header and, for each
 image in it, a header with its kind and number.
 """
 

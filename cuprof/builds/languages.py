@@ -36,10 +36,9 @@ def list_builds(variant: Variant, program: Program, text: str, signature: Signat
     if ending == TRITON:
         return {kernel: _triton_build(variant, program, text, signature, arch, kernel) for kernel in kernels}
     if variant.compiler:
-        file = name if ending else f"{name}.cu"
-        build: Build = NativeBuild(text, file, variant.compiler, "cubin", arch, program.defines, program.options)
         if variant.compiler != "nvcc":
             raise BuildError(f"{name}: {variant.compiler} compiles no kernels; leave compiler= out, or take nvcc")
+        build: Build = NativeBuild.of(variant, program, text, "cubin", arch)
     else:
         expressions = tuple(kernel for kernel in kernels if not kernel.isidentifier())
         build = NvrtcBuild(text, name, arch, program.defines, program.options, expressions)

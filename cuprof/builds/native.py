@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from cuprof.builds.ptxas import read_resources, refusal
 from cuprof.builds.result import Built
@@ -23,7 +23,7 @@ SHAPES: dict[tuple[bool, Product], tuple[str, ...]] = {
     (False, "library"): ("-shared", "-fPIC"),
     (False, "program"): (),
 }
-"""(is it nvcc, what is made) → options."""
+"""(whether it is nvcc, the product) → options."""
 
 
 _TELLING = re.compile(r"\berror\b|undefined reference|cannot find|multiple definition")
@@ -76,21 +76,16 @@ class NativeBuild:
     defines: Mapping[str, str | int] = field(default_factory=dict)
     options: Sequence[str] = ()
 
+    preload: ClassVar[LoadNothing] = LoadNothing()
+    headers: ClassVar[None] = None
+    """Each call reads its headers itself."""
+
     @classmethod
     def of(cls, variant: Variant, program: Program, text: str, product: Product, arch: str = "") -> NativeBuild:
         """Return the build of a variant's source by the compiler that it names."""
         name = variant.source or variant.name
         name += "" if Path(name).suffix else {"gcc": ".c", "g++": ".cpp"}.get(variant.compiler, ".cu")
         return cls(text, name, variant.compiler, product, arch, program.defines, program.options)
-
-    @property
-    def preload(self) -> LoadNothing:
-        """Return what the compiling process needs."""
-        return LoadNothing()
-
-    @property
-    def headers(self) -> None:
-        """Return None: each call reads its headers itself."""
 
     def content(self) -> list[object]:
         """Return what decides the result."""

@@ -1,8 +1,8 @@
 """Compile CUDA C++ to a cubin with NVRTC: no GPU, no driver and no nvcc needed.
 
 A source's macros follow its includes, in place of `-D` options, wherever its first lines allow that. The headers are
-then the same for every choice of macros, so a process compiles them once and those that it forks start from there
-(NVRTC 13.0 User Guide, "Precompiled Headers").
+then the same for every choice of macros. A process compiles them once, and those that it forks start from there (NVRTC
+13.0 User Guide, "Precompiled Headers").
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from cuprof.builds.ptxas import read_resources, refusal
 from cuprof.builds.result import Built
@@ -97,10 +97,7 @@ class NvrtcBuild:
     options: Sequence[str] = ()
     expressions: Sequence[str] = ()
 
-    @property
-    def preload(self) -> LoadNvrtc:
-        """Return what the compiling process needs."""
-        return LoadNvrtc()
+    preload: ClassVar[LoadNvrtc] = LoadNvrtc()
 
     @property
     def headers(self) -> PrecompiledHeaders | None:

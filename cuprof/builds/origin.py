@@ -28,7 +28,7 @@ from cuprof.core.errors import BuildError, ImpossibleError, MissingDependencyErr
 
 ORDER_BYTES, WAKING_BYTES = 4096, 4096
 ENDINGS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-"""What a terminal, or whoever ends a command, sends to all its processes."""
+"""Signals that a terminal, or the end of a command, sends to all its processes."""
 
 
 class Forks:
@@ -141,7 +141,7 @@ def _end_group(process: int) -> None:
 
 
 def _answer_end(connection: socket.socket, how: str) -> None:
-    """Say that there will be no answer, whoever else has the connection's end."""
+    """Tell the reader that no answer will come, even if other processes hold this end of the connection."""
     with connection, contextlib.suppress(OSError):
         connection.send(json.dumps({"ended": how}).encode() + b"\n", socket.MSG_DONTWAIT)
         connection.shutdown(socket.SHUT_RDWR)

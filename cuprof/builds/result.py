@@ -104,7 +104,7 @@ class KeptBuilds:
     folder: Path
 
     def find(self, key: str) -> Built | None:
-        """Return what is kept under a key; None where nothing is, or where it is damaged."""
+        """Return the kept build for a key; None if there is none, or if it is damaged."""
         try:
             facts = json.loads((self.folder / f"{key}.json").read_text())
             image = (self.folder / f"{key}.cubin").read_bytes()

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,7 +28,7 @@ TYPES = {
 IMPORTS_TORCH = re.compile(r"^\s*(?:import|from)\s+torch\b", re.MULTILINE)
 """PyTorch takes seconds to import, starts no threads, and opens no device by itself."""
 ISOLATED = "a process a text"
-"""Tells what is kept from what was kept before, which may have been compiled with another text's helper modules."""
+"""A part of the cache key. Builds kept before this may have been compiled with another source's helper modules."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,9 @@ class TritonBuild:
     constants: tuple[tuple[str, int | float | str | bool | None], ...]
     arch: str
 
+    headers: ClassVar[None] = None
+    """A Triton file has no headers."""
+
     @classmethod
     def of(
         cls,
@@ -90,10 +93,6 @@ class TritonBuild:
     def preload(self) -> LoadTriton:
         """Return what the compiling process needs."""
         return LoadTriton(("torch",) if IMPORTS_TORCH.search(self.text) else ())
-
-    @property
-    def headers(self) -> None:
-        """Return None: a Triton file has no headers."""
 
     def content(self) -> list[object]:
         """Return what decides the result."""

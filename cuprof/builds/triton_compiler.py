@@ -60,7 +60,7 @@ def compile_kernel(
 
 @dataclass
 class _Arguments:
-    """What Triton is told of a launch's arguments.
+    """A launch's arguments as Triton compiles for them.
 
     Args:
         constants: `tl.constexpr` parameters by name, those given and those that heuristics and defaults add.
@@ -179,7 +179,8 @@ def _read(file: Path) -> bytes:
 
 
 def prepare(modules: Sequence[str]) -> None:
-    """Import what is needed and find Triton's key, a function that keeps its result; its place differs by version."""
+    """Import the needed modules and find Triton's key function, which caches its result; its place differs by
+    version."""
     for module in (*WHEREIN_KEYS_ARE, LATE, *modules):
         with contextlib.suppress(Exception):  # told by the compiler
             if find_key := getattr(importlib.import_module(module), "triton_key", None):

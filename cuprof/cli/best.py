@@ -33,9 +33,9 @@ def main(argv: Sequence[str]) -> int:
     if not arguments.export:
         show(*portfolio_parts(portfolio))
         return 0
-    from cuprof.cli.exports import export
+    from cuprof.cli.exports import EXPORTERS
 
-    text = export(portfolio, arguments.export)
+    text = EXPORTERS[arguments.export](portfolio)
     if arguments.output:
         write(arguments.output, text, "--output")
     else:

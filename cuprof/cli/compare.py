@@ -160,12 +160,8 @@ def comparison_parts(comparison: Comparison, everything: bool = False) -> list[P
         )
     if hidden:
         parts.append(Line(f"and {hidden} more that are the same (--all lists them)", "dim"))
-    parts.append(Line(""))
-    parts += [Line(f"BROKEN {text}", "bold red") for text in _broken(comparison)]
-    parts += [Line(text, "dim") for text in _left_out(comparison)]
-    parts += [Line(f"warning: {text}", "yellow") for text in comparison.warnings]
-    parts += [Line(text, "dim") for text in _noises(comparison)]
-    return [*parts, Line(_method(comparison), "dim"), Line(summary(comparison), "bold")]
+    broken = [Line(f"BROKEN {text}", "bold red") for text in _broken(comparison)]
+    return [*parts, Line(""), *broken, *_remarks(comparison), Line(summary(comparison), "bold")]
 
 
 def markdown_lines(comparison: Comparison, everything: bool = False) -> Iterator[str]:
@@ -184,10 +180,7 @@ def markdown_lines(comparison: Comparison, everything: bool = False) -> Iterator
     if hidden:
         yield f"- and {hidden} more that are the same"
     yield from (f"- broken: {text}" for text in _broken(comparison))
-    yield from (f"- {text}" for text in _left_out(comparison))
-    yield from (f"- warning: {text}" for text in comparison.warnings)
-    yield from (f"- {text}" for text in _noises(comparison))
-    yield f"- {_method(comparison)}"
+    yield from (f"- {line.text}" for line in _remarks(comparison))
 
 
 def summary(comparison: Comparison) -> str:
@@ -301,6 +294,14 @@ def _left_out(comparison: Comparison) -> Iterator[str]:
     for side, trials in (("BASE", missing.only_base), ("NEW", missing.only_new)):
         if len(trials):
             yield f"{len(trials)} only in {side}: {_names([label_of(trial) for trial in each(trials)])}"
+
+
+def _remarks(comparison: Comparison) -> Iterator[Line]:
+    """Yield what was left out, warnings, the noise, and the rule that the verdicts follow."""
+    yield from (Line(text, "dim") for text in _left_out(comparison))
+    yield from (Line(f"warning: {text}", "yellow") for text in comparison.warnings)
+    yield from (Line(text, "dim") for text in _noises(comparison))
+    yield Line(_method(comparison), "dim")
 
 
 def _method(comparison: Comparison) -> str:

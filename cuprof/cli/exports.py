@@ -27,11 +27,6 @@ def pick(**problem):
 '''
 
 
-def export(portfolio: Portfolio, form: str) -> str:
-    """Return the configurations in one of `FORMS`."""
-    return FORMS[form](portfolio)
-
-
 def to_json(portfolio: Portfolio) -> str:
     """Return each problem with its variant, tunables and time."""
     problems = [
@@ -81,7 +76,7 @@ def to_triton(portfolio: Portfolio) -> str:
     )
 
 
-FORMS = {"json": to_json, "header": to_header, "triton": to_triton, "python": to_python}
+EXPORTERS = {"json": to_json, "header": to_header, "triton": to_triton, "python": to_python}
 
 
 def _numbered(portfolio: Portfolio) -> list[tuple[dict[str, Any], int]]:

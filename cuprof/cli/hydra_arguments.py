@@ -78,7 +78,7 @@ _FLAGS = (
 
 
 def _settings_of(words: Sequence[str]) -> list[str]:
-    """Return what a script's own call of `cuprof.compare` sets, but what is typed in its place."""
+    """Return the settings in a script's own call of `cuprof.compare`, without those overridden on the command line."""
     from cuprof.families.origin import read_settings
 
     typed = [word.lstrip("+~").partition("=")[0] for word in words if "=" in word]

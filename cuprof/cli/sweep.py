@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
     from cuprof.config import SweepConfig
     from cuprof.engine.sweep import SweepResult
     from cuprof.report.study import Study
+
+SHOWING, PAGE = ("cuprof.report.load", "scipy.special", "cuprof.cli.results"), ("cuprof.report",)
+"""Modules that read, compare and write the results: half a second that would follow the last trial."""
 
 HELP = """\
 usage: cuprof sweep [FILE.py | DEFINITION | NAME] [SETTING=VALUE ...] [OPTION ...]
@@ -115,14 +117,16 @@ def task(config: SweepConfig, project: Project) -> int:
     if config.report.enabled:
         _check_writable(config.report.folder(project))  # found before anything is measured
     from cuprof.cli.progress import make_observer
-    from cuprof.engine.sweep import run_sweep
+    from cuprof.engine.sweep import import_ahead, run_sweep
 
     if config.ncu.enabled:
         from cuprof.ncu.collector import check_collection
 
         check_collection(config, project)  # what cannot work is found before anything is timed
     with make_observer() as observer:
-        result = run_sweep(config, project, observer, partial(_import_ahead, config.report.enabled))
+        result = run_sweep(
+            config, project, observer, partial(import_ahead, *SHOWING, *(PAGE if config.report.enabled else ()))
+        )
     code = result.exit_code
     try:
         if config.ncu.enabled:
@@ -134,17 +138,6 @@ def task(config: SweepConfig, project: Project) -> int:
     for fault in result.faults:
         print_message(f"failed: {fault}")
     return code
-
-
-def _import_ahead(with_page: bool) -> None:
-    """Import what the results are read, compared and written with: half a second that would follow the last trial."""
-    for name in (
-        "cuprof.report.load",
-        "scipy.special",
-        "cuprof.cli.results",
-        *(["cuprof.report"] if with_page else []),
-    ):
-        importlib.import_module(name)
 
 
 def _check_writable(folder: Path) -> None:
@@ -179,7 +172,7 @@ def show_results(config: SweepConfig, project: Project, result: SweepResult) -> 
 
 
 def _read_study(project: Project, result: SweepResult) -> tuple[Study, int | None]:
-    """Return what is stored of a sweep, and its number where a newer one has the page's name."""
+    """Return the stored study of a sweep, and the sweep's number if a newer sweep has taken the page's name."""
     from cuprof.report.load import load_study
     from cuprof.results.sweeps import is_newest
     from cuprof.store import Store

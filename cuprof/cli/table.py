@@ -17,7 +17,7 @@ from cuprof.core.text import visible
 
 GAP = "  "
 _NARROW = re.compile(r"[ -~\xa1-\xac\xae-\u02ff]*").fullmatch
-"""Text of Latin letters and signs, each of which takes one column."""
+"""Text of Latin letters and signs, each one column wide."""
 _WHOLE: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 

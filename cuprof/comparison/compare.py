@@ -25,7 +25,7 @@ from cuprof.statistics.noise import PREPARED
 from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Rule, Verdict, judge
 
-AT_ONCE = 1_500_000
+AT_ONCE = 400_000
 """About how many samples are held at one time, in pairs."""
 SIDE_COLUMNS = (
     "family", "variant", "backend", "problem", "tunables", "device", "device_key", "device_id", "device_number",

@@ -44,6 +44,10 @@ class VariantComparisons:
         self._options = options or Options()
         self._first = sweep.trials.drop_duplicates("identity").set_index("identity", drop=False)
         self._timed = sweep.trials[sweep.trials["measure"] != ""].set_index(["identity", "measure"], drop=False)
+        self._places = dict(
+            zip(self._first.index, zip(self._first["variant"], self._first["device"], strict=True), strict=True)
+        )
+        self._found: dict[tuple[Contender, Contender], dict[tuple[str, str, str], Any]] = {}
         self._rows: dict[tuple[Contender, Contender], pd.DataFrame] = {}
         self._ratios: dict[tuple[str, str, Measure], float | None] = {}
 
@@ -67,13 +71,15 @@ class VariantComparisons:
         Args:
             base, new: identities.
         """
-        if not (base in self._first.index and new in self._first.index):
+        if not (base in self._places and new in self._places):
             return None
-        before, after = (self._first.loc[identity].to_dict() for identity in (base, new))
-        devices = (before["device"], after["device"]) if before["device"] != after["device"] else ("", "")
-        found = self.rows(Contender(before["variant"], devices[0]), Contender(after["variant"], devices[1]))
-        key = (base, new, measure.value)
-        return next(found.loc[[key]].itertuples(index=False)) if key in found.index else None
+        (before, on), (after, elsewhere) = self._places[base], self._places[new]
+        devices = (on, elsewhere) if on != elsewhere else ("", "")
+        pair = Contender(before, devices[0]), Contender(after, devices[1])
+        if pair not in self._found:  # one pass over its rows: looking one up in a frame takes milliseconds
+            rows = self.rows(*pair)
+            self._found[pair] = dict(zip(rows.index, rows.itertuples(index=False), strict=True))
+        return self._found[pair].get((base, new, measure.value))
 
     def find_ratio(self, base: str, new: str, measure: Measure) -> float | None:
         """Return how many times as long NEW takes as BASE, whatever their problems and tunables.

@@ -1,22 +1,24 @@
 """Every error that cuprof raises on purpose.
 
-CuprofError                 root; the command line ends with its `exit_code`
-├── UsageError              the request cannot be carried out as it stands (exit code 2)
-│   ├── UnknownNameError    a name that does not exist; carries the nearest names
-│   ├── SelectionError      a value out of range, or a selection without a trial
-│   ├── FamilyError         a family.py that cannot be imported or is not valid
-│   └── ConfigError         configuration that does not compose or validate
-├── StoreError              the database cannot be opened, read or written (exit code 2)
-│   ├── EmptyStoreError     it has no tables yet
-│   └── UnreachableStoreError   its server does not answer
-├── MissingDependencyError  an optional package or program is absent; carries the command that installs it (exit code 2)
-├── BuildError              a compiler refused a source; carries the compiler's log
-├── LaunchError             a launch or a device operation failed
-│   ├── ImpossibleError     a configuration asks for more than the device has; no failure
-│   └── DeviceMemoryError   there is not enough memory on the device now
-├── TamperedError           the code that measures has been changed in the memory of its process
-├── WorkerError             a worker process could not be started or broke its protocol
-└── ProfilerError           Nsight Compute is absent, refused, or its report cannot be read (exit code 2)
+    CuprofError                 root; the command line ends with its `exit_code`
+    ├── UsageError              the request cannot be carried out as it stands (exit code 2)
+    │   ├── UnknownNameError    a name that does not exist; carries the nearest names
+    │   ├── SelectionError      a value out of range, or a selection without a trial
+    │   ├── FamilyError         a family.py that cannot be imported or is not valid
+    │   └── ConfigError         configuration that does not compose or validate
+    ├── StoreError              the database cannot be opened, read or written (exit code 2)
+    │   ├── EmptyStoreError     it has no tables yet
+    │   └── UnreachableStoreError   its server does not answer
+    ├── MissingDependencyError  an optional package or program is absent; with its install command (exit code 2)
+    ├── BuildError              a compiler refused a source; carries the compiler's log
+    ├── LaunchError             a launch or a device operation failed
+    │   ├── ImpossibleError     a configuration asks for more than the device has; no failure
+    │   └── DeviceMemoryError   there is not enough memory on the device now
+    ├── TamperedError           the code that measures has been changed in the memory of its process
+    ├── WorkerError             a worker process could not be started or broke its protocol
+    └── ProfilerError           Nsight Compute is absent, refused, or its report cannot be read (exit code 2)
+
+The exit code is 1 where the tree names no other.
 """
 
 from __future__ import annotations

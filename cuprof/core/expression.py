@@ -122,7 +122,7 @@ def shorten(text: str, most: int = 60) -> str:
 
 
 class _FaultError(Exception):
-    """What is wrong with an expression, without its text."""
+    """Report a fault in an expression, without the expression's text."""
 
 
 class _LanguageError(_FaultError):

@@ -1,9 +1,9 @@
 """Processes that cuprof starts: their environment and command, and the guardian that ends what they leave running.
 
-A guardian is a small process between the engine and its worker. Children of the worker that left its process group or
-its session, and those whose parent has gone, become the guardian's (Linux's child subreaper), so it finds and ends
-them all. It is forked before the worker imports anything, costs a millisecond, and ends as the worker ended. Give
-another program one with `python -m cuprof.core.processes ENGINE_PID FOLDER PROGRAM [ARGUMENT ...]`.
+A guardian is a small process between the engine and its worker. It adopts children of the worker that left its process
+group or session, or that lost their parent (Linux's child subreaper), so it finds and ends them all. It is
+forked before the worker imports anything, costs a millisecond, and ends as the worker ended. Give another program one
+with `python -m cuprof.core.processes ENGINE_PID FOLDER PROGRAM [ARGUMENT ...]`.
 """
 
 from __future__ import annotations

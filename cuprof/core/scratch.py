@@ -1,8 +1,9 @@
 """Temporary folders that do not long outlive their owners.
 
-An owner holds a lock (flock) on its folder, and the kernel releases it however the owner ends. Whoever then gets the
-lock may remove the folder: that works across containers, and no reused process id can mislead. It also ends what the
-owner's worker left running, since its guardian may have been killed with it.
+An owner holds a lock (flock) on its folder, and the kernel releases it however the owner ends. Any process that then
+gets the lock may remove the folder. That works across containers, and a reused process id cannot mislead it. The
+remover also ends processes that the owner's worker left running, since the guardian may have been killed with the
+owner.
 """
 
 from __future__ import annotations

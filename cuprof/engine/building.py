@@ -38,12 +38,12 @@ class Built:
 
 @dataclass(frozen=True)
 class Building:
-    """Hold what is to be compiled.
+    """Programs to compile for the trials of a plan.
 
     Args:
-        programs: each that a compiler here builds without a device, and the first trial that runs it.
+        programs: each program that a compiler here builds without a device, with the first trial that runs it.
         others: the variants whose programs are compiled where they run, or that have none.
-        unbuilt: the programs of others; only their calls are held against the source.
+        unbuilt: the programs of `others`; only their calls are checked against the source.
     """
 
     family: Family

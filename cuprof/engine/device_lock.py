@@ -1,7 +1,7 @@
-"""Take turns: of all cuprof processes on a machine, one at a time measures on a device.
+"""Take turns: of all cuprof processes on a machine, only one at a time measures on a device.
 
-A lock is a file that is opened for reading alone: nothing is written to it, so whatever another user may have put in
-its place comes to no harm. Who holds it, Linux tells.
+A lock is a file opened for reading only, so it cannot harm a file that another user put in its place. Linux names the
+process that holds it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from cuprof.core.project import user_cache
 from cuprof.core.records import DeviceFacts
 
 SHARED_FOLDER = Path("/tmp/cuprof-locks")
-"""For all users of the machine. Not the temporary folder that the environment names, which may be each one's own."""
+"""One folder for all users of the machine. The environment's temporary folder may differ from user to user."""
 FOR_ALL = 0o1777
-"""Rights of a folder that all may add to; the sticky bit keeps each one's files from being taken away by another."""
+"""Mode of a folder that all users may add to; the sticky bit keeps them from deleting one another's files."""
 KERNEL_LOCKS = Path("/proc/locks")
 
 
@@ -85,7 +85,8 @@ class DeviceLocks:
 
 
 def lock_name(device: DeviceFacts) -> str:
-    """Return what is equal for all that measure on one physical device: OpenCL's CPU is the host, its GPU is CUDA's."""
+    """Return a name that is the same in every process that measures on one physical device: OpenCL's CPU is the host,
+    its GPU is CUDA's."""
     if is_host(device):
         return f"host-{platform.node()}"
     return device.uuid or f"{device.backend}-{device.index}-{platform.node()}"

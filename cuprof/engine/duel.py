@@ -1,4 +1,4 @@
-"""The end of a search: the last candidates of a problem measured side by side, and what that comes to in a line."""
+"""The end of a search: measure a problem's last candidates side by side, and describe the outcome in a line."""
 
 from __future__ import annotations
 
@@ -24,26 +24,27 @@ from cuprof.worker.messages import Job
 from cuprof.worker.method import methods
 
 LONGER = 4
-"""Each further look may take so many times as many samples, and as much time."""
+"""Each further look may take this many times as many samples, and as much time."""
 SHARE_OF_EFFECT = 0.2
-"""The interval of a median in the duel is narrowed to this part of the effect, as where compare measures again."""
+"""Narrow a median's interval in the duel to this fraction of the effect, as compare does when it measures again."""
 LEAST_TARGET = 5e-4
 SHARE = 0.15
-"""The part of a search's budget that is kept for its duels."""
+"""The fraction of a search's budget reserved for its duels."""
 OF_TRYING, LEAST_S = 0.25, 10.0
-"""Without a budget of time, a duel may take this part of what trying took, or so many seconds."""
+"""Without a time budget, a duel may take this fraction of the time spent on trying, or this many seconds if that is
+more."""
 LOOK_PARTS = (0.25, 0.5, 1.0)
-"""Each look may take this part of the time that is left to the duel."""
+"""Each look may take this fraction of the time left to the duel."""
 LEAST_LOOK_S = 0.5
-"""No further look begins with less time left; its start takes most of that."""
+"""Start no further look with less time left than this; starting it takes most of that."""
 LEAST_EACH_S = 0.05
 PATIENT = 8
-"""Where the time is short, what is too slow for an interval in its time has so many times as much: of the first look as
-much as there is for all of them, or twice that, since shares are rounded down."""
+"""If time is short, a candidate too slow for an interval in its time gets up to this many times as much. In the first
+look that is all looks' time or twice that, since shares are rounded down."""
 LEAST_EXECUTIONS = 3
-"""A look takes so many executions of a candidate at least: one that is timed, and the checks around it."""
+"""A look executes each candidate at least this many times: once timed, and the checks around it."""
 FAR = 1.5
-"""Where the time is short, who is known to be so many times as slow as the best is compared with it no more."""
+"""If time is short, drop candidates known to be this many times as slow as the best."""
 
 
 def keep_time(config: SweepConfig, turns: int) -> float:
@@ -126,11 +127,12 @@ class Duel:
         self.ending: Ending | None = None
         self._series: dict[str, Samples] = {}
         self._hurried: set[str] = set()
-        """Of the look under way, those that shared time ended, and no narrow interval."""
+        """Candidates whose sampling in the current look ended because shared time ran out, not because of a narrow
+        interval."""
         self._is_short = False
         self._waiting: set[str] = set()
         self._best: str | None = None
-        """Of the look before."""
+        """The best candidate of the previous look."""
 
     def anew(self) -> Duel:
         """Return the same duel from its beginning."""

@@ -23,15 +23,16 @@ if TYPE_CHECKING:
     from cuprof.store.stations import Claim
 
 BLOCKS_A_STATION = 1.25
-"""A block is what is left, divided by so many times the stations, so blocks get smaller towards the end (guided
-self-scheduling: Polychronopoulos & Kuck, IEEE Transactions on Computers C-36, 1987). With more of them more time goes
-by where they begin, and with fewer the others wait for a station that is slower than they are."""
+"""A block is the remaining work divided by this many times the stations, so blocks get smaller towards the end (guided
+self-scheduling: Polychronopoulos & Kuck, IEEE Transactions on Computers C-36, 1987). A larger factor spends more time
+on starting blocks; a smaller one makes fast stations wait for slow ones."""
 LEAST_BLOCK_S = 1.0
-"""A block lasts at least about so long, as far as trials so far tell: a station needs half a second to begin one."""
+"""Make a block last at least about this long, judging by the trials so far: a station needs half a second to start
+one."""
 ASK_AGAIN_S = 1.0
-"""How often it is asked whether other processes have done, or lost, what they have claimed."""
+"""Ask this often whether other processes have done, or lost, the trials that they claimed."""
 LEAST_CUT = 32
-"""A problem with fewer trials than this stays whole: each station that takes part measures the reference, too."""
+"""Do not split a problem with fewer trials than this: each station that takes part measures the reference, too."""
 
 
 class Later(Enum):
@@ -235,7 +236,7 @@ class PlannedFeed:
 
 
 class EachFeed:
-    """Feed every station all jobs of a plan, what is timed on the host to the first one alone, at the end.
+    """Feed every station all jobs of a plan. Jobs timed on the host go to the first station alone, at the end.
 
     Args:
         jobs: in the plan's order.

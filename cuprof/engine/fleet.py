@@ -23,10 +23,11 @@ T = TypeVar("T")
 
 POLL_S, LOOK_S = 0.05, 0.5
 JOIN_S = 15.0
-"""Longer than ending a worker takes; a station that waits for its device's turn is left to the end of the process."""
+"""Wait this long for a station's thread. That is longer than ending a worker takes; a station still waiting for its
+device ends with the process."""
 
 Work = Callable[[Station, Job], None]
-"""Do a job at a station; what it has to write or to tell goes through `Fleet.call`."""
+"""Runs a job at a station; it writes and reports through `Fleet.call`."""
 
 
 class Fleet:
@@ -44,7 +45,7 @@ class Fleet:
 
     @property
     def first(self) -> Station:
-        """Return the station that is asked for what is the same at all."""
+        """Return the station to ask for facts that are the same at all of them."""
         return self.stations[0]
 
     def run(self, feed: Feed, work: Work) -> None:

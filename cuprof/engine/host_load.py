@@ -8,7 +8,7 @@ from cuprof.core.processes import count_cores
 from cuprof.core.text import count
 
 BUSY_SHARE = 0.5
-"""Load a usable core above which something else often runs where a variant is timed."""
+"""If the load per usable core is above this, other work often runs on a variant's core while it is timed."""
 
 
 def describe_load() -> str:

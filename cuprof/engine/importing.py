@@ -28,7 +28,6 @@ class ImportResult:
     """
 
     path: Path
-    artifact: Artifact
     taken: tuple[Group, ...]
     already: int
     name: str
@@ -105,7 +104,7 @@ def _import_report(path: Path, store: Store, artifacts: Path, name: str, cache_m
         if (profile.identity or profile.name, conditions.cache_mode) not in before:
             store.record_profile(None, profile)
             taken.append(group)
-    return ImportResult(path, artifact, tuple(taken), len(groups) - len(taken), name, conditions.cache_mode)
+    return ImportResult(path, tuple(taken), len(groups) - len(taken), name, conditions.cache_mode)
 
 
 def _profile(group: Group, artifact: Artifact, conditions: Conditions) -> Profile:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from cuprof.engine.station import Station
 
 STUCK_S, STUCK_TIMES = 5.0, 10
-"""What takes so long, and so many times as long as most, is given up: there may be sources that take minutes."""
+"""Give up on a build that takes this long and this many times the median build; some sources take minutes."""
 
 
 class Late:

@@ -38,7 +38,7 @@ class Launched:
     log_path: Path
     folder: ScratchFolder
     told: Any = None
-    """The settings that it has been given already."""
+    """The settings that the worker has already received."""
 
     def poll(self) -> int | None:
         """Return the exit code, None while it runs; an interrupt amid Popen's own would leave its lock taken."""
@@ -79,7 +79,7 @@ _retiring: list[Thread] = []
 
 
 def prestart(count: int = 1) -> None:
-    """Start the workers that the next calls of `take` return; those that nobody takes are ended with this process."""
+    """Start the workers that the next calls of `take` return; unused ones end with this process."""
     if not _at_first:
         atexit.register(_discard_spares)
         _at_first.append(count)

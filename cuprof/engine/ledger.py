@@ -119,7 +119,7 @@ class Ledger:
         self.members.difference_update(identities)
 
     def take_stored(self, trials: Iterable[Trial], known: Mapping[str, StoredTrial]) -> None:
-        """Take what is stored of trials for what came of them."""
+        """Count stored outcomes as the outcomes of these trials."""
         for trial in trials:
             self._judge(trial, known[trial.identity].state, known[trial.identity].message)
             self.stored.add(trial.identity)
@@ -152,13 +152,13 @@ class Ledger:
         return found
 
     def skip(self, trials: Sequence[Trial], reused: Container[str]) -> None:
-        """Record that trials cannot run here, but where the sweep goes by such a run already; all of them are told."""
+        """Record that trials cannot run here, unless the sweep reuses such an outcome already; report all of them."""
         for trial in trials:
             outcome = Outcome(trial.identity, State.SKIPPED, str(trial.unavailable), started_at=time.time())
             (self._tell if trial.identity in reused else self.record)(trial, outcome)
 
     def confirm(self, trials: Sequence[Trial]) -> None:
-        """Hold what is stored against what was measured, once nothing runs any more that a variant can have started."""
+        """Check stored times against the measured ones, after ending every process that a variant may have started."""
         timed = [trial for trial in trials if trial.identity in self._medians]
         if all(trial.kind == "kernel" for trial in timed):
             return

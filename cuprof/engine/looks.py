@@ -1,4 +1,4 @@
-"""How a search looks at trials: first by few samples each, and a second time, by more, at what is promising."""
+"""How a search looks at trials: first with few samples each, then with more at the promising ones."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from cuprof.worker.method import methods
 FIRST, SECOND = 0, 1
 FEW: dict[str, Any] = {"min_samples": 5, "max_samples": 5, "max_seconds": 0.05, "patience_seconds": 0.5}
 MORE: dict[str, Any] = {"min_samples": 20, "max_samples": 60, "max_seconds": 0.25, "patience_seconds": 2.0}
-"""Few samples tell most configurations from the best; those that they do not tell are worth more."""
+"""Few samples separate most configurations from the best; the remaining ones deserve more."""
 BRIEF: dict[str, Any] = {"warmup": 1, "settle_seconds": 0.05, "energy_seconds": 0.2}
 LEAST_READY = 2
-"""When so many of a job are compiled they are timed, and those that take longer are put off. Then the processor's cores
-have the most at once: what the device waits for is worth more than choices that know more."""
+"""Time a job's kernels once this many are compiled, and defer the rest. That keeps the processor's cores busiest:
+device idle time costs more than choosing with less information."""
 
 
 def list_measures(config: SweepConfig) -> list[MeasureConfig]:

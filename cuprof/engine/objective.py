@@ -20,9 +20,9 @@ from cuprof.store import Store
 Values = Mapping[str, Mapping[str, float]]
 """Identity → counter → value."""
 WHOLE_NAME = "__"
-"""Stands in every name of a counter that the chip has; what lacks it has to be described."""
+"""Every full counter name of the chip contains this; another name must be one with a description."""
 LEAST = 1e-3
-"""A counter that is zero counts as this much: what is best is sought on a logarithmic scale."""
+"""Count a zero counter as this much, since the search works on a logarithmic scale."""
 
 
 def evaluate(
@@ -107,7 +107,7 @@ class ObjectiveCounters:
         self.names, self.collector, self.store, self.sweep_id = tuple(names), collector, store, sweep_id
 
     def read(self, identities: Sequence[str]) -> Values:
-        """Return what is stored of these trials."""
+        """Return the stored values of these trials."""
         with self.store.snapshot() as connection:
             stored = list_newest_counters(connection, identities, self.collector.request.conditions)
         values: dict[str, dict[str, float]] = {identity: {} for identity in identities}

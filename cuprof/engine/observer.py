@@ -20,7 +20,8 @@ class Observer:
         """Take the trial that is worked on now, and the step: "inputs", "build", "check", "time", "profile"."""
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Take what a trial came to; it is stored. A search looks at some again, and each look is told."""
+        """Report a trial's outcome, which is already stored. A search may look at a trial again; each look is
+        reported."""
 
     def done_elsewhere(self, count: int) -> None:
         """Take how many trials more another process that shares the sweep has done; their outcomes are stored."""

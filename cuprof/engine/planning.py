@@ -1,4 +1,5 @@
-"""From a configuration to planned trials: the family, its devices, the methods, and what is stored of each trial."""
+"""Turn a configuration into planned trials: the family, its devices, the methods, and the stored outcome of each
+trial."""
 
 from __future__ import annotations
 
@@ -100,9 +101,15 @@ class Prepared:
     def find_references(self, known: Mapping[str, StoredTrial], due: Iterable[Trial], sweep_id: int) -> list[Trial]:
         """Return the settled trials to time again beside those that are due, to see whether the times still agree.
 
-        Of each problem and back end with a trial that is due: the stored best, and the baseline's stored best.
+        Of each problem and back end with a trial that is due: the stored best, and the baseline's stored best. Trials
+        that were skipped before, or failed, may well be again: they alone are no reason.
         """
-        concerned = {(trial.problem, trial.backend) for trial in due}
+        failing = {State.SKIPPED, *FAILED}
+        concerned = {
+            (trial.problem, trial.backend)
+            for trial in due
+            if trial.identity not in known or known[trial.identity].state not in failing
+        }
         bests: dict[tuple[object, ...], tuple[float, Trial]] = {}
         for trial in self.plan.trials:
             stored = known.get(trial.identity)

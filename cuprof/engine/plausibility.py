@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 from cuprof.core.records import Calibration, Measure, Outcome, State, Timing, Trial
 
 EMPTY_LAUNCH_NS = 125.0
-"""Half of what an empty kernel is taken to last by definition; a device cannot do anything in less."""
+"""Half the assumed duration of an empty kernel; a device cannot do anything in less."""
 EMPTY_CALL_NS = 15.0
-"""Less than any interpreter needs to call a function that does nothing."""
+"""No interpreter calls an empty function in less."""
 DEVICE_MARGIN, CACHE_MARGIN, HOST_MARGIN = 1.15, 1.5, 8.0
-"""How much faster than measured memory is allowed to be: a little where nobody else reads it, more where it was
-measured through a kernel that may not be the best; and much on a host, whose other work slowed down the measuring."""
+"""How much faster than measured a memory may seem. The device's margin is small, since nothing else reads it. The
+cache's is larger, since the kernel that measured it may not be the best. The host's is large, since other work slowed
+the measurement."""
 ARITHMETIC_MARGIN = 64.0
-"""Tensor cores do so many times what plain arithmetic does (8-bit, sparse), and algorithms save operations that a
-family counts (Winograd's, Strassen's): only what lies beyond both is impossible."""
+"""Tensor cores do this many times the work of plain arithmetic (8-bit, sparse), and algorithms save operations that a
+family counts (Winograd's, Strassen's). Only a time beyond both is impossible."""
 
 
 @dataclass(frozen=True)

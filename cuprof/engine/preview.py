@@ -21,7 +21,7 @@ from cuprof.store.trials import StoredTrial
 
 @dataclass(frozen=True)
 class PreviewRow:
-    """One trial of a dry run: what is known of it without running anything."""
+    """One trial of a dry run, without running anything."""
 
     label: str
     identity: str
@@ -38,7 +38,7 @@ class Preview:
 
 
 def preview_sweep(config: SweepConfig, project: Project) -> Preview:
-    """Return the trials of a sweep and what is stored of each, without running or storing anything."""
+    """Return the trials of a sweep and the stored state of each, without running or storing anything."""
     with open_stations(config) as fleet:
         prepared = prepare(config, project, fleet.stations)
     with _open_existing(config, project) as store:
@@ -48,7 +48,7 @@ def preview_sweep(config: SweepConfig, project: Project) -> Preview:
 
 
 def preview_profiling(config: SweepConfig, project: Project) -> Preview:
-    """Return the trials of a collection and what is stored of each, without running or storing anything.
+    """Return the trials of a collection and the stored state of each, without running or storing anything.
 
     Raises:
         UsageError: the selection cannot be carried out.

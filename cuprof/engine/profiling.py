@@ -1,4 +1,4 @@
-"""Collect counters for trials: each is checked, what is stored is left alone, the rest goes to a profiler in batches.
+"""Collect counters for trials: check each one, skip those already stored, and profile the rest in batches.
 
 Importing this is cheap, as the profiler's program is started first: store and worker are imported while it starts.
 """
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from cuprof.store import Store
 
 Hold = Callable[[DeviceFacts], AbstractContextManager[None]]
-"""Keeps other cuprof processes off a device, as `DeviceLocks.hold` does: what they launch meanwhile would be in the
-counters, and replayed launches in what they time."""
+"""Keeps other cuprof processes off a device, as `DeviceLocks.hold` does. Their launches would otherwise appear in the
+counters, and replayed launches in their times."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def collect(
 
 
 def find_settled(trials: Sequence[Trial], request: Request, store: Store, retry: str = "") -> dict[str, StoredProfile]:
-    """Return, in the order of the trials, what is stored of those that need no profiling."""
+    """Return, in the order of the trials, the stored counters of those that need no profiling."""
     if retry == "all":
         return {}
     stored = store.profiled([trial.identity for trial in trials], request.conditions, request.metrics)

@@ -20,7 +20,7 @@ RECORDED = (
 """Distributions whose versions every sweep keeps."""
 
 NO_COMMIT, DETACHED = "(initial)", "(detached)"
-"""What git says of a repository without a commit, and of a commit that is no branch's."""
+"""Git's words for a repository without a commit, and for a commit outside any branch."""
 
 
 def software_versions() -> dict[str, str]:

@@ -16,7 +16,7 @@ from cuprof.worker.messages import Executed, Finished, Job, JobDone, JobTrial, R
 from cuprof.worker.status_page import PHASE_TEXT, Phase, Status
 
 MOST_IDLE_TURNS = 2
-"""After so many turns in a row that answered nothing, each trial that is left has a worker of its own."""
+"""After this many turns in a row without an answer, run each remaining trial in a worker of its own."""
 
 Watch = Callable[[JobTrial, Phase], None]
 
@@ -26,9 +26,9 @@ def nobody(trial: JobTrial, phase: Phase) -> None:
 
 
 FROM_OUTSIDE = ("SIGKILL", "SIGTERM")
-"""What a process is ended with by people, batch systems and a kernel that lacks memory; seldom by what it runs."""
+"""Signals from people, batch systems and a kernel short of memory; the code in a process seldom sends itself these."""
 MOST_KILLS = 3
-"""How often that may happen within a job before the trial that ran then is blamed."""
+"""Allow this many such kills within a job before blaming the trial that was running."""
 
 
 class StoppedError(Exception):
@@ -282,7 +282,7 @@ class JobRunner:
         self._worker = None
 
     def stop(self) -> None:
-        """Let whoever uses the runner in another thread meet a `StoppedError`, soon."""
+        """Make the thread that uses the runner raise a `StoppedError` soon."""
         self._stopped = True
 
     def _drop(self) -> None:

@@ -22,11 +22,11 @@ from cuprof.search.space import Space
 from cuprof.worker.method import methods
 
 CLOSE = 0.05
-"""Candidates for the duel are within this of the best, or the best few; who is one after the first look is looked at a
-second time, with more samples."""
+"""Candidates for the duel are within this of the best, or the best few; one that qualifies after its first look gets a
+second, with more samples."""
 LEAST_FINALISTS = 3
 OVERHEAD_S = 0.01
-"""What a trial costs, about, beside its build and its samples; none is free, since gains are weighed by cost."""
+"""The approximate cost of a trial beside its build and samples. No trial is free, since gains are weighed by cost."""
 
 
 class Scores:
@@ -110,17 +110,18 @@ class Scores:
         return promising
 
     def choose_candidates(self, group: int) -> list[int]:
-        """Return who takes part in the duel of a problem, the best first.
+        """Return the candidates for a problem's duel, the best first.
 
-        Of several back ends, which are not timed side by side, it is the best alone; so where it is not time that is
-        to be small.
+        Only the best one is returned if the finalists are of several back ends, which are not timed side by side, or if
+        the objective is not time.
         """
         chosen = self._find_finalists(group)
         several = len({self.trials[index].backend for index in chosen}) > 1
         return chosen[:1] if several or self.settings.objective != "time" else chosen
 
     def likely_gain(self) -> float | None:
-        """Return by what share trying the rest is expected to better some problem's best; None where nobody knows."""
+        """Return how much trying the rest is expected to improve some problem's best, as the largest share; None if
+        unknown."""
         shares = [self.strategy.likely_left(group) for group in range(len(self.problems))]
         return max((share for share in shares if share is not None), default=None)
 
@@ -151,14 +152,14 @@ class Scores:
         return self._value(outcome.identity, timing.summary.median_ns, energy_j)
 
     def _value(self, identity: str, median_ns: float | None, energy_j: float | None) -> float:
-        """Return what is to be small; NaN where it is not known."""
+        """Return the objective; NaN if it is unknown."""
         return evaluate(self.settings.factors, median_ns, energy_j, self._counted.get(identity, {}))
 
     def _value_of_run(self, run: EarlierRun) -> float:
         return self._value(run.identity, run.median_ns, run.energy_j)
 
     def _learn_stored(self, earlier: Sequence[EarlierRun], sweep_id: int) -> None:
-        """Tell the strategy what is stored of these very trials; more samples count before fewer."""
+        """Tell the strategy the stored results of these trials, those with more samples first."""
         backends = {trial.backend for trial in self.trials}
         in_full = replace(self.config.measure, modes=(self.measure,))
         accepted = [

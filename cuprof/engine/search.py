@@ -1,4 +1,4 @@
-"""The feed of a search: a strategy says what to try, few samples say how good it is, and a duel who is best."""
+"""The feed of a search: a strategy proposes trials, few samples rate them, and a duel decides the best."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from cuprof.results.earlier import list_earlier
 from cuprof.worker.messages import Job
 
 MOST_AT_ONCE = 16
-"""Trials under way: their sources are compiled side by side, and their choices know nothing of one another."""
+"""At most this many trials at once: their sources compile in parallel, and none was chosen knowing the others'
+results."""
 TOLD_FOR_EACH = 4
-"""What is under way is one trial for so many that have been told, until it is the most."""
+"""Run one trial at once for every N finished ones, up to that maximum."""
 LEAST_AGAIN = 4
-"""Second looks wait until they are so many: a job of its own costs as much as several of them."""
+"""Collect this many second looks first: a job of its own costs as much as several of them."""
 LEAST_BUILT = 4
-"""But sources that are compiled side by side are so many at a time: one would take as long."""
+"""Compile at least this many sources in parallel: a single one would take as long."""
 LEAST_AHEAD = 8
-"""When so many have been told, the job after the next one is chosen as well, to be built while that one is timed."""
+"""Once this many trials are finished, also choose the job after the next one, to build it while that one is timed."""
 LEAST_GAIN = 1e-3
-"""Of what trying the rest may gain no smaller share is told: no model knows a time as well as that."""
+"""Report no smaller expected gain than this: no model predicts times that precisely."""
 
 
 def open_search(
@@ -47,17 +48,17 @@ def open_search(
     project: Project,
     clock: Callable[[], float],
 ) -> SearchFeed:
-    """Return the feed of a search, which knows what is stored of the family.
+    """Return the feed of a search that starts from the family's stored results.
 
     Args:
-        collectors: closes the profiler, where counters are to be small.
-        clock: seconds, by which the budget is spent.
+        collectors: closes the profiler, if the objective includes counters.
+        clock: seconds, for the budget.
 
     Raises:
-        UsageError: a trial's back end does not measure what is to be small.
+        UsageError: a trial's back end does not measure the objective.
         SelectionError: there is nothing to choose from.
         MissingDependencyError: the strategy's library is not installed.
-        ProfilerError: counters are to be small, and cannot be read here.
+        ProfilerError: the objective includes counters, which cannot be read here.
     """
     config, store, note = prepared.config, ledger.store, ledger.observer.note
     measure = Measure(config.measure.modes[0])
@@ -188,10 +189,10 @@ class SearchFeed:
         return budget_s is not None and self.spent_s >= budget_s - self.kept_s
 
     def _ask(self, late: int = 0) -> list[Job]:
-        """Return jobs of what is promising enough for a second look, and of what the strategy asks for.
+        """Return jobs for second looks at promising trials, and for new trials that the strategy asks for.
 
         Args:
-            late: how many are under way already, since they are compiled still.
+            late: how many are under way already, still being compiled.
         """
         strategy, scores, builds_ahead = self.scores.strategy, self.scores, self.looks.builds_ahead
         count = max(1, min(MOST_AT_ONCE, len(strategy.values) // (TOLD_FOR_EACH * (1 + builds_ahead))))
@@ -218,7 +219,8 @@ class SearchFeed:
         return sorted(fitting)
 
     def _give_up(self, station: Station) -> None:
-        """Take what is compiled for far too long for a failure, so that nothing like it is asked for."""
+        """Give up trials that have been compiling for far too long, and count them as failures, so that the strategy
+        avoids similar ones."""
         stuck = self._late.give_up(station, self.prepared.config.limits.build_s)
         self._withdraw(stuck)
         for index, lasted_s in stuck.items():
@@ -287,7 +289,8 @@ class SearchFeed:
         return duels
 
     def _find_duel_time(self) -> float:
-        """Return the seconds that the next duel may take: its part of what is left for those that have not begun."""
+        """Return the seconds that the next duel may take: its share of the time left for duels that have not
+        started."""
         if self.settings.budget_s is None:
             return max(LEAST_S, OF_TRYING * self.tried_s / self.duel_turns)
         turns = max(1, math.ceil(len(self._duels or ()) / max(1, self.stations)))

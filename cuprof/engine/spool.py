@@ -19,7 +19,7 @@ from cuprof.store.processes import this_host
 
 @contextmanager
 def open_spool(project: Project, url: str) -> Iterator[str]:
-    """Yield the URL of a file of this process alone; nobody hands it in before the block, or the process, has ended.
+    """Yield the URL of a file for this process alone; it is handed in only after the block, or the process, has ended.
 
     Args:
         url: the database that the results are for.

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 OPENINGS, REOPEN_S = 3, 0.5
 STORING = ("cuprof.engine.ledger", "cuprof.engine.presence", "cuprof.engine.spool", "cuprof.store.network")
-"""What knows the database, whose library takes as long to import as a worker takes to tell of its devices."""
+"""Modules that use the database. Its library takes as long to import as a worker takes to describe its devices."""
 SEARCHING = ("cuprof.engine.search", "cuprof.search.surrogate", "scipy.linalg", "scipy.optimize", "scipy.special")
-"""And what a search is made with; SciPy is for what follows its first jobs."""
+"""Further modules for a search; SciPy is needed only after its first jobs."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def run_sweep(
     url = config.store.url or project.database_url
     before: Ledger | None = None
     names = (*STORING, *SEARCHING) if config.search.name else STORING
-    Thread(target=_import_ahead, args=names, daemon=True).start()
+    Thread(target=import_ahead, args=names, daemon=True).start()
     with ExitStack() as stack:
         while True:
             with open_stations(config) as fleet:
@@ -126,7 +126,8 @@ def run_sweep(
             url = stack.enter_context(open_spool(project, url))
 
 
-def _import_ahead(*names: str) -> None:
+def import_ahead(*names: str) -> None:
+    """Import modules; in a thread, while something else is waited for."""
     for name in names:
         importlib.import_module(name)
 
@@ -167,7 +168,7 @@ class Sweep:
         self.locks = DeviceLocks(partial(self.fleet.call, self.observer.note))
 
     def run(self) -> SweepResult:
-        """Do what is left to do of the plan."""
+        """Run the remaining trials of the plan."""
         from cuprof.engine.presence import Presence
 
         store, ledger = self.store, self.ledger
@@ -194,7 +195,7 @@ class Sweep:
         return SweepResult(ledger.sweep_id, *ends, store.url)
 
     def _take_up(self) -> list[Trial]:
-        """Begin the sweep, or go on with it, and tell what is done already; return the trials that are left to run."""
+        """Start or continue the sweep and report finished trials; return the trials left to run."""
         from cuprof.store.connection import database_file
         from cuprof.store.network import describe_network
 
@@ -211,7 +212,7 @@ class Sweep:
         again = [trial for trial in plan.trials if prepared.is_skipped_again(trial, known.get(trial.identity))]
         done = {trial.identity for trial in settled}
         new = [trial for trial in plan.trials if not trial.unavailable and trial.identity not in done]
-        references = prepared.find_references(known, new, ledger.sweep_id) if settled and new else []
+        references = prepared.find_references(known, new, ledger.sweep_id) if settled else []
         self.references = {trial.identity for trial in references}
         settled = [trial for trial in settled if trial.identity not in self.references]
         reused = {trial.identity: known[trial.identity] for trial in (*settled, *again)}
@@ -336,7 +337,7 @@ class Sweep:
         return True
 
     def _begin_meanwhile(self) -> None:
-        """Begin what is to be done while others are waited for, unless it has begun."""
+        """Start the background work for waiting times, unless it has started."""
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile:
             Thread(target=meanwhile, daemon=True).start()

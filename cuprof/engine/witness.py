@@ -1,4 +1,4 @@
-"""A clock that nothing in the worker's process can change: the engine's own, around executions that it asks for."""
+"""Time executions by the engine's own clock, which nothing in the worker's process can change."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from cuprof.core.records import Measure, Outcome, State
 from cuprof.worker.messages import Execute, Executed, Finished, Ready
 
 LEAST_NS = 1_000_000
-"""So long executions go on, at least, before the engine believes its own clock: an answer takes it a tenth of that.
-And no longer, since a busy host takes the processor away for some milliseconds now and then."""
+"""Keep executing for at least this long before trusting the engine's clock: an answer costs a tenth of that. Longer is
+no better, since a busy host takes the processor away for some milliseconds now and then."""
 ROUNDS, MOST_ROUNDS = 3, 200
-"""So often it looks, the shortest counts; more often while that contradicts the worker."""
+"""Look this many times and keep the shortest; look up to the maximum while that contradicts the worker."""
 SHARP, SHARPENING_NS = 1.2, 50_000_000
-"""And for so long while the two shortest of a kind differ by more than this factor: on a busy host few are true."""
+"""Keep looking for this long while the two shortest looks of a kind differ by more than this factor: on a busy host few
+looks are undisturbed."""
 MOST_EXECUTIONS = 1 << 20
 LITTLE = 0.05
-"""Where the writing of inputs and outputs takes no larger part of an execution, it looks once."""
+"""One look is enough if writing inputs and outputs takes at most this fraction of an execution."""
 TIMES_LONGER, LONGER_NS = 2.0, 3_000.0
-"""By so much an execution may take longer, just after its inputs were written, than the worker says that it does: when
-it was timed, and of these very executions."""
+"""An execution right after its inputs were written may take this much longer than the worker claims, both for its
+samples and for these very executions."""
 SEVERAL, TIMES_LONGER_OF_SEVERAL = 1.5, 5.0
-"""Who keeps more cores busy than the former leaves inputs in their caches, and threads that wait for more work: what is
-written next takes longer by up to three executions of 18 µs (four cores, Numba). It may seem to take so many times as
-long as when it was timed, and is not held to these very executions."""
+"""A variant that keeps more than `SEVERAL` cores busy leaves inputs in their caches, and threads waiting for more work.
+That slows the writes that follow by up to three executions of 18 µs (four cores, Numba). Such a variant may seem to
+take this many times as long as its samples, and these very executions are not compared."""
 
 
 class Witness:
@@ -45,7 +46,7 @@ class Witness:
         self._began, self._once = 0, False
 
     def answer(self, message: Ready | Executed) -> Execute:
-        """Return what a worker is to do next: so many executions, or none."""
+        """Return the worker's next task: a number of executions, or none."""
         now = perf_counter_ns()
         if isinstance(message, Ready):
             self._index, self._count, self._rounds = message.index, 1, 0

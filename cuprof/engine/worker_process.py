@@ -23,7 +23,7 @@ POLL_S = 0.05
 SHORT_POLL_S = 0.002
 START_LIMIT_S = 120.0
 END_LIMIT_S = 10.0
-"""How long a worker that said its last word may take to end."""
+"""Wait this long for a worker to end after its last message."""
 LOG_TAIL_BYTES = 8192
 
 

@@ -16,7 +16,7 @@ from cuprof.families.model import Scalar
 from cuprof.families.program import Array, is_extended, read_dtype
 
 BITS = {2: "int16", 1: "uint8"}
-"""Bytes of a type that NumPy and CuPy lack → what its bits are exchanged as."""
+"""Bytes of a type that NumPy and CuPy lack → the integer type that carries its bits."""
 
 
 def _same(array: Any, kind: np.dtype | None = None) -> Any:
@@ -139,7 +139,8 @@ HOMES = {
         ),
     )
 }
-"""By name. Numba's device arrays are CuPy's: each reads the other's memory by `__cuda_array_interface__`."""
+"""Array libraries by name. Numba's device arrays are CuPy's: each reads the other's memory by
+`__cuda_array_interface__`."""
 
 
 def home_of(value: Any) -> Home | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 OWN_CLASSES = ("builtins", "cupy", "jaxlib", "numba", "numpy", "torch")
-"""Packages whose classes results may have: a class of the variant's own could compute when it is copied, untimed."""
+"""Packages whose classes results may have. A class of the variant's own could compute untimed, when it is copied."""
 
 
 class Call:

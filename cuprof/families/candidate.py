@@ -20,7 +20,7 @@ from cuprof.families.trace import describe
 from cuprof.families.validation import check_family
 
 LANGUAGES = {".cu": "cuda", ".cl": "opencl"}
-"""Ending of a source → the back end that compiles it."""
+"""Suffix of a source → the back end that compiles it."""
 PYTHON, SOLUTION = ".py", ".json"
 
 

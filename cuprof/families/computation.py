@@ -40,7 +40,7 @@ from cuprof.families.origin import FAMILY_FILE
 from cuprof.families.program import Array, Program
 
 VERSION = 4
-"""Raised when functions are given something else, or something else counts as right."""
+"""Raise this when functions receive different arguments, or when different results count as right."""
 
 
 @dataclass(eq=False)

@@ -12,7 +12,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
@@ -22,11 +22,12 @@ from cuprof.core.errors import FamilyError
 from cuprof.core.point import Coordinate, Point
 from cuprof.core.processes import child_environment
 from cuprof.core.project import user_cache
+from cuprof.families.constraints import Constraint
 from cuprof.families.requirements import get_version, is_installed
 from cuprof.families.sources import read_variant_source
 
 DEFAULTS: dict[str, Coordinate | None] = {"num_ctas": 1, "maxnreg": None}
-"""Options that become no tunable where every configuration has this value."""
+"""Options that become no tunable if every configuration has this value."""
 PATIENCE_S = 120
 MARK = "configurations: "
 
@@ -64,14 +65,14 @@ def list_tunables(configurations: Configurations) -> dict[str, tuple[Coordinate,
     return {name: found for name, found in values.items() if found != (DEFAULTS.get(name, ...),)}
 
 
-def require_listed(configurations: Configurations) -> Callable[[Point], str | None]:
-    """Return a function that says why tunables are not in the list; it returns None where they are."""
+def require_listed(configurations: Configurations) -> Constraint:
+    """Return the constraint that tunables are in the list."""
 
     @cache
     def list_values(names: tuple[str, ...]) -> set[tuple[Coordinate | None, ...]]:
         return {tuple([each.get(name) for name in names]) for each in configurations}
 
-    def explain(tunables: Point) -> str | None:
+    def explain(problem: Point, tunables: Point) -> str | None:
         if tuple(tunables.values()) in list_values(tuple(tunables)):
             return None
         return f"not among the {len(configurations)} configurations of @triton.autotune"

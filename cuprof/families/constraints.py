@@ -11,11 +11,11 @@ from cuprof.core.errors import FamilyError
 from cuprof.core.point import Point
 
 Constraint = Callable[[Point, Point], str | None]
-"""Takes (problem, tunables) and returns why the combination is not allowed, or None where it is."""
+"""Takes (problem, tunables) and returns why the combination is not allowed, or None if it is."""
 GivenConstraint: TypeAlias = "str | Callable[..., Any] | Sequence[str | Callable[..., Any]] | None"
 
 FUNCTIONS = {each.__name__: each for each in (abs, all, any, bool, divmod, float, int, len, max, min, pow, round, sum)}
-"""Functions that a text may call."""
+"""Functions that a constraint's text may call."""
 
 
 def read_constraint(given: GivenConstraint, known: Sequence[str]) -> Constraint | None:

@@ -8,7 +8,6 @@ and everything that it uses from the family's files. Names of files do not count
 from __future__ import annotations
 
 import hashlib
-from dataclasses import fields
 from pathlib import Path
 
 from cuprof.core.errors import FamilyError
@@ -20,7 +19,7 @@ from cuprof.families.sources import TRITON, read_variant_source
 CONTRACT = ("signature", "generate", "reference", "tolerance")
 """The functions that make the inputs and say which results are right."""
 SAID = ("in_place", "any_order", "at_most", "error_rate")
-"""Settings of the family that decide that, too, where they differ from the default."""
+"""Settings of the family that decide this too, if they differ from the default."""
 
 
 def source_text(family: Family, variant: Variant) -> str:
@@ -54,8 +53,7 @@ def contract_text(family: Family, variant: Variant | None = None) -> str:
         functions["tolerance"] = variant.tolerance
     if family.verify is not None:
         functions.setdefault("verify", family.verify)
-    defaults = {each.name: each.default for each in fields(Family)}
-    said = {part: getattr(family, part) for part in SAID if getattr(family, part) != defaults[part]}
+    said = {part: getattr(family, part) for part in SAID if getattr(family, part) != getattr(Family, part)}
     texts = [f"# {part}\n{function_text(function, place)}" for part, function in functions.items()]
     return "\n".join([*texts, *(f"# {part}\n{value!r}\n" for part, value in said.items())])
 

@@ -14,7 +14,7 @@ from cuprof.core.text import list_first
 from cuprof.families.arrays import HOMES, Home, describe, home_of
 from cuprof.families.call import Call
 from cuprof.families.callables import choose_arguments, list_state
-from cuprof.families.model import Arrays, Sample, Signature, Tolerances, Verdict
+from cuprof.families.model import Arrays, Sample, Signature
 from cuprof.families.program import Array
 
 
@@ -40,7 +40,7 @@ class Calling:
 
 
 class FunctionFamily:
-    """Draw inputs, compute the right results, and bind functions to a session's arrays.
+    """Bind functions to a session's arrays, and bring their results there.
 
     Attributes:
         outputs: the arguments that functions write to; empty where they return their results.
@@ -52,22 +52,6 @@ class FunctionFamily:
 
     def sample(self, problem: Point) -> Sample:
         """Return the arrays and numbers of a problem, and whose arrays they are."""
-        raise NotImplementedError
-
-    def generate(self, problem: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Return inputs on the host, drawn anew."""
-        raise NotImplementedError
-
-    def compute_reference(self, problem: Point, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Return the right results for these inputs."""
-        raise NotImplementedError
-
-    def tolerate(self, problem: Point, inputs: Arrays, expected: Arrays) -> Tolerances:
-        """Return how far a result may lie from the reference."""
-        raise NotImplementedError
-
-    def judge(self, problem: Point, inputs: Arrays, outputs: Arrays, expected: Arrays) -> Verdict:
-        """Return a verdict on results that are within tolerance."""
         raise NotImplementedError
 
     def name_results(self, returned: Any, who: str) -> dict[str, Any]:
@@ -149,7 +133,7 @@ class FunctionFamily:
             home.copy(result, output, right.type)
 
     expectation = "the first variant returns"
-    """How an error begins that says what would have been right."""
+    """The start of an error's description of the right result."""
 
     def count_rows(self, found: Mapping[str, Any]) -> dict[str, str]:
         """Return the results that are returned with as many rows as there are → the output that tells how many."""

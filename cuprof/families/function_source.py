@@ -23,7 +23,7 @@ from cuprof.families.names import global_names
 from cuprof.families.values import closure_of
 
 TUNING = "autotune"
-"""The decorator that chooses among configurations, which is no part of any of them."""
+"""The decorator that chooses among configurations; it is part of none of them."""
 _INSTALLED = (
     *(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     Path(__file__).resolve().parents[1],

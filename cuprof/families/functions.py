@@ -58,7 +58,7 @@ LOOKUPS = (globals, locals, vars, eval, exec, __import__, importlib.import_modul
 REACHING = (*LOOKUPS, builtins, sys.modules)
 """Objects that give access to names that the code does not mention."""
 _OPAQUE: dict[int, tuple[object, str]] = {}
-"""Objects of a notebook that nothing tells apart, each with a name of its own."""
+"""Notebook objects that have no distinguishing content, each with a name of its own."""
 Chains = AbstractSet[tuple[str, ...]]
 
 

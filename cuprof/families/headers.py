@@ -44,7 +44,7 @@ PACKAGES = {
     "cufftdx": "nvidia-mathdx",
     "cudnn": "nvidia-cudnn",
 }
-"""Beginning of a header's name → the part of the package cuda-toolkit, or the package, that has it."""
+"""Prefix of a header's name → the part of the package cuda-toolkit, or the package, that contains it."""
 
 
 def explain_absence(header: str, major: str) -> str:

@@ -88,7 +88,7 @@ def list_origins(file: Path, folder: Path) -> list[tuple[Path, int]]:
 
 
 Piece = tuple[str, Path, int]
-"""Text, the file that it comes from, and the line there on which it begins."""
+"""Text, its file, and the line where it begins in that file."""
 
 
 class _Expansion:

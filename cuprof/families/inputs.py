@@ -20,7 +20,7 @@ from cuprof.families.model import Axis
 from cuprof.families.trace import blame
 
 GENERATOR = "rng"
-"""The parameter of an inputs function that is given a seeded NumPy generator."""
+"""The parameter of an inputs function that receives a seeded NumPy generator."""
 GIVEN = Axis("inputs", "given", choices=("given",), description="arrays that were given once, permuted for each set")
 
 

@@ -1,6 +1,6 @@
-"""What may stand in place of a plain function in `cuprof.compare`: one with tunables, or a kernel with its launch.
+"""Use a function with tunables, or a kernel with its launch, in place of a plain function in `cuprof.compare`.
 
-A `@triton.jit` function is a kernel's source: Triton compiles it ahead, and it is launched as any other kernel is.
+A `@triton.jit` function is a kernel's source: Triton compiles it ahead, and it is launched like any other kernel.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property, lru_cache, partial
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,18 +29,17 @@ from cuprof.families.program import Array, Copy, Fill, Invoke, Launch, Program, 
 
 Size: TypeAlias = "int | str"
 Sizes: TypeAlias = "Size | tuple[Size, ...] | Callable[..., Any] | None"
-"""In x, y, z: numbers, names of tunables, axes or scalars, or a function that takes such names and gives numbers."""
+"""Sizes in x, y, z: numbers, names of tunables, axes or scalars, or a function that takes such names and returns
+numbers."""
 BLOCK_NAMES = ("block_size_x", "block_size_y", "block_size_z")
-"""Tunables that are a block's sizes where nothing else is said, as in Kernel Tuner."""
+"""Tunables that set the block's sizes by default, as in Kernel Tuner."""
 
 HOST_COMPILERS = ("gcc", "g++")
-"""Of functions in C and C++, which are called and not launched."""
-
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""Compilers of C and C++ functions, which are called and not launched."""
 
 
 class _Site:
-    """What is known of a problem, whatever the tunables: looked up once, as a space has many trials at one problem."""
+    """A problem's values that do not depend on tunables, looked up once for the many trials at one problem."""
 
     def __init__(self, problem: Point, sample: Sample, args: Sequence[str] | None) -> None:
         self.sample = sample
@@ -115,13 +113,13 @@ class Kernel:
         """Return why the tunables are not defined at a problem, or None; a constraint may give the reason or a bool."""
         if self.jit is not None and self.configurations:
             own = Point({name: value for name, value in tunables.items() if name not in self.tunables})
-            if unlisted := self._explain_unlisted(own):
+            if unlisted := self._explain_unlisted(problem, own):
                 return unlisted
         constraint = self._constraint_of((*problem, *tunables))
         return constraint(problem, tunables) if constraint is not None else None
 
     @cached_property
-    def _explain_unlisted(self) -> Callable[[Point], str | None]:
+    def _explain_unlisted(self) -> Constraint:
         return require_listed(self.configurations)
 
     @cached_property
@@ -134,10 +132,10 @@ class Kernel:
         return {}
 
     def make_program(self, problem: Point, tunables: Point, sample: Sample) -> Program:
-        """Return what is launched.
+        """Return the launchable program.
 
         Raises:
-            UsageError: a size that cannot be worked out.
+            UsageError: a size cannot be computed.
         """
         there = self._sites.get(problem)
         if there is None or there.sample is not sample:
@@ -193,7 +191,7 @@ class Kernel:
         """Call a function with what it names; `meta` is all of it, as in Triton."""
         if _parameters(function) == ("meta",):
             return function(meta=known)
-        return call_by_name(function, known, f"{what} of kernel {self.symbol}", {"meta": known, "META": known})
+        return call_by_name(function, {**known, "meta": known, "META": known}, f"{what} of kernel {self.symbol}")
 
     @cached_property
     def _block_names(self) -> tuple[str, ...]:
@@ -342,18 +340,16 @@ def _as_macro(value: Coordinate) -> str | int:
     return int(value) if isinstance(value, bool) else repr(value) if isinstance(value, float) else value
 
 
-def call_by_name(
-    function: Callable[..., Any], known: Mapping[str, Any], where: str, whole: Mapping[str, Any] = NOTHING
-) -> Any:
-    """Call a function with what its parameters name; `whole` goes before what is known."""
+def call_by_name(function: Callable[..., Any], known: Mapping[str, Any], where: str) -> Any:
+    """Call a function with the values that its parameters name."""
     parameters = _parameters(function)
     try:
-        return function(**{name: whole[name] if name in whole else known[name] for name in parameters})
+        return function(**{name: known[name] for name in parameters})
     except KeyError:
-        absent = [name for name in parameters if name not in known and name not in whole]
+        absent = [name for name in parameters if name not in known]
         if not absent:
             raise
-        raise UsageError(f"{where} asks for {', '.join(absent)}; there are {', '.join((*known, *whole))}") from None
+        raise UsageError(f"{where} asks for {', '.join(absent)}; there are {', '.join(known)}") from None
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:

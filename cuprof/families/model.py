@@ -263,7 +263,7 @@ class Family:
     origin: Any = None
     """The `Origin` that another process loads the same family from; set by it."""
     code: Mapping[str, str] = field(default_factory=dict)
-    """File that decides what is loaded → its digest when the family was loaded; set by its origin."""
+    """File that decides the loaded code → its digest when the family was loaded; set by its origin."""
     contract: Mapping[str, Any] = field(default_factory=dict)
     """Functions that identify the contract, where the ones above only call them."""
     sample: Callable[[Point], Sample] | None = None
@@ -319,12 +319,7 @@ class Family:
         def register(make: ProgramMaker) -> ProgramMaker:
             listed = read_configurations(Path(make.__code__.co_filename).parent / source, kernel)
             tunables = tuple(Tunable(one, values, values[0]) for one, values in list_tunables(listed).items())
-            explain = require_listed(listed)
-
-            def constraint(problem: Point, tune: Point) -> str | None:
-                return explain(tune)
-
-            given = {"tunables": tunables, "constraint": constraint, **details}
+            given = {"tunables": tunables, "constraint": require_listed(listed), **details}
             return self.kernel(name, backend="cuda", source=source, **given)(make)
 
         return register

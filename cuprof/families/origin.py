@@ -36,7 +36,7 @@ from cuprof.families.validation import check_family
 
 FAMILY_FILE = "family.py"
 PREFIX = "_cuprof_family_"
-"""How the name of a family's module begins while it is loaded."""
+"""The prefix of a family's module name while it is loaded."""
 _SCRIPT_FOLDERS: set[str] = set()
 
 
@@ -96,8 +96,8 @@ class Origin(msgspec.Struct, frozen=True, tag=True):
         return found
 
     def list_files(self) -> Iterable[Path]:
-        """Return the files that the family depends on."""
-        raise NotImplementedError
+        """Return the files that the family depends on: a Python file, and those beside and below it that it imports."""
+        return imported_files(self.path)
 
     def _make(self) -> Family:
         raise NotImplementedError
@@ -119,10 +119,6 @@ class Folder(Origin, frozen=True, tag=True):
 
 class Script(Origin, frozen=True, tag=True):
     """A Python file that calls `cuprof.compare`, or that is a family by itself."""
-
-    def list_files(self) -> Iterable[Path]:
-        """Return the script and the files beside and below it that it imports."""
-        return imported_files(self.path)
 
     def _make(self) -> Family:
         if not self.path.is_file():
@@ -268,17 +264,17 @@ class _Uncached(SourceFileLoader):
 
 def _import_file(file: Path) -> ModuleType:
     name = module_name(file)
-    _forget(name)
+    _take_modules({name})
     importlib.invalidate_caches()
     module = new_module(name, file, _Uncached(name, str(file)))
     try:
         with _as_if_alone(file):
             module.__loader__.exec_module(module)  # type: ignore[union-attr]
     except CuprofError as error:  # it says what is wrong; here, where
-        _forget(name)
+        _take_modules({name})
         raise FamilyError(f"{file}: {error}{place_of(error, file.parent)}") from error
     except (Exception, SystemExit) as error:
-        _forget(name)
+        _take_modules({name})
         where = place_of(error, file.parent)
         raise FamilyError(f"{file} raised {describe(error)} on import{where}{_hint(error, file.parent)}") from error
     return module
@@ -304,9 +300,19 @@ def module_name(file: Path) -> str:
     return f"{PREFIX}{digest}"
 
 
-def _forget(name: str) -> None:
-    for loaded in [key for key in list(sys.modules) if key == name or key.startswith(f"{name}.")]:
-        del sys.modules[loaded]
+@contextmanager
+def other_modules(roots: set[str]) -> Iterator[None]:
+    """Let modules of these names, and those in them, be imported anew, and leave those that were there before."""
+    hidden = _take_modules(roots)
+    try:
+        yield
+    finally:
+        _take_modules(roots)
+        sys.modules.update(hidden)
+
+
+def _take_modules(roots: set[str]) -> dict[str, ModuleType]:
+    return {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in roots}
 
 
 @contextmanager

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 Argument: TypeAlias = "str | int | float | np.generic | Texture | TensorMap"
-"""A kernel argument: a buffer's name, a scalar (a Python int becomes int32, a Python float float32), a struct by value
-(a `np.void` of an aligned structured dtype), or a `Texture` or `TensorMap` of a buffer."""
+"""A kernel argument: a buffer's name, a scalar, a struct by value, or a `Texture` or `TensorMap` of a buffer. A Python
+int becomes int32, a Python float float32; a struct is a `np.void` of an aligned structured dtype."""
 
 
 @dataclass(frozen=True)

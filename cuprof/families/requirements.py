@@ -35,18 +35,13 @@ REQUIREMENTS = {
         ("opencv-python-headless", "opencv-python", "opencv-contrib-python-headless", "opencv-contrib-python"),
         "pip install opencv-python-headless",
     ),
-    "numba": Requirement(("numba",), "pip install numba"),
     "numba_cuda": Requirement(("numba-cuda",), "pip install 'numba-cuda[cu13]' (or [cu12])"),
-    "numpy": Requirement(("numpy",), "pip install numpy"),
     "nvidia.cudnn": Requirement(
         ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"), "pip install nvidia-cudnn-cu13 (or nvidia-cudnn-cu12)"
     ),
     "pyopencl": Requirement(("pyopencl",), "pip install 'cuprof[opencl]'"),
-    "scipy": Requirement(("scipy",), "pip install scipy"),
-    "torch": Requirement(("torch",), "pip install torch"),
-    "triton": Requirement(("triton",), "pip install triton"),
 }
-"""Module → its requirement, for modules that variants commonly require."""
+"""Module → its requirement, for modules that `pip install` does not find by their own name."""
 
 
 def check_requirements(modules: Sequence[str]) -> Unavailable | None:

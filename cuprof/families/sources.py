@@ -1,9 +1,11 @@
-"""The text of a variant's source file, in any language. It is hashed, stored and compiled.
+"""The text of a variant's source file, in any language.
 
-.cu .cl .c .cpp …     its local includes expanded
-.py                   a Triton file, with the files that it imports relatively
-.ptx                  as it is
-anything else         as it is, or in base 64 where it is no text: a cubin, a fatbin, an executable
+    .cu .cl .c .cpp …     its local includes expanded
+    .py                   a Triton file, with the files that it imports relatively
+    .ptx                  as it is
+    anything else         as it is, or in base 64 if it is not text: a cubin, a fatbin, an executable
+
+This text is hashed, stored and compiled.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from cuprof.families.model import Arrays, Signature, Tolerance, Tolerances
 from cuprof.families.program import is_extended
 
 FACTOR = 8
-"""What roundings may add up to, in units of √terms · eps. The error of a sum of n rounded terms in any order grows as
+"""How far roundings may add up, in units of √terms · eps. The error of a sum of n rounded terms in any order grows as
 √n with high probability: Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", SIAM J. Sci.
 Comput. 41 (2019)."""
 

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import traceback
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
-NO_ORIGIN = "#line\n"
-"""The comment that says that the lines below it are those of the file itself."""
-_ORIGIN = re.compile(r'#line(?: (\d+) "(.+)")?$')
-
-
-def origin_line(file: str, line: int) -> str:
-    """Return the comment that says where the lines below it come from, as C's preprocessor writes it."""
-    return f'#line {line} "{file}"\n'
 
 
 def describe(error: BaseException) -> str:
@@ -49,19 +40,14 @@ def place_of(error: BaseException, folder: Path | None) -> str:
     own = [frame for frame in frames if Path(frame.filename).resolve().is_relative_to(root)]
     if not own:
         return ""
-    file, line = _find_origin(own[-1].filename, own[-1].lineno or 0)
-    return f" ({Path(file).name}, line {line}, in {own[-1].name})"
+    return f" ({_say(own[-1])})"
 
 
 def last_frames(error: BaseException) -> str:
     """Return " (family.py, line 12, in prepare; linalg.py, line 3, in inv)": the author's last, the last two."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_cuprof(Path(frame.filename))]
     own = [frame for frame in frames[:-2] if "site-packages" not in frame.filename]
-    shown = [
-        f"{Path(file).name}, line {line}, in {frame.name}"
-        for frame in (*own[-1:], *frames[-2:])
-        for file, line in [_find_origin(frame.filename, frame.lineno or 0)]
-    ]
+    shown = [_say(frame) for frame in (*own[-1:], *frames[-2:])]
     return f" ({_clean('; '.join(shown), 300)})" if shown else ""
 
 
@@ -69,10 +55,5 @@ def _is_cuprof(file: Path) -> bool:
     return file.resolve().is_relative_to(PACKAGE) and "_bundled" not in file.parts
 
 
-def _find_origin(file: str, line: int) -> tuple[str, int]:
-    """Return where a line comes from, which a comment above it may tell."""
-    above = Path(file).read_text(encoding="utf-8", errors="replace").splitlines()[:line] if Path(file).is_file() else []
-    for distance, text in enumerate(reversed(above)):
-        if found := _ORIGIN.match(text):
-            return (found[2], int(found[1]) + distance - 1) if found[1] else (file, line)
-    return file, line
+def _say(frame: traceback.FrameSummary) -> str:
+    return f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"

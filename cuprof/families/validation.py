@@ -17,7 +17,7 @@ RESERVED = frozenset(name for name in dir(Point) if not name.startswith("_")) | 
 """Names that no axis or tunable may have: `problem.items` is a method, and `problem.preset` chooses presets."""
 
 COMPILED = " (compiled)"
-"""What is added to the name of what `torch.compile` returned, or `jax.jit` or Numba beside the function itself."""
+"""The suffix for the name of what `torch.compile`, `jax.jit` or Numba made of a function that is there too."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 """The names that families, presets and variants may have."""
 

@@ -10,7 +10,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 LONGEST_VALUE = 4000
-"""Characters of a constant that enter as they are; a longer one enters by its SHA-256."""
+"""Constants up to this many characters enter as they are; a longer one enters by its SHA-256."""
 
 
 def full_name(value: Any) -> str:

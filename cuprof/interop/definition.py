@@ -26,6 +26,7 @@ from cuprof.families.model import Arrays, Axis, Family, Sample, Signature, Toler
 from cuprof.families.program import Array
 from cuprof.interop.files import Files, inside, open_regular
 from cuprof.interop.schema import (
+    DTYPES,
     Bounds,
     Definition,
     Solution,
@@ -304,8 +305,7 @@ class DefinitionFamily(FunctionFamily):
             return self._made[problem][name]
         if given.type == "scalar":
             return given.value
-        spec = self.definition.arrays({name: msgspec.structs.replace(self.definition.inputs[name], shape=[])}, {})[name]
-        return draw(spec, np.random.default_rng(0)).item()
+        return draw(Array((), DTYPES[self.definition.inputs[name].dtype]), np.random.default_rng(0)).item()
 
 
 def list_changed(definition: Definition) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from cuprof.interop.files import open_regular
 from cuprof.interop.results import MOST_BYTES, Imported
 
 GROUP = "cuprof.results"
-BUILT_IN = {"kernel_tuner": "cuprof.interop.tuner_results:READER", "nvbench": "cuprof.interop.nvbench:READER"}
+BUILT_IN = {"kernel_tuner": "cuprof.interop.tuner_results", "nvbench": "cuprof.interop.nvbench"}
 """nvbench's takes whatever is JSON, so it is asked last."""
 LOOKED_AT = 100_000
 """Bytes of a file that a reader tells its own files by."""

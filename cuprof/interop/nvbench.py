@@ -31,40 +31,35 @@ NS = 1e9
 """nvbench's times are seconds."""
 
 
-class Nvbench:
-    """Read nvbench's JSON."""
-
-    def recognizes(self, head: str) -> bool:
-        """Return whether it may be JSON: an error says what nvbench's files have."""
-        return head.lstrip().startswith(("{", "["))
-
-    def read(self, path: Path) -> Imported:
-        """Return the states of a file.
-
-        A state that its benchmark skipped is a skipped trial, one in which it raised is one that crashed.
-
-        Raises:
-            UsageError: the file cannot be read or is no such file.
-        """
-        content = parse_json(path)
-        try:
-            devices = {int(device["id"]): str(device["name"]) for device in content.get("devices") or []}
-            reader = _Reader(path, devices)
-            trials = [reader.trial(bench, state) for bench in content["benchmarks"] for state in bench["states"]]
-        except (*FAULTS, UsageError) as error:
-            raise UsageError(
-                f"{path} is not what nvbench writes with --json or --jsonbin ({type(error).__name__}: {error})"
-            ) from None
-        notes = ["nvbench's times are of its own method: its cold samples follow a write of the cache"]
-        if reader.without_samples:
-            notes.append(
-                f"{path.name}: {reader.without_samples} states have no samples beside it, only mean and deviation, "
-                "which outliers move; --jsonbin keeps samples"
-            )
-        return Imported("nvbench", "nvbench", trials, tuple(notes))
+def recognizes(head: str) -> bool:
+    """Return whether it may be JSON: an error says what nvbench's files have."""
+    return head.lstrip().startswith(("{", "["))
 
 
-READER = Nvbench()
+def read(path: Path) -> Imported:
+    """Return the states of a file.
+
+    A state that its benchmark skipped is a skipped trial, one in which it raised is one that crashed.
+
+    Raises:
+        UsageError: the file cannot be read or is no such file.
+    """
+    content = parse_json(path)
+    try:
+        devices = {int(device["id"]): str(device["name"]) for device in content.get("devices") or []}
+        reader = _Reader(path, devices)
+        trials = [reader.trial(bench, state) for bench in content["benchmarks"] for state in bench["states"]]
+    except (*FAULTS, UsageError) as error:
+        raise UsageError(
+            f"{path} is not what nvbench writes with --json or --jsonbin ({type(error).__name__}: {error})"
+        ) from None
+    notes = ["nvbench's times are of its own method: its cold samples follow a write of the cache"]
+    if reader.without_samples:
+        notes.append(
+            f"{path.name}: {reader.without_samples} states have no samples beside it, only mean and deviation, "
+            "which outliers move; --jsonbin keeps samples"
+        )
+    return Imported("nvbench", "nvbench", trials, tuple(notes))
 
 
 class _Reader:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from cuprof.core.errors import FamilyError
 from cuprof.families import Family
-from cuprof.families.modules import imported_files
 from cuprof.families.origin import FAMILY_FILE, Folder, Origin, Script, Snapshot, family_name, find_folder, is_path
 from cuprof.interop.files import copy_definition, find_files
 from cuprof.interop.tuner_script import is_tuner_script
@@ -49,11 +48,7 @@ class Definition(Origin, frozen=True, tag=True):
 
 
 class TunerScript(Origin, frozen=True, tag=True):
-    """A script that calls Kernel Tuner's `tune_kernel`."""
-
-    def list_files(self) -> Iterable[Path]:
-        """Return the script and the files beside and below it that it imports; a kernel's file counts as a source."""
-        return imported_files(self.path)
+    """A script that calls Kernel Tuner's `tune_kernel`; a kernel's file counts as a source."""
 
     def _make(self) -> Family:
         from cuprof.interop.kernel_tuner import read_script

@@ -50,7 +50,7 @@ class Tensor(msgspec.Struct):
 
 
 class Definition(msgspec.Struct):
-    """What is computed, with its reference in Python."""
+    """A definition: the computation, with its reference in Python."""
 
     name: str
     axes: dict[str, Axis]
@@ -233,7 +233,19 @@ def read_solution(path: Path) -> Solution:
     Raises:
         UsageError: the file is none, or one of its sources would not lie below its folder.
     """
-    return _check(path, _decode(path, read_bytes(path), Solution))
+    found = _decode(path, read_bytes(path), Solution)
+    for source in found.sources:
+        place = PurePosixPath(source.path)
+        if place.is_absolute() or ".." in place.parts or not place.parts or "\0" in source.path:
+            raise UsageError(f"{path}: source {source.path!r} must be a relative path without ..")
+    file, separator, function = found.spec.entry_point.partition("::")
+    is_there = found.spec.is_compiled or file in {source.path for source in found.sources}
+    if not separator or not function.isidentifier() or not is_there:
+        paths = ", ".join(source.path for source in found.sources)
+        raise UsageError(f"{path}: entry_point {found.spec.entry_point} must be FILE::FUNCTION with one of {paths}")
+    if found.spec.binding not in (None, "torch", "tvm-ffi"):
+        raise UsageError(f"{path}: binding {found.spec.binding}; taken in are torch and tvm-ffi")
+    return found
 
 
 def list_python(path: Path) -> list[str]:
@@ -257,21 +269,6 @@ def parse_python(text: str, what: str) -> ast.Module:
         raise UsageError(f"{what}, line {error.lineno}: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError):
         raise UsageError(f"{what} is no Python: it is nested too deeply, or has a zero byte") from None
-
-
-def _check(path: Path, found: Solution) -> Solution:
-    for source in found.sources:
-        place = PurePosixPath(source.path)
-        if place.is_absolute() or ".." in place.parts or not place.parts or "\0" in source.path:
-            raise UsageError(f"{path}: source {source.path!r} must be a relative path without ..")
-    file, separator, function = found.spec.entry_point.partition("::")
-    is_there = found.spec.is_compiled or file in {source.path for source in found.sources}
-    if not separator or not function.isidentifier() or not is_there:
-        paths = ", ".join(source.path for source in found.sources)
-        raise UsageError(f"{path}: entry_point {found.spec.entry_point} must be FILE::FUNCTION with one of {paths}")
-    if found.spec.binding not in (None, "torch", "tvm-ffi"):
-        raise UsageError(f"{path}: binding {found.spec.binding}; taken in are torch and tvm-ffi")
-    return found
 
 
 def _decode(path: Path, text: bytes, kind: type[T]) -> T:

@@ -20,8 +20,7 @@ import msgspec
 from cuprof.core.errors import BuildError, UsageError
 from cuprof.core.project import user_cache
 from cuprof.families.modules import imported_names
-from cuprof.families.origin import new_module
-from cuprof.interop.modules import other_modules
+from cuprof.families.origin import new_module, other_modules
 from cuprof.interop.schema import CompileOptions, Solution, Source, parse_python
 
 SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
@@ -55,7 +54,7 @@ def load_function(solution: Solution) -> Callable[..., Any]:
 
 
 def takes_outputs(solution: Solution, function: Callable[..., Any], inputs: int) -> bool:
-    """Return whether a solution's function is given the outputs behind so many inputs."""
+    """Return whether a solution's function also takes the outputs, after this number of inputs."""
     stated = solution.spec.destination_passing_style
     if stated is not None:
         return stated

@@ -13,6 +13,7 @@ from cuprof.core.errors import UsageError
 from cuprof.core.text import list_first
 from cuprof.families import Array
 from cuprof.interop.files import open_regular
+from cuprof.interop.results import FAULTS
 
 LARGEST = {"int8": 128, "int16": 1024, "int32": 1024, "int64": 1024, "uint8": 255}
 """Random whole numbers are drawn between minus this and this, as both benchmarks draw them."""
@@ -22,7 +23,7 @@ SAFETENSORS = {
     "BOOL": "bool",
 }  # fmt: skip
 META = "__metadata__"
-"""What stands in the header beside the tensors."""
+"""The header's key that is not a tensor."""
 MOST_HEADER_BYTES = 100 << 20
 """As the library safetensors takes them."""
 
@@ -63,16 +64,7 @@ def read_tensor(path: Path, key: str, spec: Array) -> np.ndarray:
             stream.seek(begin + first)
             content = stream.read(spec.nbytes)
         return np.frombuffer(bytearray(content), spec.type).reshape(spec.shape)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-        RecursionError,
-        struct.error,
-    ) as error:
+    except (*FAULTS, struct.error) as error:
         raise UsageError(f"{path} cannot be read as safetensors: {error}") from None
 
 

@@ -23,36 +23,29 @@ STATES = {
     "RuntimeFailedConfig": State.LAUNCH_ERROR, "constraints": State.SKIPPED, "compile": State.COMPILE_ERROR,
     "runtime": State.LAUNCH_ERROR, "correctness": State.WRONG_RESULT, "timeout": State.TIMED_OUT,
 }  # fmt: skip
-"""What stands in a cache's objective or T4's invalidity where there is no time."""
+"""Values in a cache's objective, or T4's invalidity, that replace the time."""
 UNITS = {"s": 1e9, "seconds": 1e9, "ms": 1e6, "milliseconds": 1e6, "us": 1e3, "microseconds": 1e3, "ns": 1.0}
 
 
-class TunerCache:
-    """Read Kernel Tuner's files."""
-
-    def recognizes(self, head: str) -> bool:
-        """Return whether a file is a cache or T4."""
-        return any(mark in head for mark in MARKS)
-
-    def read(self, path: Path) -> Imported:
-        """Return the configurations of a file; each meets the trial of a variant named like the kernel.
-
-        Raises:
-            UsageError: the file cannot be read or is neither.
-        """
-        try:
-            content = _parse(read_bytes(path, MOST_BYTES).decode("utf-8"))
-            trials = list(_of_cache(content) if "cache" in content else _of_t4(content, path.name.partition(".")[0]))
-        except FAULTS as error:
-            kind = type(error).__name__
-            raise UsageError(f"{path} is neither a cache of Kernel Tuner's nor T4 ({kind}: {error})") from None
-        note = (
-            "Kernel Tuner's times are of its own method: its samples follow one another, and nothing flushes the caches"
-        )
-        return Imported("kernel_tuner", "Kernel Tuner", trials, (note,))
+def recognizes(head: str) -> bool:
+    """Return whether a file is a cache or T4."""
+    return any(mark in head for mark in MARKS)
 
 
-READER = TunerCache()
+def read(path: Path) -> Imported:
+    """Return the configurations of a file; each meets the trial of a variant named like the kernel.
+
+    Raises:
+        UsageError: the file cannot be read or is neither.
+    """
+    try:
+        content = _parse(read_bytes(path, MOST_BYTES).decode("utf-8"))
+        trials = list(_of_cache(content) if "cache" in content else _of_t4(content, path.name.partition(".")[0]))
+    except FAULTS as error:
+        kind = type(error).__name__
+        raise UsageError(f"{path} is neither a cache of Kernel Tuner's nor T4 ({kind}: {error})") from None
+    note = "Kernel Tuner's times are of its own method: its samples follow one another, and nothing flushes the caches"
+    return Imported("kernel_tuner", "Kernel Tuner", trials, (note,))
 
 
 def _parse(text: str) -> Any:

@@ -19,8 +19,8 @@ from typing import Any
 
 from cuprof.core.errors import FamilyError
 from cuprof.families.modules import imported_names, parse_file
+from cuprof.families.origin import other_modules
 from cuprof.families.trace import blame
-from cuprof.interop.modules import other_modules
 
 ROOT = "kernel_tuner"
 

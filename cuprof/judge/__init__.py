@@ -1,4 +1,4 @@
-"""`judge`: is what a stranger has written right, honest and at least as fast as the baseline?"""
+"""`judge`: decide whether a stranger's kernel is right, honest and at least as fast as the baseline."""
 
 from cuprof.judge.court import judge
 from cuprof.judge.report import Candidate, Report, Ruling

@@ -1,4 +1,4 @@
-"""Files that are to be judged, each as variants with planned trials; nothing of them is run in this process."""
+"""Turn submitted files into variants with planned trials; none of their code runs in this process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
 
 
 class _LieError(Exception):
-    """Report that what a file's process told of it cannot be true."""
+    """Report that a file's process made a claim that cannot be true."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,15 @@ class Contender:
 
 @dataclass(frozen=True)
 class Entrance:
-    """Let files in, as what the family, its problems and the devices allow.
+    """Admit files, within the limits of the family, its problems and the devices.
 
     Args:
         family: the family itself, without any of the files.
-        selection: the problems, and the tunables that are asked for.
+        selection: the requested problems and tunables.
         known: every trial of the baselines; a file states no other work, problems or devices than these.
         workshop: folder for copies of the family.
-        start: gives a worker in a sandbox in which a family's folder and a file's are seen.
-        limit_s: that reading a file may take.
+        start: starts a worker in a sandbox that can see a family's folder and a file's.
+        limit_s: how long reading a file may take.
     """
 
     family: Family
@@ -69,10 +69,10 @@ class Entrance:
     limit_s: float
 
     def admit(self, file: Path, number: int) -> list[Contender] | Candidate:
-        """Return the variants of a file, or what came of it already.
+        """Return the variants of a file, or the candidate if it failed already.
 
         Raises:
-            UsageError: the family's own functions refuse what is asked for.
+            UsageError: the family's own functions refuse the request.
         """
         if file.suffix in LANGUAGES:
             return self._admit_source(file)
@@ -135,7 +135,7 @@ class Entrance:
             yield Contender(file, name, trials[0].backend, origin, only, trials, runs_on_host=True)
 
     def _confirm(self, trial: Trial) -> Trial:
-        """Return a trial of which a stranger's process told us, with all that we know better put in its place."""
+        """Return a trial that a stranger's process reported, with every field that we know ourselves replaced."""
         same = next((known for known in self.known if known.problem == trial.problem), None)
         taken = trial.identity in {known.identity for known in self.known}
         if same is None or taken or not _IDENTITY.fullmatch(trial.identity) or not _NAME.fullmatch(trial.variant):
@@ -156,10 +156,10 @@ class Entrance:
 
 
 def find_like(family: Family, backend: str, wanted: str) -> str:
-    """Return the variant whose source a candidate's source takes the place of.
+    """Return the variant whose source a candidate's source replaces.
 
     Raises:
-        UsageError: none is named, and more than one could be meant, or none.
+        UsageError: none is named, and there is not exactly one possible variant.
     """
     kernels = [name for name, variant in family.variants.items() if variant.source and variant.backend == backend]
     if wanted:
@@ -178,7 +178,7 @@ def find_like(family: Family, backend: str, wanted: str) -> str:
 
 
 def check_file(path: Path) -> Path:
-    """Return a candidate's absolute path, or raise `UsageError` where it is none."""
+    """Return a candidate's absolute path, or raise `UsageError` if it is not a candidate."""
     if not path.is_file():
         raise UsageError(f"there is no file {path}; a candidate is a .cu, .cl, .py or .json file")
     if path.suffix not in (*LANGUAGES, PYTHON, SOLUTION):

@@ -1,4 +1,4 @@
-"""Hardware counters of what was compared, baseline and candidate beside each other; they decide nothing."""
+"""Hardware counters of the compared trials, baseline and candidate side by side; they decide nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cuprof.ncu.metrics import list_matches, listing_order
 from cuprof.ncu.setting import Source
 
 Found = Mapping[str, Mapping[str, CounterValue]]
-"""Identity → metric → value, metrics in the order in which they are shown."""
+"""Identity → metric → value, metrics in display order."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Counting:
     Args:
         course: has run all of the trials.
         artifacts: folder that takes the profiler's reports.
-        may_run_host_code: of candidates; the profiled process lies in no sandbox.
-        notes: gets a line for each thing that could not be counted.
+        may_run_host_code: of candidates; the profiled process runs outside any sandbox.
+        notes: receives a line for each counter or trial that could not be measured.
     """
 
     course: Course
@@ -79,7 +79,7 @@ class Counting:
     def _collect(
         self, trials: Sequence[Trial], wanted: set[str], origin: AnyOrigin, extension: Extension | None
     ) -> Found:
-        """Profile trials, whatever is stored of them; return what was found, after a note of what was not."""
+        """Profile trials even if their counters are stored; return the values, and note the missing ones."""
         chosen = [trial for trial in trials if trial.identity in wanted]
         outcomes = {trial.identity: Outcome(trial.identity, State.OK) for trial in chosen}
         course, source = self.course, Source(origin, extension, self.artifacts)
@@ -114,7 +114,7 @@ class Counting:
 
 
 def _beside(rows: Sequence[Row], bases: Found, news: Found) -> tuple[Counter, ...]:
-    """Return what was counted of each problem, once for all of its measures."""
+    """Return the counters of each problem, once for all of its measures."""
     counters = []
     for problem, (base, new) in dict.fromkeys((row.problem, row.trials) for row in rows):
         ours, theirs = bases.get(base, {}), news.get(new, {})

@@ -1,4 +1,4 @@
-"""Judge candidates: let them in, time them in turns with the baseline, compare, and say what speaks against them."""
+"""Judge candidates: admit them, time them in turns with the baseline, compare, and list the evidence against them."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ CLAIMS = {
 
 
 def judge(request: Request, project: Project, observer: Observer) -> Report:
-    """Judge every candidate and return what came of it; the project and its database stay as they are.
+    """Judge every candidate and return the rulings; the project and its database stay unchanged.
 
     Raises:
-        UsageError: a candidate's file, the family or a setting is not what it must be; or the baseline is not right.
-        KeyboardInterrupt: nothing is kept but the database that was asked for.
+        UsageError: a candidate's file, the family or a setting is invalid, or the baseline's results are wrong.
+        KeyboardInterrupt: only the requested database is kept.
     """
     files = [check_file(path) for path in request.candidates]
     refusal = "" if request.sandbox == "off" else find_refusal()
@@ -77,7 +77,7 @@ class _Trial:
     notes: list[str] = field(default_factory=list)
 
     def hold(self) -> Report:
-        """Do all of it."""
+        """Judge all candidates, from admission to report."""
         family = self.request.origin.load()
         config = self._config()
         conditions = None
@@ -152,7 +152,7 @@ class _Trial:
         return replace(config, limits=limits, retry="", experiment="")
 
     def _find_devices(self, config: SweepConfig, family: Family) -> Devices:
-        """Return the devices of all back ends that may be needed: a Python file does not say beforehand which."""
+        """Return the devices of all back ends that may be needed, since a Python file does not announce its own."""
         needed = {LANGUAGES[file.suffix] for file in self.files if file.suffix in LANGUAGES}
         if any(file.suffix not in LANGUAGES for file in self.files):
             needed |= {variant.backend for variant in family.variants.values()}
@@ -164,7 +164,7 @@ class _Trial:
     def _race(
         self, course: Course, contenders: Sequence[Contender], baselines: dict[str, tuple[Trial, ...]]
     ) -> tuple[dict[str, str], list[tuple[Contender, Candidate]]]:
-        """Time all in turns, and judge those that are right together; return the noise that was reckoned with too."""
+        """Time all in turns and judge the right ones together; return also the noise that the comparison used."""
         running: list[tuple[Contender, Legs]] = []
         for contender in contenders:
             why = _cannot_run(contender, baselines)
@@ -211,7 +211,7 @@ class _Trial:
 
     @staticmethod
     def _dismiss(contender: Contender, legs: Legs, baseline: str, logs: Mapping[str, str]) -> Candidate:
-        """Return what came of a candidate that failed somewhere."""
+        """Return a candidate that failed in some leg, with its ruling."""
         if not legs.failed:
             why = (
                 f"{legs.skipped[0].message}, in its sandbox, although the baseline ran; --sandbox=off does without one"
@@ -227,10 +227,10 @@ class _Trial:
         return replace(made, evidence=(*evidence, *suspect(contender.file)))
 
     def _sandbox(self, backend: str, visible: Sequence[Path]) -> Sandbox | None:
-        """Return what holds a candidate.
+        """Return the sandbox for a candidate.
 
         Args:
-            backend: whose devices it needs; empty for none.
+            backend: the back end whose devices the candidate needs; empty for none.
         """
         if self.request.sandbox == "off":
             return None
@@ -256,9 +256,9 @@ class _Trial:
 def _plan_baselines(
     family: Family, selection: Selection, devices: Devices, wanted: str
 ) -> dict[str, tuple[Trial, ...]]:
-    """Return back end → the trials of its baseline: the one that is asked for, the family's, or the first there is.
+    """Return back end → the trials of its baseline: the requested variant, else the family's, else the first.
 
-    A candidate is compared with what runs on the same device, unless another baseline is asked for.
+    Unless another baseline is requested, a candidate is compared with a variant on the same device.
     """
     found = {}
     for backend in devices:
@@ -274,7 +274,7 @@ def _plan_baselines(
 
 
 def _cannot_run(contender: Contender, baselines: dict[str, tuple[Trial, ...]]) -> str:
-    """Return why a candidate cannot be judged here, or the empty text."""
+    """Return why a candidate cannot be judged here, or an empty string."""
     if contender.backend not in baselines:
         return f"the family has no {contender.backend} variant to compare it with; name a baseline by --baseline"
     for trial in (*baselines[contender.backend], *contender.trials):

@@ -1,7 +1,7 @@
 """Short sweeps in turns: the baseline, a candidate, the baseline, …, each in a process of its own.
 
-What is isolated cannot be timed interleaved. In turns, a drift of the machine shows as one between the baseline's legs,
-and how much a time varies from process to process is seen on the baseline itself.
+Isolated trials cannot be interleaved. With turns, a drift of the machine shows as a drift between the baseline's legs,
+and the baseline itself shows how much a time varies from process to process.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ PURPOSE = "judging"
 
 
 class _Leg(Prepared):
-    """A planned sweep that measures everything anew, however often it has been measured."""
+    """A planned sweep that measures everything again, even if it has been measured before."""
 
     def stored(self, store: Store, trials: Sequence[Trial] | None = None) -> dict[str, StoredTrial]:
-        """Return nothing: no leg takes another one's results for its own."""
+        """Return no stored results: a leg never reuses another leg's."""
         return {}
 
 
 @dataclass(frozen=True)
 class Course(Observer):
-    """Run legs one after another into one database; of each it hears what matters to all of them.
+    """Run legs one after another into one database, and forward the events that concern all of them.
 
     Args:
         config: how all of them are timed.
-        observer: told what is not of one leg alone.
-        logs: identity → what there is to read of a trial that failed; filled by `run`.
-        told: notes that have been passed on.
+        observer: receives the forwarded events.
+        logs: identity → the log of a failed trial; filled by `run`.
+        told: notes already forwarded.
     """
 
     config: SweepConfig
@@ -72,8 +72,8 @@ class Course(Observer):
 
         Args:
             origin: where the workers load the family from.
-            extension: what they add to it.
-            sandbox: what they are shut into.
+            extension: variants that they add to it.
+            sandbox: the sandbox that they run in.
         """
         # what is judged cannot write there, so its code needs no guard
         family = replace(self.family, folder=origin.folder, path=origin.path, origin=origin, code={})
@@ -98,17 +98,16 @@ class Course(Observer):
             return Sweep(Ledger(leg, self.project, self.store, fleet, self), self.project).run().sweep_id
 
     def trial_started(self, trial: Trial, phase: str) -> None:
-        """Pass it on."""
         self.observer.trial_started(trial, phase)
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Keep the log of what failed, and pass it on."""
+        """Keep the log of a failed trial, and forward the event."""
         if outcome.log:
             self.logs[outcome.identity] = outcome.log
         self.observer.trial_finished(trial, outcome)
 
     def note(self, text: str) -> None:
-        """Pass on what no leg before has told."""
+        """Forward a note once."""
         if text not in self.told:
             self.told.add(text)
             self.observer.note(text)

@@ -1,4 +1,4 @@
-"""What came of judging, as plain data."""
+"""The result of judging, as plain data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cuprof.statistics.verdict import Judgement, Verdict
 
 
 class Ruling(IntEnum):
-    """What is said of a candidate; its number is the exit code, and JSON has its name in small letters: not_faster."""
+    """The ruling on a candidate. Its number is the exit code, and JSON has its name in lower case: not_faster."""
 
     GOOD = 0
     NOT_FASTER = 1
@@ -55,12 +55,12 @@ class Counter:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One thing that speaks against a candidate, or that a reader should look at.
+    """One piece of evidence against a candidate, or something for a reader to check.
 
     Args:
-        what: in a few words.
-        detail: where, and what was found.
-        counts: it decides; otherwise it is for the reader's eyes alone.
+        what: a few words.
+        detail: the place and the finding.
+        counts: whether it decides the ruling; otherwise it is only shown.
     """
 
     what: str
@@ -70,11 +70,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One variant of a candidate's file, and what came of it.
+    """One variant of a candidate's file, with its ruling.
 
     Args:
-        baseline: the variant that it was compared with.
-        message: for anything but a good one, why.
+        baseline: the variant it was compared with.
+        message: the reason, unless the ruling is good.
     """
 
     file: str
@@ -90,14 +90,14 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Report:
-    """What came of all candidates.
+    """The rulings on all candidates.
 
     Args:
-        sandbox: what held them, in one line; `refusal` says why it is less than it could be.
-        noise: device → the noise between processes that was reckoned with.
-        notes: what a reader must know before believing it.
+        sandbox: the sandbox in one line; `refusal` says why it is weaker than it could be.
+        noise: device → the noise between processes that the comparison used.
+        notes: caveats that a reader must know.
         database: where the results are kept, or empty.
-        conditions: under which counters were read; None where none were asked for.
+        conditions: how counters were read; None if none were requested.
     """
 
     family: str
@@ -119,7 +119,7 @@ class Report:
 
 
 SCHEMA = 1
-"""Of `as_data`; raised where a key goes or changes its meaning."""
+"""The version of `as_data`; raise it when a key goes or changes its meaning."""
 
 
 def as_data(report: Report) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is to be judged, by which rule and within which limits."""
+"""The request to judge: candidates, rule and limits."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ SHARE_OF_MEMORY = 0.75
 
 @dataclass(frozen=True)
 class Request:
-    """Say what is judged and how.
+    """The candidates to judge, and how.
 
     Args:
-        config: the family, the problems and how they are timed; its variants, database and report are passed over.
+        config: the family, the problems and how they are timed; its variants, database and report are ignored.
         origin: of the family.
         candidates: sources (.cu, .cl), Python files and solutions in JSON.
-        like: the variant that sources stand in for; empty takes the baseline, or the one variant of their language.
+        like: the variant that sources replace; empty takes the baseline, or the one variant of their language.
         rounds: how often each candidate is timed, between two timings of the baseline.
         noise: relative standard deviation of a time from one process to another; None as `compare` takes it.
-        sandbox: "auto" takes what the system allows, "required" takes nothing less than all of it, "off" takes none.
-        memory_bytes: that a candidate may take.
-        time_limit_s: that one step of a candidate may take; 0 leaves the configuration's limits.
+        sandbox: "auto" uses as much as the system allows, "required" insists on all of it, "off" uses none.
+        memory_bytes: how much a candidate may use.
+        time_limit_s: how long one step of a candidate may take; 0 leaves the configuration's limits.
         database: file to keep the results in; None keeps them until the end.
         counters: read hardware counters too, as the configuration's `ncu` says.
     """
@@ -47,5 +47,5 @@ class Request:
 
 
 def default_memory_bytes() -> int:
-    """Return what a candidate may take of the host's memory where nothing else is said."""
+    """Return how much of the host's memory a candidate may use by default."""
     return int(SHARE_OF_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

@@ -1,4 +1,4 @@
-"""What stands in a candidate's file and has no place in a kernel: for the reader's eyes, no proof of anything."""
+"""Find code in a candidate's file that has no place in a kernel: hints for a reader, not proof."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MOST = 12
 
 
 def suspect(file: Path) -> tuple[Evidence, ...]:
-    """Return what is unusual in a Python file or in a solution's; of kernels' sources nothing."""
+    """Return the unusual code in a Python file or a solution; sources of kernels are not searched."""
     found: list[tuple[int, str]] = []
     try:
         texts = [file.read_text(encoding="utf-8-sig")] if file.suffix == PYTHON else []

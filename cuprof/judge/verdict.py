@@ -1,4 +1,5 @@
-"""From the legs' samples to verdicts: all legs of a side together, and the noise that the baseline's own legs show."""
+"""Turn the legs' samples into verdicts: pool all legs of a side, and estimate the noise from the baseline's own
+legs."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from cuprof.statistics.verdict import Rule, judge, list_judgements
 from cuprof.store import Store
 
 DRIFT = 0.05
-"""Of the baseline's medians, the largest to the smallest less one, from which on it is told of."""
+"""Warn of drift when the baseline's largest median exceeds its smallest by more than this fraction."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,10 @@ class Leg:
 
 @dataclass
 class Legs:
-    """What one side's legs came to.
+    """All legs of one side.
 
     Attributes:
-        variant: the side's.
+        variant: the side's variant.
         legs: in the order of time.
     """
 
@@ -58,7 +59,7 @@ class Legs:
     legs: list[Leg] = field(default_factory=list)
 
     def read(self, store: Store, sweep_id: int) -> None:
-        """Take one more leg, with its samples, before anything else runs."""
+        """Read one more leg with its samples, before anything else runs."""
         with store.snapshot() as connection:
             trials, source = read_trials(connection, [sweep_id], [self.variant]), Stored(connection.engine)
         is_timed = trials["measure"] != ""
@@ -81,7 +82,7 @@ class Legs:
     def pooled(self) -> Side:
         """Return all legs as one side, each leg's samples brought to the geometric mean of the legs' medians.
 
-        By how much the legs differ is the noise between processes, which counts by itself. Rounds of different legs
+        The difference between legs is the noise between processes, which counts separately. Rounds of different legs
         have nothing in common.
         """
         facts: dict[Any, dict[str, Any]] = {}
@@ -99,7 +100,7 @@ class Legs:
         return Side(self.variant, "variant", self.variant, *make_trials(records))
 
     def controls(self) -> Iterator[tuple[Side, Side, pd.DataFrame]]:
-        """Yield the rows of the same trials in two legs, each leg once: nothing has changed between them."""
+        """Yield pairs of legs with the rows of the same trials, each leg once: nothing has changed between them."""
         for one, other in zip(self.legs[::2], self.legs[1::2], strict=False):
             sides = one.side, other.side
             bases, news = (side.trials.drop_duplicates("trial").set_index("trial").rename_axis(None) for side in sides)
@@ -109,7 +110,7 @@ class Legs:
                 yield *sides, rows
 
     def drifts(self) -> Iterator[str]:
-        """Yield where the legs' medians differ a lot."""
+        """Yield a line for each row whose legs' medians differ by more than `DRIFT`."""
         medians: dict[tuple[str, str], list[float]] = {}
         for leg in self.legs:
             for row in each(leg.trials[leg.trials["measure"] != ""]):
@@ -127,7 +128,7 @@ class Comparisons:
 
     Args:
         rows: one sequence a candidate, in the order in which they were given.
-        problems: of each candidate, why something was not compared.
+        problems: for each candidate, why some rows were not compared.
     """
 
     rows: tuple[tuple[Row, ...], ...]
@@ -138,7 +139,7 @@ class Comparisons:
 def compare_legs(pairs: Sequence[tuple[Legs, Legs]], rule: Rule, noise: float | None) -> Comparisons:
     """Compare candidates with their baselines by the rule of `compare`.
 
-    Every time is a mean over legs, so the noise from process to process counts by its root.
+    Every time is a mean over legs, so the noise from process to process is divided by the root of their number.
 
     Args:
         pairs: (baseline, candidate), each with legs in which nothing failed.

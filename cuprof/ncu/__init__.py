@@ -2,11 +2,11 @@
 
 A collection goes through these modules:
 
-- `setting`: what is collected, and how
+- `setting`: the metrics to collect, and how
 - `collector`, `batch`, `process`: trials in batches, each in one ncu process
 - `task`: what the profiled process, `cuprof.worker.profile`, reads and writes
 - `report_file`: launches and their counters
-- `attribution`, `rollup`: what became of each trial, and one value for each of its metrics
+- `attribution`, `rollup`: the outcome of each trial, and one value for each of its metrics
 """
 
 TITLE = "Nsight Compute"

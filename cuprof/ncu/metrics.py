@@ -1,4 +1,4 @@
-"""What is known of Nsight Compute's metrics, including metrics that are known by their name alone.
+"""Describe Nsight Compute's metrics, including those known only by name.
 
 metrics.csv describes metrics, one a row: name and unit are Nsight Compute's; the sentences follow NVIDIA's Kernel
 Profiling Guide ("Metrics Reference"). It has a rule where the name implies a wrong one. kinds.csv says what the change

@@ -1,9 +1,9 @@
 """The frame of a report file: enough to distinguish a whole report from a foreign file or one that was cut short.
 
 A .ncu-rep file is the four bytes "NVR\\0", then messages of Protocol Buffers, each behind its size (uint32,
-little-endian): one FileHeader with the format's version, then blocks, each a BlockHeader that names the size of the
-payload behind it and how many messages of which kind (sources, launches, ranges) that is. The file ends with the last
-payload.
+little-endian): one FileHeader with the format's version, then blocks. Each block is a BlockHeader and its payload; the
+header gives the payload's size and how many messages of each kind (sources, launches, ranges) it has. The file ends
+with the last payload.
 
 No header has the number of blocks, so a file that was cut exactly between two of them looks whole, with one exception:
 the description of the session (versions, command line) is in blocks of its own behind the first launch.

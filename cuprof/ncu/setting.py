@@ -22,11 +22,11 @@ from cuprof.ncu.ranges import RANGE_FILTER
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for, as far as it decides what is stored already.
+    """The requested metrics, as far as they decide which trials need no profiling.
 
     Args:
         metrics: as stored with each profile: metric names, "set:NAME", "section:NAME".
-        whole: sets or sections are asked for, whose metrics are known only after they are collected.
+        whole: the request has sets or sections, whose metrics are known only after collection.
     """
 
     metrics: tuple[str, ...]

@@ -170,7 +170,7 @@ _COLUMNS = {
 
 
 def _select(row: Any, table: Any) -> sa.Select[Any]:
-    """Select the fields of a row: those that tell of which profile, launch and metric, the others from a table."""
+    """Select the fields of a row: those that identify profile, launch and metric, and the others from a table."""
     columns: list[Any] = [_COLUMNS[name] if name in _COLUMNS else table.c[name] for name in row._fields]
     return sa.select(*columns)
 

@@ -1,4 +1,4 @@
-"""What is stored of the times of a family's variants, whichever sweep, problem, device or version they are of."""
+"""Read the stored times of a family's variants, from any sweep, problem, device or version."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from cuprof.core.project import bundled, find_project
 from cuprof.results.frames import make_frame
 from cuprof.results.rows import Batch, Rows
 from cuprof.store.schema import list_views
+from cuprof.store.sqlite_file import find_current
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -160,6 +161,9 @@ def _connect(opened: ExitStack, url: str) -> Any:
     Raises:
         StoreError: there is none, or it cannot be brought up to date.
     """
+    if (file := find_current(url)) is not None:
+        opened.callback(file.close)
+        return file
     from cuprof.store.store import Store
 
     store = opened.enter_context(Store.open(url, create=False, read_only=True))

@@ -98,7 +98,7 @@ def _read(connection: Connection, query: sa.Select[Any], sweep_id: int, columns:
 
 
 class _Facts(msgspec.Struct):
-    """What is read of a timing's details."""
+    """The fields read from a timing's details."""
 
     version: Any = None
     batch: Any = None
@@ -133,9 +133,8 @@ def _joined(parts: Sequence[np.ndarray], dtype: Any) -> np.ndarray:
 def _words(values: Sequence[str | None], known: dict[Any, Any], make: Callable[[str], Any] = str) -> np.ndarray:
     for value in set(values) - known.keys():
         known[value] = make(value or "")
-    found = np.empty(len(values), dtype=object)
-    found[:] = [known[value] for value in values]
-    return found
+    # A list would have NumPy ask each point, which is a mapping, whether it is an array.
+    return np.fromiter(map(known.__getitem__, values), dtype=object, count=len(values))
 
 
 def _states(values: Sequence[str], known: dict[Any, Any]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Trials that several jobs of one sweep have measured, by which what the jobs differ by is known."""
+"""Read reference trials, which several jobs of one sweep measured, to see how the jobs differ."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def _judge(sweep_id: int, controls: list[Mapping[str, object]]) -> Agreement:
 
 
 def _compare(row: Mapping[str, object]) -> tuple[float, float, str]:
-    """Return by how much a difference exceeds what is allowed, the ratio of the times, and the trial's label."""
+    """Return how far a difference exceeds the limit, the ratio of the times, and the trial's label."""
     new, old = float(row["now_ns"]), float(row["then_ns"])  # type: ignore[arg-type]
     widths = math.hypot(float(row["now_width_ns"] or 0.0), float(row["then_width_ns"] or 0.0)) / 2  # type: ignore[arg-type]
     usual = HOST.get(str(row["backend"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,12 +113,6 @@ def is_newest(connection: Connection, sweep: SweepRow) -> bool:
     plan = sa.select(t.sweep.c.plan_hash).where(t.sweep.c.id == sweep.id).correlate(None).scalar_subquery()
     later = sa.exists().where(*same, t.sweep.c.started_at > sweep.started_at, t.sweep.c.plan_hash != plan)
     return not connection.scalar(sa.select(later))
-
-
-def list_sources(connection: Connection, sweep_ids: Sequence[int]) -> list[int]:
-    """Return the sweeps that made the runs which some sweeps go by."""
-    made = sa.select(t.run.c.sweep_id).join(t.sweep_trial, t.sweep_trial.c.run_id == t.run.c.id)
-    return sorted(connection.scalars(made.where(t.sweep_trial.c.sweep_id.in_(sweep_ids)).distinct()))
 
 
 @intact

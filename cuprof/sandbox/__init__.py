@@ -1,4 +1,4 @@
-"""Shut a process of strangers' code in, with what Linux offers an ordinary user. Only the standard library is imported.
+"""Confine a process that runs a stranger's code, by the means that Linux offers an ordinary user.
 
-docs/judging.md says what this keeps out and what it does not.
+This imports only the standard library. docs/judging.md says what the sandbox keeps out and what it does not.
 """

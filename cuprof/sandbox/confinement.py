@@ -1,6 +1,6 @@
-"""Go on as a confined process: the process tree of a sandbox, and its limits.
+"""Continue as a confined process: the process tree of a sandbox, and its limits.
 
-The caller becomes the keeper, which counts the memory of all that runs inside. Inside, the first process does nothing
+The caller becomes the keeper, which counts the memory of all processes inside. Inside, the first process does nothing
 but wait for the others, since signals do not reach a namespace's first process as they reach any other. The third one
 returns to the caller's code.
 
@@ -30,19 +30,19 @@ from cuprof.sandbox.settings import HIDDEN, Sandbox
 from cuprof.sandbox.view import enter_namespaces, show_own_processes
 
 WATCH_S = 0.25
-"""Between two looks at the memory: each takes a tenth of a millisecond, beside what is timed."""
+"""Check the memory this often: each check takes a tenth of a millisecond, beside code that is being timed."""
 REFUSED = 125
-"""Exit code of a keeper whose sandbox the system refused."""
+"""Exit code of the keeper if the system refused its sandbox."""
 PAGE_BYTES = resource.getpagesize()
 
 
 def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
-    """Go on in a confined process; the caller's own stays as its keeper and never returns.
+    """Continue in a confined process; the caller's own stays as its keeper and never returns.
 
     Must be called while the process has one thread.
 
     Args:
-        close: file descriptors that are the confined process's alone.
+        close: file descriptors that only the confined process keeps.
     """
     inside, outside = os.pipe()
     if sandbox.namespaces:
@@ -84,7 +84,7 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
 
 
 def _limit(sandbox: Sandbox) -> None:
-    """Set the limits of a process; those of its addresses would keep CUDA from reserving its own."""
+    """Set the limits of a process, but none on its address space: CUDA reserves a lot of that."""
     _lower(resource.RLIMIT_CORE, 0)
     if sandbox.memory_bytes:
         _lower(resource.RLIMIT_DATA, sandbox.memory_bytes)
@@ -98,7 +98,7 @@ def _lower(kind: int, most: int) -> None:
 
 
 def _wait(inner: int, outside: int) -> NoReturn:
-    """Wait for everything, and tell how the process that went on has ended."""
+    """Wait for all processes, and report how the confined one ended."""
     while True:
         with contextlib.suppress(InterruptedError):
             ended, status = os.wait()
@@ -108,7 +108,7 @@ def _wait(inner: int, outside: int) -> NoReturn:
 
 
 def _keep(first: int, inside: int, sandbox: Sandbox) -> NoReturn:
-    """Watch the memory until all has ended, and end the same way."""
+    """Watch the memory until all processes have ended, and end the same way as the confined one."""
     for handle in (0, 1):
         with contextlib.suppress(OSError):
             os.close(handle)
@@ -128,7 +128,7 @@ def _tell(text: str) -> None:
 
 
 def _family(first: int) -> Iterator[int]:
-    """Yield a process and all below it."""
+    """Yield a process and all its descendants."""
     left = [first]
     while left:
         pid = left.pop()
@@ -140,13 +140,13 @@ def _family(first: int) -> Iterator[int]:
 
 
 def _taken_bytes(first: int, sandbox: Sandbox) -> int:
-    """Return the memory of a process and all below it, and that of the files in the folders that are theirs alone."""
+    """Return the memory of a process and its descendants, including the files in their private folders."""
     processes = sum(map(_resident_bytes, _family(first)))
     return processes + (sum(map(_file_bytes, _own_folders(first))) if sandbox.namespaces else 0)
 
 
 def _own_folders(first: int) -> Iterator[str]:
-    """Yield the folders of a process that are kept in memory, as this process reaches them."""
+    """Yield a process's private in-memory folders, by paths that this process can open."""
     with contextlib.suppress(OSError), open(f"/proc/{first}/mountinfo") as lines:  # noqa: PTH123
         for line in lines:
             place, _, kind = line.split()[4], *line.partition(" - ")[1:]

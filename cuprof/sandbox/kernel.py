@@ -1,4 +1,4 @@
-"""The system calls that Python does not offer: namespaces, mounts, capabilities."""
+"""System calls that Python does not offer: namespaces, mounts, capabilities."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ class _MountAttributes(ctypes.Structure):
 
 
 def unshare(flags: int) -> None:
-    """Give this process namespaces of its own; raise OSError where that is refused."""
+    """Give this process namespaces of its own; raise OSError if refused."""
     _check(_libc.unshare(ctypes.c_int(flags)), "unshare")
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """Mount; raise OSError where that is refused."""
+    """Mount a file system; raise OSError if refused."""
     words = [text.encode("utf-8", "surrogateescape") or None for text in (source, target, kind)]
     _check(_libc.mount(*words, ctypes.c_ulong(flags), options.encode() or None), f"mount {target}")
 
 
 def make_read_only(folder: str) -> None:
-    """Make everything that is mounted at and below a folder read-only and without set-user-ID programs."""
+    """Make all mounts at and below a folder read-only, and disable set-user-ID programs there."""
     _set_attributes(folder, _MountAttributes(attr_set=MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID))
 
 
 def make_writable(place: str) -> None:
-    """Undo `make_read_only` for what is mounted at a place."""
+    """Undo `make_read_only` for the mount at a path."""
     _set_attributes(place, _MountAttributes(attr_clr=MOUNT_ATTR_RDONLY))
 
 
@@ -62,13 +62,13 @@ def _set_attributes(target: str, attributes: _MountAttributes) -> None:
 
 
 def control(option: int, *arguments: int) -> None:
-    """Call prctl; raise OSError where it is refused."""
+    """Call prctl; raise OSError if refused."""
     values = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
     _check(_libc.prctl(ctypes.c_int(option), *values), f"prctl {option}")
 
 
 def drop_capabilities() -> None:
-    """Give all capabilities up for good, also those that a program of root's would get back."""
+    """Drop all capabilities for good, including those that a root program would regain."""
     for capability in range(MOST_CAPABILITIES):
         try:
             control(PR_CAPBSET_DROP, capability)

@@ -1,4 +1,4 @@
-"""Whether the system lets us make a sandbox; run as a program, make one and end.
+"""Find out whether the system allows a sandbox; as a program, make one and end.
 
 python -m cuprof.sandbox.probe
 """
@@ -16,7 +16,7 @@ LIMIT_S = 20.0
 
 
 def find_refusal() -> str:
-    """Return why there can be no namespaces here, or the empty text."""
+    """Return why namespaces are not available here, or an empty string."""
     if sys.platform != "linux":
         return "there is none but on Linux"
     command = child_command("cuprof.sandbox.probe")

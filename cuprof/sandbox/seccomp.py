@@ -1,4 +1,4 @@
-"""A filter of system calls, where libseccomp's bindings are installed: its own (`seccomp`), or `pyseccomp`."""
+"""Filter system calls through libseccomp's own Python bindings (`seccomp`) or `pyseccomp`, if installed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ REFUSED = (
     # clocks of the machine
     "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
 )  # fmt: skip
-"""What neither NumPy nor a GPU's driver asks for."""
+"""System calls that neither NumPy nor a GPU's driver makes."""
 CLONE_NEWUSER, AF_UNIX = 0x10000000, 1
 PACKAGES = ("seccomp", "pyseccomp")
 
 
 def find_bindings() -> ModuleType | None:
-    """Return libseccomp's bindings, or None where there are none."""
+    """Return libseccomp's bindings, or None if not installed."""
     for name in PACKAGES:
         try:
             return importlib.import_module(name)
@@ -37,12 +37,12 @@ def find_bindings() -> ModuleType | None:
 
 
 def refuse_calls() -> bool:
-    """Have the kernel refuse some system calls (EPERM) from now on; return False where there are no bindings.
+    """Have the kernel refuse some system calls (EPERM) from now on; return False without bindings.
 
-    Privileges to be had by running a program must have been given up.
+    First give up privileges that running a program could gain (no_new_privs).
 
     Raises:
-        OSError: the kernel takes no filter.
+        OSError: the kernel refuses the filter.
     """
     bindings = find_bindings()
     if bindings is None:

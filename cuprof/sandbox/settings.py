@@ -1,4 +1,4 @@
-"""What a sandbox holds back, as plain data that travels to the process on its command line."""
+"""The restrictions of a sandbox, as plain data that goes to the process on its command line."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 HIDDEN = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/mnt/wslg")
-"""Folders that are empty inside: others' files and sockets lie there, such as those of a container service."""
+"""Folders that appear empty inside: they hold other people's files and sockets, such as a container service's."""
 DRIVER_FOLDERS = ("/run/nvidia", "/run/opengl-driver", "/run/opengl-driver-32")
-"""Where some systems keep the driver's libraries, beneath what is hidden."""
+"""Folders below hidden ones where some systems keep the driver's libraries."""
 PASSED_ON = (
     "CUDA_", "CUPROF_", "CUPTI_", "GOMP_", "KMP_", "LC_", "MKL_", "NUMBA_", "NVIDIA_", "OCL_", "OMP_", "OPENBLAS_",
     "OPENCL_", "POCL_", "PYTHON", "XLA_",
 )  # fmt: skip
 PASSED_ON_WHOLE = ("PATH", "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "TZ", "USER", "VIRTUAL_ENV")
-"""Environment variables by the beginning of their names, and by name: no others, since passwords travel in them."""
+"""Environment variables to pass on, by prefix and by name. No others, since environments hold passwords."""
 HOME = "/tmp/cuprof"
-"""Where a process can write inside, as in the rest of /tmp; it is its current folder."""
+"""The current folder of a confined process. It may write here, as anywhere in /tmp."""
 CACHES = {
     "CUDA_CACHE_PATH": "cuda",
     "CUPROF_CACHE": "cubin",
@@ -33,19 +33,19 @@ CACHES = {
     "TRITON_CACHE_DIR": "triton",
     "XDG_CACHE_HOME": "cache",
 }
-"""Environment variable → folder in `HOME`: what compilers keep must not reach anybody else."""
+"""Environment variable → folder in `HOME`: compilers' caches must not reach other users' processes."""
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """Say what a process may do.
+    """The permissions of a process.
 
     Args:
-        namespaces: with a view of files, processes and network of its own; without, there are the limits alone.
-        devices: GPUs' device files are within reach.
+        namespaces: give it its own view of files, processes and network; otherwise only the limits apply.
+        devices: whether it can use the GPUs' device files.
         memory_bytes: of one process's own data, and of all processes together; 0 for no limit.
-        visible: files and folders that are seen inside although they lie in a folder of `HIDDEN`.
-        writable: files in such a folder that may be written, at the same place.
+        visible: files and folders to show inside although they are in a folder of `HIDDEN`.
+        writable: files in such a folder that it may write, at the same place.
     """
 
     namespaces: bool = True
@@ -55,7 +55,7 @@ class Sandbox:
     writable: tuple[str, ...] = ()
 
     def encode(self) -> str:
-        """Return this as one word."""
+        """Return this as one word for a command line."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -69,8 +69,8 @@ def inner_environment(environment: Mapping[str, str], namespaces: bool) -> dict[
     """Return the environment of a process in a sandbox.
 
     Args:
-        environment: ours.
-        namespaces: folders in `HOME` are its own; without, the caches are those that everybody has.
+        environment: of this process.
+        namespaces: whether it has its own folders in `HOME`; otherwise it uses the shared caches.
     """
     passed = {
         name: value for name, value in environment.items() if name in PASSED_ON_WHOLE or name.startswith(PASSED_ON)

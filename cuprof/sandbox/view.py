@@ -1,4 +1,4 @@
-"""The files that a process in a sandbox sees: all read-only, a /tmp of its own, no devices but GPUs."""
+"""The files visible to a process in a sandbox: all read-only, a private /tmp, no devices except GPUs."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from cuprof.sandbox.settings import HIDDEN, HOME, Sandbox, needed_paths
 PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
 GPU_DEVICES = ("nvidia*", "nvidia-caps/*", "nvidia-caps-imex-channels/*", "dri/*", "dxg", "kfd")
 LEAST_BYTES = 1 << 28
-"""Of the memory that files in /tmp may take where no limit is set."""
+"""Allow files in /tmp at least this much memory; it is their limit if none is set."""
 DEVICES_AT = "/tmp/.dev"
 
 
 def enter_namespaces(sandbox: Sandbox) -> None:
-    """Give this process and its children their own view; children forked from now on are in another process space.
+    """Give this process and its children their own view; children forked from now on are in a new PID namespace.
 
-    The process must have one thread.
+    The process must have only one thread.
 
     Raises:
-        OSError: the system refuses it; what has been done by then is of no harm.
+        OSError: the system refuses it; the steps done by then do no harm.
     """
     user, group = os.geteuid(), os.getegid()
     unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC)
@@ -60,9 +60,9 @@ def enter_namespaces(sandbox: Sandbox) -> None:
 
 
 def show_own_processes() -> None:
-    """Show the processes of this namespace alone; to be called in its first process.
+    """Show only the processes of this namespace; call this in its first process.
 
-    Inside containers that hide parts of /proc this is refused. Then the others are seen, and still cannot be touched.
+    Containers that hide parts of /proc refuse this. Other processes are then visible, but still out of reach.
 
     Raises:
         OSError: /proc cannot be made read-only.
@@ -101,13 +101,13 @@ def _devices(sandbox: Sandbox) -> Iterator[Path]:
 
 
 def _open_hidden(paths: Iterable[str]) -> dict[str, int]:
-    """Return path → descriptor of those that lie in a folder of `HIDDEN`; such a folder as a whole stays hidden."""
+    """Return path → descriptor of the paths inside a folder of `HIDDEN`; such a folder as a whole stays hidden."""
     below = (path for path in paths if any(Path(folder) in Path(path).parents for folder in HIDDEN))
     return {path: os.open(path, os.O_PATH) for path in below}
 
 
 def _show(path: str, handle: int) -> None:
-    """Bring a file or folder that was opened before back to its place, and close it."""
+    """Bring an opened file or folder back to its place, and close the descriptor."""
     place, source = Path(path), f"/proc/self/fd/{handle}"
     if not place.exists():  # else it is within a folder that was brought back whole
         if os.path.isdir(source):  # noqa: PTH112

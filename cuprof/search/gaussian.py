@@ -177,7 +177,7 @@ class Process:
         self._values = self._seen = np.zeros((0, 0))
         self._mean = np.zeros((len(pool), 0))
         self.variance = np.maximum(1 - np.einsum("ij,ij->j", self._reach[:count], self._reach[:count]), JITTER)
-        """What is unknown at each point of the pool, as a share of the process's variance, (p,)."""
+        """The remaining uncertainty at each point of the pool, as a share of the process's variance, (p,)."""
 
     def add(self, index: int) -> None:
         """Take one more point that is observed."""

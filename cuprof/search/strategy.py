@@ -96,5 +96,5 @@ class Strategy(ABC):
         return int(self.random.choice(among[differing == differing.min()]))
 
     def likely_left(self, group: int = 0) -> float | None:
-        """Return the share by which trying everything else is expected to improve a group's best; None if unknown."""
+        """Return how much trying everything else is expected to improve a group's best, as a share; None if unknown."""
         return None

@@ -235,7 +235,7 @@ class Surrogate(Strategy):
         return means, np.sqrt(self._process.variance * variances[0]), best[self.space.groups[self._pool]]
 
     def likely_left(self, group: int = 0) -> float | None:
-        """Return the share by which trying everything else is expected to improve a group's best; None if unknown.
+        """Return how much trying everything else is expected to improve a group's best, as a share; None if unknown.
 
         This takes the model's errors as independent, which overestimates.
         """

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cuprof.statistics.samples import order_of
+
 PRIOR, PRIOR_DEVIATION = 0.1, 0.3
 """Of the correlation of neighbours in a pool, before anything is known of it."""
 BESIDE_POOL = 0.10
@@ -97,7 +99,7 @@ def ranks_of(values: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarr
         ends: where each ends.
     """
     counts = np.diff(ends, prepend=0)
-    order = np.lexsort((values, np.arange(ends.size).repeat(counts)))
+    order = order_of(values, ends)
     ranks = np.empty(values.size)
     ranks[order] = np.arange(values.size) - (ends - counts + (counts - 1) / 2).repeat(counts)
     return values[order], ranks

@@ -17,6 +17,8 @@ WORTH_COMPILING = 200
 NEAREST = 1e-9
 """How near a quantile is found, relative to the ends of the range or to 1. It lies beside the difference that it
 stands for, in the middle of the last bracket, so that samples moved by it tie with no other."""
+MOST_STEPS = 20
+"""Of the search that narrows a quantile's range; five are common."""
 
 
 def find_quantiles(
@@ -58,24 +60,55 @@ def _quantiles(
     shares: np.ndarray,
     found: np.ndarray,
 ) -> None:
-    """Bisect the range of the differences of each pair until it is as narrow as `NEAREST` says."""
+    """Bisect the range of the differences of each pair until it is as narrow as `NEAREST` says.
+
+    Differences are counted only where `_narrow` has not told on which side of the bound the quantile lies.
+    """
     start, second_start = 0, 0
     for pair in range(ends.size):
         x, y = first[start : ends[pair]], second[second_start : second_ends[pair]]
         start, second_start = ends[pair], second_ends[pair]
-        lowest, highest = y[0] - x[-1], y[-1] - x[0]
         for place in range(shares.shape[1]):
-            if np.isnan(shares[pair, place]):
+            share = shares[pair, place]
+            if np.isnan(share):
                 continue
-            rank = max(1, int(np.ceil(shares[pair, place] * (x.size * y.size))))
-            low, high = lowest, highest
+            rank = max(1, int(np.ceil(share * (x.size * y.size))))
+            above, up_to = _narrow(x, y, share, rank)
+            low, high = y[0] - x[-1], y[-1] - x[0]
             while high - low > NEAREST * max(1.0, abs(low), abs(high)):
                 middle = (low + high) / 2
-                if _count(x, y, middle) < rank:
+                if middle < up_to and (middle <= above or _count(x, y, middle)[0] < rank):
                     low = middle
                 else:
                     high = middle
             found[pair, place] = (low + high) / 2
+
+
+def _narrow(x: np.ndarray, y: np.ndarray, share: float, rank: int) -> tuple[float, float]:
+    """Return bounds above and up to which the difference of a rank lies: most often equal ones.
+
+    The bounds are found by regula falsi on the counts (Illinois), whose steps end at the difference itself.
+    """
+    low, high = y[0] - x[-1], y[-1] - x[0]
+    low_left, high_left = -float(rank), float(x.size * y.size - rank) + 0.5
+    bound = y[int(share * (y.size - 1))] - x[int((1 - share) * (x.size - 1))]
+    side = 0
+    for _ in range(MOST_STEPS):
+        if not low < bound < high:
+            bound = (low + high) / 2
+        count, last, beyond = _count(x, y, bound)
+        if count == rank:
+            return last, last
+        if count == rank - 1:
+            return beyond, beyond
+        if count < rank:
+            low, low_left = bound, count - rank + 0.5
+            high_left, side = high_left / 2 if side < 0 else high_left, -1
+        else:
+            high, high_left = bound, count - rank + 0.5
+            low_left, side = low_left / 2 if side > 0 else low_left, 1
+        bound = low - low_left * (high - low) / (high_left - low_left)
+    return low, high
 
 
 def _placements(
@@ -96,19 +129,27 @@ def _placements(
             found[pair, 1] = _variance(_places(x, y)) / (2.0 * x.size) ** 2
 
 
-def _count(x: np.ndarray, y: np.ndarray, bound: float) -> int:
-    """Return how many differences y - x are up to a bound."""
-    return int(np.searchsorted(y, x + bound, "right").sum())
+def _count(x: np.ndarray, y: np.ndarray, bound: float) -> tuple[int, float, float]:
+    """Return how many differences y - x reach a bound at most, the last such and the first beyond (infinite: none)."""
+    places = np.searchsorted(y, x + bound, "right")
+    some, others = places > 0, places < y.size
+    last = (y[places[some] - 1] - x[some]).max(initial=-np.inf)
+    return int(places.sum()), float(last), float((y[places[others]] - x[others]).min(initial=np.inf))
 
 
-def _count_by_walking(x: np.ndarray, y: np.ndarray, bound: float) -> int:
+def _count_by_walking(x: np.ndarray, y: np.ndarray, bound: float) -> tuple[int, float, float]:
     """Return what `_count` does, in one walk through both series; compiled."""
     total, place = 0, 0
+    last, beyond = -np.inf, np.inf
     for value in x:
         while place < y.size and y[place] <= value + bound:
             place += 1
         total += place
-    return total
+        if place > 0:
+            last = max(last, y[place - 1] - value)
+        if place < y.size:
+            beyond = min(beyond, y[place] - value)
+    return total, last, beyond
 
 
 def _places(others: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -143,7 +184,8 @@ def _jitted() -> tuple[Any, Any]:
     import numba
     from numba.extending import overload
 
-    for function, compiled in ((_count, _count_by_walking), (_places, _places_by_walking), (_variance, _variance)):
+    walks = ((_count, _count_by_walking), (_places, _places_by_walking), (_narrow, _narrow), (_variance, _variance))
+    for function, compiled in walks:
         overload(function)(_always(compiled))
     jit = numba.njit(cache=True, nogil=True)
     return jit(_quantiles), jit(_placements)

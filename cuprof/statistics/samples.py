@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -99,7 +99,7 @@ class Samples:
 
     def quartiles(self) -> np.ndarray:
         """Return the quartiles of each series in ns, an array of three columns, as they are stored with a timing."""
-        ordered, _ = self._spread(0, self.tick_ns)
+        ordered = self._spread(self.tick_ns)
         found = np.empty((len(self), len(QUARTERS)))
         for column, share in enumerate(QUARTERS):
             place = share * (self.counts - 1)
@@ -125,48 +125,71 @@ class Samples:
             seed: orders equal samples. Two series that are paired need two seeds.
         """
         tick = self._ticks()
-        ordered, order = self._spread(seed, tick)
         values = np.empty_like(self.values)
-        values[order] = ordered
+        values[order_of(self.values, self.ends, seed)] = self._spread(tick)
         least = np.where(tick > 0, np.maximum(tick / 4, 1e-3), 0.0)
         return np.log(np.maximum(values, least.repeat(self.counts))), tick
 
+    @cached_property
+    def _ordered(self) -> np.ndarray:
+        """Return the samples of each series ascending."""
+        ordered: np.ndarray = self.values[order_of(self.values, self.ends)]
+        return ordered
+
     def _ticks(self) -> np.ndarray:
         """Return each series' tick in ns; where it is not known, the least step if some samples are equal, else 0."""
-        order, number = np.lexsort((self.values, self._numbers)), self._numbers
-        steps = self._steps(self.values[order])
-        least, is_tied = np.full(len(self), np.inf), np.zeros(len(self), dtype=bool)
-        np.minimum.at(least, number, np.where(steps > 0, steps, np.inf))
-        is_tied[number[steps == 0]] = True
-        return np.where(self.tick_ns > 0, self.tick_ns, np.where(is_tied & np.isfinite(least), least, 0.0))
+        steps = self._steps()
+        least = self._least(np.where(steps > 0, steps, np.inf))
+        is_guessed = (self.tick_ns <= 0) & (self._least(steps) == 0) & np.isfinite(least)
+        found: np.ndarray = np.where(self.tick_ns > 0, self.tick_ns, np.where(is_guessed, least, 0.0))
+        return found
 
-    def _spread(self, seed: int, tick: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return each series ascending with ties spread over a tick of its own (0: not), and what orders it so."""
-        number = self._numbers
-        turns = np.concatenate([np.empty(0, np.int64), *(_turns(seed, count) for count in self.counts.tolist())])
-        order = np.lexsort((turns, self.values, number))
-        ordered = self.values[order]
-        steps = self._steps(ordered)
-        apart = steps > SAME_TICK * tick[number]
-        step = np.full(len(self), np.inf)
-        np.minimum.at(step, number, np.where(apart, steps, np.inf))
-        step = np.where(tick > 0, np.minimum(step, tick), 0.0)
+    def _spread(self, tick: np.ndarray) -> np.ndarray:
+        """Return each series ascending with ties spread over a tick of its own; 0 spreads nothing."""
+        ordered, steps = self._ordered, self._steps()
+        apart = steps > SAME_TICK * tick.repeat(self.counts)
+        step = np.where(tick > 0, np.minimum(self._least(np.where(apart, steps, np.inf)), tick), 0.0)
         last = np.flatnonzero(apart)  # of the samples on one tick
         sizes = np.diff(last, prepend=-1)
         first = (last + 1 - sizes).repeat(sizes)
         share = (np.arange(ordered.size) - first + 0.5) / sizes.repeat(sizes) - 0.5
-        return ordered + step[number] * share, order
+        spread: np.ndarray = ordered + step.repeat(self.counts) * share
+        return spread
 
-    @property
-    def _numbers(self) -> np.ndarray:
-        """Return the number of the series that each sample belongs to."""
-        return np.arange(len(self)).repeat(self.counts)
-
-    def _steps(self, ordered: np.ndarray) -> np.ndarray:
+    def _steps(self) -> np.ndarray:
         """Return how far each of the ascending samples is from the next one of its series; infinite for the last."""
-        steps = np.diff(ordered, append=np.inf)
+        steps = np.diff(self._ordered, append=np.inf)
         steps[self.ends - 1] = np.inf
         return steps
+
+    def _least(self, values: np.ndarray) -> np.ndarray:
+        """Return the least of the values that stand where each series' samples do."""
+        found: np.ndarray = np.minimum.reduceat(values, self.starts) if len(self) else np.empty(0)
+        return found
+
+
+def order_of(values: np.ndarray, ends: np.ndarray, seed: int | None = None) -> np.ndarray:
+    """Return what orders the values so that each series is ascending.
+
+    Series of equal length are sorted together, as the rows of a table: many times faster than one sort of all.
+
+    Args:
+        values: many series, one behind the other.
+        ends: where each ends.
+        seed: orders equal values of one series; without it, they keep their order.
+    """
+    counts = np.diff(ends, prepend=0)
+    order = np.empty(values.size, dtype=np.int64)
+    by_count = np.argsort(counts, kind="stable")
+    for alike in np.split(by_count, np.flatnonzero(np.diff(counts[by_count])) + 1):
+        if not alike.size:
+            continue
+        count = int(counts[alike[0]])
+        turns = np.arange(count) if seed is None else _turns(seed, count)
+        starts = (ends - counts)[alike, None]
+        sorted_turns = turns[np.argsort(values[starts + turns], axis=1, kind="stable")]
+        order[starts + np.arange(count)] = starts + sorted_turns
+    return order
 
 
 def ragged(starts: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -178,6 +201,5 @@ def ragged(starts: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 @lru_cache(maxsize=2048)
 def _turns(seed: int, count: int) -> np.ndarray:
-    """Return the turn that each of `count` equal samples has, in an order that the seed decides; read-only."""
-    turns: np.ndarray = np.argsort(np.random.default_rng(seed).permutation(count))
-    return turns
+    """Return the places of `count` equal samples in the order in which they take their turns; read-only."""
+    return np.random.default_rng(seed).permutation(count)

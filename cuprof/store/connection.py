@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 import time
@@ -11,7 +10,6 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 import sqlalchemy as sa
@@ -21,10 +19,9 @@ from sqlalchemy.engine import URL, Engine, make_url
 from cuprof.core.errors import MissingDependencyError, StoreError, UnreachableStoreError
 from cuprof.core.interrupts import stop_if_requested
 from cuprof.core.text import HIDDEN, hide_passwords
+from cuprof.store.sqlite_file import BUSY_SECONDS, OPTIONS, connect_file
 from cuprof.store.types import to_json
 
-BUSY_SECONDS = 30.0
-"""How long a statement waits for another process's lock before it gives up."""
 PIECE_SECONDS = 0.2
 """How long a writer waits before it checks whether it was asked to stop."""
 READING = "cuprof_reading"
@@ -45,7 +42,7 @@ def parse_url(url: str) -> URL:
     """
     scheme, separator, path = url.partition(":///")
     if separator and scheme in ("sqlite", "sqlite+pysqlite"):
-        if re.search(r"\?\w+=", path):
+        if OPTIONS.search(path):
             raise StoreError(f"{hide_passwords(url)!r}: an SQLite URL takes no options; write sqlite:///FILE")
         return URL.create("sqlite+pysqlite", database=path)  # not parsed further: a path may contain "?"
     try:
@@ -119,7 +116,7 @@ def make_engine(url: URL, *, read_only: bool = False, foreign_keys: bool = True)
         path = database_file(url)
         if path is None:
             raise StoreError("a database in memory cannot be shared by cuprof's processes; use sqlite:///FILE")
-        connect = partial(_connect_file, path, read_only, foreign_keys)
+        connect = partial(connect_file, path, read_only, foreign_keys)
         engine = sa.create_engine(url, creator=connect, poolclass=sa.pool.QueuePool, **as_json)
         event.listen(engine, "begin", partial(_begin, read_only))
         return engine
@@ -144,48 +141,6 @@ def _prepare_server(connection: Any, read_only: bool) -> None:
     )
     connection.autocommit = False
     connection.read_only = read_only
-
-
-def _connect_file(path: Path, read_only: bool, foreign_keys: bool) -> sqlite3.Connection:
-    """Connect to an SQLite file, in WAL mode where it may be written to."""
-    target = f"file:{quote(str(path.absolute()))}?mode={'ro' if read_only else 'rwc'}"
-    if read_only and not _can_share(path):
-        target += "&immutable=1"
-    # The driver would begin transactions by itself: too late for a read that decides what is written, and never before
-    # DDL. So it stays in autocommit mode, and SQLAlchemy begins.
-    connection = sqlite3.connect(target, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    try:
-        connection.execute(f"PRAGMA foreign_keys={int(foreign_keys)}")
-        if read_only:
-            connection.execute("PRAGMA query_only=ON")
-        else:
-            _enter_wal(connection)
-            connection.execute("PRAGMA synchronous=NORMAL")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _can_share(path: Path) -> bool:
-    # A WAL database is read through its -shm file. Where there is none and none can be made, and no -wal file holds
-    # pages, the file is complete by itself.
-    wal = path.with_name(path.name + "-wal")
-    return os.access(path.parent, os.W_OK) or (wal.exists() and wal.stat().st_size > 0)
-
-
-def _enter_wal(connection: sqlite3.Connection) -> None:
-    # Entering WAL needs the file alone for a moment, and SQLite does not wait when two processes make one file.
-    give_up = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                connection.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > give_up:
-                raise
-            time.sleep(0.01)
 
 
 def _begin(read_only: bool, connection: sa.Connection) -> None:

@@ -255,7 +255,7 @@ class Merge:
             self._ok.update(key for key, row in zip(inserted, rows, strict=True) if row["state"] == State.OK)
 
     def _reconcile(self, part: Part, row: Row, there: Row) -> None:
-        """Update what is here with what the other database knows of the same thing."""
+        """Update a row here with the other database's data on the same thing."""
         table = part.table
         if table is t.sweep:
             of_it = sa.select(table).where(table.c.id == there["id"])

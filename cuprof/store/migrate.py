@@ -19,8 +19,8 @@ from cuprof.core.errors import StoreError
 from cuprof.core.project import bundled
 from cuprof.store import ranking
 from cuprof.store.connection import database_file, make_engine, show
-from cuprof.store.schema import VERSION_TABLE, describe_views, list_views
-from cuprof.store.tables import METADATA, REVISION
+from cuprof.store.schema import REVISION, VERSION_TABLE, describe_views, list_views
+from cuprof.store.tables import METADATA
 
 if TYPE_CHECKING:
     from alembic.config import Config

@@ -1,4 +1,4 @@
-"""The views that a database of this cuprof has, read from db/views."""
+"""The revision of this cuprof's tables, and its views, read from db/views."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from cuprof.core.project import bundled
 
+REVISION = "0007"
+"""The newest migration. A database of this revision opens without Alembic."""
 VERSION_TABLE = "cuprof_revision"
 
 

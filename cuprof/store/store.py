@@ -18,7 +18,7 @@ from cuprof.core.errors import EmptyStoreError, StoreError, UnreachableStoreErro
 from cuprof.core.interrupts import shielded, stop_if_requested
 from cuprof.store import counters, migrate, outcomes, stations, sweeps, trials
 from cuprof.store.connection import READING, database_file, explained, is_unreachable, make_engine, parse_url, show
-from cuprof.store.tables import REVISION
+from cuprof.store.schema import REVISION
 
 if TYPE_CHECKING:
     from cuprof.core.records import Trial
@@ -164,7 +164,7 @@ class Store:
             list(threads.map(write, range(0, len(listed), size)))
 
     def merge(self, source: Source, paths: Mapping[str, str] = MappingProxyType({})) -> Merged:
-        """Take in what another database holds, all of it or nothing; what is here already is not taken again.
+        """Take in another database, all of it or nothing; rows that are here already are not taken again.
 
         Args:
             paths: SHA-256 → where an artifact's file lies, for those that were moved.

@@ -12,9 +12,6 @@ import sqlalchemy as sa
 
 from cuprof.store.types import BigId, Json, Real, Text, UtcTime
 
-REVISION = "0007"
-"""The newest migration. A database of this revision opens without Alembic."""
-
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",

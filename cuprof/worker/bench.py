@@ -1,4 +1,4 @@
-"""Where the trials of one job are checked: the session that holds their arrays, and what is right for them."""
+"""The bench on which the trials of one job are checked: a session with their arrays, and the reference results."""
 
 from __future__ import annotations
 
@@ -40,20 +40,21 @@ LATE = (
     "current stream (the default one), make it wait for yours (event.record, wait_event), or join the thread"
 )
 LATE_LOOKS = 3
-"""So often a wrong result is looked at again before nobody is said to be late."""
+"""Check a wrong result this many more times before ruling out that it merely arrives late."""
 ENOUGH_COMPARED = 1
-"""So many timed executions that were right, the first of them on inputs that differ from the check's, are as good as a
-further check."""
+"""After this many right timed executions, skip the final check. The first of them ran on inputs that differ from the
+check's."""
 KNOWN_RESULTS = 256
-"""So many results a set of inputs are known again; a variant whose sums come in any order has ever new ones."""
+"""Remember at most this many distinct results for each set of inputs. A variant that sums in any order keeps making new
+ones."""
 MOST_FETCHED = 32 << 20
-"""Bytes of outputs that are copied from a device only to be looked at late: for each trial anew."""
+"""Copy at most this many bytes of outputs from a device for the late comparison, which each trial needs anew."""
 MOST_KEPT = 3
-"""And so many results of executions under the engine's clock, before the last one."""
+"""Keep at most this many results of earlier executions under the engine's clock, beside the last one."""
 
 BeSeen = Callable[[int, float, Callable[[int, bool], float], bool], None]
-"""Told a trial's index, what it is said to take in nanoseconds, what executes it so often (see `Execute`), and whether
-one execution is all that there is to be seen."""
+"""Has a trial executed under the engine's clock. It takes the trial's index, its claimed time in nanoseconds, a
+function that executes it (see `Execute`), and whether there is only a single execution to see."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Bench:
         self.blame_for_damage(candidate)
 
     def blame_for_damage(self, candidate: Candidate) -> None:
-        """Call the candidate's check failed where it has written to what is not its own, and put that right."""
+        """Fail the candidate's check if it wrote to memory that is not its own, and repair the damage."""
         check, damage = candidate.check, self.find_damage()
         if damage:
             assert check is not None
@@ -130,7 +131,7 @@ class Bench:
             candidate.check = replace(check, passed=False, error=float("inf"), message=message)
 
     def _compare(self, candidate: Candidate) -> Check:
-        """Compare what lies in the outputs with what is right for the first set of inputs."""
+        """Compare the current outputs with the reference for the first set of inputs."""
         assert candidate.runnable is not None
         found = None
         if not self.workload.needs_host:
@@ -175,14 +176,14 @@ class Bench:
         return self.workload.judge_unseen(outputs, number, candidate.variant, candidate.looks)
 
     def _digest(self, outputs: Arrays) -> bytes:
-        """Return what tells results apart; with a key, as nobody is to make another result of the same digest."""
+        """Return a digest of results, keyed so that a variant cannot forge another result with the same digest."""
         digest = blake2b(key=self.key, digest_size=16)
         for name in sorted(outputs):
             digest.update(np.ascontiguousarray(outputs[name]).reshape(-1).view(np.uint8).data)
         return digest.digest()
 
     def find_lateness(self, candidate: Candidate) -> str:
-        """Return what is to be said of a call that is right only once everything has been waited for, or nothing."""
+        """Return the message for a call that is right only after a full wait, or an empty string."""
         if candidate.runnable is None or not candidate.calls_host:
             return ""
         self.restore_inputs()

@@ -1,4 +1,4 @@
-"""A trial under way, and what is answered of it."""
+"""A trial in progress and the answer to it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from cuprof.worker.messages import Finished, JobTrial
 from cuprof.worker.status_page import Phase
 
 LONG_NS = 100_000_000
-"""Who takes so long is executed no more often than its samples want: the engine's clock sees the first of them."""
+"""An execution of at least this long is not repeated for the engine's clock, which watches its first sample instead."""
 ALIKE = 1.5
-"""By no more than this may what the engine saw have lasted longer, with all that was written and fetched, than an
-execution usually does; else it looks again."""
+"""The engine may have seen an execution, with its writes and fetches, last at most this many times its usual duration.
+Otherwise it looks again."""
 
 Enter = Callable[[int, Phase], None]
-"""Told a trial's index and the phase before every step of it."""
+"""Called with a trial's index and the phase before each step of the trial."""
 
 
 @dataclass

@@ -15,13 +15,13 @@ from cuprof.core.records import Check
 from cuprof.families import Arrays, Tolerance, Tolerances
 
 CHUNK = 1 << 17
-"""Elements looked at in one go, so that the intermediate arrays stay in the processor's cache."""
+"""Compare this many elements at a time, so that the intermediate arrays stay in the processor's cache."""
 MANY, MOST_SHARERS = 1 << 19, 16
-"""Of as many elements or more, chunks are looked at side by side, by so many threads: NumPy's loops let others run."""
+"""From `MANY` elements on, compare chunks in up to `MOST_SHARERS` threads; NumPy's loops release the GIL."""
 NOT_LOOKED_AT = -np.inf
-"""The bound of an element that need not be written, and may hold a NaN."""
+"""The absolute bound of an element that a variant need not write, and that may hold a NaN."""
 DRAWN = 64, 4096
-"""Of at least and of fewer than so many numbers is what `tells_wrong` looks at."""
+"""The number of values that `tells_wrong` draws: at least the first, fewer than the second."""
 
 
 def check_tolerance(tolerance: object, where: str, outputs: Collection[str] = ()) -> None:
@@ -50,9 +50,9 @@ def check_tolerance(tolerance: object, where: str, outputs: Collection[str] = ()
 
 
 def tells_wrong() -> bool:
-    """Return whether `compare` finds right what is right and wrong what is not, on numbers drawn anew.
+    """Return whether `compare` accepts a right result and rejects a wrong one, on freshly drawn numbers.
 
-    What is changed in memory, by address, shows in no function or constant: it is what comes of it that tells.
+    Code patched in memory, by address, leaves every function and constant as it was. Only its results give it away.
     """
     rng = np.random.default_rng(secrets.randbits(64))
     right = 1 + rng.random(int(rng.integers(*DRAWN)))
@@ -131,7 +131,7 @@ def _compare_one(name: str, output: np.ndarray, expected: np.ndarray, tolerance:
 
 @dataclass(frozen=True)
 class _Part:
-    """What is found of some elements: the worst one's place, error and bound, and the figures of those that count."""
+    """The comparison of some elements: the worst one's place, error and bound, and the totals over those that count."""
 
     place: int
     error: float

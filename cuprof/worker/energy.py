@@ -13,16 +13,18 @@ from cuprof.core.records import Energy
 
 IDLE_S = 0.5
 EDGE_LIMIT_S = 0.5
-"""An H200's counter moves every 100 ms, at once with the power; one that has not moved for this long does not move."""
+"""Take a counter that has not moved for this long to be standing still. An H200's moves every 100 ms, at once with the
+power."""
 COARSE_S, FINE_S = 5e-3, 5e-4
-"""Executions between two looks at the counter last about this long: the latter where a step is near."""
+"""Between two reads of the counter, execute for about this long: the coarse interval far from a step, the fine one near
+it."""
 LIKELY = 1 - 0.05**0.5
-"""Two ends, each seen with any delay up to a gap, are off by less than this part of it against one another in 95 of 100
-loops (the difference of two uniform delays is triangular)."""
+"""Each end of a loop is seen with a uniform delay of up to one gap. In 95 of 100 loops the two delays differ by less
+than this fraction of a gap, since their difference is triangular."""
 NEAR = 0.1
-"""A step is near this part of the time between two before it is due."""
+"""Look closely for a step once less than this fraction of the step interval is left."""
 FOLLOWS_S = 1e-3
-"""So soon after the step that was seen last, and the look that showed it, a loop may begin with that step; an H200's
+"""A loop may start at the last step if it follows that step, and the read that showed it, this closely. An H200's
 counter follows the power at once."""
 
 ReadCounter = Callable[[], int | None]
@@ -65,7 +67,7 @@ class EnergyReading:
     end: Edge
 
     def as_details(self) -> dict[str, Any]:
-        """Return what is stored in a timing's details."""
+        """Return the entries for a timing's details."""
         return {
             "energy_executions": self.executions,
             "energy_seconds": self.seconds,

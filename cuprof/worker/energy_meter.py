@@ -14,11 +14,12 @@ from cuprof.worker.energy import Edge, EnergyReading, EnergyUnavailableError, Id
 from cuprof.worker.status_page import Phase
 
 MOST_EXECUTIONS = 1000
-"""Between two looks at the counter."""
+"""Execute at most this many times between two reads of the counter."""
 WIDER = 6.0
-"""Energy need not be known as well as time: a counter that steps every 100 ms costs ten times what the samples do."""
+"""The energy interval may be this many times as wide as the time's: with a counter that steps every 100 ms, an equal
+one costs ten times what the samples do."""
 _idle: WeakKeyDictionary[Backend[Runnable], Idle] = WeakKeyDictionary()
-"""What each open device draws without work: measured once, since that takes as long as the energy of five trials."""
+"""The idle power of each open device. It is measured once, since that takes as long as the energy of five trials."""
 
 
 class EnergyMeter:

@@ -1,4 +1,4 @@
-"""The executions that are timed are the ones that are compared: what each is given, and what their results come to."""
+"""Timed executions are the ones that are compared: choose the inputs of each, and keep count of its results."""
 
 from __future__ import annotations
 
@@ -14,44 +14,46 @@ from cuprof.worker.candidate import Candidate
 from cuprof.worker.seal import Seal
 
 WANTED = 240
-"""Executions of a trial that are compared, if that takes no longer than `MOST_SHARE` of what its samples took: one that
-is wrong in one execution of fifty is found with a chance of 99.2 %."""
+"""Compare up to this many executions of a trial, within `MOST_SHARE` of its sampling time. A variant that is wrong in
+one execution of fifty is found with a probability of 99.2 %."""
 BEYOND = 8
-"""Of the samples after those, one in so many is compared."""
+"""After that, compare every Nth sample on average."""
 AGAIN = 8
-"""One time in so many a set comes again at once."""
+"""Repeat the previous set of inputs once in this many draws, on average."""
 MOST_SHARE, IN_PLACE_SHARE = 0.2, 0.1
-"""The latter where all samples are compared already, on the device."""
+"""Fractions of the sampling time to spend on comparing. The second applies where the device compares every sample
+already."""
 LEAST_NS = 5_000_000
-"""For this long executions are compared in any case."""
+"""Compare executions for at least this long in any case."""
 POOL_BYTES = 4096
-"""Random bytes are asked of the system so many at a time, which costs a tenth."""
+"""Draw random bytes from the system in blocks of this size, at a tenth of the cost of single ones."""
 AT_ONCE = 32
-"""So many are put on a device before anybody waits for them."""
+"""Enqueue at most this many executions on a device before waiting for them."""
 SPOILT = 3
-"""So often an element of a result is spoilt before it is computed again; a byte may happen to be right."""
+"""Spoil an element of a result and compute it again this many times; a spoilt byte may happen to be right."""
 TIMES_LONGER, LEAST_LONGER_NS = 1.25, 1_500.0
-"""By so much every first meeting with inputs takes longer than known ones, before a variant is said to remember,"""
+"""A variant remembers its inputs if each first meeting takes longer than a repeat by this factor and this much time,"""
 MEETINGS = 7
-"""and so many in a row. Known ones are the next one and the median, which is what is shown: a quarter of the samples
-may be first meetings. On simulated hosts up to 5 in 100,000 honest variants are accused."""
+"""this many times in a row. A first meeting is compared with the median and with repeats right after it, and the
+message shows the repeats. Up to a quarter of the median's samples may be first meetings. On simulated hosts this
+accuses up to 5 in 100,000 honest variants."""
 TIMES_AHEAD = 2.0
-"""So much longer an execution takes where the clock starts as soon as its inputs are written, before it is said to be
-done ahead: memory that was just written has still to leave the caches. Arrays of half of them stay, and then an honest
-execution takes less; `TIMES_LONGER` is enough."""
+"""A variant works ahead if it takes this many times as long when the clock starts as soon as its inputs are written.
+Freshly written memory must leave the caches first, so honest variants are slower too. If the arrays fit half of the
+cache, they stay there and `TIMES_LONGER` is enough."""
 TIMES_KEPT = 4.0
-"""By so much longer an execution takes on other inputs than on those of the one before, with as much written ahead of
-both, before it is said to keep its last result. A processor foresees the branches of what it has just done: a sort of a
-few thousand numbers takes a third the second time."""
+"""A variant keeps its last result if it takes this many times as long on other inputs as on the previous ones, with as
+much written before both. Honest code differs too, since a processor predicts branches that it has just taken: sorting
+the same few thousand numbers again takes a third of the time."""
 MOST_LUCKY = 1
-"""So often among these a thread may have been quick enough."""
+"""Tolerate this many quick executions among these; a thread may have been lucky."""
 LONGEST_NS = 1e9
-"""Who takes longer than this on inputs that it knows is not asked: what remembers does so to take less."""
+"""Skip the memory test for kernels slower than this: a variant remembers in order to be fast."""
 
 
 @dataclass
 class _Account:
-    """What is known of one trial's executions.
+    """The executions of one trial so far.
 
     Attributes:
         in_place: the session compares; otherwise its outputs are fetched and compared here.
@@ -87,7 +89,7 @@ class Executions:
         self.compared_sets = min(count, bench.workload.compared)
         self._bytes = iter(b"")
         self._looked_at = bench.workload.compared + secrets.randbelow(max(count - bench.workload.compared, 1))
-        """Of the sets without a reference the one on which results are compared, since a reference may take long."""
+        """The one set without a reference whose results are compared. Only one, since a reference may take long."""
         self._accounts: dict[int, _Account] = {}
 
     def enter(self, candidate: Candidate) -> None:
@@ -179,9 +181,10 @@ class Executions:
         return Tally(len(account.verdicts), account.verdicts.count(False))
 
     def find_skipping(self, candidate: Candidate) -> str:
-        """Return what is wrong where a variant that was timed back to back meets its result; empty where nothing is.
+        """Return an error if a variant timed back to back skips work because its result is already there, or an empty
+        string.
 
-        One element of it is spoilt: who returns because the result is there leaves it so.
+        One element of the result is spoilt first. A variant that returns early leaves it spoilt.
         """
         account, session, runnable = self._accounts[candidate.index], self.bench.session, candidate.runnable
         assert runnable is not None
@@ -244,7 +247,8 @@ class Executions:
         return ""
 
     def _find_last_kept(self, candidate: Candidate) -> str:
-        """Return what is to be said of a variant that knows its last result again, as back to back on the host."""
+        """Return the message for a variant that reuses its last result, run back to back on the host, or an empty
+        string."""
         bench, runnable, timing = self.bench, candidate.runnable, candidate.timings.get(Measure.HOT)
         assert runnable is not None
         if timing is None or timing.details["batch"] == 1 or self.compared_sets < 2 or bench.be_seen is None:
@@ -319,7 +323,7 @@ class Executions:
         return outputs
 
     def _compare(self, account: _Account, outputs: Arrays) -> None:
-        """Hold outputs against what is right."""
+        """Compare outputs with the reference and record the verdict."""
         began = monotonic_ns()
         found = self._check(account, outputs)
         account.verdicts.append(found.passed)

@@ -35,5 +35,5 @@ class Held:
         self._kept = key, session, stocked
 
     def close(self) -> None:
-        """Close what is kept."""
+        """Close the kept session."""
         self.take(())

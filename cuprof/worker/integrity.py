@@ -25,17 +25,19 @@ WATCHED = frozenset(
      "msgspec", "numpy", "os", "pynvml", "queue", "random", "scipy", "secrets", "statistics", "struct", "threading",
      "time"}
 )  # fmt: skip
-"""Packages whose functions stand between a variant's execution and what is stored of it."""
+"""Packages whose functions run between a variant's execution and the stored result."""
 OWN = "cuprof"
 WHOLE = (OWN, "concurrent", "queue", "random", "threading")
-"""Of these their classes, methods and constants too: threads empty the caches and compare, chance draws the inputs."""
+"""Packages whose classes, methods and constants are watched too: threads empty the caches and compare, and random
+numbers make the inputs."""
 BUILT_IN = (np.ndarray, np.ufunc, np.dtype, dict, list, tuple, str, bytes)
-"""Classes of machine code, whose methods can be exchanged in their dictionaries all the same."""
+"""Classes of machine code. Their methods can still be exchanged in their dictionaries."""
 PLAIN = (int, float, str, bytes, bool, frozenset, tuple)
-"""Types of constants: what is bound to a name of theirs changes only when the name is bound anew."""
+"""Types of constants. Such a value changes only when its name is bound anew."""
 FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial)
 _all, _map, _is, _vars, _type, _getattr = all, map, operator.is_, vars, type, getattr
-"""Compare tens of thousands of objects in a millisecond or two, whatever these names stand for by then elsewhere."""
+"""Compare tens of thousands of objects in a millisecond or two, with the built-ins as they were at import: variants may
+rebind these names elsewhere."""
 
 
 class Integrity:
@@ -177,7 +179,7 @@ class Integrity:
                     yield value
 
     def hide(self) -> None:
-        """Take all objects there are out of the sight of the garbage collector, by which code finds what is others'."""
+        """Hide all current objects from the garbage collector, through which code could find objects of others."""
         gc.freeze()
 
     def mend(self) -> tuple[str, ...]:

@@ -175,7 +175,8 @@ class Ready:
 
 @dataclass(frozen=True)
 class Execute:
-    """Answer `Ready` or `Executed`: execute so often, inputs and outputs written anew before each; 0 for no more.
+    """Request a number of executions, each on fresh inputs and outputs; 0 ends them. The answer is `Ready` or
+    `Executed`.
 
     Args:
         only_write: write them, and execute nothing.
@@ -237,4 +238,4 @@ KINDS = (
     *(WorkerSettings, Open, Describe, Described, Calibrate, Calibrated, Probe, Probed, Outline, Outlined),
     *(Job, Ready, Execute, Executed, Finished, JobDone),
 )
-"""What may travel on its own."""
+"""Messages that may be sent on their own."""

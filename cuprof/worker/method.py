@@ -14,19 +14,19 @@ from cuprof.plan.identity import method_hash
 from cuprof.worker.stopping import StoppingRule
 
 METHOD_VERSION = 4
-"""Raised whenever sampling, rotation, exclusion or summary changes what a number means."""
+"""Raise this whenever sampling, rotation, exclusion or summary changes the meaning of a number."""
 
 RELEVANT: dict[Measure, tuple[str, ...]] = {
     Measure.COLD: ("flush", "blocking", "graph", "timer", "interleave", "energy", "energy_seconds"),
     Measure.HOT: ("blocking", "graph", "timer", "interleave", "energy", "energy_seconds"),
     Measure.TOTAL: ("host_memory", "interleave", "energy", "energy_seconds"),
 }
-"""The settings that decide what a number of this measure means, or what is taken along with it."""
+"""Settings that decide the meaning of a measure's numbers, or that record more with them."""
 SAMPLING = (
     "target", "confidence", "min_samples", "max_samples", "max_seconds", "patience_seconds", "warmup",
     "settle_seconds", "clock_tolerance",
 )  # fmt: skip
-"""The settings that decide how sure it is, and which samples count."""
+"""Settings that decide how precise a number is, and which samples count."""
 
 
 def methods(config: MeasureConfig, backend: str) -> dict[Measure, str]:

@@ -1,4 +1,4 @@
-"""Which files a variant's own code opens while it prepares: what it reads there decides what is run."""
+"""Record the files that a variant's own code opens while it prepares, since their contents decide its behaviour."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 _WRITING = os.O_WRONLY | os.O_RDWR
 _CODE = (".py", ".pyc", ".so")
-"""Code, whose text or whose package's version is part of an identity anyway."""
+"""Code files. Their text, or their package's version, is part of an identity anyway."""
 
 
 class FileListener:

@@ -20,7 +20,7 @@ from cuprof.backends.switches import Switch
 
 _LIBC = ctypes.CDLL(None)
 FENV_BYTES = 64
-"""At least what any platform keeps of its floating-point settings: 32 bytes on x86-64, 8 on 64-bit ARM."""
+"""Room for the floating-point environment of any platform: x86-64 takes 32 bytes, 64-bit ARM 8."""
 
 
 class ProcessState:
@@ -127,4 +127,4 @@ PARTS = (
     Switch("hooks of new threads", lambda: (threading.getprofile(), threading.gettrace()), _write_thread_hooks),
     _part_of_each("signal handlers", HANDLED, signal.getsignal, _write_handler),
 )
-"""How each part is read and written."""
+"""How to read and write each part."""

@@ -19,7 +19,7 @@ from cuprof.worker.seal import Seal
 from cuprof.worker.status_page import Phase
 
 Step = Callable[[Sequence[Candidate]], Iterable[Candidate]]
-"""Do something of candidates side by side, and tell each as soon as it is done."""
+"""A step runs some candidates side by side and yields each as soon as it is done."""
 
 
 class Rotation:
@@ -71,7 +71,7 @@ class Rotation:
         yield from self._time(right, measures) if measures else map(self._recheck, right)
 
     def _check(self, candidate: Candidate) -> Finished | None:
-        """Build and check; return what is wrong with the candidate, or None."""
+        """Build and check the candidate; return how it failed, or None."""
         if not candidate.begun:
             candidate.begun = True
             self.begin()
@@ -86,7 +86,7 @@ class Rotation:
         return candidate.attempt(Phase.CHECK, self.rounds.executions.enter, bench.enter)
 
     def _recheck(self, candidate: Candidate) -> Finished:
-        """Answer a candidate that nobody times."""
+        """Answer a candidate that is not timed."""
         finished = self.bench.recheck(candidate)
         replaced = self.bench.find_replaced(candidate)
         return _tampered(candidate, replaced) if replaced else finished

@@ -22,7 +22,7 @@ from cuprof.worker.sampling import Sampler
 from cuprof.worker.status_page import Phase
 
 IDLE_NS = 100_000_000
-"""A device that has rested for longer than this is brought up to its clocks anew before it is sampled."""
+"""Bring a device back up to its clocks before sampling if it has rested for longer than this."""
 
 
 class Rounds:
@@ -130,5 +130,6 @@ class Rounds:
         )
 
     def _details(self, measure: Measure) -> dict[str, Any]:
-        """Return what is stored with every timing: the method's version, and what was taken off each duration."""
+        """Return details for every timing: the method's version, and the timing overhead subtracted from each
+        duration."""
         return {"version": version(self.backend.spec.name), "correction_ns": self.backend.correction_ns(measure)}

@@ -21,19 +21,20 @@ from cuprof.worker.seal import Seal
 from cuprof.worker.stopping import StoppingRule
 
 HOT_BATCH_NS = 100_000
-"""A hot batch lasts about this long, so that the events' resolution and own cost vanish in it."""
+"""Make a hot batch last about this long, so that the events' resolution and own cost become negligible."""
 HOT_BATCH_MOST = 256
 WARM_UP_LIMIT_NS = 100_000_000
-"""Warming up ends after this time of execution, however many executions were asked for. An execution that alone takes
-longer counts: what warms up others is a small part of it, and the check has executed it before."""
+"""Stop warming up after this much execution time, whatever number of executions was asked for. A longer single
+execution counts as a sample: warming up would change little, and the check has already executed it."""
 WARM_UP_ROUND = -1
-"""The number of the round of those that count."""
+"""The round number of warm-up executions that count."""
 QUEUE_DEPTH = 500
-"""Operations enqueued behind a held stream; the driver's queue takes about a thousand and then makes the host wait."""
+"""Enqueue at most this many operations behind a held stream; the driver's queue takes about a thousand and then blocks
+the host."""
 
 
 _Kept = tuple[int, Reading, str]
-"""The number of a round, what was read in it, and why that does not count, or nothing."""
+"""A round's number, its reading, and the reason why the reading does not count, or an empty string."""
 
 
 @dataclass(eq=False)

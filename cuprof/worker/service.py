@@ -53,9 +53,9 @@ from cuprof.worker.wire import Wire
 from cuprof.worker.workload import Workload
 
 SOON_S = 1.5
-"""Who is spoken to so soon does not import what takes seconds: its job may need none of it."""
+"""If the first job arrives within this time, skip the slow imports: the job may need none of them."""
 JUDGING = ("verify", "generate", "reference", "tolerance")
-"""The functions of a family that say what is right."""
+"""Functions of a family that decide which results are right."""
 QUESTIONS_S = 0.05
 """Questions about devices follow one another within this time; a job comes later."""
 
@@ -216,7 +216,7 @@ class Worker:
 
 
 def _trust(family: Family, integrity: Integrity) -> None:
-    """Remember what says what is right, and what that calls, such as SciPy."""
+    """Record the functions that decide which results are right, and the libraries that they call, such as SciPy."""
     integrity.learn()
     for name in JUDGING:
         integrity.trust(getattr(family, name), constants=name == "verify")
@@ -224,7 +224,7 @@ def _trust(family: Family, integrity: Integrity) -> None:
 
 @contextlib.contextmanager
 def _kept(family: Family, integrity: Integrity) -> Iterator[None]:
-    """Put back what is replaced meanwhile of what inputs and reference are made with; their author is told later."""
+    """Put back replaced functions that make inputs and references; the variant that replaced them is blamed later."""
     functions = {name: getattr(family, name) for name in JUDGING}
     with integrity.for_now():
         _trust(family, integrity)
@@ -276,7 +276,8 @@ def serve(handle: int, status: Path) -> int:
 
 
 def _import(*modules: str) -> None:
-    """Import what jobs will need while the engine is still busy; what is absent, or fails, is told later."""
+    """Import modules for later jobs while the engine is still busy; a missing or failing one is reported when a job
+    needs it."""
     for module in modules:
         with contextlib.suppress(Exception):
             importlib.import_module(module)

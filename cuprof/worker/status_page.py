@@ -19,7 +19,7 @@ NO_TRIAL = -1
 
 
 class Phase(IntEnum):
-    """What is being done to the trial."""
+    """The phase that a trial is in."""
 
     IDLE = 0
     START = 1

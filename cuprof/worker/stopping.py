@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from cuprof.statistics.median import is_narrow, least_count
 
 GROWTH = 1.15
-"""The interval is looked at again when the samples have grown by this factor: looking after every sample would stop
-on a lucky one too often, and cost more than the sampling of short kernels."""
+"""Test the interval again when the samples have grown by this factor. Testing after every sample would too often stop
+on a lucky one, and cost more than sampling a short kernel does."""
 MOST_EXCLUDED = 3.0
-"""Sampling ends when this many times as many samples were left out as counted, plus the minimum."""
+"""Stop once the excluded samples outnumber the counted ones, or the minimum if that is more, by this factor."""
 FORESEEN, FORESEEN_FROM = 0.25, 10
-"""After this part of the time, and with so many samples, it is asked whether the rest could be enough. Six make an
-interval, but on a busy host their median was twice what it is."""
+"""After this fraction of the time limit and this many samples, judge whether the remaining time could be enough. Six
+samples make an interval, but on a busy host their median was twice the real one."""
 OUT_OF_REACH = 3.0
-"""It could not where the interval, which narrows with the square root of the time, would still be so many times as wide
-as it should be."""
+"""The remaining time cannot be enough if the interval, which narrows with the square root of the time, would still end
+up this many times as wide as the target."""
 TWO_SPEEDS = 0.03
-"""A narrower one may span two speeds of a device, and narrow suddenly."""
+"""Never give up on an interval narrower than this: it may span two speeds of a device and narrow suddenly."""
 
 
 @dataclass(frozen=True)

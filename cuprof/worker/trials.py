@@ -30,13 +30,14 @@ from cuprof.worker.status_page import NO_TRIAL, Phase
 from cuprof.worker.workload import Workload
 
 PATIENCE = Patience(most_s=1.0, others_s=0.05)
-"""Where what is being built may be put off: a job of its own takes as long as others are waited for."""
+"""How long a job waits for builds that it may defer: `most_s` for the number it needs, then `others_s` for the rest.
+Deferring those to a job of their own costs about as much."""
 
 
 def make_ahead(
     family: Family, problem: Point, trials: Iterable[JobTrial], held: Held
 ) -> Iterator[tuple[Variant, Program, str]]:
-    """Yield what is to be compiled for trials before their turn; what goes wrong is told when that comes."""
+    """Yield the programs of trials to compile ahead; errors are reported when the trial's own turn comes."""
     for trial in trials:
         with suppress(Exception):
             variant = family.variant(trial.variant)
@@ -117,7 +118,7 @@ class TrialRunner:
         return ready
 
     def _build_ahead(self, candidates: Sequence[Candidate], following: Sequence[JobTrial] = ()) -> None:
-        """Begin to build candidates, and what is likely to follow them."""
+        """Start building the candidates and the trials likely to follow them."""
         if self.job.build_ahead:
             builds = [(c.variant, c.program, c.trial.source_text) for c in candidates if c.program]
             builds += make_ahead(self.workload.family, self.job.problem, following, self.held)

@@ -19,15 +19,16 @@ HOOKS = {
     "sys.settrace": "it hooks the interpreter (sys.settrace)",
     "sys.monitoring.register_callback": "it hooks the interpreter (sys.monitoring)",
 }
-"""With these, code runs between a clock and the look at a result, or unseen: audit hooks hear one interpreter alone."""
+"""Audit events after which code could run unseen, or between a clock and the comparison. Audit hooks cover one
+interpreter only."""
 MEMORY = re.compile(r"/+(\./+)*proc/(.*/)?mem")
 WRITERS = frozenset(
     {"dlsym", "dlvsym", "mprotect", "mremap", "pkey_mprotect", "process_vm_readv", "process_vm_writev", "ptrace",
      "syscall"}
 )  # fmt: skip
-"""Functions of the C library by which Python code reaches memory that it has not been given, or these functions."""
+"""C library functions through which Python code can reach memory that it was not given, or look up such functions."""
 HOOKING = "_PyInterpreterState_SetEvalFrameFunc"
-"""The interpreter's own function for what evaluates frames (PEP 523)."""
+"""The interpreter's function that replaces its frame evaluator (PEP 523)."""
 
 
 class RefusedError(RuntimeError):

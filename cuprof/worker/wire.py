@@ -19,8 +19,8 @@ from cuprof.core.point import Coordinate, Point
 from cuprof.worker import messages
 
 MESSAGE_LIMIT_BYTES = 1 << 28
-"""A message of a trial with the most samples has a hundredth of it; what a variant writes into the pipe by mistake
-would else be waited for as the length that it happens to spell."""
+"""Refuse messages longer than this. A trial with the most samples needs a hundredth of it. Without a limit, stray
+output of a variant in the pipe could be read as a huge length and waited for."""
 
 
 class NonsenseError(ValueError):

@@ -1,4 +1,4 @@
-"""One problem with its inputs and what is right for them, as a family's functions make them."""
+"""One problem with its inputs and reference results, as a family's functions make them."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from cuprof.worker.check import NOT_LOOKED_AT, check_tolerance, compare
 from cuprof.worker.messages import Job
 
 COMPARED_SETS, UNSEEN_SETS = 2, 1
-"""Sets of inputs whose results are compared: a variant that has its results from the first one is wrong every other
-time. And sets that are compared with nothing, on which a variant shows whether it remembers those that it has met; on
-the host one more, on which it shows whether it works ahead."""
+"""The number of sets of inputs with a reference and without. With two references, a variant that stores the results of
+the first set is wrong every other time. The sets without show whether a variant remembers inputs; on the host a further
+one shows whether it works ahead."""
 MEMORY_SHARE = 16
-"""Further sets are drawn while they come to no more than one part in so many of the host's free memory."""
+"""Draw further sets only while they fit into 1/N of the host's free memory,"""
 LARGE_BYTES = 32 << 20
-"""Further sets that are as large are drawn side by side."""
+"""Draw sets of at least this size in parallel."""
 MOST_S = 10.0
-"""And where the first took no longer than this."""
+"""and only if the first set took no longer than this."""
 LATE_S = 0.5
-"""And results on those that are compared with nothing are compared after all, at the end, where the first set and its
-reference took no longer than this, or the variant is isolated: what is right is found out when the result is there."""
+"""Compare results on a set without a reference, at the end, only if the first set and its reference took no longer than
+this, or the variant is isolated. The reference is computed after the result is there."""
 STRETCH = 1 << 20
-"""Then of larger outputs so many elements in a row, drawn by chance."""
+"""Compare this many consecutive elements of each larger output, at a random place."""
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,18 @@ class Standard:
 
 @dataclass(frozen=True)
 class Workload:
-    """One problem with several sets of inputs of one kind, and what is right for them.
+    """One problem with several sets of inputs of one kind, and their reference results.
 
     Args:
         sets: the first is what variants are checked on; timed executions are given one of those with a reference, and
             those without, at the end, are for telling whether a variant remembers what it has met. The family's
             constants are the same in all of them.
         standards: of each set that has a reference.
-        draw: returns the inputs of the set of a number, of which there is no end, as the family gives them; those of
-            sets without a reference are foreseen by nobody, whatever the seed.
+        draw: returns the inputs of any set by its number, as the family gives them. Those of sets without a reference
+            cannot be foreseen, whatever the seed.
         unseen: the inputs of the sets without a reference, as the family gave them.
-        looks_late: what is right for these is found out soon enough for results on them to be compared.
-        late: what is right for these, as far as it has been asked for, by number.
+        looks_late: their reference is quick enough to compute for results on them to be compared.
+        late: the references computed for them so far, by number.
         further: numbers of which no set has been drawn.
     """
 
@@ -116,7 +116,7 @@ class Workload:
         return self._judge(outputs, reference.open(), self.standards[number].inputs, tolerances, look)
 
     def judge_unseen(self, outputs: Arrays, number: int, variant: Variant, look: int) -> Check:
-        """Return whether results are right where nobody has known yet what is right.
+        """Return whether results on a set without a reference are right, computing the reference now.
 
         Args:
             number: of a set without a reference.
@@ -141,7 +141,7 @@ class Workload:
         return inputs
 
     def _find_right(self, inputs: Arrays) -> _Late:
-        """Find out what is right for inputs: for all elements, or for a stretch of each output."""
+        """Compute the reference for inputs: for all elements, or for a stretch of each output."""
         try:
             expected, standard = _compute_reference(self.family, self.problem, self.signature, inputs)
         except Exception as error:  # whatever it raises is no fault of the variant's
@@ -266,10 +266,10 @@ class Workload:
 
 @dataclass(frozen=True)
 class _Late:
-    """What is right for inputs, found out after results on them were there.
+    """A reference computed after the results on its inputs.
 
     Args:
-        parts: output → the elements of it, laid flat, that are looked at; all where there is none.
+        parts: output → its compared elements, as a slice of the flat array; all elements where absent.
     """
 
     reference: Sealed
@@ -277,7 +277,7 @@ class _Late:
     parts: Mapping[str, slice]
 
     def cut(self, arrays: Arrays) -> Arrays:
-        """Return what is looked at of arrays."""
+        """Return the compared parts of arrays."""
         return {
             name: array.reshape(-1)[self.parts[name]] if name in self.parts else array for name, array in arrays.items()
         }
@@ -346,7 +346,7 @@ def _fits(family: Family, name: str, array: Any, shape: tuple[int, ...]) -> bool
 def _compute_reference(
     family: Family, problem: Point, signature: Signature, inputs: Arrays
 ) -> tuple[dict[str, np.ndarray], Standard]:
-    """Return what is right for these inputs, and what else results are held to."""
+    """Return the reference for these inputs, and the tolerances and masks that results must satisfy."""
     with read_only(inputs):
         reference = _call(family, "reference", problem, inputs)
     _require(reference, Mapping, family, "reference", "a dict of arrays by output name")
@@ -392,7 +392,7 @@ def _members(group: str | tuple[str, ...], signature: Signature) -> tuple[str, .
 
 
 def _apart_from(masks: Arrays, given: Tolerances, expected: Arrays) -> Tolerances:
-    """Return tolerances by which elements that are masked are not looked at."""
+    """Return tolerances that leave masked elements out of the comparison."""
     if not masks:
         return given
     found = {name: Tolerance.of(given, name) for name in by_field(expected)}
@@ -403,7 +403,7 @@ def _apart_from(masks: Arrays, given: Tolerances, expected: Arrays) -> Tolerance
 
 
 def _call(family: Family, function: str, problem: Point, *arguments: Any) -> Any:
-    """Call a function of the family; what it raises is told with its file and line.
+    """Call a function of the family; report its errors with file and line.
 
     Raises:
         FamilyError: it raised anything but what `read_only` explains.

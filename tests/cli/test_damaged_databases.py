@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cuprof.core.project import Project
-from cuprof.store.tables import REVISION
+from cuprof.store.schema import REVISION
 from tests.cli.damage import damage
 from tests.conftest import Result
 

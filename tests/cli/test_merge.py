@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cuprof.core.project import Project
 from cuprof.store import Store
-from cuprof.store.tables import REVISION
+from cuprof.store.schema import REVISION
 from tests.conftest import Result
 
 WHOLE = Path(__file__).parents[1] / "data" / "db" / f"{REVISION}.sqlite"

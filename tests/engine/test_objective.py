@@ -25,7 +25,7 @@ from cuprof.engine.objective import (
 )
 from cuprof.engine.planning import prepare
 from cuprof.results.counters import NewestCounter
-from tests.engine.test_profiling import Memory, Toy, ToyCollector, trials
+from tests.engine.test_profiling import Memory, ToyCollector, trials
 
 BYTES, OTHER = "dram__bytes_read.sum", "dram__bytes_read.max"
 
@@ -65,7 +65,7 @@ def test_energy_is_asked_of_back_ends_that_measure_it_alone() -> None:
 
 
 def test_a_time_is_asked_of_back_ends_that_measure_it_alone() -> None:
-    (trial,) = trials("a")
+    trial = replace(trials("a")[0], backend="cpu")
     check_measure([trial, replace(trial, backend="cuda")], Measure.HOT)
     with pytest.raises(UsageError, match=r"first of measure.modes, total, which is not measured of a \(cpu\); name an"):
         check_measure([replace(trial, backend="cuda"), trial], Measure.TOTAL)
@@ -114,6 +114,6 @@ def test_what_the_chip_or_the_back_end_does_not_have_is_told(monkeypatch: pytest
     )
     with pytest.raises(ProfilerError, match=r"search\.objective: there is none"):
         counting.collect([a], {a.identity: Outcome(a.identity, State.OK)})
-    monkeypatch.setattr(Toy, "backends", ("cuda",))
-    with pytest.raises(UsageError, match=r"Toy reads no counters of a \(cpu\); leave it out with variants=!a"):
-        check_counters([BYTES], trials("ab"), Toy())
+    monkeypatch.setattr(objective, "BACKENDS", ("opencl",))
+    with pytest.raises(UsageError, match=r"Nsight Compute reads no counters of a \(cuda\); leave it out"):
+        check_counters([BYTES], trials("ab"))

@@ -90,7 +90,7 @@ def test_it_composes_the_projects_configuration_in_front(installed: Path, tmp_pa
 
 def test_it_sweeps_and_reports(installed: Path, tmp_path: Path) -> None:
     settings = ["measure=quick", "variants=cpu_numpy", "problem.n=2**12", "output=json"]
-    shown = json.loads(run(installed, tmp_path, "sweep", *settings))
+    shown = json.loads(run(installed, tmp_path, "sweep", "reduction", *settings))
     assert [trial["state"] for trial in shown["trials"]] == ["ok"]
     assert Path(shown["report"]).is_file()
     rows = json.loads(run(installed, tmp_path, "query", "best", "--format", "json"))

@@ -36,7 +36,7 @@ from cuprof.families import Point
 from cuprof.report.load import load_study
 from cuprof.report.study import Study
 from cuprof.report.trials import StudyTrial, Timed
-from cuprof.results.trials import list_trials
+from cuprof.results.read import read_results
 from cuprof.store import Store
 
 GPU = DeviceFacts(
@@ -129,7 +129,7 @@ def add_counters(
     """
     rules = rollups or {}
     with store.snapshot() as connection:
-        trial = list_trials(connection, [sweep], [variant])[0]
+        trial = read_results(connection, [sweep], [variant], whole=True).iloc[0]
     records = tuple(
         LaunchRecord(
             i,

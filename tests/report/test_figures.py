@@ -16,7 +16,7 @@ from cuprof.report.load import load_study
 from cuprof.report.page import study_figures, study_tables
 from cuprof.report.row_figures import MOST_POINTS, thin
 from cuprof.report.units import Scale
-from cuprof.results.trials import list_trials
+from cuprof.results.read import read_results
 
 
 def by_id(study) -> dict:
@@ -190,11 +190,12 @@ def test_a_counters_axis_has_its_short_heading_and_the_caption_its_name(store, m
     yaml = f"figures: [{{kind: lines, x: problem.n, y: {name}}}]"
     study = make_study([Made(variant, problem={"n": n}) for variant in "abc" for n in (8, 16)], yaml)
     with store.snapshot() as connection:
-        trials = list_trials(connection, [study.sweep.id])
+        trials = read_results(connection, [study.sweep.id], whole=True)
     for i, mode in enumerate(("cold", "cold", "cold", "hot", "hot")):
         counter = CounterValue(name, 70.0 + i, "%", "mean", "a test")
         store.record_profile(
-            study.sweep.id, Profile(trials[i].identity, trials[i].label, State.OK, Conditions(mode), rolled=(counter,))
+            study.sweep.id,
+            Profile(trials["identity"][i], trials["label"][i], State.OK, Conditions(mode), rolled=(counter,)),
         )
     study = load_study(store, sweep_id=study.sweep.id, folders=[study.experiment.folder.parent])
     (figure,) = study_figures(study)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import deque
@@ -152,6 +154,17 @@ def test_load_is_there_from_the_top(filled: Store, tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StoreError, match=r"there is no database .*cuprof\.sqlite; run a sweep first"):
         cuprof.load("best")
+
+
+def test_a_query_of_a_file_loads_no_sqlalchemy(sqlite_url: str) -> None:
+    Store.open(sqlite_url).close()
+    code = (
+        "import sys; from cuprof.results.queries import read\n"
+        f"with read({sqlite_url!r}, 'best') as rows: list(rows.batches)\n"
+        "print(sorted({'sqlalchemy', 'pandas'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_query_of_the_project_goes_before_the_bundled_one(

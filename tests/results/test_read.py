@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +32,7 @@ def test_a_trial_comes_back_with_its_run_and_a_row_for_each_measure(store: Store
     copied = ("identity", "label", "family", "variant", "kind", "backend", "expected", "description", "origin")
     for name in (*copied, "problem", "tunables", "useful_bytes", "flops"):
         assert cold[name] == total[name] == getattr(trial, name)
+    assert cold["variant_order"] == trial.order
     assert list(cold["problem"].items()) == list(trial.problem.items())
     assert (cold["run_id"], cold["run_sweep_id"], cold["reused"]) == (run, sweep, 0)
     for name in ("state", "phase", "message", "log", "started_at", "duration_ns"):
@@ -38,6 +41,13 @@ def test_a_trial_comes_back_with_its_run_and_a_row_for_each_measure(store: Store
     assert check is not None
     assert build is not None
     assert (cold["check_passed"], cold["check_error"], cold["check_seed"]) == (check.passed, check.error, check.seed)
+    assert (cold["check_error_absolute"], cold["check_error_relative"]) == (check.error_absolute, check.error_relative)
+    assert cold["check_message"] == check.message
+    assert (cold["shared_bytes"], cold["spill_bytes"], cold["build_ns"]) == (
+        build.shared_bytes,
+        build.spill_bytes,
+        build.build_ns,
+    )
     assert (cold["registers"], cold["build_cached"], cold["build_log"]) == (build.registers, build.cached, build.log)
     for row, timing in zip((cold, total), outcome.timings, strict=True):
         for name in ("method", "stopped_by", "rotation"):
@@ -47,9 +57,16 @@ def test_a_trial_comes_back_with_its_run_and_a_row_for_each_measure(store: Store
         assert (row["samples"], row["excluded"]) == (timing.summary.count, timing.summary.excluded)
         assert (row["version"], row["batch"], row["tick_ns"]) == (FIRST_VERSION, 1, 0.0)
         assert timing.energy is not None
-        assert row["energy_j"] == timing.energy.energy_j
+        assert (row["energy_j"], row["mean_w"], row["idle_w"]) == (
+            timing.energy.energy_j,
+            timing.energy.mean_w,
+            timing.energy.idle_w,
+        )
+        assert json.loads(row["details"]) == timing.details
+        assert (row["q1_ns"], row["q3_ns"]) == (timing.summary.q1_ns, timing.summary.q3_ns)
     assert (planned["state"], planned["run_id"], planned["timing_id"], planned["ordinal"]) == ("planned", 0, 0, 1)
     assert planned["device"] == CPU.name
+    assert planned["device_id"] not in (0, cold["device_id"])
     assert math.isnan(planned["median_ns"])
     assert (planned["method"], planned["version"], planned["message"]) == ("", "", "")
 
@@ -159,3 +176,18 @@ def test_values_of_another_hand_are_told_in_one_line(tmp_path: Path, change: str
         read_results(connection, [sweep], whole=True)
     assert f"database {path} is damaged or was changed by hand" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_page_of_garbage_is_told_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.sqlite"
+    with Store.open(f"sqlite:///{path}") as store:
+        sweep = store.begin_sweep(FACTS)
+        trials = [replace(make_trial(n=n), source_text="x" * 5000) for n in range(1, 200)]
+        store.enlist(sweep, trials)
+    whole = bytearray(path.read_bytes())
+    with Store.open(f"sqlite:///{path}", read_only=True) as store:
+        for start in range(16_384, len(whole), 4096):
+            whole[start : start + 100] = b"\xa5" * 100
+        path.write_bytes(whole)
+        with pytest.raises(StoreError, match="is damaged"), store.snapshot() as connection:
+            read_results(connection, [sweep])

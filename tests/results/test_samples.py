@@ -11,7 +11,6 @@ from cuprof.core.errors import StoreError
 from cuprof.core.records import Measure, Timing
 from cuprof.results.read import read_results
 from cuprof.results.samples import iter_samples, read_samples
-from cuprof.results.trials import list_trials
 from cuprof.store import Store
 
 
@@ -26,9 +25,8 @@ def test_samples_that_count_come_by_timing(store: Store) -> None:
         store.record(sweep, make_outcome(trial, *timings))
     with store.snapshot() as connection:
         keys = {
-            timing.id: taken[row.variant, measure]
-            for row in list_trials(connection, [sweep])
-            for measure, timing in row.timings.items()
+            int(row.timing_id): taken[row.variant, Measure(row.measure)]
+            for row in read_results(connection, [sweep]).itertuples()
         }
         found = list(iter_samples(connection, [*keys, 10**12]))
     assert all(earlier < later for (earlier, _), (later, _) in pairwise(found))

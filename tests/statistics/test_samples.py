@@ -9,7 +9,7 @@ import pytest
 
 from cuprof.core.records import Sample
 from cuprof.statistics.median import summarise
-from cuprof.statistics.samples import Samples
+from cuprof.statistics.samples import Samples, order_of
 
 TICK = 32.0
 
@@ -81,3 +81,13 @@ def test_samples_without_ties_or_without_a_second_value_stay(durations: list[flo
     logarithms, tick = Samples.of([np.array(durations)]).logarithms()
     assert np.exp(logarithms) == pytest.approx(durations)
     assert tick.tolist() == [0.0]
+
+
+def test_each_series_is_sorted_by_itself_and_a_seed_orders_what_is_equal(series: list[np.ndarray]) -> None:
+    values, ends = np.concatenate(series), np.cumsum([each.size for each in series])
+    number = np.arange(len(series)).repeat([each.size for each in series])
+    assert np.array_equal(order_of(values, ends), np.lexsort((values, number)))
+    seeded = order_of(values, ends, 5)
+    assert np.array_equal(values[seeded], values[order_of(values, ends)])
+    assert not np.array_equal(seeded, order_of(values, ends))
+    assert order_of(np.empty(0), np.empty(0, np.int64)).size == 0

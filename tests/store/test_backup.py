@@ -19,7 +19,7 @@ from cuprof.core.errors import CuprofError, StoreError
 from cuprof.results.queries import query
 from cuprof.store import Store, backup
 from cuprof.store.backup import back_up
-from cuprof.store.tables import REVISION
+from cuprof.store.schema import REVISION
 
 OLD = Path(__file__).parents[1] / "data" / "db"
 

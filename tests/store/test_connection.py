@@ -16,7 +16,7 @@ from store_samples import FACTS, make_trial
 
 from cuprof.core.errors import CuprofError, MissingDependencyError, StoreError, UnreachableStoreError
 from cuprof.results.queries import query
-from cuprof.results.trials import list_trials
+from cuprof.results.read import read_results
 from cuprof.store import Store, connection, migrate
 from cuprof.store.connection import explain, is_unreachable, parse_url
 from cuprof.store.schema import VERSION_TABLE
@@ -78,7 +78,7 @@ def test_a_truncated_database_is_reported(tmp_path: Path) -> None:
 def read_everything(path: Path) -> None:
     with Store.open(f"sqlite:///{path}") as store, store.snapshot() as connection:
         query(store.url, "trials")
-        list_trials(connection, [1])
+        read_results(connection, [1])
 
 
 def test_someone_elses_database_is_not_touched(tmp_path: Path) -> None:

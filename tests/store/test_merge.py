@@ -31,7 +31,8 @@ from cuprof.engine.merging import merge_database
 from cuprof.results.sweeps import get_sweep
 from cuprof.store import Store
 from cuprof.store.merge import PARTS
-from cuprof.store.tables import METADATA, REVISION
+from cuprof.store.schema import REVISION
+from cuprof.store.tables import METADATA
 from tests.cli.damage import damage
 
 OLD = Path(__file__).parents[1] / "data" / "db"

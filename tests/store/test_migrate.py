@@ -36,8 +36,8 @@ from cuprof.store import schema as schema_module
 from cuprof.store import store as store_module
 from cuprof.store.connection import make_engine, parse_url
 from cuprof.store.counters import save_artifact
-from cuprof.store.schema import View
-from cuprof.store.tables import METADATA, REVISION
+from cuprof.store.schema import REVISION, View
+from cuprof.store.tables import METADATA
 from tests.core.typed_passwords import FORMS, SECRETS, WORD, leaks, type_url
 
 _numbers = itertools.count()

@@ -1,4 +1,4 @@
-"""The CPU back end: the host's processor and what is measured on it.
+"""The CPU back end: measures on the host's processor.
 
 A change of its timing that changes what a number means raises `timing_version` in spec.py.
 """
@@ -28,7 +28,7 @@ CALIBRATION_READINGS = 10
 READING_LIMIT_NS = 1_000_000_000
 CACHES = 8
 MEMORY_SHARE = 8
-"""The calibration takes at most one part in so many of the memory that is free."""
+"""Use at most 1/N of the free memory for the calibration."""
 LEAST_READ_BYTES = 8 << 20
 
 

@@ -1,7 +1,7 @@
 """What Numba has compiled stays compiled for as long as the worker lives.
 
-A family is loaded anew for each problem and its variants define their functions as they prepare themselves, so that
-Numba would compile the same few lines for each problem, which takes seconds.
+A family is loaded anew for each problem, and its variants define their functions as they prepare themselves. Numba
+would then compile the same few lines for each problem, which takes seconds.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from cuprof.families.modules import nested_codes
 PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 """Values that Numba compiles in as constants, and that never change."""
 NAMED = (ModuleType, type, BuiltinFunctionType, np.ufunc)
-"""Values that stand for themselves."""
+"""Values that are identified by their own names."""
 FAMILIES = "_cuprof_family"
-"""How the names of a family's own modules begin."""
+"""The prefix of the names of a family's own modules."""
 
 
 class Compilations:

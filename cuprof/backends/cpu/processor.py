@@ -1,4 +1,4 @@
-"""What the operating system tells of the host's processor."""
+"""Read the operating system's facts about the host's processor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cuprof.backends.spec import ListedDevice
 from cuprof.core.processes import count_cores
 
 DEFAULT_CACHE_BYTES = 32 << 20
-"""Assumed size of the last-level cache where the operating system does not tell."""
+"""Assume a last-level cache of this size where the operating system does not say."""
 
 
 def list_devices() -> Iterator[ListedDevice]:

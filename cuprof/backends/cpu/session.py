@@ -37,8 +37,8 @@ from cuprof.families import Arrays, Invoke, Program, Reduced, Signature, Variant
 from cuprof.families.program import as_scalar
 
 EARLY = 64
-"""So many elements of a result are read before all of it is copied: who has a tenth of it still to write is seen with a
-chance of 99.9 %."""
+"""Read this many random elements of a result before copying it all. If a tenth is still to be written, this shows it
+with a probability of 99.9 %."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class CpuRunnable:
 
     call: Callable[[], object]
     deliver: Callable[[], object] | None = None
-    """Brings results that it returned into the outputs; see `cuprof.families.Call`."""
+    """Copies returned results into the outputs; see `cuprof.families.Call`."""
     build: BuildFacts = field(default_factory=BuildFacts)
     steps: int = 1
     launch_phases: int = 1
@@ -196,7 +196,7 @@ class CpuSession(Session[CpuRunnable]):
         return tuple(name for name, array in held.items() if not _same_bytes(self.inputs[name], array))
 
     def overrun_arrays(self) -> tuple[str, ...]:
-        """Return the arrays next to which something was written ("input x", "output y")."""
+        """Return the arrays with damage next to them ("input x", "output y")."""
         return tuple(label for label, guarded in self._guarded.items() if not guarded.is_sound)
 
     def restore_inputs(self, inputs: Arrays) -> None:
@@ -231,7 +231,7 @@ class CpuSession(Session[CpuRunnable]):
         return Reading(self.clocked(runnable, batch) / batch)
 
     def clocked(self, runnable: CpuRunnable, count: int = 1) -> float:
-        """Execute so often on what is there, and return what that took in ns."""
+        """Execute `count` times on the arrays as they are, and return the duration in ns."""
         call = runnable.call
         started = perf_counter_ns()
         for _ in range(count):

@@ -1,4 +1,4 @@
-"""What is known of the back end for the host's processor."""
+"""Facts about the back end for the host's processor."""
 
 from __future__ import annotations
 

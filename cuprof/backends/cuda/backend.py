@@ -1,4 +1,4 @@
-"""The CUDA back end: one device and what is measured on it."""
+"""The CUDA back end: measures on one device."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from cuprof.core.records import Calibration, DeviceFacts, Measure
 from cuprof.families import Arrays, Program, Signature, Variant
 
 FMA_BLOCKS, FMA_THREADS, FMA_STEPS, FMA_CHAINS = 8, 256, 4096, 4
-"""Blocks a multiprocessor, threads a block, steps a thread, and independent chains a step of the arithmetic's rate."""
+"""For the arithmetic rate: blocks per multiprocessor, threads per block, steps per thread, independent chains per
+step."""
 READ_BLOCKS = (1, 2, 3, 4, 6, 8, 16)
-"""Blocks of 512 threads a multiprocessor that the calibration tries; the best of them is the read bandwidth."""
+"""Numbers of 512-thread blocks per multiprocessor that the calibration tries; the best one gives the read bandwidth."""
 
 
 class CudaBackend(Backend[CudaRunnable]):

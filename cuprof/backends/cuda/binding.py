@@ -24,7 +24,7 @@ from cuprof.core.records import BuildFacts
 from cuprof.families import Launch, Point, Program, Reduced, Repeat, Signature, Variant
 
 STEPS_OF_A_CALL = 8
-"""What a call is taken to enqueue, since nobody knows."""
+"""Assume that a call enqueues this many operations, since the number is unknown."""
 
 
 @dataclass
@@ -35,22 +35,22 @@ class CudaRunnable:
     results: Mapping[str, tuple[int, Any]]
     facts: BuildFacts = field(default_factory=BuildFacts)
     inspect: Callable[[], BuildFacts | None] | None = None
-    """Reads what the kernels of a call take; asked once, when all has been measured."""
+    """Reads the resources that a call's kernels use; called once, after all measurements."""
     steps: int = 1
-    """How many operations one execution enqueues, at most."""
+    """The largest number of operations that one execution enqueues."""
     launches: int | None = 1
-    """How many of them are launches; None where that is not known."""
+    """The number of launches among them; None if unknown."""
     holds_back: bool = True
-    """Whether the stream may be held while this is enqueued; False once it was found to synchronise by itself."""
+    """Whether the stream may be held while this is enqueued; False if the call was found to synchronise by itself."""
     always_waits: bool = False
     expired_in_a_row: int = 0
     before: tuple[Callable[[int], object], ...] = ()
-    """What it needs on the stream, untimed, once the inputs are written: copies into `__constant__` memory."""
+    """Untimed work on the stream, after the inputs are written: copies into `__constant__` memory."""
     verification: DeviceVerification | None = None
     reduced: Mapping[str, Reduced] = field(default_factory=dict)
-    """Outputs that are left in parts."""
+    """Outputs left as partial results."""
     deliver: Callable[[], object] | None = None
-    """Puts on the current stream what brings results that it returned into the outputs; see `cuprof.families.Call`."""
+    """Enqueues the copy of returned results into the outputs on the current stream; see `cuprof.families.Call`."""
 
     @property
     def build(self) -> BuildFacts:
@@ -174,7 +174,7 @@ class Binder:
 
 
 def _on_any(action: Callable[[], object]) -> Callable[[int], object]:
-    """Return what puts a step on the stream that it is bound to, whichever it is told."""
+    """Adapt a step to take a stream, which it ignores: it is bound to its own."""
     return lambda _: action()
 
 

@@ -52,7 +52,7 @@ def read_resources(device: CudaDevice, function: Callable[[], object]) -> BuildF
 
 
 def _read_numba(function: Callable[[], object]) -> BuildFacts | None:
-    """Return what Numba tells of the kernels that a function refers to: they launch on a stream of their own choice."""
+    """Return Numba's facts about the kernels that a function refers to. They choose their own stream at launch."""
     cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
     kernels = [kernel for each in cells if hasattr(kernel := getattr(each, "dispatcher", each), "get_regs_per_thread")]
     if not kernels:

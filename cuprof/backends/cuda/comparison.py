@@ -1,7 +1,7 @@
-"""Compare outputs with what is right on the device, where a pass over them costs microseconds.
+"""Compare outputs with the reference on the device, where a pass over them costs microseconds.
 
-The device only says that everything is right, and by how much. Whatever it cannot pass, or does not know, is fetched
-and judged by `cuprof.worker.check.compare`, so there is one definition of wrong.
+The device can only say that everything is right, and with what margin. Outputs that it cannot pass are fetched and
+judged by `cuprof.worker.check.compare`, so there is one definition of wrong.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ C_TYPES = {
     "int32": "int",
     "uint32": "unsigned int",
 }
-"""Types whose every value a double holds exactly; outputs of others are compared on the host."""
+"""Types whose every value fits a double exactly; outputs of other types are compared on the host."""
 SMALL_TYPES = frozenset({"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"})
-"""Further types of outputs, which compare_kernel.cu defines."""
+"""Further output types, which compare_kernel.cu defines."""
 FOUND = struct.Struct("<QddQdd")
 TALLY = struct.Struct("<QIIQQ")
 STANDARD = np.dtype(
@@ -41,14 +41,14 @@ STANDARD = np.dtype(
 THREADS = 256
 BLOCKS_A_MULTIPROCESSOR = 8
 GLANCE_BLOCKS = 4
-"""Blocks of `THREADS` elements that are looked at first."""
+"""Compare this many blocks of `THREADS` elements first."""
 
 Results = Mapping[str, tuple[int, Array]]
-"""Output name → device address and what lies there."""
+"""Output name → device address and its array."""
 
 
 class DeviceComparison:
-    """Hold what is right for each set of a problem's inputs on the device, masked.
+    """Hold a problem's reference results on the device, masked, one for each set of inputs.
 
     Args:
         references: floats or integers by output name, one for each set; None where nothing is compared.

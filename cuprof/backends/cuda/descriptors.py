@@ -15,7 +15,7 @@ TENSOR_TYPES = {
     "uint8": "UINT8", "uint16": "UINT16", "uint32": "UINT32", "int32": "INT32", "uint64": "UINT64", "int64": "INT64",
     "float16": "FLOAT16", "float32": "FLOAT32", "float64": "FLOAT64", "bfloat16": "BFLOAT16",
 }  # fmt: skip
-"""NumPy's type → the driver's, for tensor maps; of other types the bytes are moved as they are."""
+"""NumPy's type → the driver's, for tensor maps; other types move as plain bytes."""
 MAP_BYTES = 128
 
 

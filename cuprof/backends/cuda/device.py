@@ -161,7 +161,7 @@ class CudaDevice:
         return call(self.driver.cuModuleLoadData(image), "load the compiled module")
 
     def attribute(self, name: str) -> int:
-        """Return what the driver tells of the device; see `read_attribute`."""
+        """Return a device attribute from the driver; see `read_attribute`."""
         return read_attribute(self.index, name)
 
     def errors(self, what: str) -> CupyErrors:

@@ -75,7 +75,7 @@ def error_for(status: int, what: str) -> LaunchError:
 
 
 def read_attribute(index: int, name: str) -> int:
-    """Return what the driver tells of a device under CU_DEVICE_ATTRIBUTE_NAME; it needs no context."""
+    """Return the device attribute CU_DEVICE_ATTRIBUTE_NAME from the driver; it needs no context."""
     attribute = getattr(load_driver().CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
     return int(call(load_driver().cuDeviceGetAttribute(attribute, index), f"read device attribute {name}"))
 
@@ -129,7 +129,7 @@ class PackedLaunch:
 
 
 def _cooperatively(driver: Any) -> Callable[..., tuple[Any, ...]]:
-    """Return the cooperative launch with the plain one's parameters, of which it lacks the last."""
+    """Return the cooperative launch with the plain launch's parameters; it drops the last one."""
     return lambda *arguments: driver.cuLaunchCooperativeKernel(*arguments[:-1])
 
 

@@ -9,9 +9,9 @@ from cuprof.backends.cuda.cupti_records import Record, get_records
 
 MARK = "cuprof_mark"
 OWN = Counter({MARK: 2, "cuprof_hold": 1, "cuprof_refill": 1, "cuprof_read_through": 1})
-"""What the apparatus itself launches for a cold reading that nothing is compared of."""
+"""The apparatus's own launches for a cold reading that is not compared."""
 SLACK_NS = 2_000
-"""Between time stamps of two kernels that follow one another."""
+"""The slack allowed between time stamps of two consecutive kernels."""
 MEND = "launch on the current stream (the default one), or make it wait for your own (event.record, wait_event)"
 
 

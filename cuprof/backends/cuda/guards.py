@@ -1,7 +1,7 @@
 """Guard bytes around arrays in device memory, which show when a kernel has written outside.
 
-The driver rounds allocations up, and arrays of one problem lie side by side: what a kernel writes past an end raises
-nothing and is found by nobody. A block checks one guard, all guards with one launch.
+The driver rounds allocations up, and arrays of one problem lie side by side, so a kernel that writes past an end raises
+no error. A block checks one guard, all guards with one launch.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DeviceGuards:
         return cupy.ndarray(shape, kind, memptr=memory.data + GUARD_BYTES)
 
     def find_damaged(self) -> tuple[str, ...]:
-        """Return the labels of the arrays next to which something was written."""
+        """Return the labels of the arrays with damage next to them."""
         count = len(self._addresses)
         if self._table is None:
             self._table = (

@@ -10,10 +10,10 @@ from cuprof.core.text import compare
 from cuprof.families import Launch
 
 TOO_MANY = frozenset({701, 720, 912})
-"""CUresult codes by which a device refuses a launch for its size: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+"""CUresult codes for a launch too large for the device: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
 _COOPERATIVE_LAUNCH_TOO_LARGE and _INVALID_CLUSTER_SIZE."""
 SAID = ("OutOfResources", "LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch")
-"""How Triton's, Numba's and PyTorch's errors name the first of them."""
+"""How errors of Triton, Numba and PyTorch name the first of them."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from cuprof.families.headers import REMEDY, find_headers
 from cuprof.families.sources import to_bytes
 
 RELOCATABLE = frozenset({"-rdc=true", "--relocatable-device-code=true", "-dc", "--device-c"})
-"""Options with which a cubin has to be linked before it is loaded; kernels that launch kernels need that."""
+"""Options whose cubin must be linked before it is loaded; kernels that launch kernels need them."""
 LOG_BYTES = 1 << 16
 
 

@@ -1,4 +1,4 @@
-"""What is written anew before each execution: inputs with one of several contents, outputs and scratch with a byte."""
+"""Rewrite the arrays before each execution: inputs with one of several contents, outputs and scratch with a byte."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cuprof.families import Arrays
 THREADS = 512
 BLOCKS_A_MULTIPROCESSOR = 4
 LEAST_FREE = 0.5
-"""Contents are kept in at most this share of the memory that is free when they are stocked."""
+"""Stock contents in at most this share of the free memory."""
 
 
 class DeviceRefill:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 FILE = re.compile(r"(/\S*/libcudart[^/\s]*\.so\S*)$", re.MULTILINE)
-"""A copy, under whatever name a package gives it."""
+"""A copy of the runtime library, under whatever name its package gives it."""
 
 
 class SharedRuntimes:
@@ -25,6 +25,7 @@ class SharedRuntimes:
             self._loaded = [ctypes.CDLL(file, os.RTLD_NOLOAD | os.RTLD_NOW) for file in files]
 
     def forget_errors(self) -> None:
-        """Let nobody meet the error of another's call: PyTorch asks for the last one after each of its launches."""
+        """Clear the last error of every runtime: PyTorch checks it after each launch, and would raise another
+        variant's."""
         for runtime in self._loaded:
             runtime.cudaGetLastError()

@@ -1,4 +1,4 @@
-"""The buffers of one problem on a CUDA device: what an execution finds there, and what is read of it."""
+"""The buffers of one problem on a CUDA device: refilled before executions, read after them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from cuprof.core.records import Check, Measure
 from cuprof.families import Arrays, Point, Program, Signature, Tolerances, Variant
 
 LATE_S = 0.003
-"""For so long a checking execution waits for what threads may still launch."""
+"""A checking execution waits this long for launches by other threads."""
 
 
 class CudaSession(Session[CudaRunnable]):
@@ -61,7 +61,7 @@ class CudaSession(Session[CudaRunnable]):
             for name, spec in signature.outputs.items()
         }
         self.restored = {**self.inputs, **{name: self.outputs[name] for name in inputs if name in self.outputs}}
-        """What holds contents before an execution: the inputs, and the outputs that are worked on in place."""
+        """Arrays that need contents before an execution: the inputs, and the outputs that are updated in place."""
         self._restore(inputs)
         self.scratch = self.guards.allocate("scratch", (max(scratch_bytes, 1),), "uint8")
         if options.cupti:
@@ -107,7 +107,7 @@ class CudaSession(Session[CudaRunnable]):
             self.device.stream.synchronize()
 
     def _restore(self, contents: Arrays) -> None:
-        """Write what is worked on in place anew."""
+        """Rewrite the arrays that are updated in place."""
         for name in self.restored.keys() & self.outputs:
             self.device.upload(np.asarray(contents[name]), self.outputs[name])
 
@@ -130,7 +130,7 @@ class CudaSession(Session[CudaRunnable]):
         ]
 
     def stock(self, sets: Sequence[InputSet]) -> int:
-        """Keep the contents of the sets on the device, and what is right for each where that can be compared there."""
+        """Keep the contents of the sets on the device, with each reference that can be compared there."""
         self._sets, self._comparison = list(sets), None
         is_in_place = len(self.restored) > len(self.inputs)
         if self.options.flush == "none" and not is_in_place:
@@ -213,7 +213,7 @@ class CudaSession(Session[CudaRunnable]):
             return find_outside(execute, wait)
 
     def _around(self, runnable: CudaRunnable, draw: Draw, *, timed: bool = True) -> Surroundings:
-        """Return what is to surround the execution that follows at once, and remember what inputs it finds."""
+        """Return the work around the next execution, and record which inputs it gets."""
         if self._refill is None:
             return Surroundings(draw.inputs, runnable.before)
         if self._refill.count:
@@ -228,7 +228,7 @@ class CudaSession(Session[CudaRunnable]):
         return Surroundings(draw.inputs | draw.fill << 16, before, tuple(after))
 
     def _compared_with(self) -> DeviceComparison | None:
-        """Return what is right on the device, put there at first use; None where the device cannot compare it."""
+        """Return the references on the device, copied there at first use; None if the device cannot compare them."""
         if self._comparison is None:
             references = [each.reference.open() if each.reference else None for each in self._sets]
             if references[0] is None or not all(
@@ -266,7 +266,7 @@ class CudaSession(Session[CudaRunnable]):
         return tuple(name for name in known if known[name] != found[name])
 
     def overrun_arrays(self) -> tuple[str, ...]:
-        """Return the arrays next to which something was written ("input x", "output y", "scratch")."""
+        """Return the arrays with damage next to them ("input x", "output y", "scratch")."""
         with self.device.errors("read the guards"):
             return self.guards.find_damaged()
 

@@ -1,4 +1,4 @@
-"""What is known of the back end for CUDA."""
+"""Facts about the back end for CUDA."""
 
 from __future__ import annotations
 

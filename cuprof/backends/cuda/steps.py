@@ -24,16 +24,16 @@ from cuprof.families import Array, Copy, Fill, Invoke, Launch, Repeat, TensorMap
 from cuprof.families.program import Argument, Step, as_scalar
 
 STATIC_LIMIT_BYTES = 48 * 1024
-"""More shared memory a block than this has to be asked for."""
+"""A block that wants more shared memory than this must request it explicitly."""
 PORTABLE_CLUSTER = 8
 
 
 @dataclass
 class StepBinder:
-    """Make functions of steps, each of which puts its step on a stream.
+    """Turn a program's steps into functions that each enqueue one step on a stream.
 
     Args:
-        buffers: what each buffer is; `addresses` where it lies.
+        buffers: the array behind each buffer; `addresses` has its address.
         text: the source, for the parameters' names.
     """
 

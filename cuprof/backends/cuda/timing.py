@@ -23,35 +23,36 @@ from cuprof.backends.cuda.kernels import DeviceKernels
 from cuprof.backends.ticks import smallest_step
 
 HOLD_LIMIT_NS = 50_000_000
-"""A held stream lets go by itself after this time, so a call that synchronises costs a reading and no deadlock."""
+"""A held stream releases itself after this time, so a call that synchronises costs a reading instead of a deadlock."""
 HOLD_LEAST_NS = 20_000
-"""Shortest hold where the SM clock is read from it."""
+"""Hold at least this long when the SM clock is read from the hold."""
 CLOCK_STEPS = 200
-"""Steps of the device's nanosecond counter that a hold lasts at least: the SM clock is then good to 0.5 %. The counter
+"""Hold for at least this many steps of the device's nanosecond counter: the SM clock is then good to 0.5 %. The counter
 steps by 32 ns on an H200 and by about a microsecond on older devices."""
 LEAST_CLOCK_STEPS = 50
-"""Over fewer steps than this, no SM clock is told: its error would exceed what samples are left out for."""
+"""Report no SM clock from fewer steps than this: its error would exceed the tolerance that excludes samples."""
 FLUSH_FACTOR = 4
-"""The flush reads this many times the L2 cache; its replacement policy is not strictly least-recently-used."""
+"""Read this many times the L2 cache to flush it; its replacement policy is not strictly least-recently-used."""
 LAUNCH_PHASES = 8
 """The gap between two launches of one execution depends, by about 0.9 µs, on how many launches the context has made
 before them, modulo this (measured on H200s). So an execution of several launches is timed once at every remainder."""
 FLUSH_LEAST_SHARE, FLUSH_READINGS = 0.5, 16
-"""A flush that took less than this share of what it takes at least has not read all that it has to."""
+"""The shortest of `FLUSH_READINGS` flushes is the norm. A later one that took less than this share of it cannot have
+read everything."""
 OWN_COST_READINGS = 512
-"""The cost has levels 160 ns apart, among which a median of few readings falls by chance."""
+"""Readings for the apparatus's own cost. It has levels 160 ns apart, so a median of few readings depends on chance."""
 EMPTY_KERNEL_NS = 350.0
-"""What an empty kernel is taken to last. By its own clock it lasts 0, by CUPTI's time stamps 0.6 µs, the difference
+"""The assumed duration of an empty kernel. By its own clock it lasts 0, by CUPTI's time stamps 0.6 µs, the difference
 being the device's ramp up and down around it. With this value spins of known length read about as much too long as
 kernels read shorter than by CUPTI, at most 0.4 µs either way (measured on H200s)."""
 MARK_LIMIT_NS = 1_000_000
-"""The mark behind a frame's last event is looked for so long before the host waits for all that is enqueued."""
+"""Look this long for the mark behind a frame's last event before waiting for all enqueued work."""
 LEAST_NS = 1.0
-"""What a reading is taken for that its correction would make nothing or less: no time is 0."""
+"""Report at least this for a reading that its correction would make zero or negative."""
 TICKET_MASK = 0xFFFFFFFF
 CLOCKS_LEAST_NS, CLOCKS_MOST_NS = -3_000.0, 100_000.0
-"""How far the device's clock around a frame may lie from its events: from a little less, both being read in steps, to
-what the marks themselves take, or another process that has its turn on the device."""
+"""How far the device's clock around a frame may differ from its events: a little less, since both move in steps, up to
+the cost of the marks themselves or of another process's turn on the device."""
 
 Enqueue = Callable[[], object]
 
@@ -77,10 +78,10 @@ BARE = Surroundings()
 
 @dataclass(frozen=True)
 class Calibration:
-    """What readings are corrected and doubted by, measured once; frozen objects are watched for whoever changes them.
+    """Values that correct and question readings, measured once. Frozen objects are watched for changes.
 
     Args:
-        correction_ns: taken off the time between two events.
+        correction_ns: subtracted from the time between two events.
         tick_ns: the step of event times.
         clock_step_ns: the step of the device's nanosecond counter.
         flush_least_ns: a flush that takes less has not read all that it has to.
@@ -327,7 +328,7 @@ class CudaTimer:
         return elapsed, _disagreement(elapsed, self._await_mark() - int(self._words[8]), host_ns)
 
     def _await_mark(self) -> int:
-        """Return the second mark, which is behind the event; what is behind the mark is not waited for."""
+        """Return the second mark, which follows the event, without waiting for any work behind it."""
         give_up_ns = perf_counter_ns() + MARK_LIMIT_NS
         while not self._words[9]:
             if perf_counter_ns() > give_up_ns:
@@ -336,7 +337,7 @@ class CudaTimer:
         return int(self._words[9])
 
     def _tell(self, draw: int) -> None:
-        """Say, in the stream's order, what is drawn for what follows."""
+        """Write the drawn inputs and fill to the device, in stream order, for the executions that follow."""
         call((*self.driver.cuMemsetD32Async(self._drawn.data.ptr, draw, 1, self.stream.ptr),), "draw inputs")
 
     def _announce(self, around: Surroundings, least_ns: int, limit_ns: int) -> None:

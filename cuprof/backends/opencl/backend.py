@@ -1,6 +1,6 @@
-"""The OpenCL back end: one device and what is measured on it.
+"""The OpenCL back end: measures on one device.
 
-Nothing is built ahead: OpenCL's drivers compile under a lock of their own, and keep what they compiled.
+Nothing is built ahead: OpenCL drivers compile under a lock of their own, and cache the result.
 """
 
 from __future__ import annotations

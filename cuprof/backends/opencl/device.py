@@ -20,7 +20,7 @@ NO_DEVICE_REMEDY = (
     "echo libnvidia-opencl.so.1 > /etc/OpenCL/vendors/nvidia.icd"
 )
 LOST_CODES = frozenset({-5, -36, -9999})
-"""CL_OUT_OF_RESOURCES, CL_INVALID_COMMAND_QUEUE, NVIDIA's own: what waiting for a kernel that crashed reports."""
+"""CL_OUT_OF_RESOURCES, CL_INVALID_COMMAND_QUEUE, and NVIDIA's own code: the errors that follow a crashed kernel."""
 NO_MEMORY = -4
 """CL_MEM_OBJECT_ALLOCATION_FAILURE."""
 

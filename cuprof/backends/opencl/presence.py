@@ -75,7 +75,7 @@ def list_platforms() -> tuple[Platform, ...]:
 
 
 def has_nvidia_icd(vendors: Path = OPENCL_VENDORS) -> bool:
-    """Return whether the OpenCL loader is told of NVIDIA's library."""
+    """Return whether NVIDIA's library is registered with the OpenCL loader."""
     return any("nvidia" in file.read_text(errors="replace").lower() for file in vendors.glob("*.icd"))
 
 

@@ -44,11 +44,11 @@ class OpenClRunnable:
     arena: GuardedBuffer
     build: BuildFacts = field(default_factory=BuildFacts)
     keep: tuple[Any, ...] = ()
-    """Every buffer that the actions use: a kernel does not hold the memory that it has as an argument."""
+    """Every buffer that the actions use: a kernel does not keep its argument buffers alive."""
 
     setup: tuple[Enqueue, ...] = ()
     parts: Mapping[str, tuple[Reduced, Array]] = field(default_factory=dict)
-    """Outputs that are left in parts, and what they lie in."""
+    """Outputs left as partial results, and the arrays that hold them."""
     launch_phases: int = 1
 
     @property
@@ -76,7 +76,7 @@ class OpenClSession(Session[OpenClRunnable]):
             for name, spec in signature.outputs.items()
         }
         self.restored = {name: self.inputs[name] if name in self.inputs else self.outputs[name] for name in inputs}
-        """What holds contents before an execution: the inputs, and the outputs that are worked on in place."""
+        """Arrays that need contents before an execution: the inputs, and the outputs that are updated in place."""
         self.arena = self._allocate("scratch", scratch_bytes)
         self._pinned: tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[Any]] | None = None
         self._sets: list[dict[str, np.ndarray]] = []
@@ -156,7 +156,7 @@ class OpenClSession(Session[OpenClRunnable]):
         return tuple(name for name in self.inputs if not self._is_intact(name, self._in_place[name]))
 
     def overrun_arrays(self) -> tuple[str, ...]:
-        """Return the buffers next to which something was written ("input x", "output y", "scratch")."""
+        """Return the buffers with damage next to them ("input x", "output y", "scratch")."""
         return tuple(label for label, buffer in self._guarded if not buffer.is_sound)
 
     def restore_inputs(self, inputs: Arrays) -> None:

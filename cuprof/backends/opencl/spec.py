@@ -1,4 +1,4 @@
-"""What is known of the back end for OpenCL."""
+"""Facts about the back end for OpenCL."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ from cuprof.backends.contract import Reading
 from cuprof.backends.ticks import smallest_step
 
 GPU_CACHE_BYTES = 64 << 20
-"""Least cache assumed of a GPU: what drivers report as the global memory cache is not always the L2 cache."""
+"""Assume at least this cache for a GPU: the global memory cache that drivers report is not always the L2 cache."""
 GPU_FLUSH_FACTOR = 4
-"""The flush reads this many times a GPU's cache; its replacement policy is not strictly least-recently-used."""
+"""Read this many times a GPU's cache to flush it; its replacement policy is not strictly least-recently-used."""
 CPU_FLUSH_FACTOR = 2
 TICK_READINGS = 100
 READER_GROUPS_PER_UNIT = 8

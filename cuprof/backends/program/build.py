@@ -1,4 +1,4 @@
-"""What is loaded into executables."""
+"""Build the libraries that are loaded into executables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cuprof.builds.native import NativeBuild
 from cuprof.families.headers import find_headers
 
 TOOLKIT = Path("/usr/local/cuda/include")
-"""Where headers are that NVIDIA's packages for Python may leave out."""
+"""Fallback for headers that NVIDIA's Python packages may leave out."""
 
 
 def own_build(name: str, compiler: str, *first: Path) -> NativeBuild:

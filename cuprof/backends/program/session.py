@@ -85,7 +85,7 @@ class ProgramSession(Session[ProgramRunnable]):
         self._sets: list[Arrays] = [inputs]
         self._in_place: Arrays = inputs
         self._written: dict[Path, tuple[np.ndarray, bytes]] = {}
-        """What was written to a file: the input, and its bytes there."""
+        """The content of each written file: the input, and its bytes there."""
         self._recording: dict[str, str] | None = None
 
     def prepare(
@@ -116,7 +116,7 @@ class ProgramSession(Session[ProgramRunnable]):
                 self._path(file).write_bytes(bytes([byte]) * self.signature.outputs[file.buffer].nbytes)
 
     def repeat(self, runnable: ProgramRunnable, count: int) -> None:
-        """Run the program so many times."""
+        """Run the program `count` times."""
         self._provide(runnable)
         for _ in range(count):
             self._run(runnable, self.environment)

@@ -1,4 +1,4 @@
-"""What is known of the back end for whole executables."""
+"""Facts about the back end for whole executables."""
 
 from __future__ import annotations
 

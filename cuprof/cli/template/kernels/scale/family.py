@@ -16,7 +16,7 @@ def generate(problem, rng):
 
 
 def reference(problem, inputs):
-    """Return what is right, in float64."""
+    """Return the right results, in float64."""
     return {"y": 2 * inputs["x"].astype(np.float64)}
 
 

@@ -1,0 +1,80 @@
+"""Connections to an SQLite file without SQLAlchemy, which takes longer to load than a usual query takes."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+from cuprof.store.schema import REVISION, VERSION_TABLE
+
+OPTIONS = re.compile(r"\?\w+=")
+"""Where options of a URL begin, which SQLite takes none of; a path may have any other "?"."""
+BUSY_SECONDS = 30.0
+"""How long a statement waits for another process's lock before it gives up."""
+
+
+def find_current(url: str) -> sqlite3.Connection | None:
+    """Return a connection that only reads, or None where `Store.open` has to decide: it upgrades files and explains.
+
+    Args:
+        url: SQLAlchemy URL of any database.
+    """
+    path = Path(url.removeprefix("sqlite:///"))
+    if not url.startswith("sqlite:///") or OPTIONS.search(url) or not path.is_file():
+        return None
+    connection = None
+    try:
+        connection = connect_file(path, read_only=True)
+        if connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() == (REVISION,):
+            return connection
+    except (sqlite3.Error, UnicodeDecodeError):
+        pass
+    if connection is not None:
+        connection.close()
+    return None
+
+
+def connect_file(path: Path, read_only: bool, foreign_keys: bool = True) -> sqlite3.Connection:
+    """Connect to an SQLite file, in WAL mode where it may be written to."""
+    target = f"file:{quote(str(path.absolute()))}?mode={'ro' if read_only else 'rwc'}"
+    if read_only and not _can_share(path):
+        target += "&immutable=1"
+    # The driver would begin transactions by itself: too late for a read that decides what is written, and never before
+    # DDL. So it stays in autocommit mode, and SQLAlchemy begins.
+    connection = sqlite3.connect(target, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute(f"PRAGMA foreign_keys={int(foreign_keys)}")
+        if read_only:
+            connection.execute("PRAGMA query_only=ON")
+        else:
+            _enter_wal(connection)
+            connection.execute("PRAGMA synchronous=NORMAL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _can_share(path: Path) -> bool:
+    # A WAL database is read through its -shm file. Where there is none and none can be made, and no -wal file holds
+    # pages, the file is complete by itself.
+    wal = path.with_name(path.name + "-wal")
+    return os.access(path.parent, os.W_OK) or (wal.exists() and wal.stat().st_size > 0)
+
+
+def _enter_wal(connection: sqlite3.Connection) -> None:
+    # Entering WAL needs the file alone for a moment, and SQLite does not wait when two processes make one file.
+    give_up = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > give_up:
+                raise
+            time.sleep(0.01)
