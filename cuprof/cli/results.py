@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.compare import MARK, NOISY
+from cuprof.cli.compare import MARK, NOISY, are_quotients
 from cuprof.cli.marks import mark_of, style_of
 from cuprof.cli.output import print_json, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
@@ -98,6 +99,10 @@ def result_parts(study: Study) -> Iterator[Part]:
         yield Line("")
         marks |= {mark for row in table.rows for cell in row.cells[names:] for mark in LEGEND if cell.endswith(mark)}
     yield from (Line(meaning, "dim") for mark, meaning in LEGEND.items() if mark in marks)
+    if not are_quotients(_list_speedups(study, problems)):
+        yield Line(
+            "a speedup is what cuprof compare estimates from all samples, not the quotient of two medians", "dim"
+        )
     yield from reasons(study.trials)
     if len(problems) > 1:
         lines = list(verdict_lines(study))
@@ -251,6 +256,14 @@ def _speedup(study: Study, trial: StudyTrial) -> str:
     return f"{ratio:.2f}×{_noise_mark(trial, base)}" if ratio and base else ""
 
 
+def _list_speedups(study: Study, problems: Iterable[Sequence[StudyTrial]]) -> Iterator[tuple[float, float, float]]:
+    """Yield each speedup of the tables with the medians of the baseline and of the trial."""
+    for trial in chain.from_iterable(problems):
+        base, speedup = study.baseline_of(trial, study.baseline), study.speedup(trial)
+        if speedup and base and base.median_ns and trial.median_ns:
+            yield speedup, base.median_ns, trial.median_ns
+
+
 def _age(study: Study, trial: StudyTrial) -> str:
     """Return how long before this sweep a reused time was measured; nothing for its own."""
     from cuprof.report.units import describe_age
@@ -293,7 +306,7 @@ def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
         names = list_names(dict.fromkeys(trial.contender for trial in group))
         yield Line(f"{len(group)} skipped ({names}): {message}", style_of(State.SKIPPED))
     failed = [trial for trial in trials if trial.state is not State.OK and trial.state not in UNPLACED]
-    alike = grouped(failed, lambda trial: (trial.state, trial.expected, re.sub(r"\d[\d.e+-]*", "#", trial.message)))
+    alike = grouped(failed, lambda trial: (trial.state, trial.expected, re.sub(r"\b\d[\d.e+-]*", "#", trial.message)))
     for (state, expected, _), group in alike.items():
         names, style = list_names(dict.fromkeys(trial.contender for trial in group)), style_of(state, expected)
         problems = len({trial.problem for trial in group})

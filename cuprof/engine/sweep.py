@@ -255,7 +255,7 @@ class Sweep:
         """Yield a line on each reason why stored trials are timed again."""
         if references:
             yield (
-                f"{count(len(references), 'stored trial')} are timed again, to see whether stored times still hold: "
+                f"{_timed_again(len(references))}, to see whether stored times still hold: "
                 f"{list_first([trial.label for trial in references], 3)}"
             )
         config = self.prepared.config
@@ -263,7 +263,7 @@ class Sweep:
             stored = [known[trial.identity] for trial in due if trial.identity in known]
             noisy = sum(map(self.prepared.is_noisy, stored))
             widest = config.retry_above or config.measure.target
-            yield f"{count(noisy, 'stored trial')} wider than ±{100 * widest:.3g} % are timed again"
+            yield _timed_again(noisy, f" wider than ±{100 * widest:.3g} %")
 
     def _compare_sessions(self) -> None:
         """Say whether the stored times that this sweep takes over still hold."""
@@ -388,3 +388,8 @@ class Sweep:
             started_at=self.before.started_at if self.before else 0.0,
             purpose=config.purpose or ("timing" if any(self.prepared.methods.values()) else "profiling"),
         )
+
+
+def _timed_again(number: int, which: str = "") -> str:
+    """Return "1 stored trial is timed again", "2 stored trials are timed again"."""
+    return f"{count(number, 'stored trial')}{which} {'is' if number == 1 else 'are'} timed again"
