@@ -17,7 +17,7 @@ GROUP = "cuprof.results"
 BUILT_IN = {"kernel_tuner": "cuprof.interop.tuner_results", "nvbench": "cuprof.interop.nvbench"}
 """nvbench's reader accepts any JSON, so it comes last."""
 LOOKED_AT = 100_000
-"""Bytes of a file by which a reader recognises its own format."""
+"""Bytes of a file that a reader gets to recognise its own format."""
 
 
 class Importer(Protocol):
