@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cuprof.cli.arguments import CommandParser, add_rule, add_store, run_verdict
@@ -30,8 +30,12 @@ MOST_NAMES = 5
 NOISY, MARK = 0.2, "!"
 """Half width of an interval, as a share, from which on it is marked: a factor of 1.5 may be noise."""
 
-VISIBLE = 0.02
-"""A ratio that differs by more from the quotient of the medians beside it seems to contradict them."""
+BESIDE = 0.005
+"""Difference of a ratio from the quotient of the two medians, as a share, from which on a reader sees it."""
+OF_PAIRS = (
+    "times are medians; a ratio is estimated from pairs of samples, of the same rounds where both were timed together, "
+    "and may differ from the quotient of the medians"
+)
 
 DESCRIPTION = """\
 Compare two sides, trial by trial: faster, slower, same or undecided, with the ratio of the times and its interval.
@@ -153,11 +157,8 @@ def comparison_parts(comparison: Comparison, everything: bool = False) -> list[P
         parts += [Line(""), table]
     if any(row.cells[-1].endswith(MARK) for row in table.rows):
         parts.append(Line(f"{MARK} an interval wider than ±{NOISY:.0%}: more samples would tell", "dim"))
-    shown = comparison.rows[["ratio", "new_median_ns", "base_median_ns"]].itertuples(index=False)
-    if not are_quotients(shown):
-        parts.append(
-            Line("new/base is estimated from all samples; it is not the quotient of the medians beside it", "dim")
-        )
+    if _has_ratio_beside_medians(comparison):
+        parts.append(Line(OF_PAIRS, "dim"))
     if hidden:
         parts.append(Line(f"and {hidden} more that are the same (--all lists them)", "dim"))
     broken = [Line(f"BROKEN {text}", "bold red") for text in _broken(comparison)]
@@ -177,6 +178,8 @@ def markdown_lines(comparison: Comparison, everything: bool = False) -> Iterator
         for row in rows:
             yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row.cells) + " |"
         yield ""
+    if _has_ratio_beside_medians(comparison):
+        yield f"- {OF_PAIRS}"
     if hidden:
         yield f"- and {hidden} more that are the same"
     yield from (f"- broken: {text}" for text in _broken(comparison))
@@ -255,6 +258,17 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
         )
         rows.append(Row(cells, STYLES[row.verdict]))
     return Table(columns, rows), hidden
+
+
+def is_beside_medians(ratio: float, base_ns: float, new_ns: float) -> bool:
+    """Return whether a reader sees that a ratio is not the quotient of the two medians."""
+    return abs(ratio * base_ns / new_ns - 1) > BESIDE
+
+
+def _has_ratio_beside_medians(comparison: Comparison) -> bool:
+    rows = comparison.rows
+    times = (rows[name].tolist() for name in ("ratio", "base_median_ns", "new_median_ns"))
+    return any(map(is_beside_medians, *times))
 
 
 def _sorted(rows: pd.DataFrame) -> pd.DataFrame:
@@ -338,15 +352,6 @@ def ratio_text(value: float) -> str:
     if not math.isfinite(value):
         return "∞"
     return f"{value:.4f}" if value < 2 else f"{value:.3f}" if value < 10 else f"{value:.1f}"
-
-
-def are_quotients(ratios: Iterable[tuple[float, float, float]]) -> bool:
-    """Return whether every ratio is about the quotient of the two medians shown beside it.
-
-    Args:
-        ratios: a ratio, its numerator and its denominator each.
-    """
-    return all(abs(ratio * below - above) <= VISIBLE * above for ratio, above, below in ratios)
 
 
 def interval_text(judged: Any) -> str:

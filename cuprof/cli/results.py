@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.compare import MARK, NOISY, are_quotients
+from cuprof.cli.compare import MARK, NOISY, OF_PAIRS, is_beside_medians
 from cuprof.cli.marks import mark_of, style_of
 from cuprof.cli.output import print_json, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
@@ -99,10 +98,8 @@ def result_parts(study: Study) -> Iterator[Part]:
         yield Line("")
         marks |= {mark for row in table.rows for cell in row.cells[names:] for mark in LEGEND if cell.endswith(mark)}
     yield from (Line(meaning, "dim") for mark, meaning in LEGEND.items() if mark in marks)
-    if not are_quotients(_list_speedups(study, problems)):
-        yield Line(
-            "a speedup is what cuprof compare estimates from all samples, not the quotient of two medians", "dim"
-        )
+    if any(_is_beside_medians(study, trial) for trial in study.right):
+        yield Line(OF_PAIRS, "dim")
     yield from reasons(study.trials)
     if len(problems) > 1:
         lines = list(verdict_lines(study))
@@ -256,12 +253,12 @@ def _speedup(study: Study, trial: StudyTrial) -> str:
     return f"{ratio:.2f}×{_noise_mark(trial, base)}" if ratio and base else ""
 
 
-def _list_speedups(study: Study, problems: Iterable[Sequence[StudyTrial]]) -> Iterator[tuple[float, float, float]]:
-    """Yield each speedup of the tables with the medians of the baseline and of the trial."""
-    for trial in chain.from_iterable(problems):
-        base, speedup = study.baseline_of(trial, study.baseline), study.speedup(trial)
-        if speedup and base and base.median_ns and trial.median_ns:
-            yield speedup, base.median_ns, trial.median_ns
+def _is_beside_medians(study: Study, trial: StudyTrial) -> bool:
+    """Return whether the speed-up in a trial's row is not the quotient of the times in the table."""
+    speedup, base = study.speedup(trial), study.baseline_of(trial, study.baseline)
+    if not (speedup and base and base.median_ns and trial.median_ns):
+        return False
+    return is_beside_medians(1 / speedup, base.median_ns, trial.median_ns)
 
 
 def _age(study: Study, trial: StudyTrial) -> str:

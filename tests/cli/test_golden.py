@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
 from cuprof.cli import listing
-from cuprof.cli.compare import comparison_parts
+from cuprof.cli.compare import OF_PAIRS, comparison_parts, markdown_lines
 from cuprof.cli.diagnosis import Diagnosis, Health
 from cuprof.cli.table import to_text
 from cuprof.core.project import Project
@@ -92,3 +93,12 @@ same     reduction/last|warp ·         199.9   200.0    1.0007  0.9977 to 1.003
          n=4096, dtype=float32 ·
          block=64
 """
+
+
+def test_a_ratio_beside_the_quotient_of_the_medians_is_explained() -> None:
+    found = comparison()
+    assert OF_PAIRS not in to_text(comparison_parts(found), 200)
+    rows = found.rows.assign(base_median_ns=5.10e6, new_median_ns=5.09e6, ratio=0.9839, low=0.97, high=0.99)
+    beside = replace(found, rows=rows)
+    assert OF_PAIRS in to_text(comparison_parts(beside), 200)
+    assert f"- {OF_PAIRS}" in list(markdown_lines(beside))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cuprof.cli.compare import OF_PAIRS
 from cuprof.cli.marks import FAILED_STYLE
 from cuprof.cli.results import MOST_ROWS, TOP, print_results, result_parts
 from cuprof.cli.table import Line, to_text
@@ -183,13 +184,6 @@ def test_a_noisy_time_and_what_is_compared_with_it_are_marked(tmp_path: Path) ->
     assert "! an interval wider than ±20%: time it again before you rank by it (retry=noisy)" in lines
 
 
-def test_a_speedup_that_contradicts_its_row_is_explained(tmp_path: Path) -> None:
-    note = "a speedup is what cuprof compare estimates from all samples, not the quotient of two medians"
-    (tmp_path / "quiet").mkdir()
-    assert note not in shown(tmp_path / "quiet", Made("base", 60.0), Made("quiet", 30.0))
-    assert note in shown(tmp_path, Made("base", 60.0), Made("noisy", 20.0, spread=2.0))
-
-
 def test_messages_that_differ_in_a_type_are_two_reasons(tmp_path: Path) -> None:
     messages = ("float64 of shape (999,)", "float32 of shape (1000,)", "float64 of shape (998,)")
     made = (Made(f"v{i}", state=State.WRONG_RESULT, message=message) for i, message in enumerate(messages))
@@ -269,3 +263,11 @@ def test_a_pass_of_what_is_known_to_be_wrong_is_no_result(tmp_path: Path) -> Non
 def test_names_are_no_marks(tmp_path: Path) -> None:
     lines = shown(tmp_path, Made("cached", tune={"when": "before"}), Made("wow", 20.0, tune={"when": "now"}))
     assert not any(line.startswith(("cached faster", "measured before", "! ")) for line in lines)
+
+
+def test_a_speed_up_beside_the_quotient_of_the_times_is_explained(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert OF_PAIRS not in to_text(result_parts(study), 200)
+    monkeypatch.setattr(Study, "speedup", lambda *_: 1.37)
+    assert OF_PAIRS in to_text(result_parts(study), 200)
