@@ -13,8 +13,7 @@ from cuprof.families import Call, Variant
 def prepare_call(
     variant: Variant, problem: Point, tunables: Point, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
 ) -> tuple[Callable[[], object], Callable[[], object] | None]:
-    """Let a variant prepare itself; return the function to time, and one that delivers results not written to the
-    outputs.
+    """Let a variant prepare itself; return the function to time, and one that delivers returned results.
 
     Library switches that the variant turns stay in effect only while it runs.
 
@@ -32,5 +31,5 @@ def prepare_call(
         return function, None
     home = getattr(getattr(variant.make, "func", variant.make), "__globals__", {}).get("__name__", "")
     if not home.startswith("cuprof."):
-        raise TypeError("it returned a Call, whose `put` nobody times; return a function that writes into the outputs")
+        raise TypeError("it returned a Call, whose `put` is not timed; return a function that writes into the outputs")
     return function, made[0].deliver

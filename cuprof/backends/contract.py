@@ -1,4 +1,4 @@
-"""What a back end offers: a device, sessions on it, and readings of single executions.
+"""The interface of a back end: a device, sessions on it, and readings of single executions.
 
     Backend.open(signature, inputs) ──▶ Session: the buffers of one problem on one device
     Session.prepare(variant, …)     ──▶ Runnable: one variant, built and bound to those buffers
@@ -60,7 +60,7 @@ class Reading:
 
     Args:
         duration_ns: of one execution, after the back end's documented correction.
-        sm_clock_mhz: SM clock measured on the device beside the execution, or None.
+        sm_clock_mhz: SM clock measured on the device next to the execution, or None.
         suspect: why the reading should not count ("host slower than the device"), or empty.
     """
 
@@ -83,12 +83,12 @@ class InputSet:
 
 @dataclass(frozen=True)
 class Draw:
-    """What one execution is given, drawn anew for each of them.
+    """The inputs and fill of one execution, drawn for each one.
 
     Args:
-        inputs: number of the set of inputs; 0 are those that the session was opened with.
-        fill: the byte that outputs and scratch hold before it.
-        compare: hold its result against what is right for these inputs.
+        inputs: number of the set of inputs; 0 is the session's first.
+        fill: the byte that fills outputs and scratch before it.
+        compare: compare its result with the reference for these inputs.
     """
 
     inputs: int = 0
@@ -137,7 +137,7 @@ class Runnable(Protocol):
 
     @property
     def build(self) -> BuildFacts:
-        """Return what the compiler said."""
+        """Return the compiler's facts about the build."""
 
     @property
     def steps(self) -> int:
@@ -172,7 +172,10 @@ class Session(ABC, Generic[R]):
         """Overwrite outputs and scratch with a byte."""
 
     def spoil(self, runnable: R, share: float, byte: int) -> None:
-        """Overwrite one element of each result, so far along, with a byte; nothing where none is timed back to back."""
+        """Overwrite one element of each result, at this share of its length, with a byte.
+
+        A back end without back-to-back timing does nothing.
+        """
 
     def run(self, runnable: R) -> None:
         """Execute once and wait.
@@ -191,12 +194,11 @@ class Session(ABC, Generic[R]):
         """
 
     def clocked(self, runnable: R, count: int = 1) -> float:
-        """Execute `count` times on the arrays as they are, and return the host clock's ns; for back ends timed by that
-        clock."""
+        """Execute `count` times on the arrays as they are; return the ns if the host's clock times this back end."""
         raise NotImplementedError
 
     def watch_inputs(self) -> None:
-        """Remember what the inputs hold, for `damaged_inputs`; nothing where that is kept anyhow."""
+        """Record the inputs' content for `damaged_inputs`; do nothing if it is kept anyway."""
 
     @abstractmethod
     def damaged_inputs(self) -> tuple[str, ...]:
@@ -208,7 +210,7 @@ class Session(ABC, Generic[R]):
 
     @abstractmethod
     def restore_inputs(self, inputs: Arrays) -> None:
-        """Write the inputs anew, at the same addresses, and the guard bytes around all arrays."""
+        """Rewrite the inputs, at the same addresses, and the guard bytes around all arrays."""
 
     def check_in_place(self, runnable: R, tolerance: Tolerances, seed: int) -> Check | None:
         """Return the passed check against the first set stocked, where all is found right without copying outputs.
@@ -223,12 +225,12 @@ class Session(ABC, Generic[R]):
 
     @abstractmethod
     def stock(self, sets: Sequence[InputSet]) -> int:
-        """Keep sets of inputs, the first being those that are in place, and give each execution the one that is drawn.
+        """Keep sets of inputs, the first being those in place, and give each execution the drawn one.
 
-        The same addresses hold all of them in turn. Executions whose draw is told before this find what is in place.
+        All use the same addresses in turn. Executions drawn before this call use the inputs in place.
 
         Returns:
-            How many of the sets there is memory for, in their order; 0 where not even the first can be written anew.
+            How many of the sets fit in memory, in order; 0 if not even the first can be rewritten.
         """
 
     @abstractmethod
@@ -236,15 +238,15 @@ class Session(ABC, Generic[R]):
         """Keep other contents as the set of this number, which nothing is compared with."""
 
     def expect(self, runnable: R, tolerances: Sequence[Tolerances | None]) -> bool:
-        """Hold the results of a runnable's executions to a tolerance a set of inputs, where they lie.
+        """Compare the results of a runnable's executions in place, with one tolerance per set of inputs.
 
         Returns:
-            False where that cannot be done in place: then who draws a comparison fetches the outputs and compares.
+            False if that cannot be done in place; the caller then fetches the outputs and compares them.
         """
         return False
 
     def tally(self, runnable: R) -> Tally:
-        """Wait, and return what the comparisons in place have come to."""
+        """Wait, and return the counts of the comparisons in place."""
         return Tally()
 
     @abstractmethod
@@ -256,10 +258,10 @@ class Session(ABC, Generic[R]):
         """
 
     def put_back(self, *, settings: bool = True) -> bool:
-        """Undo what a variant left changed of libraries' switches and of the device.
+        """Undo a variant's changes to library switches and the device.
 
         Args:
-            settings: also what a variant may need of the device as long as it runs: limits and preferences.
+            settings: also undo limits and preferences of the device, which a variant may need while it runs.
 
         Returns:
             Whether those were changed.
@@ -268,7 +270,7 @@ class Session(ABC, Generic[R]):
         return False
 
     def find_outside(self, runnable: R) -> str:
-        """Return what a runnable does outside of the frame in which it is timed, and how to mend it, or nothing."""
+        """Return what a runnable does outside its timing frame, and how to fix it, or an empty string."""
         return ""
 
     def wait(self) -> None:
@@ -279,9 +281,9 @@ class Session(ABC, Generic[R]):
     def read(self, runnable: R, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
         """Execute and time, and return one execution's share: once for total, `batch` times back to back for hot.
 
-        A cold reading is of one execution, or the mean of `batch` of them, each with cold caches, where the runnable's
-        `launch_phases` ask for that many. What an execution is given is written, and its result compared, outside of
-        what is timed; of a hot batch the first finds what is drawn, and the last one's result is compared.
+        A cold reading is of one execution, or the mean of `batch` of them, each with cold caches, if the runnable's
+        `launch_phases` require that many. Writing the inputs and comparing the result are not timed. In a hot batch the
+        first execution gets the drawn inputs, and the last one's result is compared.
 
         Args:
             draw: called for each of them.
@@ -304,7 +306,7 @@ class Backend(ABC, Generic[R]):
 
     @abstractmethod
     def facts(self) -> DeviceFacts:
-        """Return what the device is."""
+        """Return the facts about the device."""
 
     @abstractmethod
     def calibrate(self) -> Calibration:
@@ -320,8 +322,7 @@ class Backend(ABC, Generic[R]):
         return BuildPool()
 
     def list_builds(self, signature: Signature, variant: Variant, program: Program, text: str) -> Sequence[Build]:
-        """Return the builds that `cache` can compile ahead for a program; none if it is refused, which `prepare`
-        reports.
+        """Return the builds of a program for `cache` to compile ahead; none if refused, which `prepare` reports.
 
         Args:
             text: of the source.
@@ -357,9 +358,9 @@ class Backend(ABC, Generic[R]):
 
 
 def own_views(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return NumPy or CuPy arrays for one variant alone.
+    """Return NumPy or CuPy arrays for one variant only.
 
-    What it does to their shape, type or flags, or puts in their place, is seen by no other variant.
+    No other variant sees its changes to their shape, type or flags, or the arrays that it puts in their place.
     """
     return _Views({name: array.view() for name, array in arrays.items()})
 

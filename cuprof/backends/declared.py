@@ -71,10 +71,10 @@ def find_fault(
 def read_parameters(
     text: str, function: str, defines: tuple[tuple[str, str | int], ...] = ()
 ) -> tuple[Parameter, ...] | None:
-    """Return the parameters of a function as a source declares them, or None where they cannot be told.
+    """Return the parameters of a function as a source declares them, or None if unknown.
 
     Args:
-        defines: macros, whose values stand in the types of parameters.
+        defines: macros, whose values may appear in parameter types.
     """
     text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
     word = r"[\w:]+(?:\s*<[\w\s,]*>)?"
@@ -112,7 +112,7 @@ def _compare(declared: tuple[Parameter, ...], given: tuple[Argument, ...], types
         listed = ", ".join(each.name or each.text for each in declared)
         return (
             f"takes {len(declared)} argument{'s' if len(declared) != 1 else ''} ({listed}), and is given {len(given)}; "
-            "let args= name one for each parameter"
+            "name one in args= for each parameter"
         )
     for number, (parameter, argument) in enumerate(zip(declared, given, strict=True), 1):
         if fault := _differ(parameter, argument, types):
@@ -121,7 +121,7 @@ def _compare(declared: tuple[Parameter, ...], given: tuple[Argument, ...], types
 
 
 def _differ(parameter: Parameter, argument: Argument, types: Mapping[str, np.dtype]) -> str:
-    """Return what a parameter does not take, and what to give instead; an empty text where it may fit."""
+    """Return the mismatch between an argument and its parameter, with a fix; empty if they may fit."""
     if isinstance(argument, str):
         if argument not in types:
             return ""

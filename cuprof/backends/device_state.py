@@ -43,10 +43,10 @@ class StateMonitor:
     """Ask NVML about one device, at most every `REFRESH_NS`.
 
     Args:
-        is_part: the process has a part of the device (MIG): what NVML counts for all of it is not the process's.
+        is_part: the process has a part of the device (MIG), so NVML's counts for the whole device are not its own.
 
     Attributes:
-        state: what it said so far.
+        state: its readings so far.
         throttled: why the device slows itself now, or empty.
         sm_clock_mhz: the SM clock at the last refresh, for samples whose back end reads none on the device.
     """
@@ -72,7 +72,7 @@ class StateMonitor:
             return None
         handle = ask(nvml.nvmlDeviceGetHandleByUUID, f"GPU-{dashed(uuid)}")
         if handle is not None:
-            mode = ask(nvml.nvmlDeviceGetMigMode, handle)  # CUDA 12 tells the whole device's UUID of a part
+            mode = ask(nvml.nvmlDeviceGetMigMode, handle)  # CUDA 12 gives a part the whole device's UUID
             return cls(handle, nvml, is_part=bool(mode and mode[0]))
         part = ask(nvml.nvmlDeviceGetHandleByUUID, f"MIG-{dashed(uuid)}")
         whole = None if part is None else ask(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, part)
@@ -109,7 +109,7 @@ class StateMonitor:
         return None if value is None else int(value)
 
     def power_limit_w(self) -> float | None:
-        """Return the power that the device keeps to, or None where NVML does not tell it."""
+        """Return the device's power limit in W, or None if NVML does not report it."""
         milliwatts = ask(self._nvml.nvmlDeviceGetPowerManagementLimit, self._handle)
         return None if milliwatts is None else milliwatts / 1000
 
@@ -122,15 +122,15 @@ class StateMonitor:
 
 
 def find_other_processes(uuid: str) -> list[int]:
-    """Return the ids of the processes besides this one that compute on a device; none where NVML cannot tell."""
+    """Return the ids of other processes that compute on a device; none if NVML cannot say."""
     monitor = StateMonitor.find(uuid)
     return monitor.other_processes({os.getpid()}) if monitor else []
 
 
 def find_uuid(domain: int, bus: int, slot: int) -> str:
-    """Return the UUID of the device at a PCI address, as `StateMonitor.find` takes it, or nothing where NVML has none.
+    """Return the UUID of the device at a PCI address, for `StateMonitor.find`; empty if NVML has none.
 
-    An API that tells no UUID, such as OpenCL, tells the address.
+    APIs without a UUID, such as OpenCL, give the address.
     """
     nvml = find_nvml()
     handle = ask(nvml.nvmlDeviceGetHandleByPciBusId, f"{domain:08x}:{bus:02x}:{slot:02x}.0") if nvml else None

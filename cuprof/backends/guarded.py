@@ -34,6 +34,6 @@ class GuardedArray:
         return all(np.array_equal(guard, PATTERN) for guard in self._guards)
 
     def mend(self) -> None:
-        """Write the guards anew."""
+        """Rewrite the guards."""
         for guard in self._guards:
             guard[:] = PATTERN

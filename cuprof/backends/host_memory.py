@@ -1,4 +1,4 @@
-"""How much memory this process may still take: what the host has, a container allows and `ulimit -v` leaves."""
+"""How much memory this process may still use, by the host's free memory, the container's limit and `ulimit -v`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def available_bytes() -> int:
 
 
 def _cgroup_bounds() -> Iterator[int]:
-    """Yield what the process's control groups, version 1 or 2, leave, each with those above it."""
+    """Yield the memory left by the process's control groups, version 1 or 2, and by those above them."""
     try:
         lines = OWN_CGROUP.read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Every back end by name; one is described without loading what it needs, and loaded when it is opened."""
+"""Look up back ends by name. A description loads nothing; opening a back end loads its dependencies."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def open_backend(backend: str, number: int | None = None) -> Backend[Runnable]:
 
 
 def find_facts(backend: str, number: int | None = None) -> DeviceFacts | None:
-    """Return the facts of the device that would be opened; None where only the opened back end can tell."""
+    """Return the facts of the device that would be opened; None if only the opened back end knows."""
     reader = get_spec(backend).facts_reader
     facts: DeviceFacts | None = resolve_name(reader)(number) if reader else None
     return facts

@@ -14,7 +14,7 @@ MARK_VARIABLE = "CUPROF_MARK"
 
 
 class NoiseSource(StrEnum):
-    """Name what an accelerator's kernel times vary with from one sweep to the next; a host's vary with its load."""
+    """Name what makes an accelerator's kernel times vary from sweep to sweep; a host's vary with its load."""
 
     LAUNCHES = "launches"  # how many launches an execution makes
     EVENTS = "events"  # the driver's profiling events
@@ -22,9 +22,9 @@ class NoiseSource(StrEnum):
 
 @dataclass(frozen=True)
 class LaunchLimits:
-    """What every device of a back end launches at most: blocks and threads along x, y and z, and threads a block.
+    """The largest launch on every device of a back end: blocks and threads along x, y and z, and threads a block.
 
-    Where that differs from device to device there is no bound, and the device refuses.
+    If devices differ, there is no bound here, and the device itself refuses.
     """
 
     grid: tuple[float, float, float] = (math.inf, math.inf, math.inf)
@@ -45,37 +45,38 @@ class ListedDevice:
 class BackendSpec:
     """Describe a back end: the one place for each fact about it. Functions and classes are named as "module:name".
 
-    A back end's number, which `setting` takes from the configuration, means what that back end says: the ordinal of a
-    device, or how many threads to use. None stands for its default.
+    A back end's number, from the configuration's `setting`, is the ordinal of a device or a number of threads,
+    depending on the back end. None means its default.
 
     Args:
-        name: as families, the configuration and the store write it.
-        title: as people write it.
-        timing_version: raised whenever a change of its timing changes what a number means; part of every method's hash.
-        measures: what it can time.
+        name: its name in families, the configuration and the store.
+        title: its display name.
+        timing_version: raise it when a change to the timing changes the meaning of a number; part of every method's
+            hash.
+        measures: the measures that it can time.
         setting: the setting that holds its number ("cuda" of `device.cuda`).
-        opener: number → the opened `Backend`. Raises `CuprofError` where it cannot be opened here, saying why.
+        opener: number → the opened `Backend`. Raises `CuprofError` with the reason if it cannot be opened here.
         lister: yields its devices as `ListedDevice`, opening none.
-        counter: how many devices this process may open, opening none; raises as `opener`. Empty where it is never asked
-            for several.
-        facts_reader: number → the device's facts without opening it, where that is quicker; raises as `opener`.
-        imports: modules that opening it imports and that take long; a worker imports them while it waits for its first
-            job, once it has found a device.
+        counter: counts the devices that this process may open, opening none; raises as `opener`. Empty if there is only
+            ever one.
+        facts_reader: number → the device's facts without opening it, if that is quicker; raises as `opener`.
+        imports: slow modules that opening it needs. A worker imports them while it waits for its first job, once it has
+            found a device.
         unheeded: settings of `measure` without an effect on it.
         is_host: its device is the host's own processor.
-        runs_in_process: its variants' own code runs in the worker's process, already while they are built, so that
-            what one leaves there (a thread, a spoilt heap) may be what happens to the next one.
-        builds_ahead: its compilers work beside the worker's own code, so that a worker lost while building is given the
-            same trials once more, without building ahead, before one of them is blamed.
-        limits: the most that any device of it launches.
+        runs_in_process: its variants' own code runs in the worker's process, even while they are built. Leftovers of
+            one (a thread, a corrupt heap) may then affect the next.
+        builds_ahead: its compilers run beside the worker's own code. If a worker is lost while building, a new one runs
+            the same trials without building ahead, before any is blamed.
+        limits: the largest launch of any of its devices.
         cooperative: it has launches all of whose blocks are on the device together.
         extended: its launches may have clusters, overlap, and take textures and tensor maps.
-        steps: the steps that its programs are made of, by the names of their classes in lower case.
+        steps: the steps that its programs may have, as class names in lower case.
         uses_cuda_headers: its sources may include CUDA's own headers, whose version is then part of their identity.
-        builder: compiles a program for a named architecture without a device, raising where the compiler refuses;
-            empty where only a device's driver can compile.
-        noise: what its kernel times vary with from sweep to sweep.
-        usual_block: how many threads a block are best as a rule on all of its devices, with which a search begins.
+        builder: compiles a program for a named architecture without a device, and raises if the compiler refuses. Empty
+            if only a device's driver can compile.
+        noise: what makes its kernel times vary from sweep to sweep.
+        usual_block: the threads per block that are usually best on all its devices; a search begins with them.
     """
 
     name: str

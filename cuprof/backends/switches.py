@@ -18,10 +18,10 @@ class Switch(NamedTuple):
 
 
 def keep_own(prepare: Callable[[], Callable[[], object]]) -> Callable[[], object]:
-    """Prepare a function whose switches are turned while it runs, and only then.
+    """Prepare a function whose library switches are turned only while it runs.
 
-    What it turns when it prepares itself is turned again before each of its executions, and back after it, so that it
-    runs as it was meant to and the others as if it had never been there.
+    Switches that it turns during preparation are turned again before each execution, and back after it. It then runs as
+    intended, and other variants are unaffected.
     """
     _find_pools()
     _read_all()
@@ -62,12 +62,12 @@ def _find_pools() -> None:
 
 
 def _read_all() -> list[tuple[Switch, Any, Any]]:
-    """Return each switch with what it is and what it first was."""
+    """Return each switch with its current and its first value."""
     found = []
     for switch in (*list_switches(_loaded("torch", "backends"), _loaded("cupy", "cuda")), *_POOLS.values()):
         try:
             now = switch.read()
-        except Exception:  # a library may refuse to tell what was set in another way
+        except Exception:  # a library may refuse to read a switch that was set in another way
             continue
         found.append((switch, now, _KNOWN.setdefault(switch.name, now)))
     return found

@@ -33,7 +33,7 @@ from cuprof.core.scratch import ScratchFolder
 
 READY = b"ready"
 PRINTED = "printed"
-"""The file in a process's folder that takes what it prints."""
+"""The file in a process's folder that receives its output."""
 PRINTED_BYTES, SHOWN = 8192, 200
 """How much of the end of that is read, and how many characters of its last line a message shows."""
 END_S = 2.0

@@ -248,7 +248,7 @@ def pick_arch(major: int, minor: int) -> str:
 
 
 BUILTIN = "__nv_nvrtc_builtin_header.h"
-"""What NVRTC puts before every source."""
+"""The header that NVRTC puts before every source."""
 _ERROR = re.compile(r"\berror\b[^:'\"]*:")
 """NVRTC's "error:", "error #20:" and "catastrophic error:", ptxas's "error   :"; no name that a warning quotes."""
 

@@ -20,13 +20,13 @@ from cuprof.families.configurations import find_kernel, import_kernels
 from cuprof.families.sources import write_python
 
 UNREASONED = ("Repro command:", "PassManager::run failed")
-"""How the last line of what says no reason begins."""
+"""How a last line that gives no reason begins."""
 TOLD = re.compile(r"(?<!PTXAS )\b(?:error|fatal)\s*: (.*)")
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-"""What differs from process to process."""
+"""Text that differs from process to process."""
 WHEREIN_KEYS_ARE = ("triton.runtime.cache", "triton.compiler.compiler")
 LATE = "triton.experimental.gluon.nvidia.hopper"
-"""What Triton imports when it compiles for the first time."""
+"""A module that Triton imports at its first compilation."""
 UNSPECIALIZED = ("do_not_specialize", "do_not_specialize_on_alignment")
 
 
@@ -179,9 +179,8 @@ def _read(file: Path) -> bytes:
 
 
 def prepare(modules: Sequence[str]) -> None:
-    """Import the needed modules and find Triton's key function, which caches its result; its place differs by
-    version."""
+    """Import the needed modules and call Triton's key function, which caches its result."""
     for module in (*WHEREIN_KEYS_ARE, LATE, *modules):
-        with contextlib.suppress(Exception):  # told by the compiler
+        with contextlib.suppress(Exception):  # the compiler reports it
             if find_key := getattr(importlib.import_module(module), "triton_key", None):
                 find_key()

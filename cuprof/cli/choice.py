@@ -25,7 +25,7 @@ MEANT = {
 """Words that people try → the setting that they mean, with the word or its value in {}."""
 GROUPS = ("measure", "check", "device", "store", "ncu", "report", "search", "experiment")
 _RUNS = ("cuprof.compare", "tune_kernel")
-"""What a Python file calls that can be swept by itself."""
+"""Calls in a Python file that can be swept by itself."""
 MOST_FILES = 5
 _FOLDER, _JOBS = ("--config-dir", "-cd"), ("--multirun", "-m", "--run", "-r")
 """Hydra's options that do not choose what runs; all others show something or name a configuration."""

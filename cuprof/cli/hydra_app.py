@@ -17,6 +17,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from cuprof.cli.choice import is_chosen, tell_choice
 from cuprof.cli.job_records import JobRecords
 from cuprof.cli.main import explain_full
 from cuprof.cli.output import print_message
@@ -33,6 +34,14 @@ SLOW_IMPORTS = ("cupy", "torch")
 """Modules that variants on a GPU often need and that take seconds to import, in the order of use."""
 Task = Callable[["SweepConfig", Project], int]
 """A command's work on a composed configuration: a module-level function that returns the exit code."""
+
+
+def run_chosen(command_name: str, argv: Sequence[str], task: Task, help_text: str) -> int:
+    """Start a worker ahead and do as `run`; where nothing says what to run, list what could be and return 2."""
+    if not is_chosen(argv, project := find_project()):
+        return tell_choice(command_name, project)
+    _prestart_worker(argv)
+    return run(command_name, argv, task, help_text)
 
 
 def run(command_name: str, argv: Sequence[str], task: Task, help_text: str = "") -> int:
@@ -95,7 +104,7 @@ def _check_options(options: Mapping[str, Any], replaced: Sequence[str], *, sever
         raise ConfigError("--run starts one job, but a list on a key that is no axis asks for several; leave --run out")
 
 
-def prestart_worker(argv: Sequence[str]) -> None:
+def _prestart_worker(argv: Sequence[str]) -> None:
     """Start a worker process while the command still composes and imports, unless the options ask Hydra something.
 
     It starts one for each named GPU; how many "all" means is not known this early.

@@ -55,7 +55,7 @@ FOUND = {
     "ends its process": ("FAILED", "it ends its process"),
     "does not come to an end": ("FAILED", "it does not come to an end"),
 }
-"""What was found → the word for it, the gravest first: an error of rounding is wrong, and no fraud."""
+"""Finding → its word, the gravest first: a rounding error is wrong, but not fraud."""
 MOST_LOG_LINES = 12
 MOST_COUNTERS = 20
 """Counters at one problem above which only those that cuprof explains are shown."""

@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
-from cuprof.cli.choice import is_chosen, tell_choice
 from cuprof.cli.output import print_json, print_message, show
 from cuprof.cli.table import Column, Line, Part, Row, Table
 from cuprof.cli.units import format_counter
-from cuprof.core.project import Project, find_project
+from cuprof.core.project import Project
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
@@ -55,10 +54,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
-    if not is_chosen(argv, project := find_project()):
-        return tell_choice("ncu-collect", project)
-    hydra_app.prestart_worker(argv)
-    return hydra_app.run("ncu-collect", argv, task, HELP)
+    return hydra_app.run_chosen("ncu-collect", argv, task, HELP)
 
 
 def task(config: SweepConfig, project: Project) -> int:

@@ -115,6 +115,9 @@ def view_parts(names: Sequence[str], values: Sequence[Sequence[Any]], width: int
     yield table
     if same:
         yield Line(f"in every row: {', '.join(same)}")
+    methods = len(set(values[names.index("method")])) if "method" in names else 1
+    if methods > 1:
+        yield Line(f"measured by {methods} methods, whose times are not ranked together; --full names them")
     if hidden := len(names) - len(table.columns) - len(same):
         yield Line(f"{count(hidden, 'column')} left out; --full shows all")
 

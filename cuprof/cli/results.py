@@ -32,7 +32,7 @@ LEGEND = {
     "before": "measured before this sweep: a speed-up stands there only where both agree; retry=all times it anew",
     CACHED: f"{CACHED} faster than the memory reads: caches served it",
 }
-"""How a cell ends → what that means."""
+"""End of a cell → its meaning."""
 NO_VERDICT = "without a verdict"
 VERDICTS = ("faster", "slower", "same", "undecided", "")
 """The order of the counts in a summary; the last is of trials that are not comparable."""
@@ -303,7 +303,7 @@ def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
         names = list_names(dict.fromkeys(trial.contender for trial in group))
         yield Line(f"{len(group)} skipped ({names}): {message}", style_of(State.SKIPPED))
     failed = [trial for trial in trials if trial.state is not State.OK and trial.state not in UNPLACED]
-    alike = grouped(failed, lambda trial: (trial.state, trial.expected, re.sub(r"\d[\d.e+-]*", "#", trial.message)))
+    alike = grouped(failed, lambda trial: (trial.state, trial.expected, re.sub(r"\b\d[\d.e+-]*", "#", trial.message)))
     for (state, expected, _), group in alike.items():
         names, style = list_names(dict.fromkeys(trial.contender for trial in group)), style_of(state, expected)
         problems = len({trial.problem for trial in group})

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
-from cuprof.cli.choice import is_chosen, tell_choice
 from cuprof.cli.output import print_message
 from cuprof.core.errors import UsageError
-from cuprof.core.project import Project, find_project, try_writing
+from cuprof.core.project import Project, try_writing
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
@@ -95,10 +94,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
-    if not is_chosen(argv, project := find_project()):
-        return tell_choice("sweep", project)
-    hydra_app.prestart_worker(argv)
-    return hydra_app.run("sweep", argv, task, HELP)
+    return hydra_app.run_chosen("sweep", argv, task, HELP)
 
 
 def task(config: SweepConfig, project: Project) -> int:

@@ -183,7 +183,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "pow": _power,
     "round": _round,
 }
-"""What an expression may call, by position only."""
+"""Functions that an expression may call, by position only."""
 _FORMS = (ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Name, ast.Constant)
 _PARTS = (*_FORMS, *_OPERATIONS, ast.And, ast.Or, ast.Load)
 

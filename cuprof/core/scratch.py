@@ -32,7 +32,7 @@ class ScratchFolder(tempfile.TemporaryDirectory[str]):
         super().__init__(prefix=PREFIX)
         self.path = Path(self.name)
         self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        with contextlib.suppress(OSError):  # a file system without locks: nobody can get it, so nobody removes it
+        with contextlib.suppress(OSError):  # a file system without locks: no process gets one, so none removes it
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def cleanup(self) -> None:

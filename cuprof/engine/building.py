@@ -22,12 +22,12 @@ from cuprof.plan.identity import canonical_json, program_json
 
 @dataclass(frozen=True)
 class Built:
-    """What compiling one program came to.
+    """The result of compiling one program.
 
     Args:
         trial: the first of those that run this program.
         error: the compiler's first error line, empty where it compiled; `log` is its whole output.
-        is_impossible: it asks for more than the architecture has, which is no failure.
+        is_impossible: it needs more than the architecture has, which does not count as a failure.
     """
 
     trial: Trial

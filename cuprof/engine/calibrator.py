@@ -1,4 +1,4 @@
-"""What each device can do, and whether times are to be believed by it."""
+"""Measure what each device can do, and check times against that."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Calibrator:
-    """Measure the devices of a sweep's stations, each once, and hold outcomes against what they can do."""
+    """Measure each device of a sweep's stations once, and check outcomes against its limits."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger, self.config, self.call = ledger, ledger.prepared.config, ledger.fleet.call
 
     def calibrate(self, station: Station, backend: str) -> None:
-        """Learn what the device can do, of the host from an earlier sweep unless `retry=all` measures all anew."""
+        """Calibrate the device; for the host, reuse an earlier sweep's calibration unless `retry=all`."""
         device, on_host, calibration = station.find_device(backend), station.is_host(backend), None
         station.plausibility[backend] = Plausibility(on_host)
         if device is None:

@@ -22,10 +22,10 @@ from cuprof.store import Store
 
 @dataclass(frozen=True)
 class ProfilingResult:
-    """What checking and profiling the trials of a selection came to.
+    """The result of checking and profiling the trials of a selection.
 
     Attributes:
-        counters: what is stored now of these trials under the conditions asked for, of earlier collections too.
+        counters: everything now stored for these trials under the requested conditions, including earlier collections.
     """
 
     trials: tuple[Trial, ...]
@@ -37,11 +37,11 @@ class ProfilingResult:
 def profile_selection(
     config: SweepConfig, project: Project, collector: Collector, observer: Observer
 ) -> ProfilingResult:
-    """Check the trials of a selection, profile the right ones, and store what comes of each.
+    """Check the trials of a selection, profile the right ones, and store the results.
 
     Raises:
         UsageError: the selection cannot be carried out; nothing has been stored.
-        ProfilerError: the profiler cannot work here; what was stored until then stays.
+        ProfilerError: the profiler cannot work here; results stored until then stay.
         KeyboardInterrupt: after the sweep has been marked as interrupted.
     """
     with Store.open(config.store.url or project.database_url) as store:
@@ -71,9 +71,9 @@ def profile_selection(
 def check_trials(
     config: SweepConfig, project: Project, store: Store, observer: Observer, backends: tuple[str, ...]
 ) -> tuple[tuple[Trial, ...], dict[str, Outcome], SweepResult]:
-    """Check those trials of a selection that run on the named back ends and are not known to be right or wrong.
+    """Check the trials of a selection on the named back ends that have not been checked yet.
 
-    Everything is built on the way, so the build cache holds it afterwards.
+    This also builds every program, so the build cache has it afterwards.
 
     Returns:
         Every planned trial, also those that were not checked; what checking came to, by identity; and the sweep that

@@ -29,15 +29,15 @@ KERNEL_LOCKS = Path("/proc/locks")
 
 
 class DeviceLocks:
-    """Hold a device while something is measured on it; the kernel lets go of it when the process ends, however it ends.
+    """Hold a device during measurements; the kernel releases it whenever the process ends.
 
-    The locks are advisory (flock): they keep cuprof from cuprof and nothing else.
+    The locks are advisory (flock): they keep cuprof processes apart and nothing else.
 
     Args:
-        note: told once of every process that is waited for.
+        note: receives a line for each process that we wait for, once.
 
     Attributes:
-        waited_s: for how long turns have been waited for, all devices together.
+        waited_s: total time spent waiting for turns, over all devices.
     """
 
     def __init__(self, note: Callable[[str], None]) -> None:
@@ -47,10 +47,10 @@ class DeviceLocks:
 
     @contextmanager
     def hold(self, device: DeviceFacts) -> Iterator[None]:
-        """Wait for the device's turn and keep it until the block ends; not to be nested.
+        """Wait for the device's turn and keep it until the block ends; do not nest.
 
-        There may be a lock in each of `list_folders`; all that can be had are taken, in the same order by everybody.
-        Where none can, that costs the turns and nothing else.
+        Each folder of `list_folders` may have a lock; every process takes all it can, in the same order. Without any
+        lock, only the turns are lost.
         """
         faults = []
         with ExitStack() as held:
@@ -85,24 +85,23 @@ class DeviceLocks:
 
 
 def lock_name(device: DeviceFacts) -> str:
-    """Return a name that is the same in every process that measures on one physical device: OpenCL's CPU is the host,
-    its GPU is CUDA's."""
+    """Return one name per physical device: OpenCL's CPU is the host, its GPU is CUDA's."""
     if is_host(device):
         return f"host-{platform.node()}"
     return device.uuid or f"{device.backend}-{device.index}-{platform.node()}"
 
 
 def list_folders() -> tuple[Path, ...]:
-    """Return where locks lie: in `$CUPROF_LOCKS` alone, else in the user's cache and in the folder for all users.
+    """Return the lock folders: only `$CUPROF_LOCKS` if set, else the user's cache and the folder for all users.
 
-    The cache reaches the user's jobs of a batch system that gives each a /tmp of its own.
+    The cache is shared by a user's jobs even if the batch system gives each a /tmp of its own.
     """
     chosen = os.environ.get("CUPROF_LOCKS")
     return (Path(chosen),) if chosen else (user_cache() / "locks", SHARED_FOLDER)
 
 
 def find_holder(handle: int) -> int | None:
-    """Return the process that holds the lock of an open file, None where Linux does not tell (another container)."""
+    """Return the process that holds an open file's lock, or None if Linux does not say (another container)."""
     file = os.fstat(handle)
     with contextlib.suppress(OSError, ValueError):
         for line in KERNEL_LOCKS.read_text().splitlines():
@@ -113,17 +112,17 @@ def find_holder(handle: int) -> int | None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Return whether a process stands still, by Ctrl-Z or a batch system's suspension, as far as Linux tells."""
+    """Return whether a process is suspended, by Ctrl-Z or a batch system, as far as Linux says."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
     return False
 
 
 def _open(folder: Path, name: str) -> int:
-    """Open a lock's file for reading; it is made where it is missing and never removed, or it could be locked twice.
+    """Open a lock's file for reading, creating it if missing. It is never removed, or it could be locked twice.
 
     Raises:
-        OSError: it can be neither made nor opened, or is no plain file.
+        OSError: it can be neither created nor opened, or is not a plain file.
     """
     with ExitStack() as stack:
         place = _open_folder(folder)

@@ -48,7 +48,7 @@ FAR = 1.5
 
 
 def keep_time(config: SweepConfig, turns: int) -> float:
-    """Return the seconds of a search's budget that are kept for its duels: a share, or what they take at most.
+    """Return the seconds of a search's budget to keep for its duels: a share, or the most that they can take if less.
 
     Args:
         turns: how many of them go one after another.
@@ -63,18 +63,18 @@ def keep_time(config: SweepConfig, turns: int) -> float:
 
 @dataclass(frozen=True)
 class Ending:
-    """What a search came to for one problem.
+    """The outcome of a search for one problem.
 
     Args:
-        standing: of the candidates' last look; None where there was one candidate alone, or no comparison.
-        best: None where nothing is right.
+        standing: from the candidates' last look; None with a single candidate, or without a comparison.
+        best: None if no result is right.
         beaten: how many earlier looks found slower.
         level: those that the last look calls level with the best.
         value: of the objective, where that is not time alone.
-        tried: how many configurations of the problem something is known of.
-        failed: candidates that were right when they were tried, and not when they were compared.
-        cut_s: after so many seconds the comparison had no time left to decide what is open; 0 where it had.
-        left_out: candidates that it had no time for at all.
+        tried: how many configurations of the problem have a known result.
+        failed: candidates that were right when tried, but not when compared.
+        cut_s: the seconds after which the comparison ran out of time with cases undecided; 0 if it did not.
+        left_out: candidates that it had no time for.
     """
 
     problem: Point
@@ -91,19 +91,19 @@ class Ending:
 
 
 class Duel:
-    """The last candidates of one problem, measured interleaved until the rule tells the best or that they are level.
+    """A duel of one problem's last candidates, measured interleaved until the rule finds the best or calls them level.
 
     Args:
         candidates: of one problem and back end.
         measure: the one that counts.
         seed: of the inputs.
         clock: seconds.
-        allowed_s: what all looks may take together, nearly: a look under way is not broken off.
-        value: of the first candidate's objective, where that is not time alone.
-        known_s: what each candidate is known to take, the best first; see `_leave_out`.
+        allowed_s: approximate limit for all looks together; a started look is finished.
+        value: the first candidate's objective, if that is not time alone.
+        known_s: the known duration of each candidate, the best first; see `_leave_out`.
 
     Attributes:
-        ending: what it has come to; None until it has.
+        ending: the outcome; None until the duel has ended.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class Duel:
         return share
 
     def tell(self, outcome: Outcome) -> None:
-        """Take what this look says of one candidate, and of all of them after the last."""
+        """Add one candidate's outcome in this look; after the last one, judge the look."""
         self._waiting.discard(outcome.identity)
         timing = next((each for each in outcome.timings if each.measure is self.measure), None)
         if outcome.state is State.OK and timing is not None:
@@ -246,20 +246,20 @@ class Duel:
 
 
 def describe_ending(ending: Ending, settings: SearchConfig) -> str:
-    """Return one line about what a search came to for a problem."""
+    """Return one line about a search's outcome for a problem."""
     where = f"search: {ending.problem.label}: "
     if ending.best is None and ending.failed:
         return f"{where}{describe_failed(ending.failed)}"
     if ending.best is None and not ending.tried:
         return f"{where}no configuration was tried; give a larger {' or '.join(settings.bounds)}"
     if ending.best is None:
-        lacks = "" if settings.objective == "time" else f" of which {settings.objective} is known"
+        lacks = "" if settings.objective == "time" else f" with a known {settings.objective}"
         return f"{where}none of {count(ending.tried, 'configuration')} tried gives a right result{lacks}"
     name = " · ".join(filter(None, [ending.best.variant, ending.best.tunables.label]))
     text = f"{where}best is {name} with {ending.median_ns / 1e3:,.2f} µs"
     if ending.value is not None:
         text += f" and {settings.objective} {ending.value:.4g}"
-    failed = f"; {ending.failed} more gave no right result again" if ending.failed else ""
+    failed = f"; {ending.failed} more gave no right result this time" if ending.failed else ""
     standing = ending.standing
     if standing is None or not (standing.judgements or ending.beaten):
         late = "; search.budget had no time for that" if ending.left_out else ""
@@ -274,7 +274,7 @@ def describe_ending(ending: Ending, settings: SearchConfig) -> str:
 
 
 def _describe_difference(trial: Trial, best: Trial) -> str:
-    """Return what a trial has otherwise than the best of its problem."""
+    """Return the settings in which a trial differs from the best of its problem."""
     same = trial.variant == best.variant
     other = find_differing(trial.tunables, best.tunables) if same else trial.tunables
     return " · ".join(filter(None, ["" if same else trial.variant, other.label]))
@@ -289,5 +289,5 @@ def _series_of(timing: Timing) -> Samples:
 
 
 def _together(prepared: Prepared) -> Prepared:
-    """Return what was prepared, with all variants in one process: they are compared side by side."""
+    """Return the prepared sweep with all variants in one process, to compare them side by side."""
     return replace(prepared, config=replace(prepared.config, limits=replace(prepared.config.limits, isolate=False)))

@@ -16,15 +16,15 @@ from cuprof.worker.messages import Describe, Described, WorkerSettings
 
 
 def make_stations(config: SweepConfig) -> list[Station]:
-    """Return a station for each GPU that is asked for, at least one; no worker is started yet.
+    """Return a station for each requested GPU, at least one; no worker is started yet.
 
     Raises:
-        UsageError: there are GPUs, but not one that is named.
+        UsageError: there are GPUs, but not every requested one.
     """
     numbers, ordinals = config.device.numbers(), list_ordinals(config.device)
     every = [numbers]
     if len(ordinals) > 1:
-        # OpenCL numbers GPUs as CUDA does, as a rule; where it does not, they are told apart when they are described.
+        # OpenCL usually numbers GPUs as CUDA does; if not, their descriptions show it later.
         opencl = numbers["opencl"]
         every = [{**numbers, "cuda": each, "opencl": each if opencl is None else opencl} for each in ordinals]
     return [Station(JobRunner(WorkerSettings(each, len(every)), config.limits)) for each in every]
@@ -45,14 +45,15 @@ def _count_gpus() -> int:
     try:
         return count_devices("cuda")
     except CuprofError:
-        return 0  # the plan tells why
+        return 0  # the plan reports why
 
 
 def enroll(config: SweepConfig, stations: list[Station], backends: tuple[str, ...]) -> list[str]:
-    """Tell each station its devices, take out those that cannot take part, and return why, a line each.
+    """Give each station its devices, drop stations that cannot take part, and return the reasons, one line each.
 
-    Trials are planned for the devices of the first station, which is one whose GPU works. So what the others' have of a
-    trial's identity has to be the same, and of two stations with one physical device the second does without it.
+    Trials are planned for the devices of the first station, whose GPU must work. The other stations' devices must agree
+    in everything that is part of a trial's identity. If two stations have the same physical device, the second does
+    without it.
 
     Raises:
         UsageError: a GPU that was named cannot take part.
@@ -69,7 +70,7 @@ def enroll(config: SweepConfig, stations: list[Station], backends: tuple[str, ..
                 stations.remove(station)
                 station.runner.replace_worker()
                 if not first.accelerators:
-                    continue  # nothing that takes part runs on a GPU, or the plan tells why none is there
+                    continue  # no part of it runs on a GPU, or the plan reports why there is none
                 note = f"device.cuda={station.runner.settings.numbers['cuda']} takes no part: {'; '.join(reasons)}"
                 if config.device.cuda_ordinals:
                     raise UsageError(f"{note}; leave it out of device.cuda")

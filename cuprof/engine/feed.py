@@ -1,4 +1,4 @@
-"""Where stations get their work from: the jobs of a plan, or of whatever else decides as results come in."""
+"""Feed stations with jobs: those of a plan, or those that a search decides on as results arrive."""
 
 from __future__ import annotations
 
@@ -47,40 +47,39 @@ Claiming = Callable[[Station, Sequence[str]], "Claim"]
 
 
 class Feed(Protocol):
-    """Hand jobs to stations that are free, and hear what came of them; always called from one thread.
+    """Hand jobs to free stations, and receive the outcomes; always called from one thread.
 
-    A feed may make its next job of what it was told: each outcome is told, durable in the store already, before the
-    same station is given another job. A station that is answered `LATER` asks again soon.
+    A feed may choose its next job by earlier outcomes: it receives each one, already durable in the store, before the
+    same station gets another job. A station that is answered `LATER` asks again soon.
     """
 
     def take(self, station: Station) -> Job | Later | None:
         """Return the station's next job, `LATER`, or None where there will never be one for it again."""
 
     def tell(self, station: Station, outcome: Outcome) -> None:
-        """Take what came of one trial of the station's job; not of one that was measured beside the job's own."""
+        """Receive the outcome of one trial of the station's job, but not of trials measured in addition to it."""
 
     def finish(self, station: Station) -> None:
-        """Do what the outcomes of the station's job ask for, while its devices are kept for it and stand idle."""
+        """Follow up the outcomes of the station's job, while its devices are reserved and idle."""
 
     def give_back(self, station: Station, job: Job) -> None:
-        """Take back the trials of a job that nothing was told of; the station will take no further one."""
+        """Take back a job's unfinished trials; the station will take no further job."""
 
 
 class PlannedFeed:
     """Feed the jobs of a plan: to one station in the plan's order, to several the heaviest problems first.
 
-    A problem that a station has begun stays with it, so that what is compared is measured on one device. One that has
-    too many trials for that is cut into blocks, the first of which at each station has the problem's reference besides:
-    what the stations' devices differ by is then known. What is timed on the host is timed at the end, while no other
-    station works.
+    A problem stays with the station that began it, so that compared trials are measured on one device. A problem with
+    too many trials for that is cut into blocks. Each station's first block also has the problem's reference, which
+    shows how the stations' devices differ. Jobs timed on the host run at the end, while no other station works.
 
     Args:
         jobs: those of one problem follow one another.
         stations: how many share them.
         references: problem and back end → the trial that blocks share.
         is_host: whether a back end's device is the host's own processor.
-        claim: asks for trials that other processes may ask for, too; None where there can be none.
-        clock: tells seconds.
+        claim: claims trials that other processes may claim, too; None if there can be no others.
+        clock: seconds.
     """
 
     def __init__(
@@ -115,7 +114,7 @@ class PlannedFeed:
         if done := self._held.pop(station, None):
             self._spent_s += self.clock() - self._since[station]
             self._done += len(done.trials)
-            if self.claim:  # what nothing was told of has been taken over, and is waited for
+            if self.claim:  # trials without an outcome were taken over by others; wait for them
                 gone = {each.identity: replace(done, trials=(each,)) for each in done.trials}
                 self._elsewhere |= {identity: job for identity, job in gone.items() if identity not in self._told}
         if self._alone_at is station:
@@ -147,10 +146,10 @@ class PlannedFeed:
         self._told.add(outcome.identity)
 
     def finish(self, station: Station) -> None:
-        """Nothing is asked for."""
+        """Do nothing: a plan does not depend on outcomes."""
 
     def give_back(self, station: Station, job: Job) -> None:
-        """Put the job's open trials, and what else there was of its problem, ahead of everything."""
+        """Put the job's open trials, and the rest of its problem, ahead of everything."""
         again = deque(self._begun.pop(station, ()))
         left = tuple(trial for trial in self._held.pop(station).trials if trial.identity not in self._told)
         self._asked -= {trial.identity for trial in left}
@@ -163,7 +162,7 @@ class PlannedFeed:
             self._problems.insert(0, again)
 
     def _claim(self, station: Station, job: Job) -> Job:
-        """Return the job with those trials that the station may do; a reference is measured beside them."""
+        """Return the job with the trials that the station may run, and the reference among them."""
         key = job_key(job)
         reference = self.references[key].identity if key in self._cut else ""
         if self.claim is None:
@@ -181,7 +180,7 @@ class PlannedFeed:
         return replace(job, trials=mine)
 
     def _ask_again(self, station: Station) -> bool:
-        """Ask what other processes have claimed and not done; return whether anything has come of it."""
+        """Ask which trials other processes have finished or lost; return whether that changed anything."""
         assert self.claim is not None
         if self.clock() - self._asked_at < ASK_AGAIN_S:
             return False
@@ -198,7 +197,7 @@ class PlannedFeed:
         return len(self._elsewhere) < before
 
     def _begin(self, station: Station) -> deque[Job] | None:
-        """Let a station begin the next problem; what it has no device for is left to others."""
+        """Let a station begin the next problem; jobs without a device here are left to others."""
         for place, jobs in enumerate(self._problems):
             mine = deque(job for job in jobs if station.can_do(job.backend))
             if mine:
@@ -210,10 +209,9 @@ class PlannedFeed:
         return None
 
     def _cut_block(self, station: Station, job: Job) -> Job:
-        """Return as much of a job as one station should do now; the rest is the next one's.
+        """Return the part of a job that one station should run now, and keep the rest for later.
 
-        What a station does of a problem one after another is one series, however many blocks it is, and needs the
-        reference once.
+        A station's consecutive blocks of a problem are one series and need the reference only once.
         """
         open_trials = sum(len(each.trials) for jobs in self._problems for each in jobs) + len(job.trials)
         least = int(LEAST_BLOCK_S * self._done / self._spent_s) if self._spent_s else 1
@@ -264,10 +262,10 @@ class EachFeed:
         """Nothing depends on it."""
 
     def finish(self, station: Station) -> None:
-        """Nothing is asked for."""
+        """Do nothing: a plan does not depend on outcomes."""
 
     def give_back(self, station: Station, job: Job) -> None:
-        """Leave what a lost card has not done undone: no other one can do it in its place."""
+        """Leave a lost card's jobs undone: no other card can run them in its place."""
         self._open.pop(station, None)
 
 

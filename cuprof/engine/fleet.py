@@ -1,4 +1,4 @@
-"""The stations of a sweep side by side: each is fed when it is free, and one thread writes and tells."""
+"""Run the stations of a sweep side by side: each gets a job when free, and one thread writes and reports."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ Work = Callable[[Station, Job], None]
 class Fleet:
     """Keep the stations of one sweep busy.
 
-    One station works in the caller's thread. Several have a thread each, which waits for the station's worker; whatever
-    they write or tell is done in the caller's thread, one after another, and each waits until its own is done.
+    One station works in the caller's thread. Several have a thread each, which waits for the station's worker. They
+    write and report in the caller's thread, one after another, and each waits until its own call is done.
     """
 
     def __init__(self, stations: Sequence[Station]) -> None:
@@ -67,7 +67,7 @@ class Fleet:
             self._stop(threads)
 
     def retire(self, station: Station, feed: Feed, job: Job) -> bool:
-        """Leave the rest of a job to others for good; return False where there is no other station."""
+        """Leave the rest of a job to other stations for good; return False if there are none."""
         if all(other.is_lost for other in self.stations if other is not station):
             return False
         station.is_lost = True
@@ -75,7 +75,7 @@ class Fleet:
         return True
 
     def call(self, function: Callable[..., T], *given: Any) -> T:
-        """Call a function in the one thread that writes to the store and tells observers; return what it returns."""
+        """Call a function in the one thread that writes to the store and reports to observers; return its result."""
         if current_thread() is self._thread:
             return function(*given)
         future: Future[T] = Future()
@@ -122,7 +122,7 @@ class Fleet:
             raise
 
     def _stop(self, threads: Sequence[Thread]) -> None:
-        """End the stations; what they still ask for is refused."""
+        """End the stations; their further calls are refused."""
         self._stopped.set()
         for station in self.stations:
             station.runner.stop()
@@ -142,7 +142,7 @@ def open_fleet(stations: Sequence[Station]) -> Iterator[Fleet]:
 
 
 def open_stations(config: SweepConfig) -> AbstractContextManager[Fleet]:
-    """Open a station for each GPU that is asked for; no worker is started yet."""
+    """Open a station for each requested GPU; no worker is started yet."""
     return open_fleet(make_stations(config))
 
 

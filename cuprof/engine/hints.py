@@ -1,4 +1,4 @@
-"""What other problems, devices and versions of the same variants say of the trials of a search."""
+"""Learn hints for a search's trials from other problems, devices and versions of the same variants."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def find_hints(
     value_of: Callable[[EarlierRun], float],
     note: Callable[[str], None],
 ) -> dict[int, float]:
-    """Return what there is to say of trials, by their place, relative and logarithmic; see `Strategy`.
+    """Return hints for trials, by their place, as relative logarithms; see `Strategy`.
 
     Args:
-        earlier: what is stored of the variants; what it has of these very trials is no hint.
-        value_of: what is to be small of a run; NaN where it is not known.
-        note: told how much there is, if anything.
+        earlier: the variants' stored runs; runs of these very trials are ignored.
+        value_of: the objective of a run; NaN if unknown.
+        note: receives a line on the number of hints, if any.
     """
     known = {trial.identity for trial in trials}
     elsewhere: dict[tuple[str, object, str], dict[tuple[str, Point], float]] = defaultdict(dict)

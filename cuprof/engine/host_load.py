@@ -12,7 +12,7 @@ BUSY_SHARE = 0.5
 
 
 def describe_load() -> str:
-    """Return one line where the host is busy (load average of the last minute), else the empty text."""
+    """Return one line if the host is busy (load average of the last minute), else an empty string."""
     cores, load = count_cores(), os.getloadavg()[0]
     if load <= BUSY_SHARE * cores:
         return ""

@@ -20,10 +20,10 @@ METRIC_SET = "imported"
 
 @dataclass(frozen=True)
 class ImportResult:
-    """What one report held.
+    """The content of one imported report.
 
     Attributes:
-        taken: what was stored now.
+        taken: newly stored profiles.
         already: how many groups of its launches were in the database before, in this cache mode.
     """
 
@@ -40,11 +40,11 @@ class ImportResult:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what a person should know: trials that were not joined and why, launches that crashed."""
+        """Return notes for the user: trials that matched nothing and why, and launches that crashed."""
         return tuple(f"{group.name}: {group.message}" for group in self.taken if group.message)
 
     def describe(self) -> str:
-        """Return in one line what was taken in."""
+        """Describe the import in one line."""
         outside = sum(len(group.launches) for group in self._of(Owner.FOREIGN))
         unknown, elsewhere = len(self._of(Owner.UNKNOWN)), len(self._of(Owner.OTHER_DEVICE))
         crashed = sum(group.state is State.CRASHED for group in self.taken)
@@ -68,14 +68,14 @@ def import_reports(
 ) -> Iterator[ImportResult]:
     """Store each report's launches: by trial where a range names a known one of this device, the others under a name.
 
-    Each trial, and each kernel outside our ranges, is stored in a transaction of its own. What was taken in from the
-    same contents before is left alone, so that an import may be repeated, also one that was interrupted.
+    Each trial, and each kernel outside our ranges, is stored in a transaction of its own. Launches imported before from
+    the same contents are skipped, so an import may be repeated, even after an interruption.
 
     Args:
         url: the database.
         artifacts: folder that a copy of each report is kept in.
-        name: what launches that are joined to no trial go by; the file's name without its ending when empty.
-        cache_mode: "cold" or "hot"; empty takes it from what the report says of how it was made.
+        name: the name for launches that match no trial; empty takes the file's name without its suffix.
+        cache_mode: "cold" or "hot"; empty takes the report's own.
 
     Raises:
         ProfilerError: a report cannot be read, and nothing has been stored; or it cannot be kept.
@@ -93,10 +93,8 @@ def _import_report(path: Path, store: Store, artifacts: Path, name: str, cache_m
     found = find_conditions(path)
     conditions = replace(found, cache_mode=cache_mode or found.cache_mode)
     with store.snapshot() as connection:
-        known = read_known(connection, [identity for identity in launches if identity is not None])
+        labels, devices = read_known(connection, [identity for identity in launches if identity is not None])
         before = list_taken_in(connection, artifact.sha256)
-    labels = {identity: trial.label for identity, trial in known.items()}
-    devices = {identity: trial.device for identity, trial in known.items()}
     groups = group_launches(launches, labels, devices, name)
     taken = []
     for group in groups:

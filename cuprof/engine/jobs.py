@@ -14,7 +14,7 @@ from cuprof.worker.messages import Job, JobTrial
 def list_jobs(prepared: Prepared, trials: Sequence[Trial], seed: int) -> Iterator[Job]:
     """Yield a job for each problem and back end, in the order of the plan.
 
-    Where the configuration asks for it, each variant that runs its own code in the worker has a job of its own.
+    If the configuration isolates variants, each one that runs its own code in the worker has a job of its own.
     """
     for problem, of_problem in groupby(trials, key=lambda trial: trial.problem):
         members = list(of_problem)

@@ -1,4 +1,4 @@
-"""What the workers of a search are compiling still while others are timed, and for how long it has been under way."""
+"""Track the builds of a search that are still running while other trials are timed, and their durations."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ STUCK_S, STUCK_TIMES = 5.0, 10
 
 
 class Late:
-    """Keep what stations have put off, by its place among all trials.
+    """Keep the deferred trials of each station, by their place among all trials.
 
     Args:
         clock: seconds.
 
     Attributes:
-        stuck_s: how long what was given up had been under way.
+        stuck_s: how long the abandoned builds had been running.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -39,16 +39,16 @@ class Late:
             self._since.setdefault(index, self.clock())
 
     def end(self, index: int) -> None:
-        """Note that one has been told."""
+        """Note that a trial has an outcome."""
         if (since := self._since.pop(index, None)) is not None:
             self._lasted_s.append(self.clock() - since)
 
     def put_off(self, station: Station, indices: Iterable[int]) -> None:
-        """Keep what a station's job has left."""
+        """Add the deferred trials of a station's job."""
         self._of[station] += sorted(indices)
 
     def list_of(self, station: Station) -> list[int]:
-        """Return what a station has put off."""
+        """Return a station's deferred trials."""
         return list(self._of[station])
 
     def take(self, station: Station, indices: Iterable[int] | None = None) -> list[int]:
@@ -59,10 +59,10 @@ class Late:
         return taken
 
     def give_up(self, station: Station, most_s: float) -> Mapping[int, float]:
-        """Keep no longer what a station has had under way for far too long, or longer than `most_s`.
+        """Abandon a station's builds that have been running far too long, or longer than `most_s`.
 
         Returns:
-            Each with its seconds.
+            The abandoned trials with their seconds.
         """
         usual_s = statistics.median(self._lasted_s) if self._lasted_s else math.inf
         most_s = min(max(STUCK_S, STUCK_TIMES * usual_s), most_s)

@@ -1,7 +1,7 @@
 """Start worker processes, one of them ahead of time if asked.
 
-A worker needs most of a second to import what it works with. A command that is going to need one calls `prestart`
-before it imports and composes its own things, so both happen at once. Only the standard library is imported here.
+A worker takes most of a second to import its modules. A command that will need one calls `prestart` before its own
+imports and composition, so both happen at once. Only the standard library is imported here.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Launched:
         _retiring[-1].start()
 
     def discard(self) -> None:
-        """End the worker and remove its files. What it found out has been received; nothing in it is worth a wait."""
+        """End the worker and remove its files, without waiting: all its results have been received."""
         with shielded():
             self.kill()
             self.pipe.close()
@@ -88,21 +88,21 @@ def prestart(count: int = 1) -> None:
 
 
 def prestart_for_next_job(modules: Sequence[str] = ()) -> None:
-    """Start as many more as the command did at first; none where it never did.
+    """Start as many workers again as the command did at first; none if it started none.
 
     Args:
-        modules: what they import while the job before theirs goes on, where they are installed.
+        modules: modules to import during the job before theirs, if installed.
     """
     for _ in range(_at_first[0] if _at_first else 0):
         _spares.append(_launch(modules=modules))
 
 
 def tell_spare(settings: object, send: Callable[[Connection], object]) -> None:
-    """Let the worker that was started ahead, if there is just one, do something for who will `take` it.
+    """Let the prestarted worker, if there is just one, do something ahead of the caller that will `take` it.
 
     Args:
-        settings: what it is told first; who takes it for others is given another one.
-        send: sends the settings, and what there is to do.
+        settings: its first message; a caller with other settings gets another worker.
+        send: sends the settings and the task.
     """
     if len(_spares) == 1 and _spares[0].told is None:
         with suppress(BrokenPipeError, ConnectionResetError):

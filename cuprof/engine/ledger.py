@@ -1,4 +1,4 @@
-"""What has come of a sweep's trials: stored, told, and kept for the sweep's end."""
+"""Keep the outcomes of a sweep's trials: store them, report them, and sum them up at the end."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from cuprof.worker.messages import Job
 
 
 class Ledger:
-    """Store and tell what comes of the trials of one sweep; for the one thread that writes and tells.
+    """Store and report the outcomes of one sweep's trials; used only by the thread that writes and reports.
 
     Attributes:
         sweep_id: the sweep's key in the store; 0 until it has begun.
         trials: by identity; one whose variant opens files becomes a further one.
-        concluded: identities of those that are done, here or elsewhere.
-        stored: of those, the ones that were done before this process took part.
-        members: of a search: those that it has tried in this sweep.
-        failed: those that failed, those expected to be wrong left out.
+        concluded: identities of the finished trials, here or elsewhere.
+        stored: the ones among them that were finished before this process took part.
+        members: for a search, the trials that it has tried in this sweep.
+        failed: trials that failed, except those expected to be wrong.
         surprises: trials expected to be wrong that were found right.
-        faults: what functions of the family raised, in order.
+        faults: errors of the family's functions, in order.
     """
 
     def __init__(self, prepared: Prepared, project: Project, store: Store, fleet: Fleet, observer: Observer) -> None:
@@ -53,10 +53,10 @@ class Ledger:
         self._without_energy: set[tuple[str, str]] = set()
 
     def record(self, trial: Trial, outcome: Outcome, station: Station | None = None, job: str = "") -> bool:
-        """Store an outcome, and tell it.
+        """Store an outcome and report it.
 
-        One of another job's trial is stored beside that job's, one that another process has taken over is not kept, and
-        False is returned.
+        An outcome of another job's trial is stored beside that job's. An outcome of a trial that another process has
+        taken over is dropped, and False is returned.
         """
         origin = NOWHERE
         if station is not None:
@@ -71,9 +71,7 @@ class Ledger:
         if origin.again:
             return False
         if run_id is None:
-            self.observer.note(
-                f"{trial.label} had been taken over by another process; what came of it here is not kept"
-            )
+            self.observer.note(f"{trial.label} had been taken over by another process; its result here is not kept")
             return False
         self.concluded.add(outcome.identity)
         self._medians.pop(trial.identity, None)  # a search looks at a trial more than once
@@ -88,7 +86,7 @@ class Ledger:
         return True
 
     def conclude(self, station: Station, job: str, outcome: Outcome) -> bool:
-        """Record what a station's worker says: of the trial that was run, which may be another one than was planned."""
+        """Record a worker's answer under the trial that was actually run, which may differ from the planned one."""
         trial = self.trials[outcome.identity]
         run = self._replanner.find(trial, outcome.opened) if self.prepared.remembers else trial
         if run.identity not in self.trials:
@@ -98,11 +96,11 @@ class Ledger:
                 self._granted[run.identity] = self._granted[trial.identity]
         kept = self.record(run, replace(outcome, identity=run.identity), station, job)
         if kept:
-            self.concluded.add(trial.identity)  # which nobody has to run any more, either
+            self.concluded.add(trial.identity)  # it need not run any more, either
         return kept
 
     def recall(self) -> None:
-        """Know what a search has tried in this sweep before it was interrupted."""
+        """Load the trials that a search tried in this sweep before it was interrupted."""
         with self.store.snapshot() as connection:
             self.members = list_tried(connection, self.sweep_id)
 
@@ -126,7 +124,7 @@ class Ledger:
         self.concluded |= self.stored
 
     def take_over(self, before: Ledger) -> None:
-        """Take over the same sweep's part in another database; what others may be doing there is none of ours."""
+        """Take over the same sweep's part in another database; other processes' trials there are not our concern."""
         self.failed, self.surprises, self.faults = before.failed, before.surprises, before.faults
         done = set(before.concluded)
         if before._has_company:
@@ -168,7 +166,7 @@ class Ledger:
             stored = list_medians(connection, self.sweep_id)
         for trial in timed:
             if stored.get(trial.identity, {}) != self._medians[trial.identity]:
-                message = "what was stored of it was changed while its sweep went on"
+                message = "its stored times were changed during the sweep"
                 self.record(trial, Outcome(trial.identity, State.IMPLAUSIBLE, message, started_at=time.time()))
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
@@ -178,7 +176,7 @@ class Ledger:
         self.observer.trial_finished(trial, outcome)
 
     def _judge(self, trial: Trial, state: State, message: str) -> None:
-        """Keep what the end needs to know of a trial: a sweep may have many, and many samples each."""
+        """Keep only what the sweep's end needs of a trial: there may be many trials, with many samples each."""
         expected_wrong = trial.expected == "wrong"
         if expected_wrong and state is State.OK:
             self.surprises.append(trial)

@@ -18,11 +18,11 @@ from cuprof.store.source import Source, open_source
 
 @dataclass(frozen=True)
 class MergeResult:
-    """What came of one database.
+    """The result of merging one database.
 
     Args:
-        reports: how many report files were brought along.
-        missing: how many are not where that database says, or lie on a machine that cannot be asked.
+        reports: how many report files were copied.
+        missing: how many were not found at that database's paths, or are on a machine out of reach.
     """
 
     merged: Merged
@@ -31,13 +31,13 @@ class MergeResult:
 
 
 def merge_database(url: str, store: Store, artifacts: Path) -> MergeResult:
-    """Take a database into an open one, all of it or nothing, with the report files that lie beside it.
+    """Merge a database into an open one, all of it or nothing, with the report files beside it.
 
     Args:
         artifacts: folder for report files.
 
     Raises:
-        StoreError: it is not there, damaged, of a newer cuprof, not cuprof's, or contradicts what is stored.
+        StoreError: it is missing, damaged, from a newer cuprof or not cuprof's, or it contradicts this database.
     """
     with open_source(url) as source:
         paths, reports, missing = _bring_reports(source, artifacts)

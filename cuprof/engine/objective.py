@@ -1,12 +1,13 @@
-"""What a search makes small where that is more than time: counters, read under a profiler as they are needed."""
+"""Objectives other than time: counters, read under a profiler as the search needs them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 
 from cuprof.backends.registry import get_spec
+from cuprof.config.model import SearchConfig
 from cuprof.core.errors import ProfilerError, UnknownNameError, UsageError, suggest
 from cuprof.core.records import Measure, Outcome, Trial
 from cuprof.engine.observer import Observer
@@ -28,7 +29,7 @@ LEAST = 1e-3
 def evaluate(
     factors: Sequence[str], median_ns: float | None, energy_j: float | None, counters: Mapping[str, float]
 ) -> float:
-    """Return the product of the factors, in seconds, joules and what counters have; NaN where one is not known.
+    """Return the product of the factors, in seconds, joules and counter values; NaN if one is unknown.
 
     Args:
         factors: "time", "energy" and names of counters.
@@ -39,18 +40,36 @@ def evaluate(
     return value if 0 < value < math.inf else math.nan
 
 
-def check_measure(trials: Sequence[Trial], measure: Measure) -> None:
-    """Refuse trials on a back end that does not measure the time that is to be small.
+def check_trials(trials: Sequence[Trial], measure: Measure, settings: SearchConfig) -> None:
+    """Refuse trials on a back end that does not measure a factor of the objective.
+
+    Args:
+        measure: the time that is to be small.
 
     Raises:
-        UsageError: there is one.
+        UsageError: there is one. For counters the profiler need not be installed.
     """
-    for trial in trials:
-        if measure not in get_spec(trial.backend).measures:
-            raise UsageError(
-                f"a search goes by the first of measure.modes, {measure}, which is not measured of {trial.variant} "
-                f"({trial.backend}); name another one first, or leave it out with variants=!{trial.variant}"
-            )
+
+    def refuse(is_measured: Callable[[str], bool], said: str) -> None:
+        for trial in trials:
+            if not is_measured(trial.backend):
+                of = f"of {trial.variant} ({trial.backend})"
+                raise UsageError(said.format(of=of, leave=f"leave it out with variants=!{trial.variant}"))
+
+    refuse(
+        lambda backend: measure in get_spec(backend).measures,
+        f"a search goes by the first of measure.modes, {measure}, which is not measured {{of}}; "
+        "name another one first, or {leave}",
+    )
+    if "energy" in settings.factors:
+        refuse(
+            lambda backend: get_spec(backend).heeds("energy"),
+            "search.objective asks for energy, which is not measured {of}; {leave}, or take search.objective=time",
+        )
+    if settings.counters:
+        names = ", ".join(settings.counters)
+        said = f"search.objective asks for {names}, and {TITLE} reads no counters {{of}}; {{leave}}"
+        refuse(lambda backend: backend in BACKENDS, said)
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -65,34 +84,6 @@ def check_names(names: Sequence[str]) -> None:
             if not suggest(name, known).startswith("did you mean"):
                 del known[2:]  # counters are too many to be listed in a line
             raise UnknownNameError("factor of search.objective", name, known, "(cuprof list metrics has the counters)")
-
-
-def check_energy(trials: Sequence[Trial]) -> None:
-    """Refuse trials on a back end that measures no energy.
-
-    Raises:
-        UsageError: there is one.
-    """
-    for trial in trials:
-        if not get_spec(trial.backend).heeds("energy"):
-            raise UsageError(
-                f"search.objective asks for energy, which is not measured of {trial.variant} ({trial.backend}); leave "
-                f"it out with variants=!{trial.variant}, or take search.objective=time"
-            )
-
-
-def check_counters(names: Sequence[str], trials: Sequence[Trial]) -> None:
-    """Refuse trials on a back end that the profiler reads no counters of; it need not be installed for that.
-
-    Raises:
-        UsageError: there is one.
-    """
-    for trial in trials:
-        if trial.backend not in BACKENDS:
-            raise UsageError(
-                f"search.objective asks for {', '.join(names)}, and {TITLE} reads no counters of "
-                f"{trial.variant} ({trial.backend}); leave it out with variants=!{trial.variant}"
-            )
 
 
 class ObjectiveCounters:

@@ -1,4 +1,4 @@
-"""What the engine tells while it works; the terminal is one that listens, a test another."""
+"""Report the engine's progress: the terminal is one listener, a test is another."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from cuprof.core.records import Outcome, Trial
 
 
 class Observer:
-    """Hear of a sweep's progress, in order, from one thread; what a listener does not care for it leaves as it is."""
+    """Receive a sweep's progress, in order, from one thread; override the events of interest."""
 
     def started(self, planned: int | None, stored: Collection[str]) -> None:
-        """Take the number of trials of the sweep, None for a search, and the identities of those that are done already.
+        """Receive the sweep's number of trials, None for a search, and the identities of those already finished.
 
-        Those of a search are what it had tried before it was interrupted.
+        For a search these are the trials that it tried before it was interrupted.
         """
 
     def trial_started(self, trial: Trial, phase: str) -> None:
         """Take the trial that is worked on now, and the step: "inputs", "build", "check", "time", "profile"."""
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Report a trial's outcome, which is already stored. A search may look at a trial again; each look is
-        reported."""
+        """Report a stored outcome of a trial; a search reports each look at a trial."""
 
     def done_elsewhere(self, count: int) -> None:
         """Take how many trials more another process that shares the sweep has done; their outcomes are stored."""

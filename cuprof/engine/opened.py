@@ -43,7 +43,7 @@ class OpenedFiles:
                 family.variants[name] = replace(variant, files=(*variant.files, *seen))
 
     def learn(self, variant: str, paths: Iterable[str]) -> None:
-        """Remember files of a variant, beside those that are known."""
+        """Add files to those known for a variant."""
         self._known[variant] = sorted({*self._known.get(variant, ()), *paths})
         with contextlib.suppress(OSError):  # a folder that cannot be written costs a measurement the next time
             self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -54,10 +54,10 @@ class OpenedFiles:
 
 
 class Replanner:
-    """Tell which trial was run, of a plan in which its variant did not yet name the files that it opens.
+    """Find the trial that was really run, if the plan did not yet know the files that its variant opens.
 
     Args:
-        devices: those that the plan was made with.
+        devices: the plan's devices.
     """
 
     def __init__(self, project: Project, planned: Plan, devices: Mapping[str, DeviceFacts | Unavailable]) -> None:

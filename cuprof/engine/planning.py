@@ -37,10 +37,10 @@ class Prepared:
     Args:
         devices: back end → its device, or why there is none.
         methods: back end → measure → the method's hash.
-        hash: of everything that decides trials and methods.
+        hash: hash of everything that decides trials and methods.
         extension: a file that adds to the family; workers load it, this process does not.
-        is_shared: whether other processes may do a part of it.
-        remembers: whether the files that variants open are remembered in the project, as part of what they are.
+        is_shared: whether other processes may run a part of it.
+        remembers: whether the project remembers the files that variants open, as part of their identity.
     """
 
     config: SweepConfig
@@ -64,12 +64,12 @@ class Prepared:
         return bool(self.config.search.name)
 
     def draw_seed(self) -> int:
-        """Return the seed of the inputs: the one that was asked for, or any."""
+        """Return the seed of the inputs: the configured one, or a random one."""
         seed = self.config.check.seed
         return secrets.randbits(63) if seed is None else seed
 
     def stored(self, store: Store) -> dict[str, StoredTrial]:
-        """Return what the store has of the planned trials, by identity."""
+        """Return the stored outcomes of the planned trials, by identity."""
         found: dict[str, StoredTrial] = {}
         for backend, wanted in self.methods.items():
             identities = [trial.identity for trial in self.plan.trials if trial.backend == backend]
@@ -78,15 +78,15 @@ class Prepared:
         return found
 
     def is_settled(self, trial: Trial, known: StoredTrial | None, sweep_id: int | None = None) -> bool:
-        """Return whether nothing is left to do for a trial, considering what `retry` asks for.
+        """Return whether a trial needs no more work, given `retry`.
 
         Args:
-            sweep_id: the sweep under way; what it did before it was interrupted is not done again.
+            sweep_id: the current sweep; trials that it finished before an interruption are not repeated.
         """
         if known is None or not known.complete:
             return False
         if self.on_each_card and trial.device is not None and not is_host(trial.device):
-            return False  # what one card has measured tells nothing of the others
+            return False  # one card's measurements say nothing about the others
         if known.sweep_id == sweep_id or not self.config.retry:
             return True
         if self.config.retry == "noisy":
@@ -99,10 +99,10 @@ class Prepared:
         return known.state is State.OK and known.half_width > widest
 
     def find_references(self, known: Mapping[str, StoredTrial], due: Iterable[Trial], sweep_id: int) -> list[Trial]:
-        """Return the settled trials to time again beside those that are due, to see whether the times still agree.
+        """Return the settled trials to time again beside the remaining ones, to see whether stored times still hold.
 
-        Of each problem and back end with a trial that is due: the stored best, and the baseline's stored best. Trials
-        that were skipped before, or failed, may well be again: they alone are no reason.
+        For each problem and back end with a remaining trial, these are the stored best and the baseline's stored best.
+        Trials that were skipped before, or failed, may well be again, so they alone are no reason.
         """
         failing = {State.SKIPPED, *FAILED}
         concerned = {
@@ -142,9 +142,9 @@ def prepare(
     """Load the family, ask the stations' workers for devices, and plan.
 
     Args:
-        stations: are told their devices; those without one that can take part are taken out.
-        timed: take the measures that the configuration names; else the trials are only checked.
-        family: what the configuration names, where somebody has it already.
+        stations: receive their devices; those without a usable one are removed.
+        timed: time the configuration's measures; otherwise only check the trials.
+        family: the configuration's family, if already loaded.
 
     Raises:
         UsageError: the selection cannot be carried out; nothing has been stored.
@@ -186,15 +186,20 @@ def prepare(
         planned = replace(planned, notes=(*planned.notes, *_ignored(config, devices), *notes))
     if not config.dry_run:
         planned.require_runnable()
-    flat = {f"{backend}.{measure}": value for backend, table in by_backend.items() for measure, value in table.items()}
-    if config.retry:  # a sweep that was interrupted goes on under the same rule alone
-        flat["retry"] = config.retry
-    if config.device.cuda == ("each",):
-        flat["cards"] = "each"
-    if config.search.name:  # and so is a search
-        flat["search"] = repr(config.search)
-    prepared = Prepared(config, family, planned, devices, by_backend, plan_hash(planned, flat))
+    prepared = Prepared(config, family, planned, devices, by_backend, _hash(config, planned, by_backend))
     return replace(prepared, is_shared=not (prepared.on_each_card or config.search.name))
+
+
+def _hash(config: SweepConfig, planned: Plan, by_backend: Mapping[str, Mapping[Measure, str]]) -> str:
+    """Return the hash of a sweep; one that was interrupted goes on under the same hash alone."""
+    facts = {f"{backend}.{measure}": value for backend, table in by_backend.items() for measure, value in table.items()}
+    if config.retry:
+        facts["retry"] = config.retry
+    if config.device.cuda == ("each",):
+        facts["cards"] = "each"
+    if config.search.name:
+        facts["search"] = repr(config.search)
+    return plan_hash(planned, facts)
 
 
 def _probe(family: Family, selection: Selection, config: SweepConfig, runner: JobRunner) -> None:
@@ -210,7 +215,7 @@ def _probe(family: Family, selection: Selection, config: SweepConfig, runner: Jo
         probed = runner.worker.ask(Probe(family.origin, problems), Probed, config.limits.trial_s)
     except WorkerError as error:
         runner.replace_worker()
-        raise FamilyError(f"family {family.name}: {error} while its inputs and its first results were made") from None
+        raise FamilyError(f"family {family.name}: {error} while making its inputs and first results") from None
     if probed.fault:
         raise FamilyError(f"family {family.name}: {probed.fault}")
     family.learn(dict(zip(problems, probed.samples, strict=True)))

@@ -1,4 +1,4 @@
-"""No impossible time is a time: what a device can physically do bounds every median from below."""
+"""Reject impossible times: the physical limits of a device bound every median from below."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Floor:
 
 @dataclass(frozen=True)
 class Plausibility:
-    """Hold the times of one back end's trials against what was measured of its device.
+    """Check the times of one back end's trials against its device's measured limits.
 
     Args:
         on_host: the device is the host's own processor.
         cache_bytes: the last cache's size; results may stay there.
-        flushed: the caches hold other data when a cold execution begins; otherwise all of its own may be there.
+        flushed: the caches hold other data when a cold execution begins; otherwise they may hold all of its own.
     """
 
     on_host: bool
@@ -44,7 +44,7 @@ class Plausibility:
     flushed: bool = True
 
     def judge(self, trial: Trial, outcome: Outcome, output_bytes: int) -> Outcome:
-        """Return the outcome, `implausible` where one of its medians is below what the device can do.
+        """Return the outcome, as `implausible` if one of its medians is below the device's limit.
 
         Args:
             output_bytes: of all outputs of the trial's problem.
@@ -53,7 +53,7 @@ class Plausibility:
             return outcome
         for timing in outcome.timings:
             floor = max(self._floors(trial, timing, output_bytes), key=lambda each: each.duration_ns)
-            if not timing.summary.median_ns >= floor.duration_ns:  # what is no number is no time either
+            if not timing.summary.median_ns >= floor.duration_ns:  # NaN is not a time either
                 message = (
                     f"{timing.measure.value} time {_text(timing.summary.median_ns)} is impossible: {floor.reason}; "
                     "what it launches does not lie within its frame, or the family states more work than there is"

@@ -1,4 +1,4 @@
-"""Tell the store that this process's stations are there, for as long as a sweep goes on."""
+"""Show this process's stations in the store while a sweep goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweep or a collection would do: which trials it would run, which it would leave alone, and why."""
+"""Preview a sweep or a collection: the trials it would run, those it would skip, and why."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PreviewRow:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a sweep would do, and what it would tell beside."""
+    """The trials and notes of a dry run."""
 
     rows: tuple[PreviewRow, ...]
     notes: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ def preview_profiling(config: SweepConfig, project: Project) -> Preview:
         if store is not None:
             settled = find_settled(trials, request, store, config.retry)
             stored = prepared.stored(store)
-            # What is not settled would be checked first, so it is no reason to skip.
+            # An unsettled trial would be checked first, so that is not a reason to skip it.
             outcomes = {
                 trial.identity: Outcome(trial.identity, found.state, found.message)
                 for trial in trials

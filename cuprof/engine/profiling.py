@@ -38,14 +38,14 @@ class Failure:
 
 @dataclass(frozen=True)
 class CollectResult:
-    """What a collection came to.
+    """The result of a collection.
 
     Attributes:
         profiles: those made now, in the order they were stored.
-        reused: identities of the trials that were profiled before.
-        failures: of trials that failed under the profiler, earlier ones included.
+        reused: identities of trials profiled before.
+        failures: trials that failed under the profiler, including earlier ones.
         skipped: identity → why a trial was not profiled; nothing is stored for these.
-        missing: metrics asked for that the device does not have → why.
+        missing: requested metrics that the device lacks → why.
     """
 
     profiles: tuple[Profile, ...]
@@ -56,7 +56,7 @@ class CollectResult:
 
     @property
     def exit_code(self) -> int:
-        """Return 0 where every metric of every trial is there, else 1."""
+        """Return 0 if every trial has every metric, else 1."""
         return 1 if self.failures or self.missing else 0
 
 
@@ -73,19 +73,19 @@ def collect(
 ) -> CollectResult:
     """Profile the trials whose counters are not stored yet.
 
-    Every trial's profile is stored as soon as its process has ended; interrupted, the same call goes on with what is
-    missing.
+    Each profile is stored as soon as its process has ended. After an interruption, the same call continues with the
+    missing ones.
 
     Args:
         trials: already enlisted in the store.
-        outcomes: identity → what checking the trial came to. Only trials known to be right are profiled.
+        outcomes: identity → the check's outcome. Only right trials are profiled.
         hold: taken for every batch.
         retry: "" leaves trials that failed under the profiler as stored, "failed" tries those again, "all" profiles
             everything.
 
     Raises:
-        ProfilerError: the profiler cannot work here at all; what was stored until then stays.
-        KeyboardInterrupt: after the trials that were through have been stored.
+        ProfilerError: the profiler cannot work here at all; profiles stored until then stay.
+        KeyboardInterrupt: after the finished trials have been stored.
     """
     collector.check()
     skipped = {trial.identity: reason for trial in trials if (reason := reason_to_skip(trial, outcomes))}
@@ -130,7 +130,7 @@ def find_settled(trials: Sequence[Trial], request: Request, store: Store, retry:
 
 
 def reason_to_skip(trial: Trial, outcomes: Mapping[str, Outcome]) -> str:
-    """Return why a trial is not profiled, given what checking came to, or an empty text."""
+    """Return why a trial is not profiled, given its check's outcome, or an empty string."""
     if trial.backend not in BACKENDS:
         return f"{trial.backend} variants have no hardware counters that {TITLE} reads"
     if trial.unavailable is not None:

@@ -24,7 +24,7 @@ NO_COMMIT, DETACHED = "(initial)", "(detached)"
 
 
 def software_versions() -> dict[str, str]:
-    """Return the versions of Python, cuprof, its trials' identities and what it stands on."""
+    """Return the versions of Python, cuprof, trial identities and the libraries below."""
     versions = {"python": platform.python_version(), "cuprof": cuprof.__version__, "system": platform.platform()}
     versions[IDENTITIES] = str(IDENTITY_VERSION)
     for name in RECORDED:

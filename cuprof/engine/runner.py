@@ -1,4 +1,4 @@
-"""Drive workers through jobs, so that a trial that crashes or hangs costs itself and nothing else."""
+"""Drive workers through jobs, so that a trial that crashes or hangs affects no other trial."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_KILLS = 3
 
 
 class StoppedError(Exception):
-    """Report that the runner was told to stop, from another thread, while it worked."""
+    """Report that another thread stopped the runner while it worked."""
 
 
 class JobRunner:
@@ -41,11 +41,11 @@ class JobRunner:
     Args:
         settings: which devices the workers open.
         limits: how long one step of a trial may take.
-        watch: told what is being worked on, whenever it changes.
-        sandbox: what the workers are shut into; None for our own code.
+        watch: called with the current trial and phase at every change.
+        sandbox: the workers' sandbox; None for the user's own code.
 
     Attributes:
-        lost: why the last job's device could not be opened; empty where it could.
+        lost: why the last job's device could not be opened; empty if it could.
     """
 
     def __init__(
@@ -85,16 +85,16 @@ class JobRunner:
     def run(self, job: Job, judge: Callable[[Outcome], Outcome] = lambda outcome: outcome) -> Iterator[Outcome]:
         """Yield every trial's outcome as it comes.
 
-        A trial that the worker dies of or hangs in is answered here; the trials after it, and those that were sampled
-        beside it, are done again by a new worker. Where others ran in the same process, one of them may have left a
-        thread or a spoilt heap behind: a trial that failed in a way that this explains is a suspect (`_is_doubtful`).
-        It runs once more in a worker of its own, before any others, and what comes of that is its outcome. So does one
-        whose time is implausible: somebody may have changed the clock of all. What the worker puts off, as it is
-        being built still, is not answered; see `Job.least_built`.
+        A trial in which the worker dies or hangs gets its outcome here; a new worker repeats the trials after it and
+        those sampled beside it. If other trials ran in the same process, one of them may have left a thread or a
+        corrupt heap behind. A trial whose failure this could explain is a suspect (`_is_doubtful`): it runs once more
+        in a worker of its own, before any others, and that outcome counts. The same goes for an implausible time, since
+        another variant may have changed the clock. Trials that the worker defers, still being built, get no outcome;
+        see `Job.least_built`.
 
         Args:
-            judge: says of an outcome whether its times can be believed. Where one is still implausible by itself, the
-                others of the job that are need no second look.
+            judge: marks outcomes with implausible times. If one is still implausible in a worker of its own, the job's
+                other implausible trials are not repeated.
         """
         if job.isolated:
             self._drop()
@@ -117,7 +117,7 @@ class JobRunner:
                 yield outcome
             left = [trial for trial in left if trial.identity not in self._put_off]
             idle_turns = idle_turns + 1 if len(left) == before and not self._suspects else 0
-            if idle_turns >= MOST_IDLE_TURNS:  # whoever ends its worker takes care to be blamed for nothing
+            if idle_turns >= MOST_IDLE_TURNS:  # a trial that ends its worker may take care to avoid blame
                 self._suspects = list(left)
             if alone:
                 self._drop()
@@ -125,11 +125,11 @@ class JobRunner:
             self._drop()
 
     def _run_once(self, job: Job, alone: bool, judge: Callable[[Outcome], Outcome]) -> Iterator[Outcome]:
-        """Yield outcomes until the job is done or its worker is lost, but those of trials that become suspects.
+        """Yield outcomes until the job is done or its worker is lost, except those of trials that become suspects.
 
         Args:
-            alone: the job's one trial is all that its worker will ever have run. It never becomes a suspect again, so
-                no trial runs more than twice for what others may have done.
+            alone: the job's single trial is the only one in its worker. It never becomes a suspect again, so no trial
+                runs more than twice because of others.
         """
         used = worked = self._worked and self._worker is not None
         self._worked = True
@@ -173,15 +173,15 @@ class JobRunner:
             yield from self._bury(job, left, death, worked=worked, alone=alone)
 
     def _take_answered(self, left: dict[int, JobTrial], message: Finished) -> JobTrial:
-        """Return the trial that was answered, which is left no more.
+        """Return the answered trial, and remove it from those left.
 
         Raises:
-            WorkerDiedError: nobody asked; such a worker is not asked further.
+            WorkerDiedError: the answer matches no open trial; the worker is given up.
         """
         trial = left.get(message.index)
         if trial is None or trial.identity != message.outcome.identity:
             self.worker.kill()
-            raise WorkerDiedError("an answer to no question", self.worker.page.read(), "")
+            raise WorkerDiedError("an answer without a question", self.worker.page.read(), "")
         del left[message.index]
         return trial
 
@@ -192,7 +192,7 @@ class JobRunner:
             self._clock_is_sound |= implausible
             return False, message.lost
         if implausible and message.has_company and not (message.lost or self._clock_is_sound):
-            return True, True  # whoever changed the clock of this one has changed that of those after it
+            return True, True  # the clock may be changed for the trials after it, too
         return _is_doubtful_outcome(job, message), message.lost
 
     def _end(self, job: Job, left: Mapping[int, JobTrial], message: JobDone, used: bool) -> Iterator[Outcome]:
@@ -205,7 +205,7 @@ class JobRunner:
             self._put_off |= {trial.identity for trial in left.values()}
             return
         if message.fault and used and (message.starved or _shares_process(job)) and not message.unavailable:
-            self._drop()  # what an earlier job left behind may be why; a new worker will tell
+            self._drop()  # an earlier job's leftovers may be why; a new worker will show
             return
         fault = message.fault or "the worker gave no answer"
         self.lost = fault if message.unavailable else ""
@@ -216,7 +216,7 @@ class JobRunner:
     def _time_out(
         self, job: Job, left: Mapping[int, JobTrial], status: Status, *, worked: bool, alone: bool
     ) -> Iterator[Outcome]:
-        """End a worker whose step outlasts its limit; yield the outcomes of those that are to blame."""
+        """End a worker whose step exceeds its limit; yield the outcomes of the trials to blame."""
         self.replace_worker()
         if not alone and _shares_process(job) and _is_doubtful(job, left, status):
             self._suspects.append(left[status.index])
@@ -228,7 +228,7 @@ class JobRunner:
     def _bury(
         self, job: Job, left: Mapping[int, JobTrial], death: WorkerDiedError, *, worked: bool, alone: bool
     ) -> Iterator[Outcome]:
-        """Remove a worker that died; yield the outcomes of those that are to blame."""
+        """Remove a worker that died; yield the outcomes of the trials to blame."""
         self._drop()
         killed = is_from_outside(death) and self._kills < MOST_KILLS
         self._kills += killed
@@ -242,11 +242,11 @@ class JobRunner:
     def _blame(
         self, job: Job, left: Mapping[int, JobTrial], worked: bool, status: Status, *, died: bool = False
     ) -> Iterable[JobTrial]:
-        """Return the trial at which the worker was lost, or all that are left where it was lost before the first.
+        """Return the trial at which the worker was lost, or all remaining ones if it was lost before the first.
 
-        Nobody is blamed where a new worker will tell: sources were being built side by side, while inputs were made
-        too, or a worker that has worked was lost outside of an unanswered trial, perhaps through an earlier one (a
-        spoilt heap, a thread).
+        No trial is blamed if a new worker will find out: sources were building in parallel, even while inputs were
+        made; or a worker that had run trials was lost outside any open trial, perhaps through an earlier one (a corrupt
+        heap, a thread).
         """
         if job.build_ahead and (status.phase is Phase.BUILD or (died and status.phase is Phase.INPUTS)):
             self._lost_building = True
@@ -292,7 +292,7 @@ class JobRunner:
 
 
 def is_from_outside(error: Exception) -> bool:
-    """Return whether a worker was ended by a signal that seldom has to do with what it ran."""
+    """Return whether a worker was ended by a signal that seldom comes from the code it ran."""
     return isinstance(error, WorkerDiedError) and error.cause in FROM_OUTSIDE
 
 
@@ -316,9 +316,9 @@ def _is_doubtful(job: Job, left: Mapping[int, JobTrial], status: Status) -> bool
 
 
 def _is_doubtful_outcome(job: Job, finished: Finished) -> bool:
-    """Return whether a variant may have failed, or be wrong, through what another one left in their process.
+    """Return whether another variant's effects on the process may explain a variant's failure or wrong result.
 
-    A device refuses a launch for what that launch asks, and is asked once only; memory others may be holding.
+    A launch refused for its own size needs no second try, but for lack of memory it does: others may be holding it.
     """
     outcome = finished.outcome
     failed = outcome.state in (State.LAUNCH_ERROR, State.WRONG_RESULT)

@@ -1,4 +1,4 @@
-"""What a search knows of its trials: how good each is by the looks at it, and who would be compared if it ended now."""
+"""Rate a search's trials by the looks at them, and name those to compare if it ended now."""
 
 from __future__ import annotations
 
@@ -30,22 +30,21 @@ OVERHEAD_S = 0.01
 
 
 class Scores:
-    """Keep what looks at trials came to, and tell the strategy; a trial goes by its place among all of them.
+    """Keep the results of looks at trials, and tell the strategy; trials are numbered by their place among all.
 
     Args:
-        trials: all that may be tried.
-        earlier: what is stored of the family's variants: of these very trials it is told for free, of others it gives
-            hints.
-        sweep_id: of the sweep under way; what it tried before it was interrupted counts.
-        note: told lines that people should read.
-        counting: reads the counters that the objective has, if any.
+        trials: all trials that may be tried.
+        earlier: stored runs of the family's variants. Runs of these very trials count as results, others as hints.
+        sweep_id: the current sweep; trials that it tried before an interruption count.
+        note: receives lines for the user.
+        counting: reads the objective's counters, if any.
 
     Attributes:
         problems: each once; their numbers are the groups of the strategy's space.
         index: identity → place.
-        tried: those that have been looked at in this sweep.
-        promoted: those to be looked at a second time, as far as they were promising when they were told.
-        spent_before_s: the seconds that the sweep had taken when it was interrupted.
+        tried: trials looked at in this sweep.
+        promoted: trials to look at a second time, if promising when their result arrived.
+        spent_before_s: the seconds that the sweep had taken before an interruption.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class Scores:
         self._learn_stored(earlier, sweep_id)
 
     def tell(self, outcome: Outcome) -> bool:
-        """Take what a look came to; return False where its counters have to be read before it says anything."""
+        """Add the result of a look; return False if its counters must be read first."""
         index = self.index[outcome.identity]
         self.tried.add(index)
         self._looked[index] += 1
@@ -87,10 +86,10 @@ class Scores:
         return True
 
     def count(self, outcomes: Mapping[str, Outcome], find_device: Callable[[str], DeviceFacts | None]) -> None:
-        """Have right trials profiled, and learn what that came to.
+        """Have right trials profiled, and learn from their counters.
 
         Args:
-            find_device: back end → the device that they are profiled on.
+            find_device: back end → the device to profile on.
         """
         if self.counting and outcomes:
             trials = [self.trials[self.index[identity]] for identity in outcomes]
@@ -100,7 +99,7 @@ class Scores:
             self._learn(outcome)
 
     def give_up(self, index: int, lasted_s: float) -> None:
-        """Take a trial for a failure that was never looked at, so that nothing like it is asked for."""
+        """Count a trial without a look as a failure, so that the strategy avoids similar ones."""
         self.strategy.tell(index, math.nan, lasted_s)
 
     def take_promising(self) -> list[int]:
@@ -120,8 +119,7 @@ class Scores:
         return chosen[:1] if several or self.settings.objective != "time" else chosen
 
     def likely_gain(self) -> float | None:
-        """Return how much trying the rest is expected to improve some problem's best, as the largest share; None if
-        unknown."""
+        """Return the largest relative gain that trying the rest may bring to a problem's best; None if unknown."""
         shares = [self.strategy.likely_left(group) for group in range(len(self.problems))]
         return max((share for share in shares if share is not None), default=None)
 
@@ -197,7 +195,7 @@ class Scores:
 
 
 def _columns(trial: Trial) -> dict[str, Coordinate]:
-    """Return what a model sees of a trial; a tunable is one of its variant's, whose names others may use otherwise."""
+    """Return a trial's values for the model; tunables are named per variant, as variants may share names."""
     return {
         **{f"problem.{name}": value for name, value in trial.problem.items()},
         "variant": trial.variant,
@@ -206,7 +204,7 @@ def _columns(trial: Trial) -> dict[str, Coordinate]:
 
 
 def _suppose(trial: Trial) -> float:
-    """Return what its back end lets suppose of a trial; of a host's processor, which has no blocks, nothing."""
+    """Return the prior guess that a back end allows for a trial; 0 on a host's processor, which has no blocks."""
     return 0.0 if is_host(trial.device) else get_spec(trial.backend).usual_block.suppose(trial.threads)
 
 
@@ -220,7 +218,7 @@ def _spent_s(runs: Sequence[EarlierRun]) -> float:
 
 
 def _cost_s(outcome: Outcome) -> float:
-    """Return the seconds that a trial has cost by itself; beside others its whole duration is theirs, too."""
+    """Return a trial's own cost in seconds; with neighbours, its whole duration includes theirs."""
     build_ns = outcome.build.build_ns if outcome.build and not outcome.build.cached else 0
     sampled_ns = sum(sample.duration_ns for timing in outcome.timings for sample in timing.samples)
     own_ns = build_ns + sampled_ns if outcome.timings else outcome.duration_ns

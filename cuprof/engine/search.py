@@ -17,7 +17,7 @@ from cuprof.engine.jobs import job_key
 from cuprof.engine.late import Late
 from cuprof.engine.ledger import Ledger
 from cuprof.engine.looks import FIRST, SECOND, Looks
-from cuprof.engine.objective import ObjectiveCounters, check_counters, check_energy, check_measure
+from cuprof.engine.objective import ObjectiveCounters, check_trials
 from cuprof.engine.planning import Prepared
 from cuprof.engine.scores import Scores
 from cuprof.engine.station import Station
@@ -62,14 +62,11 @@ def open_search(
     """
     config, store, note = prepared.config, ledger.store, ledger.observer.note
     measure = Measure(config.measure.modes[0])
-    check_measure(trials, measure)
+    check_trials(trials, measure, config.search)
     with store.snapshot() as connection:
         earlier = list_earlier(connection, prepared.family.name, measure, {trial.variant for trial in trials})
-    if "energy" in config.search.factors:
-        check_energy(trials)
     counting = None
     if names := config.search.counters:
-        check_counters(names, trials)
         ncu = replace(config.ncu, name="search", metrics=names, extra_metrics=(), set="", sections=())
         collector = collectors.enter_context(open_collector(replace(config, ncu=ncu), project))
         counting = ObjectiveCounters(names, collector, store, ledger.sweep_id)
@@ -78,17 +75,17 @@ def open_search(
 
 
 class SearchFeed:
-    """Feed what a strategy asks for until the budget is spent, then the duel of each problem's best; see `Feed`.
+    """Feed the strategy's proposals until the budget is spent, then the duel of each problem's best; see `Feed`.
 
     Args:
-        scores: what is known of all that may be tried.
-        note: told lines that people should read.
+        scores: the results known for all trials.
+        note: receives lines for the user.
         clock: seconds.
         stations: how many there are; each has a duel at a time.
 
     Attributes:
-        withdrawn: identities of those that were given up, or compiled still when the budget was spent.
-        endings: what came of each problem whose duel has ended.
+        withdrawn: identities of trials given up, or still compiling when the budget was spent.
+        endings: the outcome of each problem whose duel has ended.
     """
 
     def __init__(
@@ -149,7 +146,7 @@ class SearchFeed:
         return duel.next_job()
 
     def tell(self, station: Station, outcome: Outcome) -> None:
-        """Take what a look at a trial came to."""
+        """Receive the result of a look at a trial."""
         index = self.index[outcome.identity]
         self._out[station].discard(index)
         if station in self._duelling:
@@ -160,7 +157,7 @@ class SearchFeed:
             self._uncounted[station][outcome.identity] = outcome
 
     def finish(self, station: Station) -> None:
-        """Have the counters read that the objective has, of what the station has found right and on its devices."""
+        """Read the objective's counters for the station's right trials, on its devices."""
         self.scores.count(self._uncounted.pop(station, {}), station.find_device)
 
     def give_back(self, station: Station, job: Job) -> None:
@@ -207,7 +204,7 @@ class SearchFeed:
         return [*self._jobs(again, SECOND), *self._jobs(asked, FIRST)]
 
     def _find_fitting(self, indices: Sequence[int]) -> Sequence[int]:
-        """Return those that can be looked at again in the time for trying: a look under way is not broken off."""
+        """Return the trials whose second look fits into the time left for trying: a started look is finished."""
         if self.settings.budget_s is None or self.settings.objective != "time":
             return indices
         left_s, fitting = self.settings.budget_s - self.kept_s - self.spent_s, list[int]()
@@ -219,8 +216,7 @@ class SearchFeed:
         return sorted(fitting)
 
     def _give_up(self, station: Station) -> None:
-        """Give up trials that have been compiling for far too long, and count them as failures, so that the strategy
-        avoids similar ones."""
+        """Count trials that compile for far too long as failures, so that the strategy avoids similar ones."""
         stuck = self._late.give_up(station, self.prepared.config.limits.build_s)
         self._withdraw(stuck)
         for index, lasted_s in stuck.items():
@@ -230,7 +226,7 @@ class SearchFeed:
         self.withdrawn += [self.trials[index].identity for index in indices]
 
     def _next_look(self, station: Station) -> Job:
-        """Return the next job that is ready, with what was put off of its problem, or of what was put off alone."""
+        """Return the next ready job, with the deferred trials of its problem, or only deferred ones."""
         late = self._late.list_of(station)
         if not self._ready:
             job = self._jobs(late, FIRST)[0]
@@ -270,7 +266,7 @@ class SearchFeed:
         if (left := scores.likely_gain()) is not None:
             gain = f"about {100 * left:.1f} %" if left >= LEAST_GAIN else f"less than {100 * LEAST_GAIN:g} %"
             self.note(
-                f"search: its model expects trying the rest to gain {gain}; it knows nothing of what it has not met"
+                f"search: its model expects trying the rest to gain {gain}; it knows nothing beyond what it has seen"
             )
         self.tried_s = self.spent_s
         duels: deque[Duel] = deque()
@@ -289,8 +285,7 @@ class SearchFeed:
         return duels
 
     def _find_duel_time(self) -> float:
-        """Return the seconds that the next duel may take: its share of the time left for duels that have not
-        started."""
+        """Return the seconds that the next duel may take: its share of the time left for the duels to come."""
         if self.settings.budget_s is None:
             return max(LEAST_S, OF_TRYING * self.tried_s / self.duel_turns)
         turns = max(1, math.ceil(len(self._duels or ()) / max(1, self.stations)))

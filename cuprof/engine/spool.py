@@ -41,7 +41,7 @@ def open_spool(project: Project, url: str) -> Iterator[str]:
 
 
 def hand_in(store: Store, project: Project) -> Iterator[str]:
-    """Merge what was spooled for this database and whose process has ended, and yield a line on each file."""
+    """Merge the spool files for this database whose processes have ended, and yield a line on each file."""
     for file in sorted(_find_folder(project, store.url).glob("*.sqlite")):
         try:
             with _lock(file):

@@ -15,15 +15,15 @@ from cuprof.engine.runner import JobRunner
 
 @dataclass(eq=False)
 class Station:
-    """Where jobs are run; a sweep has one for each GPU that takes part.
+    """A place to run jobs; a sweep has one for each GPU that takes part.
 
     Args:
         runner: replaces the worker whenever it is lost.
         devices: back end → the device that the worker opens, or why there is none; filled when the sweep is planned.
-        plausibility: back end → what holds its times, where the device has been calibrated, or will not be.
-        is_lost: it works no more, its device has failed.
-        number: its key in the store, by which it claims trials; None where nobody else may have them.
-        doing: what it works on, for people.
+        plausibility: back end → the check of its times, once the device is calibrated or known not to be.
+        is_lost: its device has failed.
+        number: its key in the store, for claiming trials; None if no other process may run them.
+        doing: its current work, as text for the user.
     """
 
     runner: JobRunner
@@ -35,7 +35,7 @@ class Station:
     _series: tuple[Point | None, str, str] = (None, "", "")
 
     def find_series(self, problem: Point, backend: str) -> str:
-        """Return what tells apart the jobs of a problem that follow one another here from all others."""
+        """Return a key shared by consecutive jobs of a problem here, and by no others."""
         if self._series[:2] != (problem, backend):
             self._series = (problem, backend, secrets.token_hex(8))
         return self._series[2]
@@ -51,7 +51,7 @@ class Station:
 
     @property
     def name(self) -> str:
-        """Return what people call it: its devices that are not the host's, else the host."""
+        """Return its display name: its devices other than the host, else the host."""
         ordinals = [f"{device.backend}:{device.index} ({device.name})" for device in self.accelerators]
         return " and ".join(ordinals) or "host"
 

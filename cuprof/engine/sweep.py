@@ -6,7 +6,7 @@ import importlib
 import platform
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -38,7 +38,7 @@ from cuprof.worker.status_page import Phase
 
 if TYPE_CHECKING:
     from cuprof.engine.ledger import Ledger
-    from cuprof.store import Store
+    from cuprof.store import Store, StoredTrial
 
 OPENINGS, REOPEN_S = 3, 0.5
 STORING = ("cuprof.engine.ledger", "cuprof.engine.presence", "cuprof.engine.spool", "cuprof.store.network")
@@ -49,12 +49,12 @@ SEARCHING = ("cuprof.engine.search", "cuprof.search.surrogate", "scipy.linalg", 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep came to.
+    """The result of a sweep.
 
     Args:
-        failed: the trials that failed, those expected to be wrong left out.
+        failed: trials that failed, except those expected to be wrong.
         surprises: trials expected to be wrong that were found right.
-        faults: what functions of the family raised, for which trials were skipped.
+        faults: errors of the family's functions, because of which trials were skipped.
         url: the database that the sweep is stored in.
     """
 
@@ -79,14 +79,14 @@ def run_sweep(
 ) -> SweepResult:
     """Check, time and store every trial that is not stored yet.
 
-    Each trial is durable before the next is reported. On an interrupt the sweep is marked and can be continued by the
-    same command. While the server of the database cannot be reached, results go to a file, and the next sweep that
-    reaches it hands them in.
+    Each trial is durable before the next is reported. On an interrupt the sweep is marked, and the same command
+    continues it. While the database's server cannot be reached, results go to a file, and the next sweep that reaches
+    the server hands them in.
 
     Args:
-        meanwhile: run in a thread while a worker does its first job, or the database is waited for where there is none;
-            not where the host is timed, since it would take part in the times.
-        family: what the configuration names, where somebody has it already.
+        meanwhile: run in a thread during a worker's first job, or else while waiting for the database. It does not run
+            if the host is timed, since it would disturb the times.
+        family: the configuration's family, if already loaded.
 
     Raises:
         UsageError: the request cannot be carried out; nothing has been stored.
@@ -144,13 +144,13 @@ def _open_store(url: str) -> Store:
 
 
 class Sweep:
-    """One sweep under way: the store, the stations and the plan together.
+    """A running sweep: the store, the stations and the plan together.
 
     Args:
-        ledger: of a sweep that has not begun.
+        ledger: the ledger of a sweep that has not begun.
         meanwhile: see `run_sweep`.
-        before: of the same sweep in a database that can no longer be reached: what is known to be done there is not
-            done again, nor what other processes may be doing.
+        before: the ledger of the same sweep in a database now out of reach. Trials known to be finished there are not
+            repeated, nor those that other processes may be running.
     """
 
     def __init__(
@@ -237,15 +237,8 @@ class Sweep:
                 f"{count(outdated, 'stored trial')} of {plan.family.name} have identities of an earlier version: they "
                 "stay readable, and are not reused"
             )
-        if references and settled:
-            note(
-                f"{count(len(references), 'stored trial')} are timed again, to see whether stored times still hold: "
-                f"{list_first([trial.label for trial in references], 3)}"
-            )
-        if prepared.config.retry == "noisy":
-            noisy = [trial for trial in due if (stored := known.get(trial.identity)) and prepared.is_noisy(stored)]
-            widest = prepared.config.retry_above or prepared.config.measure.target
-            note(f"{count(len(noisy), 'stored trial')} wider than ±{100 * widest:.3g} % are timed again")
+        for text in self._describe_again(references if settled else [], due, known):
+            note(text)
         ledger.take_stored(settled, known)
         if self.before is not None:
             ledger.take_over(self.before)
@@ -255,6 +248,22 @@ class Sweep:
         if is_host_timed and (busy := describe_load()):
             note(busy)
         return [trial for trial in due if trial.identity not in ledger.concluded]
+
+    def _describe_again(
+        self, references: Sequence[Trial], due: Sequence[Trial], known: Mapping[str, StoredTrial]
+    ) -> Iterator[str]:
+        """Yield a line on each reason why stored trials are timed again."""
+        if references:
+            yield (
+                f"{_timed_again(len(references))}, to see whether stored times still hold: "
+                f"{list_first([trial.label for trial in references], 3)}"
+            )
+        config = self.prepared.config
+        if config.retry == "noisy":
+            stored = [known[trial.identity] for trial in due if trial.identity in known]
+            noisy = sum(map(self.prepared.is_noisy, stored))
+            widest = config.retry_above or config.measure.target
+            yield _timed_again(noisy, f" wider than ±{100 * widest:.3g} %")
 
     def _compare_sessions(self) -> None:
         """Say whether the stored times that this sweep takes over still hold."""
@@ -314,7 +323,7 @@ class Sweep:
             call(self.ledger.enlist, job)
         with self._turn(station, job):
             station.doing = ""
-            if job.methods and job.backend not in station.plausibility:  # what it measures bounds the first time
+            if job.methods and job.backend not in station.plausibility:  # the calibration bounds the first time
                 self.calibrator.calibrate(station, job.backend)
             for outcome in station.runner.run(job, partial(self.calibrator.believe, station)):
                 if station.runner.lost and call(self._retire, station, feed, job):
@@ -349,7 +358,7 @@ class Sweep:
         self.observer.trial_started(trial, phase.name.lower())
 
     def _turn(self, station: Station, job: Job) -> AbstractContextManager[None]:
-        """Return what keeps other cuprof processes off the job's device: what runs there shows in what they measure."""
+        """Keep other cuprof processes off the job's device: their work would show in its times."""
         device = station.find_device(job.backend)
         if device is None:
             return nullcontext()
@@ -379,3 +388,8 @@ class Sweep:
             started_at=self.before.started_at if self.before else 0.0,
             purpose=config.purpose or ("timing" if any(self.prepared.methods.values()) else "profiling"),
         )
+
+
+def _timed_again(number: int, which: str = "") -> str:
+    """Return "1 stored trial is timed again", "2 stored trials are timed again"."""
+    return f"{count(number, 'stored trial')}{which} {'is' if number == 1 else 'are'} timed again"

@@ -30,10 +30,10 @@ take this many times as long as its samples, and these very executions are not c
 
 
 class Witness:
-    """Have the trials of one job executed, and remember how long that takes.
+    """Have the trials of one job executed, and record how long that takes.
 
-    Inputs and outputs are written before each execution, since back to back a variant could return where its result is
-    there already, and the results are fetched after it. How long that takes is seen by itself, and taken off.
+    Inputs and outputs are written before each execution, since a variant could otherwise return early when its result
+    is already there. The results are fetched after it. The time for both is measured separately and subtracted.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class Witness:
         self._claimed_ns[finished.index] = max(claimed)
         if math.isinf(self._seen_ns.get(finished.index, math.inf)):
             return replace(
-                outcome, state=State.IMPLAUSIBLE, message="its time was not to be seen from outside its process"
+                outcome, state=State.IMPLAUSIBLE, message="its time could not be seen from outside its process"
             )
         if not self._contradicts(finished.index):
             return outcome
@@ -113,7 +113,7 @@ class Witness:
         return self._seen_ns[index] > times * self._said_ns(index) + LONGER_NS
 
     def _said_ns(self, index: int) -> float:
-        """Return what an execution takes by the worker: in its samples, or of those that were seen."""
+        """Return an execution's time by the worker's account: the smaller of its samples' and these executions'."""
         if self._has_several(index):
             return self._claimed_ns[index]
         return min(self._claimed_ns[index], self._own_ns[index])

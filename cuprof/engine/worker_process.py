@@ -47,8 +47,8 @@ class WorkerDiedError(WorkerError):
 
     Args:
         cause: "SIGSEGV", "exit code 3".
-        status: what it was doing.
-        log: the end of what it wrote to its standard error and output.
+        status: its last reported state.
+        log: the end of its standard error and output.
     """
 
     def __init__(self, cause: str, status: Status, log: str) -> None:
@@ -111,7 +111,7 @@ class WorkerProcess:
             raise self._died() from None
 
     def messages(self) -> Iterator[Any]:
-        """Yield what the worker says, and None about every `POLL_S` seconds while it says nothing.
+        """Yield the worker's messages, and None about every `POLL_S` seconds while there are none.
 
         Raises:
             WorkerDiedError: it ended.
@@ -145,7 +145,7 @@ class WorkerProcess:
         self._launched.retire(partial(open_ahead, self._settings, backends))
 
     def log_tail(self) -> str:
-        """Return the end of what the worker printed."""
+        """Return the end of the worker's output."""
         try:
             with self._log_path.open("rb") as log:
                 log.seek(max(self._log_path.stat().st_size - LOG_TAIL_BYTES, 0))

@@ -1,4 +1,4 @@
-"""What a `family.py` is written with."""
+"""The names to write a `family.py` with."""
 
 from cuprof.core.point import Point
 from cuprof.families.call import Call

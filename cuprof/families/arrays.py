@@ -1,4 +1,4 @@
-"""Arrays of NumPy, CuPy, PyTorch, JAX and Numba: whose they are, what they hold, and as views of a session's arrays."""
+"""Arrays of NumPy, CuPy, PyTorch, JAX and Numba: recognise them, copy them, and view a session's arrays as theirs."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Home:
     """One library's arrays in one memory.
 
     Args:
-        backend: whose session holds such arrays: "cpu" NumPy arrays, "cuda" CuPy arrays.
+        backend: the back end whose session holds such arrays: "cpu" NumPy arrays, "cuda" CuPy arrays.
         host: the library's array → a NumPy array.
         view: a session's array and its elements' type → the library's on the same memory.
         bring: a NumPy array → the library's.
-        copy: what the library returned → into a session's output, of that type.
-        finish: what a function returned → the same, once the session's own stream waits for it; None where the
-            library works on that stream. Such a library is also given its views anew at each execution.
+        copy: copies the library's result into a session's output, of that type.
+        finish: returns a function's result once the session's own stream waits for it; None if the library works on
+            that stream. A library with `finish` also gets new views at each execution.
         wide: lets the library compute in float64.
     """
 
@@ -73,7 +73,7 @@ def _cupy(array: Any) -> Any:
 
 
 def _jax(array: Any, kind: np.dtype) -> Any:
-    """Return a JAX array on the memory of a session's array; one that DLPack cannot tell of is copied."""
+    """Return a JAX array on the memory of a session's array, or a copy if DLPack cannot describe it."""
     if is_extended(kind) or not getattr(getattr(array, "flags", None), "writeable", True):
         return importlib.import_module("jax.numpy").asarray(array)
     return importlib.import_module("jax").dlpack.from_dlpack(array)
@@ -172,7 +172,7 @@ def to_host(value: Any, what: str) -> np.ndarray:
 
 
 def widen(array: np.ndarray) -> np.ndarray:
-    """Return floating-point numbers as float64 or complex128, anything else as it is."""
+    """Return floating-point numbers as float64 or complex128, and other arrays unchanged."""
     wide = {"f": np.float64, "c": np.complex128, "V": np.float64}.get(array.dtype.kind)
     return array if wide is None or array.dtype.names else array.astype(wide)
 
@@ -183,7 +183,7 @@ def is_floating(array: np.ndarray) -> bool:
 
 
 def dtype_of(value: Any) -> np.dtype:
-    """Return the type of an array's elements; of PyTorch's, that of the same name.
+    """Return the type of an array's elements; for PyTorch, NumPy's type of the same name.
 
     Raises:
         FamilyError: neither NumPy nor ml_dtypes has such a type.
@@ -238,7 +238,7 @@ def as_scalar(name: str, value: Any) -> Scalar:
 
 
 def digest_of(drawn: Mapping[str, Any]) -> str:
-    """Return what tells given arrays and numbers apart."""
+    """Return a digest that distinguishes the given arrays and numbers."""
     digest = hashlib.sha256()
     for name, value in drawn.items():
         array = to_host(value, f"input {name}")

@@ -11,10 +11,10 @@ OWN_CLASSES = ("builtins", "cupy", "jaxlib", "numba", "numpy", "torch")
 
 
 class Call:
-    """Hold the call that is timed, and an untimed one that copies its results to where they are compared.
+    """A timed call, and an untimed one that copies its results to the outputs.
 
     Args:
-        run: computes and returns the results; its duration is what is timed.
+        run: computes and returns the results; this is timed.
         put: copies the last results of `run` into the outputs; untimed, and called before each comparison.
     """
 
@@ -26,7 +26,7 @@ class Call:
         self._returned = self._run()
 
     def deliver(self) -> None:
-        """Copy what the last execution returned into the outputs.
+        """Copy the last execution's result into the outputs.
 
         Raises:
             TypeError: a result has a class of another package, which may do its work only now.

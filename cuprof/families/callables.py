@@ -1,4 +1,4 @@
-"""What a callable is: where it can be imported from, the Python function inside, its name, parameters and state."""
+"""Describe a callable: its import path, the Python function inside, its name, parameters and state."""
 
 from __future__ import annotations
 
@@ -121,11 +121,7 @@ def choose_arguments(
     Where the function's parameters have such names, it gets those that it names, in whatever order; otherwise all of
     them by position.
     """
-    try:
-        parameters = _signature(function).parameters.values()
-    except (TypeError, ValueError):  # builtins
-        return tuple(known.values()), {}
-    own = [one for one in parameters if one.name not in {*tunables}]
+    own = [one for one in _parameters(function) or () if one.name not in {*tunables}]
     needed = [one.name for one in own if one.default is one.empty and one.kind not in FILLERS]
     if any(one.kind in (*FILLERS, one.POSITIONAL_ONLY) for one in own) or not {*needed} <= known.keys() or not needed:
         return tuple(known.values()), {}
@@ -134,16 +130,17 @@ def choose_arguments(
 
 def list_parameters(function: Any) -> list[str] | None:
     """Return the names of the parameters that have no default; None where they cannot be told, or are any number."""
-    try:
-        parameters = _signature(function).parameters.values()
-    except (TypeError, ValueError):  # builtins
-        return None
-    if any(one.kind in FILLERS for one in parameters):
+    parameters = _parameters(function)
+    if parameters is None or any(one.kind in FILLERS for one in parameters):
         return None
     return [one.name for one in parameters if one.default is one.empty]
 
 
-def _signature(function: Any) -> inspect.Signature:
-    """Return the parameters of a callable; a PyTorch module's are those of its forward()."""
+def _parameters(function: Any) -> list[inspect.Parameter] | None:
+    """Return the parameters of a callable, of a PyTorch module those of its forward(); None for some builtins."""
     module = find_module(function)
-    return inspect.signature(function if module is not function else getattr(module, "_orig_mod", module).forward)
+    called = function if module is not function else getattr(module, "_orig_mod", module).forward
+    try:
+        return [*inspect.signature(called).parameters.values()]
+    except (TypeError, ValueError):
+        return None

@@ -1,7 +1,7 @@
-"""A file from elsewhere that adds variants to a family, in memory: the project stays as it is.
+"""Add variants from a foreign file to a family, in memory: the project stays unchanged.
 
-A Python file is run as if it lay beside family.py: `family` is there by name, `from .steps import total` reaches the
-family's files. A source (.cu, .cl) replaces the source of one of the family's variants. A solution in JSON adds
+A Python file runs as if it were beside family.py: the name `family` is defined, and `from .steps import total` reaches
+the family's files. A source (.cu, .cl) replaces the source of one of the family's variants. A solution in JSON adds
 itself to the family of its definition. Sources and solutions run nothing here.
 """
 
@@ -26,13 +26,13 @@ PYTHON, SOLUTION = ".py", ".json"
 
 @dataclass(frozen=True)
 class Extension:
-    """Name a file and what it stands for.
+    """A file and its role.
 
     Args:
         file: a Python file's name in the copy of the family's folder (see `copy_family`); the absolute path of a source
             or a solution.
-        beside: the folder that the file comes from; sources that a Python file names are looked for there first.
-        like: the variant whose source a source stands in for; empty otherwise.
+        beside: the file's original folder, searched first for sources that a Python file names.
+        like: the variant whose source a source replaces; empty otherwise.
         only: the one variant to take from a Python file; empty takes all.
     """
 
@@ -99,7 +99,7 @@ def _read_solution(family: Family, file: Path) -> Variant:
 
 
 def _register(family: Family, extension: Extension) -> list[Variant]:
-    """Run a Python file; return what it registered, and put back what it did to the family's own variants."""
+    """Run a Python file; return the variants it registered, and undo its changes to the family's own variants."""
     if family.folder is None:
         raise ValueError("the family was not loaded from a folder")
     own = dict(family.variants)

@@ -46,7 +46,7 @@ class Compiler:
 
 @cache
 def get_compiler(name: str) -> Compiler:
-    """Return a compiler by its name; one that is not installed has the version "none".
+    """Return a compiler by its name; a missing one has the version "none".
 
     Raises:
         FamilyError: there is no compiler of this name.

@@ -1,7 +1,7 @@
-"""A family of functions that exist already: their inputs, the right results, and each function as a variant.
+"""A family of existing functions: their inputs, the right results, and each function as a variant.
 
-What the arrays are called, their shapes and types, and on which back end functions run shows only when inputs are drawn
-and a first result is computed. That is done in a worker (`Family.sample`); the process that plans never does it.
+The arrays' names, shapes and types, and the functions' back ends, show only when inputs are drawn and a first result is
+computed. A worker does that (`Family.sample`); the planning process never does.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Computation(FunctionFamily):
         return self.known[problem]
 
     def generate(self, problem: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Return arrays on the host, drawn anew; see `Inputs.draw_arrays`."""
+        """Draw arrays on the host; see `Inputs.draw_arrays`."""
         known = self.sample(problem).signature
         arrays = self.drawing.draw_arrays((*known.inputs, *self.in_place), problem, rng)
         for name, array in arrays.items():
@@ -135,7 +135,7 @@ class Computation(FunctionFamily):
         """Return the right results: the reference's in float64, or those of the first function as it is.
 
         Raises:
-            FamilyError: it raises, is of other outputs, has a NaN, or depends on what an output held before.
+            FamilyError: it raises, returns other outputs, has a NaN, or depends on an output's earlier content.
         """
         if self.reference is None and self.verify is not None:
             return {}
@@ -192,7 +192,7 @@ class Computation(FunctionFamily):
         }
 
     def judge(self, problem: Point, inputs: Arrays, outputs: Arrays, expected: Arrays) -> Verdict:
-        """Return what the person's own function says of results."""
+        """Return the verdict of the user's own function on results."""
         before = {f"{name}_before": inputs[name] for name in self.in_place}
         scalars = {name: scalar.read() for name, scalar in self.sample(problem).scalars.items()}
         counted = self.count_rows(outputs).items()
@@ -261,7 +261,7 @@ class Computation(FunctionFamily):
         return Array((rows, *array.shape[1:]), array.dtype)
 
     def _find_results(self, problem: Point, sample: Sample, drawn: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the first function returns; beside a reference, what the first one returns that can be called."""
+        """Return the first function's results; with a reference, those of the first function that can be called."""
         faults = []
         for one in self.functions:
             try:
@@ -280,7 +280,7 @@ class Computation(FunctionFamily):
         try:
             inputs = self.generate(problem, np.random.default_rng(0))
             return tolerances.count_terms(signature, inputs, partial(self._compute, problem))
-        except FamilyError:  # a reference that refuses a NaN; one that fails anyway is told when it counts
+        except FamilyError:  # the reference refuses a NaN; a real failure is reported later
             return tolerances.longest_sum(signature)
 
     def _run(self, problem: Point, one: Kernel, sample: Sample, arrays: Mapping[str, Any]) -> Any:
@@ -295,7 +295,7 @@ class Computation(FunctionFamily):
         return {name: numbers[name] if name in numbers else arrays[name] for name in sample.arguments}
 
     def _call(self, problem: Point, sample: Sample, arrays: Mapping[str, Any], is_wide: bool) -> Any:
-        """Call the reference with what its parameters name, or with all inputs in their order; else the first."""
+        """Call the reference, else the first function, with the inputs by parameter name or in order."""
         function = self.reference
         if function is None:
             return self._run(problem, self.functions[0], sample, arrays)
@@ -314,7 +314,7 @@ class Computation(FunctionFamily):
         return module.double()
 
     def name_results(self, returned: Any, who: str) -> dict[str, Any]:
-        """Return what a function returned by the names of the outputs."""
+        """Return a function's results by output name."""
         if returned is None:
             raise FamilyError(f"{who} returned nothing; where it writes into an argument, name that: outputs='y'")
         if isinstance(returned, Mapping):
@@ -349,7 +349,7 @@ class Computation(FunctionFamily):
         }
 
     def _content(self, function: Callable[..., Any]) -> partial[Any]:
-        """Return what a function's identity is made of: its text and name, and a PyTorch module's layers."""
+        """Return the parts of a function's identity: its text and name, and a PyTorch module's layers."""
         module, origin = find_module(function), origin_of(function)
         if module is None and unwrap(function) is None and find_import(function) is not None:
             return partial(_of_a_package, origin)

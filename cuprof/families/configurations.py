@@ -133,7 +133,7 @@ def find_kernel(module: Any, kernel: str) -> list[Any]:
 
 
 def list_layers(function: Any) -> list[Any]:
-    """Return the decorators of a Triton function, the outermost first, and the function; else nothing."""
+    """Return the decorators of a Triton function, the outermost first, and the function; else an empty list."""
     layers: list[Any] = []
     while type(function).__module__.partition(".")[0] == "triton" and hasattr(function, "fn"):
         layers.append(function)

@@ -27,7 +27,7 @@ def read_constraint(given: GivenConstraint, known: Sequence[str]) -> Constraint 
         known: the tunables and the problem axes.
 
     Raises:
-        FamilyError: a text is no expression, or uses an unknown name.
+        FamilyError: a text is not an expression, or uses an unknown name.
     """
     if given is None:
         return None
@@ -63,7 +63,7 @@ def compile_expression(text: str, known: tuple[str, ...]) -> tuple[tuple[str, ..
     """Return the known names that an expression uses, and a function of them.
 
     Raises:
-        FamilyError: the text is no expression, or uses an unknown name.
+        FamilyError: the text is not an expression, or uses an unknown name.
     """
     try:
         used = compile(text.strip(), "<constraint>", "eval").co_names

@@ -45,17 +45,21 @@ class FunctionFamily:
     Attributes:
         outputs: the arguments that functions write to; empty where they return their results.
         at_most: results that may have fewer rows than the signature says.
+        changed: inputs that functions may leave changed, and do not return; outputs in the signature.
+        expectation: the start of an error's description of the right result.
     """
 
     outputs: tuple[str, ...] = ()
     at_most: Mapping[str, Any] = {}
+    changed: tuple[str, ...] = ()
+    expectation = "the first variant returns"
 
     def sample(self, problem: Point) -> Sample:
         """Return the arrays and numbers of a problem, and whose arrays they are."""
         raise NotImplementedError
 
     def name_results(self, returned: Any, who: str) -> dict[str, Any]:
-        """Return what a function returned by the names of the outputs."""
+        """Return a function's results by output name."""
         raise NotImplementedError
 
     def signature(self, problem: Point) -> Signature:
@@ -99,16 +103,16 @@ class FunctionFamily:
         return Call(run, partial(_put_unchanged, put, state, before))
 
     def _deliver(self, call: Calling, home: Home, outputs: Arrays, signature: Signature, returned: Any) -> None:
-        """Copy what a function returned into a session's outputs.
+        """Copy a function's results into a session's outputs.
 
         Raises:
-            ValueError: it is of another shape, type or library than what is expected.
+            ValueError: a result has an unexpected shape, type or library.
         """
         if returned is None and call.may_write:
             return
         found = self.name_results(returned, "the function")
         counted = self.count_rows(found)
-        wanted = [name for name in outputs if name not in counted.values() and not self.is_changed_input(name)]
+        wanted = [name for name in outputs if name not in counted.values() and name not in self.changed]
         if {*found} != {*wanted}:
             raise ValueError(
                 f"it returned {list_first([*found], 4)}; the first variant returns {list_first(wanted, 4)}"
@@ -132,16 +136,9 @@ class FunctionFamily:
                 raise ValueError(f"it returned {name} as {_say(spec)}; {self.expectation} {_say(right)}")
             home.copy(result, output, right.type)
 
-    expectation = "the first variant returns"
-    """The start of an error's description of the right result."""
-
     def count_rows(self, found: Mapping[str, Any]) -> dict[str, str]:
-        """Return the results that are returned with as many rows as there are → the output that tells how many."""
+        """Return result → the output that holds its number of rows, for results with a variable number of rows."""
         return {} if self.outputs else {name: f"{name}_rows" for name in self.at_most if name in found}
-
-    def is_changed_input(self, name: str) -> bool:
-        """Return whether an output is an input that functions may leave changed, and that they do not return."""
-        return False
 
 
 def _say(spec: Array) -> str:
@@ -149,7 +146,7 @@ def _say(spec: Array) -> str:
 
 
 def _ignore(returned: Any) -> None:
-    """Take what a function returned that writes its results."""
+    """Ignore the return value of a function that writes its results."""
 
 
 def _put_unchanged(

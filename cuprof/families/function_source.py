@@ -78,7 +78,7 @@ class _Source:
             self._bind_text(name, value)
 
     def _bind_text(self, name: str, value: Any) -> None:
-        """Add the text of a function, after what it uses, under its own name and the given one."""
+        """Add the text of a function, after its dependencies, under its own name and the given one."""
         function = unwrap(value)
         if function is None or (value is not function and function.__globals__.get(function.__name__) is not value):
             raise UsageError(
@@ -111,10 +111,10 @@ def _is_text(value: Any, module: ModuleType) -> bool:
 
 
 def definition_text(function: FunctionType) -> str:
-    """Return the text of a function alone, without what it uses, indented as at top level.
+    """Return the text of a function alone, without its dependencies, indented as at top level.
 
     Raises:
-        UsageError: it is not known, or is that of one of several lambdas.
+        UsageError: the text is unknown, or there are several lambdas on its line.
     """
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)

@@ -1,14 +1,14 @@
-"""The text of a Python function, with everything that it uses from its family's files.
+"""Gather the text of a Python function and everything that it uses from its family's files.
 
-A function is followed as it lives: its globals, closure, defaults and decorators, and what those hold. So a function in
-a table counts, and so does a method that was attached to a class. Functions and classes of the family enter by their
+The live function is followed: its globals, closure, defaults and decorators, and the objects that they hold. So a
+function in a table counts, and so does a method attached to a class. Functions and classes of the family enter by their
 text, data and arrays by their value, and installed packages by name: a trial's identity has their versions.
 
 A module that a function imports when it runs may not be loaded yet, so its file is read instead: the statements that
-bind the names that the function takes, and what those use.
+bind the imported names, and their dependencies.
 
-All Python files of the family enter where the uses cannot be known: the function uses an object whose value says
-nothing (a compiled kernel, a lock), `globals()`, or an import by a computed name; or a file is read and importing the
+All Python files of the family enter if the uses cannot be known. The function may use an object without a readable
+value (a compiled kernel, a lock), `globals()`, or an import by a computed name. Or a file is read, and importing the
 family does more than bind names.
 
 A file that a function opens when it runs does not count. Read it into a constant at module level, and it does.
@@ -63,12 +63,12 @@ Chains = AbstractSet[tuple[str, ...]]
 
 
 def function_text(function: Callable[..., Any], place: Path) -> str:
-    """Return the text of a function and of what it uses from a family's files, by first use.
+    """Return the text of a function and its dependencies in a family's files, by first use.
 
     The text depends neither on the names of files nor on where in a file a definition stands.
 
     Args:
-        place: the family's folder, or the one file that it is.
+        place: the family's folder, or its single file.
 
     Raises:
         FamilyError: a file was changed since it was imported, or cannot be parsed.
@@ -79,7 +79,7 @@ def function_text(function: Callable[..., Any], place: Path) -> str:
 
 
 def installed_modules(function: Callable[..., Any], place: Path) -> tuple[str, ...]:
-    """Return the installed packages, the standard library left out, that a function and what it uses import."""
+    """Return the installed packages, apart from the standard library, that a function and its dependencies import."""
     closure, _ = _follow(function, place)
     for file in python_files(closure.place) if closure.whole else ():
         closure.packages |= {
@@ -89,7 +89,7 @@ def installed_modules(function: Callable[..., Any], place: Path) -> tuple[str, .
 
 
 def _follow(function: Callable[..., Any], place: Path) -> tuple[_Closure, str]:
-    """Return what a function uses, and the text of the function itself."""
+    """Return a function's dependencies, and the text of the function itself."""
     closure = _Closure(place.resolve())
     try:
         return closure, closure.describe(function)
@@ -99,7 +99,7 @@ def _follow(function: Callable[..., Any], place: Path) -> tuple[_Closure, str]:
 
 
 class _Closure:
-    """Gather what a function uses, each definition once."""
+    """Gather the dependencies of a function, each definition once."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -195,14 +195,14 @@ class _Closure:
         if not name or self.owns_module(str(getattr(value, "__module__", ""))):
             self.whole = True
             name = f"{kind.__module__}.{kind.__qualname__}"
-            if not any(python_files(self.place)):  # of a notebook: nothing says what it is, so it is a new one
+            if not any(python_files(self.place)):  # from a notebook: it cannot be identified, so it counts as new
                 name += f" {_OPAQUE.setdefault(id(value), (value, secrets.token_hex(8)))[1]}"
         root = name.partition(".")[0]
         self.packages |= {root, kind.__module__.partition(".")[0]}
         return f"cuprof.{name.rpartition('.')[2]}" if root == "cuprof" else name
 
     def add_function(self, function: FunctionType) -> str:
-        """Add a function's text and all that it uses; return the name that it goes by."""
+        """Add a function's text and all its dependencies; return the name for it."""
         source = parse_file(Path(function.__code__.co_filename))
         label = self.make_label(function, function.__code__.co_name)
         attached = {f"{label}.{name}": value for name, value in vars(function).items() if not name.startswith("__")}
@@ -212,7 +212,7 @@ class _Closure:
         return label
 
     def add_class(self, kind: type) -> str:
-        """Add the text of a class, and what it holds that the text does not say; return the name that it goes by."""
+        """Add the text of a class and the members that its text does not show; return the name for it."""
         module = sys.modules[kind.__module__]
         source = parse_file(Path(str(file_of(kind))))
         label = self.make_label(kind, kind.__name__)
@@ -229,7 +229,7 @@ class _Closure:
         return label
 
     def list_members(self, source: SourceFile, node: ast.ClassDef, kind: type) -> Iterator[tuple[str, Any]]:
-        """Yield what a class has that its text does not say: values that may have changed, and what was attached."""
+        """Yield a class's members that its text does not show: changed values and attached functions."""
         text = source.segment(node)
         for name, value in vars(kind).items():
             inner = next((each for key in ("fget", "func") if (each := getattr(value, key, None))), value)
@@ -248,11 +248,11 @@ class _Closure:
     def add_definition(
         self, source: SourceFile, node: ast.stmt | ast.Lambda, values: Mapping[str, Any], bound: Mapping[str, Any]
     ) -> None:
-        """Add a definition's text and what it uses.
+        """Add a definition's text and its dependencies.
 
         Args:
-            values: what the names of its module stand for.
-            bound: what else it is bound to, in the names of its closure and defaults.
+            values: the values of its module's names.
+            bound: further values, by the names of its closure and defaults.
         """
         place = len(self.texts)
         self.texts.append(source.segment(node))
@@ -270,10 +270,10 @@ class _Closure:
         self.look_into(source.path, tree, chains)
 
     def bind(self, name: str, value: Any, chains: Chains, source: SourceFile | None = None) -> Iterator[str]:
-        """Add what a name stands for; yield the lines that say so where the name alone does not.
+        """Add a name's value; yield lines that bind it if the name alone does not.
 
         Args:
-            chains: the attributes that are taken from it.
+            chains: the attributes taken from it.
             source: the file that binds the name at module level.
         """
         last = name.rpartition(".")[2]
@@ -285,7 +285,7 @@ class _Closure:
                     there = parse_file(Path(str(value.__file__)))
                     yield from self.bind(f"{name}.{chain[0]}", vars(value)[chain[0]], {chain[1:]}, there)
                 else:
-                    self.whole = True  # it is handed on, or it makes what is asked of it
+                    self.whole = True  # it is passed on, or makes attributes on request
         else:
             imported = source.imports.get(last, "") if source is not None else ""
             text = self.describe(value, imported if self.alone is None or not self.imports_own(imported) else "")
@@ -293,7 +293,7 @@ class _Closure:
                 yield f"{name} = {text}"
 
     def look_into(self, file: Path, tree: ast.AST, chains: Mapping[str, Chains]) -> None:
-        """Add what code takes from imports when it runs, and everything where it looks names up."""
+        """Add the imports that code makes when it runs, and every file if it looks names up."""
         self.whole |= looks_up(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -306,7 +306,7 @@ class _Closure:
         chains: Mapping[str, Chains],
         wanted: set[str] | None = None,
     ) -> None:
-        """Add what an import takes from the family's files, of the names that are wanted, and note packages."""
+        """Add the wanted names that an import takes from the family's files, and record packages."""
         level, is_own = getattr(node, "level", 0), False
         for bound, name, found in imported_modules(node, file, self.folder):
             if self.owns(str(found)) and (self.alone is not None or level):
@@ -319,7 +319,7 @@ class _Closure:
             self.whole |= bool(level)
 
     def read(self, names: set[str], file: Path) -> None:
-        """Add the statements of a file that bind names, and what they use, as they stand there."""
+        """Add the statements of a file that bind names, and their dependencies, as written."""
         source = parse_file(file)
         known = {name for statement in source.tree.body for name in bound_names(statement)}
         self.whole |= any(name not in known and not hasattr(builtins, name) for name in names)
@@ -338,7 +338,7 @@ class _Closure:
             self.read(used_names(text), file)
 
     def make_label(self, value: object, name: str) -> str:
-        """Return the name that a function or class goes by: its own, numbered where another one has it, too."""
+        """Return the name for a function or class: its own, numbered if another one has it, too."""
         label, number = name, 1
         while label in self._labels:
             number += 1
@@ -348,7 +348,7 @@ class _Closure:
         return label
 
     def owns(self, file: str | None) -> bool:
-        """Return whether a file is the family's, as what was typed into a notebook always is."""
+        """Return whether a file belongs to the family; code typed into a notebook always does."""
         if file is None:
             return False
         if file not in self._owned:
@@ -358,7 +358,7 @@ class _Closure:
         return self._owned[file]
 
     def imports_own(self, name: str) -> bool:
-        """Return whether a full name begins with a module that lies beside a script."""
+        """Return whether a full name begins with a module beside a script."""
         found = find_module(self.folder / (name.partition(".")[0] or "."))
         return found is not None and self.owns(str(found))
 

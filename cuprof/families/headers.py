@@ -1,8 +1,8 @@
 """Find CUDA's own headers, for sources that include them in angle brackets (`#include <cuda_fp16.h>`).
 
-NVRTC brings no headers. They are searched for where NVIDIA's packages, conda and a toolkit install them. Code is often
-shared with nvcc, so the folder `standard_headers` beside this file has the C and C++ headers whose contents NVRTC knows
-anyway (`<cstdint>`, `<cmath>`, …).
+NVRTC brings no headers. Look for them where NVIDIA's packages, conda and a toolkit install them. Code is often shared
+with nvcc, so the folder `standard_headers` beside this file has the C and C++ headers whose contents NVRTC knows anyway
+(`<cstdint>`, `<cmath>`, …).
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def expand_includes(file: Path, folder: Path) -> str:
 
 
 def expand_text(text: str, folder: Path, name: str) -> str:
-    """Return a source that is no file with its local includes, looked for in `folder`, expanded."""
+    """Return a source text with its local includes expanded, looked up in `folder`."""
     return _join(_Expansion(Path(folder)).expand(text, Path(folder) / name, within=()))
 
 
@@ -47,11 +47,11 @@ def _join(pieces: list[Piece]) -> str:
 def relocate(message: str, name: str | None, folder: Path | None) -> str:
     """Return a compiler's message about an expanded source with the files and lines that the text comes from.
 
-    A compiler gets one text. Where it names a line of it, as "NAME(12)", "NAME:12" or "<kernel>:12", the message names
-    the included file instead, and the line there.
+    The compiler sees one text. If its message has a line such as "NAME(12)", "NAME:12" or "<kernel>:12", the result
+    names the included file and the line there.
 
     Args:
-        name: of the source in the folder, and of the text for the compiler; None where there is no file.
+        name: the source's name in the folder and for the compiler; None without a file.
         folder: the one given to `expand_includes`.
     """
     if not name or folder is None:

@@ -1,4 +1,4 @@
-"""What the implementations of a computation are given: drawn by a function, or given once."""
+"""The inputs of a computation's implementations: drawn by a function, or given once."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Inputs:
         }
 
     def _argument_names(self, count: int) -> list[str]:
-        """Return the parameters of the first function that has as many without a default, else x0, x1, …"""
+        """Return this many parameter names of the first function that has enough, else x0, x1, …"""
         for one in self.kernels:
             names = list_parameters(unwrap(one.jit) if one.function is None else one.function)
             names = [name for name in names or () if name not in {**one.tunables, **one.derived}]
@@ -91,11 +91,11 @@ class Inputs:
 
 
 def blamed(place: Path, what: str, problem: Point, function: Callable[[], Any]) -> Any:
-    """Return what a function of the user's gives; what it raises becomes a `FamilyError` that names its line.
+    """Return the result of a user's function; its errors become a `FamilyError` that names the line.
 
     Args:
-        place: the family's folder, or the file that it is.
-        what: its name for people.
+        place: the family's folder, or its single file.
+        what: its display name.
     """
     try:
         return function()

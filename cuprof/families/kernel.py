@@ -53,14 +53,14 @@ class _Site:
 
 @dataclass(frozen=True)
 class Kernel:
-    """Describe one implementation; made by `kernel`. It is called as the function that it holds.
+    """One implementation, made by `kernel`. Calling it calls its function.
 
     Attributes:
         name: the variant's, empty for the function's own or the kernel's symbol.
         function: computes on arrays; None for a kernel's source.
         jit: the `@triton.jit` function that is the source.
-        source: a file, or the text itself where it has a line feed or a brace.
-        derived: macros, or a Triton function's constants, that follow from what is known of a problem.
+        source: a file, or the text itself if it has a line feed or a brace.
+        derived: macros, or a Triton function's constants, computed from a problem's values.
     """
 
     name: str = ""
@@ -188,7 +188,7 @@ class Kernel:
         return names if all(name in known for name in names) else []
 
     def _call(self, function: Callable[..., Any], known: Mapping[str, Any], what: str) -> Any:
-        """Call a function with what it names; `meta` is all of it, as in Triton."""
+        """Call a function with the values of its parameters' names; `meta` is all of them, as in Triton."""
         if _parameters(function) == ("meta",):
             return function(meta=known)
         return call_by_name(function, {**known, "meta": known, "META": known}, f"{what} of kernel {self.symbol}")
@@ -251,24 +251,24 @@ def kernel(
 
     Args:
         what: a function, a `@triton.jit` one, or the symbol of a kernel; left out in a decorator.
-        name: the variant's; the function's or the symbol where it is left out.
+        name: the variant's name; default: the function's name or the symbol.
         source: CUDA C++, OpenCL C, or C or C++ of the host: a file, or the text itself.
-        backend: of a source, "cuda" or "opencl"; "cpu" where `compiler` is the host's.
-        grid: blocks; from `threads` and `block` where it is left out; a function of it may take all by name as `meta`.
-        block: threads a block; the tunables block_size_x, _y, _z where it is left out.
+        backend: a source's back end, "cuda" or "opencl"; "cpu" if `compiler` is the host's.
+        grid: blocks; default: computed from `threads` and `block`. A function may take all values by name as `meta`.
+        block: threads a block; default: the tunables block_size_x, _y, _z.
         threads: threads in all, rounded up to whole blocks.
         shared_bytes: dynamic shared memory a block.
-        args: the kernel's arguments by name; where it is left out all of the inputs' in their order, or a Triton
-            function's parameters where there are inputs, numbers or axes of all those names.
+        args: the kernel's arguments by name. Default: all inputs' in order, or a Triton function's parameters if
+            inputs, numbers or axes have all those names.
         constants: `__constant__` symbol → the input copied into it.
-        options: further ones of the compiler.
+        options: further compiler options.
         compiler: "nvcc" for CUDA C++ that NVRTC does not compile, as with <cub/cub.cuh>; "gcc" or "g++" for a function
             of the host, `extern "C"`, which is called with the arguments and has no launch.
-        files: what the implementation reads beside its source; a change of them makes what is stored stale.
-        constraint: what has to hold of tunables and axes, "block_x * block_y <= 1024"; or a function that takes them by
-            name and returns False, or a reason, where they are not defined together; or several of these.
+        files: files that the implementation reads beside its source; changing them makes stored results stale.
+        constraint: a condition on tunables and axes, "block_x * block_y <= 1024"; or a function that takes them by name
+            and returns False, or a reason, for an invalid combination; or several of these.
         scratch: further buffer → its shape, of sizes as in `grid` and "blocks", and its type.
-        results: what does not end in the argument of its own name → the buffer, or `cuprof.Reduced` of it.
+        results: output that is not in the argument of its own name → its buffer, or `cuprof.Reduced` of it.
         setup: `cuprof.Copy` and `cuprof.Fill` of scratch ahead of each execution, untimed.
         **tunables: name → the values to try, or a single one. Of a function, grid, block, threads, shared_bytes, args,
             options and compiler are such names too; of a kernel a function gives what follows from axes, scalars and
@@ -353,7 +353,7 @@ def call_by_name(function: Callable[..., Any], known: Mapping[str, Any], where: 
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the names that a function has to be given; looked up once, as a space asks for each of its trials."""
+    """Return the parameters without a default, looked up once, since a space asks for each of its trials."""
     return _known_parameters(function) if isinstance(function, Hashable) else _known_parameters.__wrapped__(function)
 
 

@@ -1,4 +1,4 @@
-"""Families and variants: what the author of a `family.py` writes.
+"""Families and variants: the classes for a `family.py`.
 
 from cuprof.families import Axis, Family, Tolerance, Array, Launch, Program, Signature, Tunable
 
@@ -150,7 +150,7 @@ class Chance:
 
     Args:
         p: the probability that a right variant gives a result as extreme as this one.
-        reason: what was tested; shown where the probability is too low.
+        reason: the tested property; shown if the probability is too low.
     """
 
     p: float
@@ -173,15 +173,14 @@ class Variant:
             `(problem, tunables, inputs, outputs) -> callable`. The function prepares, untimed; the callable computes
             outputs from inputs and may be repeated. Arrays are NumPy's for "cpu", CuPy's for a CUDA library.
         source: file beside family.py (kernels only). Its suffix is the language (see `cuprof.families.sources`).
-        compiler: of `source`, where it is not the back end's own: "nvcc", "g++", "gcc".
+        compiler: the compiler of `source`, if not the back end's own: "nvcc", "g++", "gcc".
         requires: importable modules that the variant needs beyond its back end.
-        expected: "wrong" for a variant that is kept because its results are known to be wrong.
+        expected: "wrong" for a variant kept although its results are known to be wrong.
         origin: the study's or the author's name for it, shown in tables ("kernel 3").
-        tolerance: replaces the family's, for another precision or an algorithm with another error bound; None for the
-            family's own.
+        tolerance: replaces the family's tolerance, for another precision or error bound; None keeps the family's.
         text: the source itself, instead of a file (kernels only).
         files: further files that the variant reads, beside family.py or absolute; their contents count for identity.
-        content: the function that identifies the variant, where `make` only calls it.
+        content: the function that identifies the variant, if `make` only calls it.
     """
 
     name: str
@@ -273,7 +272,7 @@ class Family:
     add_solution: Callable[[Path], Variant] | None = None
     """For the family of a definition: a solution's JSON → the variant that it is."""
     usual: Mapping[str, Mapping[str, tuple[Coordinate, ...]]] = field(default_factory=dict)
-    """"problem" and "tune" → axis → the values of a sweep that asks for none; without them, the default."""
+    """"problem" and "tune" → axis → the values that a sweep takes if it names none; without them, the default."""
 
     def learn(self, samples: Mapping[Point, Sample]) -> None:
         """Take a worker's samples; variants whose back end shows only by running get theirs."""

@@ -40,7 +40,7 @@ class SourceFile:
 
     @cached_property
     def imports(self) -> dict[str, str]:
-        """Return the full name of what each import outside functions binds; relative ones are left out."""
+        """Return the full name behind each import outside functions; relative imports are left out."""
         found = {}
         for node in (each for statement in self.tree.body for each in list_imports(statement)):
             for alias in node.names if not getattr(node, "level", 0) else ():

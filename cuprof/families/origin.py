@@ -1,12 +1,12 @@
-"""Where a family comes from, and how a process loads it from there.
+"""Load a family from its origin, in any process.
 
-An origin is data: the engine plans with the family that it loads, and names the same origin to the worker and to the
+An origin is data: the engine plans with the family that it loads, and passes the same origin to the worker and the
 profiled process. A folder NAME with a `family.py` is imported as a package of a private name. So `from . import steps`
 reaches the Python files beside it, and two families may have files of the same name. A script finds the files beside it
 by their plain names, as when Python runs it.
 
-Importing changes `sys.modules`: load from one thread at a time. Another thread may import meanwhile, so names are
-listed first.
+Importing changes `sys.modules`: load from one thread at a time. Another thread may import at the same time, so names
+are listed first.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SCRIPT_FOLDERS: set[str] = set()
 
 @dataclass
 class Loading:
-    """A family that is being loaded, and those that `cuprof.compare` has defined meanwhile.
+    """A family being loaded, and the families that `cuprof.compare` has defined since.
 
     Args:
         place: the family's folder, or the script.
@@ -71,7 +71,7 @@ class Origin(msgspec.Struct, frozen=True, tag=True):
         return self.path if self.path.is_dir() else self.path.parent
 
     def load(self) -> Family:
-        """Return the family, made anew and validated, with `folder`, `path`, `origin` and `code` set.
+        """Return a new, validated family, with `folder`, `path`, `origin` and `code` set.
 
         Raises:
             FamilyError: the file is missing, raises, or describes no valid family.
@@ -160,7 +160,7 @@ class Snapshot(Origin, frozen=True, tag=True):
 def list_families(folders: Sequence[Path]) -> dict[str, Path]:
     """Return name → folder of every family in the folders, sorted by name; an earlier folder hides a later one.
 
-    Nothing is imported. Folders that do not exist hold no families; names that begin with "." or "_" are passed over.
+    Nothing is imported. Missing folders have no families; names that begin with "." or "_" are skipped.
     """
     found: dict[str, Path] = {}
     for folder in folders:
@@ -240,9 +240,9 @@ def _find_defined(module: ModuleType, file: Path, place: Path) -> Family:
 
 
 def _make_siblings_new(file: Path) -> None:
-    """Let a script's own modules be found beside it, in the state that they are in now."""
+    """Make a script's own modules importable from beside it, freshly loaded."""
     folder = str(file.parent)
-    if folder in _SCRIPT_FOLDERS or folder not in sys.path:  # behind what is installed, ahead of those of other scripts
+    if folder in _SCRIPT_FOLDERS or folder not in sys.path:  # after installed packages, before other scripts' folders
         places = [place for place, each in enumerate(sys.path) if each in _SCRIPT_FOLDERS]
         sys.path[:] = [each for each in sys.path if each != folder or folder not in _SCRIPT_FOLDERS]
         sys.path.insert(min(places, default=len(sys.path)), folder)
@@ -317,7 +317,7 @@ def _take_modules(roots: set[str]) -> dict[str, ModuleType]:
 
 @contextmanager
 def _as_if_alone(file: Path) -> Iterator[None]:
-    """Let a script find arguments of its own, none, and not those of the command; leave no byte code beside it."""
+    """Run a script with no arguments instead of the command's, and without leaving byte code beside it."""
     before = sys.argv, sys.dont_write_bytecode
     sys.argv, sys.dont_write_bytecode = [str(file)], True
     try:
@@ -335,7 +335,7 @@ def _guard_hint(file: Path) -> str:
 
 
 def _hint(error: BaseException, folder: Path) -> str:
-    """Return what to write where a file beside family.py was imported by its plain name."""
+    """Return how to import a file beside family.py that was imported by its plain name."""
     if isinstance(error, ModuleNotFoundError) and error.name and (folder / f"{error.name}.py").is_file():
         return f"; write `from . import {error.name}` for a file beside {FAMILY_FILE}"
     return ""

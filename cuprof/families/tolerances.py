@@ -24,17 +24,17 @@ def by_type(signature: Signature, expected: Arrays, terms: int, *, is_exact: boo
     """Return the tolerance of each output, and of each field of one, by its floating-point type.
 
     Args:
-        terms: of how many inputs a result is made, at most.
-        is_exact: what is expected was computed in float64; else in the outputs' own type, and errs itself.
+        terms: the most inputs that a result depends on.
+        is_exact: the reference was computed in float64; otherwise in the outputs' own type, with errors of its own.
     """
     parts = (part for name, array in expected.items() for part in _parts(name, array, signature.outputs[name].type))
     return {name: _of_type(kind, array, terms, is_exact=is_exact) for name, array, kind in parts}
 
 
 def at_least(bounds: Mapping[str, Tolerance], expected: Arrays, own: Arrays) -> dict[str, Tolerance]:
-    """Return bounds within which a reference itself lies that is computed in the results' own types.
+    """Return bounds wide enough for a reference computed in the results' own types.
 
-    So a function that is the reference too is not wrong for what its own formula loses near zero.
+    A function that is also the reference is then not wrong for its own formula's loss near zero.
     """
     found = dict(bounds)
     for name in expected.keys() & own.keys() & bounds.keys():
@@ -79,14 +79,14 @@ def _epsilon(kind: np.dtype) -> float:
 
 
 def count_terms(signature: Signature, inputs: Arrays, compute: Callable[[Arrays], Arrays]) -> int:
-    """Return of how many numbers among the inputs a result is made, at most.
+    """Return the most input numbers that a result depends on.
 
-    A NaN in an input reaches the results that depend on it. Where one reaches r of m results, a result depends on
-    about r · n / m of that input's n numbers. Of each input the first, the middle and the last number are tried, since
-    a running sum's first one reaches all and its last one a single result. Where none can be followed, shapes do.
+    A NaN in an input reaches the results that depend on it. If one reaches r of m results, a result depends on about r
+    · n / m of that input's n numbers. The first, middle and last number of each input are tried, since a running sum's
+    first one reaches all results and its last one a single result. If none can be followed, the shapes decide.
 
     Args:
-        compute: what is right for the inputs.
+        compute: computes the right results for inputs.
     """
     results = max(1, sum(array.size for array in signature.outputs.values()))
     terms = 0
@@ -110,11 +110,10 @@ def _count_nan(array: np.ndarray) -> int:
 
 
 def as_given(given: Any, problem: Any, inputs: Arrays, expected: Arrays) -> Tolerances:
-    """Return the tolerance that a person gave: a function, a `Tolerance`, a bound, (relative, absolute), or such a one
-    for each output.
+    """Return the user's tolerance: a function, a `Tolerance`, a bound, (relative, absolute), or one per output.
 
-    A bound by itself is relative to the value and, as the default is, to the mean one: near zero, a right result is
-    off by a part of what it is a sum of.
+    A single bound is relative to the value and, like the default, to the mean value: near zero, a right result is off
+    by a fraction of the terms it sums.
 
     Raises:
         UsageError: it is none of these.
@@ -155,7 +154,7 @@ def longest_sum(signature: Signature) -> int:
 
 
 def plain(given: Any) -> Mapping[str, Any] | Any:
-    """Return what stands for a tolerance in a family's contract: its function, or its numbers as text."""
+    """Return a tolerance as part of a family's contract: its function, or its numbers as text."""
     if given is None:
         return by_type
     if callable(given):

@@ -1,4 +1,4 @@
-"""What a live Python object holds: its value as text, its name, its closure and attributes."""
+"""The content of a live Python object: its value as text, its name, its closure and attributes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def unwrap(value: Any) -> FunctionType | None:
 
 
 def closure_of(function: FunctionType) -> dict[str, Any]:
-    """Return what a function uses of the scopes around it, by name."""
+    """Return the variables that a function uses from enclosing scopes, by name."""
     values = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):  # a name that its scope has not bound yet

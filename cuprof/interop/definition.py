@@ -44,7 +44,7 @@ from cuprof.interop.tensors import as_declared, draw, read_tensor
 VERSION = 1
 """Raised when solutions are given something else, or something else counts as right."""
 REFERENCE = "reference"
-"""The variant that is the definition's own reference: what solutions are compared with."""
+"""The variant made of the definition's own reference, the baseline of solutions."""
 UNBOUNDED = 1e300
 """The bound of a single element where only a share of all has to be near."""
 
@@ -214,10 +214,6 @@ class DefinitionFamily(FunctionFamily):
             raise ValueError(f"{who} returned a {type(returned).__name__}, and not the outputs {', '.join(outputs)}")
         return found
 
-    def is_changed_input(self, name: str) -> bool:
-        """Return whether the reference changes an input in place; its content afterwards is not checked."""
-        return name in self.changed
-
     @property
     def _axes(self) -> tuple[Axis, ...]:
         points = list(self.problems)
@@ -237,7 +233,7 @@ class DefinitionFamily(FunctionFamily):
         plain = re.sub(r"[^A-Za-z0-9_.+-]", "_", solution.name).lstrip("_.+-")[:100] or "solution"
         name = next(each for number in range(10_000) if (each := f"{plain}_{number}" if number else plain) not in taken)
         modules = ["torch"] if self.on_device else []
-        with suppress(BuildError):  # a source that is no Python costs the solution's own trials, when it is imported
+        with suppress(BuildError):  # a source that is not Python fails the solution's own trials later
             modules += list_modules(solution)
         return Variant(
             name,

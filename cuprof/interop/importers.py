@@ -15,9 +15,9 @@ from cuprof.interop.results import MOST_BYTES, Imported
 
 GROUP = "cuprof.results"
 BUILT_IN = {"kernel_tuner": "cuprof.interop.tuner_results", "nvbench": "cuprof.interop.nvbench"}
-"""nvbench's takes whatever is JSON, so it is asked last."""
+"""nvbench's reader accepts any JSON, so it comes last."""
 LOOKED_AT = 100_000
-"""Bytes of a file that a reader tells its own files by."""
+"""Bytes of a file that a reader gets to recognise its own format."""
 
 
 class Importer(Protocol):

@@ -32,11 +32,11 @@ from cuprof.interop.tuner_script import Unknown, find_call
 BACKENDS = {"CUDA": "cuda", "CUPY": "cuda", "NVCUDA": "cuda", "OPENCL": "opencl"}
 """Kernel Tuner's `lang` → the back end."""
 HOST_HEADERS = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<(cub/cub\.cuh|thrust/)", re.MULTILINE)
-"""What NVRTC does not compile, and nvcc does, which Kernel Tuner calls."""
+"""Headers that NVRTC cannot compile but nvcc, which Kernel Tuner calls, can."""
 BLOCK_X = 256
 """Threads a block where no tunable says it."""
 RELATIVE = 1e-5
-"""What Kernel Tuner adds to `atol`: NumPy's default of `allclose`."""
+"""The relative tolerance that Kernel Tuner adds to `atol`: the default of NumPy's `allclose`."""
 
 
 def read_script(script: Path) -> Computation:

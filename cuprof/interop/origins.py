@@ -59,7 +59,7 @@ class TunerScript(Origin, frozen=True, tag=True):
 
 
 AnyOrigin = Folder | Script | Snapshot | Definition | TunerScript
-"""What travels from process to process."""
+"""Origins that one process can send to another."""
 
 
 def define(path: str | Path) -> Family:

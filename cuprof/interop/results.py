@@ -25,7 +25,7 @@ FAULTS = (
     *(OSError, ValueError, KeyError, IndexError, TypeError, AttributeError),
     *(ArithmeticError, RecursionError, MemoryError),
 )
-"""What a file that is damaged, or made to do harm, may raise while it is read."""
+"""Errors that a damaged or malicious file may raise while it is read."""
 
 
 @dataclass(frozen=True)

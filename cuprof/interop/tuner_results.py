@@ -17,7 +17,7 @@ from cuprof.interop.files import read_bytes
 from cuprof.interop.results import FAULTS, MOST_BYTES, Imported, ImportedTrial, as_durations, as_point
 
 MARKS = ('"tune_params_keys"', '"invalidity"')
-"""What tells a cache and T4 from other JSON."""
+"""Keys that distinguish a cache and T4 from other JSON."""
 STATES = {
     "InvalidConfig": State.SKIPPED, "CompilationFailedConfig": State.COMPILE_ERROR,
     "RuntimeFailedConfig": State.LAUNCH_ERROR, "constraints": State.SKIPPED, "compile": State.COMPILE_ERROR,
@@ -92,7 +92,7 @@ def _trial(
         device=device,
         measure=Measure.HOT,
         durations_ns=durations,
-        # Of a mean alone nobody knows how much it scatters, so that nothing is decided by it.
+        # The scatter behind a lone mean is unknown, so it decides nothing.
         relative_error=0.0 if durations.size > 1 else float("inf"),
         state=failed or State.OK,
         message="" if failed is None else "as Kernel Tuner says",

@@ -98,7 +98,7 @@ class Entrance:
         return [Contender(file, name, trials[0].backend, self.family.origin, extension, trials, runs_on_host=True)]
 
     def _extend(self, extension: Extension) -> tuple[Family, tuple[str, ...], tuple[Trial, ...]]:
-        family = self.family.origin.load()  # anew: it is going to be added to
+        family = self.family.origin.load()  # a fresh copy: variants are going to be added to it
         names = extend(family, extension)
         return family, names, plan(family, replace(self.selection, variants=names), self.devices).trials
 
@@ -125,7 +125,7 @@ class Entrance:
         except _LieError as lie:
             return _refused(file, Ruling.WRONG, str(lie))
         return contenders or _refused(
-            file, Ruling.UNUSABLE, f"no trial is left of it: {'; '.join(outlined.excluded[:3])}"
+            file, Ruling.UNUSABLE, f"none of its trials remain: {'; '.join(outlined.excluded[:3])}"
         )
 
     def _contenders(self, file: Path, origin: Folder, extension: Extension, outlined: Outlined) -> Iterator[Contender]:
@@ -172,8 +172,8 @@ def find_like(family: Family, backend: str, wanted: str) -> str:
         return kernels[0]
     known = f"its {backend} variants are {', '.join(kernels)}" if kernels else f"it has no {backend} variant"
     raise UsageError(
-        f"a source needs a variant of family {family.name} to stand in for; {known}; "
-        + ("name one by --like" if kernels else "write a Python file with @family.cuda or @family.opencl")
+        f"a source needs a variant of family {family.name} to replace; {known}; "
+        + ("name one with --like" if kernels else "write a Python file with @family.cuda or @family.opencl")
     )
 
 
@@ -183,7 +183,7 @@ def check_file(path: Path) -> Path:
         raise UsageError(f"there is no file {path}; a candidate is a .cu, .cl, .py or .json file")
     if path.suffix not in (*LANGUAGES, PYTHON, SOLUTION):
         raise UsageError(
-            f"{path} is no candidate; name a source (.cu, .cl), a Python file with variants, or a solution in JSON"
+            f"{path} is not a candidate; name a source (.cu, .cl), a Python file with variants, or a solution in JSON"
         )
     return path.resolve()
 

@@ -73,7 +73,7 @@ class Counting:
         if reason := reason_to_skip(first, {first.identity: Outcome(first.identity, State.OK)}):
             return reason
         if contender.runs_on_host and not self.may_run_host_code:
-            return f"its own code would run under {TITLE}, in no sandbox; --sandbox=off allows it"
+            return f"its own code would run under {TITLE}, outside the sandbox; --sandbox=off allows it"
         return ""
 
     def _collect(

@@ -183,7 +183,7 @@ class _Trial:
                 if bases[backend].failed or bases[backend].skipped:
                     entry = (bases[backend].failed or bases[backend].skipped)[0]
                     raise UsageError(
-                        f"the baseline is no measure here: {ending_of(entry)}; name another one by --baseline"
+                        f"the baseline cannot be timed here: {ending_of(entry)}; name another one with --baseline"
                     )
             if turn < self.request.rounds:
                 for contender, legs in list(running):
@@ -203,7 +203,7 @@ class _Trial:
         judged = []
         for (contender, legs), rows, problems in zip(running, compared.rows, compared.problems, strict=True):
             ruling = Ruling.GOOD if is_accepted(rows) and not problems else Ruling.NOT_FASTER
-            reasons = [*([] if rows else ["nothing of it could be compared"]), *problems]
+            reasons = [*([] if rows else ["none of its trials could be compared"]), *problems]
             decided = _candidate(contender, bases[contender.backend].variant, ruling, "; ".join(reasons))
             evidence = (*suspect(contender.file), *(Evidence("uneven", text, counts=False) for text in legs.drifts()))
             judged.append((contender, replace(decided, rows=rows, evidence=evidence)))
@@ -243,12 +243,12 @@ class _Trial:
 
     def _describe_sandbox(self) -> str:
         if self.request.sandbox == "off":
-            return "a process each"
+            return "one process each"
         filtered = ", and a filter of system calls" if find_bindings() else ""
         if self.refusal:
-            return f"a process each, with limits of memory and time{filtered}"
+            return f"one process each, with limits on memory and time{filtered}"
         return (
-            "a process each without network, with a view of files and processes of its own, limits of memory and time"
+            "one process each, without network, with its own view of files and processes, and limits on memory and time"
             f"{filtered}"
         )
 
@@ -276,7 +276,7 @@ def _plan_baselines(
 def _cannot_run(contender: Contender, baselines: dict[str, tuple[Trial, ...]]) -> str:
     """Return why a candidate cannot be judged here, or an empty string."""
     if contender.backend not in baselines:
-        return f"the family has no {contender.backend} variant to compare it with; name a baseline by --baseline"
+        return f"the family has no {contender.backend} variant to compare it with; name a baseline with --baseline"
     for trial in (*baselines[contender.backend], *contender.trials):
         if isinstance(trial.unavailable, Unavailable):
             return f"{trial.label}: {trial.unavailable}"

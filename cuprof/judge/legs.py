@@ -75,7 +75,7 @@ class Course(Observer):
             extension: variants that they add to it.
             sandbox: the sandbox that they run in.
         """
-        # what is judged cannot write there, so its code needs no guard
+        # candidates cannot write there, so its code needs no guard
         family = replace(self.family, folder=origin.folder, path=origin.path, origin=origin, code={})
         backend = trials[0].backend
         selection = Selection(family.name, tuple(dict.fromkeys(trial.variant for trial in trials)))
@@ -91,7 +91,7 @@ class Course(Observer):
             hash=plan_hash(plan, {str(measure): value for measure, value in by_measure.items()}),
             extension=extension,
             is_shared=False,
-            remembers=False,  # the project stays as it is, whatever a stranger's process tells of files
+            remembers=False,  # a stranger's process must not change the project through files it reports
         )
         runner = JobRunner(WorkerSettings(config.device.numbers()), config.limits, sandbox=sandbox)
         with open_fleet([Station(runner, self.devices)]) as fleet:

@@ -73,7 +73,7 @@ def _oddities(node: ast.AST, imported: set[str]) -> Iterator[tuple[int, str]]:
         if reason := UNUSUAL_MODULES.get(name.partition(".")[0]):
             yield line, f"imports {name}, which {reason}"
         if name.partition(".")[0] == INNER and not name.startswith(PUBLIC):
-            yield line, f"imports {name}: what judges it"
+            yield line, f"imports {name}, a part of the judge"
     if isinstance(node, ast.Assign | ast.AugAssign):
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             root = _root(target)

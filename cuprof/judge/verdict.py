@@ -186,7 +186,7 @@ def _match(base: Side, new: Side) -> tuple[pd.DataFrame, tuple[str, ...]]:
     other = rows["base_method"] != rows["new_method"]
     for row in each(rows[other]):
         label = label_of(matching.news.loc[row.new])
-        reasons.append(f"{label}: its {row.measure} time is not timed as the baseline's is")
+        reasons.append(f"{label}: its {row.measure} time was measured differently from the baseline's")
     return rows[~other].reset_index(drop=True), tuple(reasons)
 
 

@@ -49,7 +49,7 @@ _DAMAGE = (
 )
 """Errors while a damaged report is decoded, from `ncu_report` or from what it returned."""
 _WORKLOADS = {1: "range", 2: "command list", 3: "graph"}
-"""What Nsight Compute profiled as a whole, other than a single kernel."""
+"""Workloads that Nsight Compute profiles as a whole, other than a single kernel."""
 _SEVERITIES = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
 
 

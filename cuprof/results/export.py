@@ -119,7 +119,7 @@ def _fields(name: str, values: Sequence[Any]) -> Sequence[str]:
     kinds.discard(type(None))
     if kinds in ({float}, {int}):
         text = msgspec.json.encode(values)[1:-1].decode()
-        # else Python and JSON may write it in two ways; infinities and what is no number are null in JSON
+        # else Python and JSON may write it in two ways; infinities and NaN are null in JSON
         if "e" not in text and "0.0000" not in text and text.count("null") == (0 if is_whole else values.count(None)):
             return (text if is_whole else text.replace("null", "")).split(",")
     if not is_plain(name, kinds):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -12,24 +11,19 @@ from cuprof.store import tables as t
 from cuprof.store.rows import chunks
 
 
-class KnownTrial(NamedTuple):
-    """A stored trial's label, and the model of the device that it is of; empty where that is not known."""
-
-    label: str
-    device: str = ""
-
-
-def read_known(connection: Connection, identities: Sequence[str]) -> dict[str, KnownTrial]:
-    """Return those of the trials that are stored, by identity."""
-    found: dict[str, KnownTrial] = {}
+def read_known(connection: Connection, identities: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return identity → label of those trials that are stored, and identity → device's model, empty if unknown."""
+    labels: dict[str, str] = {}
+    devices: dict[str, str] = {}
     for chunk in chunks(list(dict.fromkeys(identities))):
         rows = connection.execute(
             sa.select(t.trial.c.identity, t.trial.c.label, t.device.c.name)
             .outerjoin(t.device, t.device.c.id == t.trial.c.device_id)
             .where(t.trial.c.identity.in_(chunk))
         )
-        found |= {identity: KnownTrial(label, device or "") for identity, label, device in rows}
-    return found
+        for identity, label, device in rows:
+            labels[identity], devices[identity] = label, device or ""
+    return labels, devices
 
 
 def list_taken_in(connection: Connection, sha256: str) -> set[tuple[str, str]]:

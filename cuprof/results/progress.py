@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,9 +89,8 @@ def list_progress(connection: Connection, sweep_id: int | None = None) -> list[P
 def _progress(connection: Connection, sweep_id: int) -> Progress:
     now = clock(connection)
     sweep = connection.execute(sa.select(*t.sweep.c).where(t.sweep.c.id == sweep_id)).one()
-    failed_states = [state.value for state in FAILED]
     as_expected = sa.and_(t.variant.c.expected == "wrong", t.run.c.state == State.WRONG_RESULT.value)
-    failed = sa.and_(t.run.c.state.in_(failed_states), ~as_expected)
+    failed = sa.and_(t.run.c.state.in_([*FAILED]), ~as_expected)
     members = (
         sa.select(t.sweep_trial, t.run)
         .join(t.trial, t.trial.c.id == t.sweep_trial.c.trial_id)
@@ -106,32 +106,11 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
             sa.func.coalesce(sa.func.sum(sa.case((failed, 1), else_=0)), 0),
         )
     ).one()
-    counts = (
-        sa.select(t.sweep_trial.c.station_id, sa.func.count(t.sweep_trial.c.run_id), sa.func.count())
-        .where(t.sweep_trial.c.sweep_id == sweep_id)
-        .group_by(t.sweep_trial.c.station_id)
-    )
-    claims = connection.execute(counts).all()
-    by_station = {row[0]: row[1] for row in claims}
-    held = {row[0] for row in claims if row[2] > row[1]}
-    rows = connection.execute(
-        sa.select(*t.station.c).where(t.station.c.sweep_id == sweep_id).order_by(t.station.c.id)
-    ).all()
-    stations = tuple(
-        StationRow(
-            row.name,
-            row.process_host,
-            row.process_id,
-            row.doing,
-            by_station.get(row.id, 0),
-            now - row.seen_at,
-            "left" if row.left_at is not None else "silent" if now - row.seen_at > LEASE_S else _look(row),
-        )
-        for row in rows
-    )
-    working = [row for row, station in zip(rows, stations, strict=True) if station.state == "working"]
+    present = _list_stations(connection, sweep_id, now)
+    stations = tuple(station for station, _, _ in present)
+    working = [each for each in present if each[0].state == "working"]
     state = sweep.state
-    if state == "running" and not rows:  # a process that shares it with nobody, a search for one, has no stations
+    if state == "running" and not present:  # a process that shares it with nobody, a search for one, has no stations
         host, pid, alive = sweep.process_host, sweep.process_id, _look(sweep)
         stations = (StationRow("alone", host, pid, "", done - reused, 0.0, alive),)
     if state == "running" and all(station.state != "working" for station in stations):
@@ -139,12 +118,7 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
     begun = sweep.resumed_at or sweep.started_at
     seconds_left, chooses = None, is_search(sweep.configuration or {})  # a search ends with its budget
     if working and done < planned and not chooses:
-        joined = min(row.joined_at for row in working)
-        theirs = sum(by_station.get(row.id, 0) for row in working)
-        seconds_left = (now - joined) / theirs * (planned - done) if theirs else None
-        missed = [now - row.seen_at for row in working if row.id in held and now - row.seen_at > 2 * BEAT_S]
-        if missed and seconds_left is not None:  # what a silent station holds, others have when its lease ends
-            seconds_left = max(seconds_left, LEASE_S - min(missed))
+        seconds_left = _estimate_seconds(working, planned - done)
     elif state == "running" and done > reused and not chooses:
         seconds_left = (now - begun) / (done - reused) * (planned - done)
     told = connection.execute(
@@ -169,6 +143,35 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
         failures=tuple((row.label, f"{row.state}: {row.message}") for row in told),
         is_outdated=is_outdated(sweep.software),
     )
+
+
+def _list_stations(connection: Connection, sweep_id: int, now: float) -> list[tuple[StationRow, float, bool]]:
+    """Return the stations of a sweep, for how many seconds each has taken part, and whether it holds open trials."""
+    counts = (
+        sa.select(t.sweep_trial.c.station_id, sa.func.count(t.sweep_trial.c.run_id), sa.func.count())
+        .where(t.sweep_trial.c.sweep_id == sweep_id)
+        .group_by(t.sweep_trial.c.station_id)
+    )
+    claims = {key: (done, claimed) for key, done, claimed in connection.execute(counts)}
+    rows = sa.select(*t.station.c).where(t.station.c.sweep_id == sweep_id).order_by(t.station.c.id)
+    found = []
+    for row in connection.execute(rows):
+        (done, claimed), silent_s = claims.get(row.id, (0, 0)), now - row.seen_at
+        state = "left" if row.left_at is not None else "silent" if silent_s > LEASE_S else _look(row)
+        station = StationRow(row.name, row.process_host, row.process_id, row.doing, done, silent_s, state)
+        found.append((station, now - row.joined_at, claimed > done))
+    return found
+
+
+def _estimate_seconds(working: Sequence[tuple[StationRow, float, bool]], left: int) -> float | None:
+    """Return how long the trials that are left take at the pace of these stations; None before the first is done."""
+    done = sum(station.done for station, _, _ in working)
+    if not done:
+        return None
+    seconds = max(joined_s for _, joined_s, _ in working) / done * left
+    missed = [station.silent_s for station, _, holds in working if holds and station.silent_s > 2 * BEAT_S]
+    # What a silent station holds, others have when its lease ends.
+    return max(seconds, LEASE_S - min(missed)) if missed else seconds
 
 
 def _look(row: Any) -> str:

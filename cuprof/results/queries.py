@@ -143,7 +143,7 @@ def _find_sql(connection: Any, text: str) -> str:
     if text in relations:
         return f'SELECT * FROM "{text}"'
     for view in list_views("sqlite" if isinstance(connection, sqlite3.Connection) else "postgresql"):
-        if view.name == text:  # one that is newer than the database, which nobody has written to since
+        if view.name == text:  # this view came after the database's last write
             return view.statement.partition(f"CREATE VIEW {text} AS")[2]
     raise UnknownNameError("query", text, {*list_queries(), *relations})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -27,16 +27,9 @@ POOL = 100
 """Pairs of series in a pool; from twenty on, more change next to nothing."""
 
 
-class SampleArrays(NamedTuple):
-    """The samples of one timing that count, in the order in which they were taken.
-
-    Args:
-        rounds: number of each sample's round, int64.
-        durations_ns: float64, of the same length.
-    """
-
-    rounds: np.ndarray
-    durations_ns: np.ndarray
+Series = tuple[np.ndarray, np.ndarray]
+"""The samples of one timing that count, as they were taken: numbers of their rounds (int64), durations in ns (float64).
+"""
 
 
 def read_samples(connection: Connection, rows: pd.DataFrame) -> Samples:
@@ -90,7 +83,7 @@ def read_pool(connection: Connection, sweep_id: int, measure: str, device_id: in
         )
 
 
-def iter_samples(connection: Connection, timing_ids: Iterable[int]) -> Iterator[tuple[int, SampleArrays]]:
+def iter_samples(connection: Connection, timing_ids: Iterable[int]) -> Iterator[tuple[int, Series]]:
     """Yield (timing, its samples) by rising number of the timing; those without a sample that counts are left out."""
     for chunk in chunks(sorted(set(timing_ids)), TOGETHER):
         rows = connection.execute(_LISTS.where(among(connection, t.samples.c.timing_id, chunk))).all()
@@ -107,7 +100,7 @@ _durations = msgspec.json.Decoder(list[float | None])
 _exclusions = msgspec.json.Decoder(list[str])
 
 
-def _split(rows: Sequence[Any]) -> Iterator[tuple[int, SampleArrays]]:
+def _split(rows: Sequence[Any]) -> Iterator[tuple[int, Series]]:
     """Yield the samples of timings that have some. One list of all durations is decoded faster than many lists."""
     joined = ",".join([durations[1:-1] for _, durations, *_ in rows])
     every = np.array(_durations.decode(f"[{joined}]"), dtype=np.float64)  # one without a value is NaN
@@ -122,7 +115,7 @@ def _split(rows: Sequence[Any]) -> Iterator[tuple[int, SampleArrays]]:
         if not counted.all():
             rounds, durations = rounds[counted], durations[counted]
         if rounds.size:
-            yield timing_id, SampleArrays(rounds, durations)
+            yield timing_id, (rounds, durations)
 
 
 @lru_cache(maxsize=4096)

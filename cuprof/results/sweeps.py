@@ -17,7 +17,7 @@ from cuprof.store import tables as t
 
 FINISHED = "finished"
 IDENTITIES = "identities"
-"""Under what name a sweep's software has the version of its trials' identities; without it, that is 1."""
+"""The key in a sweep's software for the version of its trials' identities; 1 if absent."""
 
 
 @dataclass(frozen=True, slots=True)

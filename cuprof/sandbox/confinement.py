@@ -114,7 +114,7 @@ def _keep(first: int, inside: int, sandbox: Sandbox) -> NoReturn:
             os.close(handle)
     while not select.select([inside], [], [], WATCH_S)[0]:
         if sandbox.memory_bytes and (taken := _taken_bytes(first, sandbox)) > sandbox.memory_bytes:
-            _tell(f"cuprof: {taken / 1e9:.2f} GB are taken, more than the limit, {sandbox.memory_bytes / 1e9:.2f} GB")
+            _tell(f"cuprof: {taken / 1e9:.2f} GB are in use, over the limit of {sandbox.memory_bytes / 1e9:.2f} GB")
             os.kill(first, signal.SIGKILL)
             break
     told = os.read(inside, 4)

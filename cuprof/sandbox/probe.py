@@ -18,7 +18,7 @@ LIMIT_S = 20.0
 def find_refusal() -> str:
     """Return why namespaces are not available here, or an empty string."""
     if sys.platform != "linux":
-        return "there is none but on Linux"
+        return "only Linux has one"
     command = child_command("cuprof.sandbox.probe")
     try:
         done = subprocess.run(

@@ -32,6 +32,8 @@ GPU_DEVICES = ("nvidia*", "nvidia-caps/*", "nvidia-caps-imex-channels/*", "dri/*
 LEAST_BYTES = 1 << 28
 """Allow files in /tmp at least this much memory; it is their limit if none is set."""
 DEVICES_AT = "/tmp/.dev"
+KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
+"""What turns the kernel's settings, for root."""
 
 
 def enter_namespaces(sandbox: Sandbox) -> None:
@@ -65,12 +67,15 @@ def show_own_processes() -> None:
     Containers that hide parts of /proc refuse this. Other processes are then visible, but still out of reach.
 
     Raises:
-        OSError: /proc cannot be made read-only.
+        OSError: the kernel's switches cannot be made read-only.
     """
     unshare(CLONE_NEWNS)  # the keeper goes on to see all
     with contextlib.suppress(OSError):
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    make_read_only("/proc")  # as root, its switches of the kernel could be turned otherwise
+    for path in KERNEL_SWITCHES:  # the rest stays as it is: CUDA's driver writes below /proc/self
+        if os.path.exists(path):  # noqa: PTH110
+            mount(path, path, "", MS_BIND | MS_REC)
+            make_read_only(path)
 
 
 def _hide(sandbox: Sandbox) -> None:

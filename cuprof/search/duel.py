@@ -72,7 +72,7 @@ class Standing(Generic[K]):
 def describe_failed(candidates: int) -> str:
     """Return a sentence for candidates that all failed when they were compared."""
     if candidates == 1:
-        return "the best gave no right result again when it was compared"
+        return "the best gave no right result when it was compared"
     return f"none of the {candidates} best gave a right result again when they were compared"
 
 

@@ -114,7 +114,7 @@ calibration = _table(
     *required(Json(dict), "details"),
     *required(UtcTime, "measured_at"),
 )
-"""What was measured of a device in a sweep."""
+"""The measurements of a device in a sweep."""
 
 variant = _table(
     "variant",
@@ -233,7 +233,7 @@ ranking = _table(
     ),
     sqlite_with_rowid=False,
 )
-"""What views rank by, one short row for each timing; `cuprof.store.ranking` computes it."""
+"""The ranking columns of views, one short row for each timing; `cuprof.store.ranking` computes them."""
 
 artifact = _table(
     "artifact",

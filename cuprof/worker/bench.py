@@ -36,7 +36,7 @@ from cuprof.worker.status_page import Phase
 from cuprof.worker.workload import Workload
 
 LATE = (
-    "; its result is there a moment later: it works on a stream that nobody waits for, or in a thread. Launch on the "
+    "; the right result is there a moment later: the call leaves work on a stream or in a thread. Launch on the "
     "current stream (the default one), make it wait for yours (event.record, wait_event), or join the thread"
 )
 LATE_LOOKS = 3
@@ -59,20 +59,20 @@ function that executes it (see `Execute`), and whether there is only a single ex
 
 @dataclass(frozen=True)
 class Bench:
-    """What the candidates of a job have in common.
+    """State shared by the candidates of a job.
 
     Args:
-        session: holds the workload's inputs, and watches them.
-        enter: told of every step before it is taken.
+        session: holds the workload's inputs and detects changes to them.
+        enter: called before every step.
         stocked: how many of the workload's sets of inputs the session writes anew before executions.
         on_host: the device is the host's own processor.
         state: the process as it was before any variant's code ran.
-        integrity: what checks and times, as it was then.
-        be_seen: executes under another process's clock; None where only the device's own tells how long that takes.
-        cache_bytes: of the last level of the host's caches, where that is the device.
-        key: of the digests.
-        right: digests of results that were compared and found right, with what that came to, by the index of a
-            candidate that states a tolerance of its own, else None, and the set's number.
+        integrity: the checking and timing code, as it was then.
+        be_seen: has executions timed by another process's clock; None if only the device's own clock can time them.
+        cache_bytes: size of the host's last-level cache, if the host is the device.
+        key: the key of the digests.
+        right: digests of right results with their checks, by candidate index and set number. The index is None for
+            candidates without a tolerance of their own.
     """
 
     job: Job
@@ -127,7 +127,7 @@ class Bench:
             assert check is not None
             self.restore_inputs()
             wrong = "" if check.passed else f"{check.message}; "
-            message = f"{wrong}{damage}; the variants after it were given the inputs anew"
+            message = f"{wrong}{damage}; the variants after it were given restored inputs"
             candidate.check = replace(check, passed=False, error=float("inf"), message=message)
 
     def _compare(self, candidate: Candidate) -> Check:
@@ -198,10 +198,10 @@ class Bench:
         return ""
 
     def recheck(self, candidate: Candidate, compared: int = 0) -> Finished:
-        """Check once more, after timing where there is any: a variant that is right only the first time is wrong.
+        """Check once more, after any timing: a variant that is right only the first time is wrong.
 
         Args:
-            compared: executions since that were right; where there are any, only what they damaged is looked at.
+            compared: executions since then that were right; if there are any, only look for damage.
         """
         again = self.check if compared < ENOUGH_COMPARED else self.blame_for_damage
         failed = candidate.attempt(Phase.CHECK, again, self.enter)
@@ -232,10 +232,10 @@ class Bench:
     def _execute(
         self, runnable: Runnable, turns: Iterator[int], found: list[tuple[int, Arrays]], count: int, only_write: bool
     ) -> float:
-        """Execute right after inputs and outputs have been written, look at the results, and return our own clock's ns.
+        """Execute right after writing inputs and outputs, fetch the results, and return the ns of our own clock.
 
-        No result is there yet, nobody has worked ahead, and what is done only when somebody looks is done within the
-        engine's time. One of the results, chosen after its execution, is kept to be compared.
+        No result is there yet, no variant can have worked ahead, and work postponed until the results are fetched falls
+        within the engine's time. One result, chosen after its execution, is kept for comparison.
         """
         kept, own_ns = list[tuple[int, Arrays]](), 0.0
         for place in range(count):
@@ -253,22 +253,22 @@ class Bench:
 
     @property
     def fits_caches(self) -> bool:
-        """Return whether the arrays come to at most half of the last-level cache."""
+        """Return whether the arrays fill at most half of the last-level cache."""
         return 0 < 2 * signature_bytes(self.workload.signature) <= self.cache_bytes
 
     def restores(self, candidate: Candidate) -> bool:
-        """Return whether an execution leaves changed what the next one has to find as it was."""
+        """Return whether an execution changes data that must be restored for the next one."""
         return bool(self.workload.family.in_place or (candidate.program and candidate.program.setup))
 
     def put_back(self, candidate: Candidate, *, sampled: bool = False) -> None:
-        """Undo what a candidate left changed of process and device, but for settings of the device known to be its own.
+        """Undo a candidate's changes to process and device, except device settings known to be its own.
 
         Args:
-            sampled: after one of its samples: what those beside it could meet is undone, and no more.
+            sampled: called after one of its samples: undo only changes that could affect its neighbours.
 
         Raises:
-            DeviceLostError: part of it cannot be undone, or results are compared no more as they were; nobody else is
-                to be timed in this process.
+            DeviceLostError: a change cannot be undone, or results are no longer compared correctly, so this process
+                must not time other variants.
         """
         if candidate.calls_host or not sampled:
             changed = self.session.put_back(settings=not candidate.changes_settings)
@@ -276,12 +276,10 @@ class Bench:
         if self.on_host or not sampled:
             left = self.state.put_back()
             if left:
-                raise DeviceLostError(
-                    f"it leaves changed what cannot be put back for those after it: {', '.join(left)}"
-                )
+                raise DeviceLostError(f"it changed state of the process that cannot be restored: {', '.join(left)}")
         if candidate.calls_host and not sampled and not tells_wrong():
             raise DeviceLostError(
-                "it changes, in memory, what compares results: a wrong one is found right, or the reverse"
+                "it changed the comparison in memory: a wrong result now passes, or a right one fails"
             )
 
     def find_replaced(self, *candidates: Candidate) -> tuple[str, ...]:
@@ -289,7 +287,7 @@ class Bench:
         return self.integrity.mend() if any(candidate.calls_host for candidate in candidates) else ()
 
     def find_damage(self) -> str:
-        """Return what was done to memory that is not a variant's to write, as the end of a sentence, or nothing."""
+        """Return the damage outside a variant's own memory, as the end of a sentence, or an empty string."""
         overwritten = self.session.damaged_inputs()
         overrun = self.session.overrun_arrays()
         done = [f"overwrites its input {', '.join(overwritten)}"] if overwritten else []
@@ -297,12 +295,12 @@ class Bench:
         return f"it {' and '.join(done)}" if done else ""
 
     def mend_damage(self) -> bool:
-        """Put right what a variant did before it raised, if anything, and return whether there was any."""
+        """Repair the damage of a variant that raised, and return whether there was any."""
         if not self.find_damage():
             return False
         self.restore_inputs()
         return True
 
     def restore_inputs(self) -> None:
-        """Give the session the first inputs anew, since a variant has overwritten them."""
+        """Write the first inputs again, since a variant has overwritten them."""
         self.session.restore_inputs(self.workload.inputs)

@@ -36,18 +36,18 @@ Enter = Callable[[int, Phase], None]
 
 @dataclass
 class Candidate:
-    """A trial under way.
+    """A trial in progress.
 
     Attributes:
         index: its place in the job.
-        runnable: what the session made of it, from its preparation until its rotation is over.
-        tolerances: what its results are held to, for each set of inputs.
+        runnable: the session's runnable, from its preparation until its rotation is over.
+        tolerances: the tolerances of its results, for each set of inputs.
         looks: how many of its results have been judged.
         begun: its own code has been run.
-        opened: files that it opened while it prepared.
-        changes_settings: its own code sets limits or preferences of the device, which hold as long as it is alone.
-        check_ns: what its first execution took; it may have compiled something.
-        seen_ns: how long its first sample lasted for the engine, where that saw it.
+        opened: files that it opened during preparation.
+        changes_settings: its own code sets limits or preferences of the device, which stay in effect while it is alone.
+        check_ns: duration of its first execution, which may include compilation.
+        seen_ns: duration of its first sample by the engine's clock, if that saw it.
     """
 
     index: int
@@ -86,7 +86,7 @@ class Candidate:
         return None
 
     def fail(self, phase: Phase, error: Exception) -> Finished:
-        """Return the answer to what was raised in a phase."""
+        """Return the answer for an error raised in a phase."""
         name = phase.name.lower()
         message = one_line(str(error)) if isinstance(error, CuprofError | ImportError) else describe(error)
         if isinstance(error, FamilyFault):
@@ -124,5 +124,5 @@ class Candidate:
         return Finished(self.index, outcome)
 
     def release(self) -> None:
-        """Let go of what it has been given and has measured: samples, library plans and their workspace."""
+        """Release its resources and measurements: samples, library plans and their workspace."""
         self.runnable, self.check, self.seen_ns, self.timings = None, None, 0, {}

@@ -25,10 +25,10 @@ DRAWN = 64, 4096
 
 
 def check_tolerance(tolerance: object, where: str, outputs: Collection[str] = ()) -> None:
-    """Raise ValueError for what no result could be held to: no `Tolerance` or one too few, NaN, or a negative bound.
+    """Raise ValueError for an unusable tolerance: not a `Tolerance`, one missing, NaN, or a negative bound.
 
     Args:
-        outputs: those with a reference, or their fields, for each of which there must be one where they are told apart.
+        outputs: outputs with a reference, or their fields. If `tolerance` is a mapping, it must have an entry for each.
     """
     if isinstance(tolerance, Mapping):
         for name, each in tolerance.items():
@@ -64,15 +64,15 @@ def tells_wrong() -> bool:
 
 
 def compare(outputs: Arrays, reference: Arrays, tolerance: Tolerances, seed: int = 0) -> Check:
-    """Return whether every output lies within its tolerance, and by how much it is off.
+    """Return whether every output lies within its tolerance, with the largest error.
 
-    NaN never passes, wherever it stands and even where the reference has it too; an infinity passes where the
-    reference has the same one. A tolerance that is NaN or negative passes nothing; of `NOT_LOOKED_AT` it passes all.
+    NaN never passes, even if the reference has it too. An infinity passes if the reference has the same one. A
+    tolerance that is NaN or negative passes nothing; `NOT_LOOKED_AT` passes everything.
 
     Args:
-        outputs: what the variant computed, host arrays by name.
-        reference: what is right, float64 or exact integers, by the same names and shapes.
-        tolerance: how far apart they may lie.
+        outputs: the variant's results, host arrays by name.
+        reference: the right results, float64 or exact integers, with the same names and shapes.
+        tolerance: how far apart they may be.
         seed: seed of the inputs, kept in the record.
     """
     worst = Check(True, 0.0, 0.0, 0.0, seed=seed)
@@ -152,10 +152,10 @@ def _examine(
 def _examine_finite(
     output: np.ndarray, expected: np.ndarray, absolute: np.ndarray, relative: float, room: np.ndarray
 ) -> _Part | None:
-    """Do so in a fifth of the time; None where a value is not finite, float64 does not hold it, or a bound is below 0.
+    """Examine elements in a fifth of the time; None for non-finite values, wider types or negative bounds.
 
     Args:
-        room: four rows of float64 to compute in: memory that is asked for anew takes longer than the arithmetic.
+        room: four rows of float64 as workspace, since allocating takes longer than the arithmetic.
     """
     if not all(
         each.kind in "fiub" and (each.itemsize <= 4 or each == np.float64) for each in (output.dtype, expected.dtype)
@@ -170,7 +170,7 @@ def _examine_finite(
         allowed += absolute
     if not (np.isfinite(np.max(difference)) and np.min(allowed) >= 0):
         return None
-    if np.isinf(np.max(allowed)):  # an infinite tolerance says that an element is nobody's business
+    if np.isinf(np.max(allowed)):  # an infinite tolerance leaves an element out
         free = np.isinf(allowed)
         difference[free] = magnitude[free] = 0.0
     place, worst, wrong, largest = 0, 0.0, 0, float(np.max(difference))

@@ -33,7 +33,7 @@ Execute = Callable[[float], int]
 
 @dataclass(frozen=True)
 class Idle:
-    """What a device draws without work, and the time between two steps of its counter."""
+    """A device's power without work, and the time between two steps of its counter."""
 
     watts: float
     step_s: float
@@ -41,7 +41,7 @@ class Idle:
 
 @dataclass(frozen=True)
 class Edge:
-    """The moment at which the counter was seen to step, and how long before that it was last looked at."""
+    """The moment when the counter was seen to step, and the time since the read before it."""
 
     energy_mj: int
     at_s: float
@@ -76,7 +76,7 @@ class EnergyReading:
 
 
 class EnergyUnavailableError(Exception):
-    """Say why energy cannot be told of a device."""
+    """Report why a device's energy cannot be measured."""
 
 
 def measure_idle(read_mj: ReadCounter) -> Idle:
@@ -102,12 +102,12 @@ def measure_energy(
     """Return the energy of one execution.
 
     Args:
-        execute: runs executions for about so many seconds, waits for them, returns how many they were.
-        read_mj: the device's energy counter in millijoules; None where this one reading failed.
+        execute: runs executions for about the given number of seconds, waits for them, and returns their number.
+        read_mj: reads the device's energy counter in millijoules; None if the reading failed.
         idle: its power is stored beside the result.
-        most_s: the loop ends with the step of the counter that is nearest to this,
-        target: or sooner, where no more than this part of it is unknown. Both of its ends are taken right at a step.
-        last: where the device has worked until just now, the step at which that ended: the loop begins there.
+        most_s: the loop ends at the counter's step nearest to this,
+        target: or earlier, once at most this fraction of its energy is uncertain. It starts and ends right at a step.
+        last: if the device has worked until just now, the step at which that ended; the loop begins there.
 
     Raises:
         EnergyUnavailableError: the counter does not move.
@@ -140,10 +140,10 @@ def _watts(start: Edge, end: Edge) -> float:
 
 
 def _edge(read_mj: ReadCounter, work: Callable[[], int], last: Edge | None = None) -> Edge:
-    """Work until the counter steps, and return when and where; a reading that failed is no step.
+    """Work until the counter steps, and return when and at what value; a failed reading is not a step.
 
     Args:
-        last: the step before, where the counter was not looked at since.
+        last: the previous step, if the counter has not been read since.
     """
     began, executions = time.perf_counter(), 0
     known, looked_s = (read_mj(), began) if last is None else (last.energy_mj, last.at_s)

@@ -1,4 +1,4 @@
-"""The energy of one execution, told beside its timing."""
+"""Measure the energy of one execution, reported beside its timing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class EnergyMeter:
         monitor, bench, runnable = self.monitor, self.bench, candidate.runnable
         assert runnable is not None
         if bench.restores(candidate):
-            raise EnergyUnavailableError("executions back to back would find what the ones before them have left")
+            raise EnergyUnavailableError("back-to-back executions would start from what earlier ones left behind")
         if monitor is None:
             raise EnergyUnavailableError("NVML does not know the device")
 

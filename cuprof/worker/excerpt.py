@@ -1,4 +1,4 @@
-"""Texts that a variant or a compiler made, cut to what a person reads and a database should hold."""
+"""Shorten texts of variants and compilers to a length fit for a reader and a database."""
 
 from __future__ import annotations
 

@@ -57,10 +57,10 @@ class _Account:
 
     Attributes:
         in_place: the session compares; otherwise its outputs are fetched and compared here.
-        compared_on: sets of inputs that it was compared on, the first of them by the check.
-        verdicts: whether each result that was compared here was right; sealed, since they lie in a variant's reach.
-        first_wrong: message of the first result that was found wrong here.
-        unseen: results on inputs that it met once, after it had been timed, with the number of the set.
+        compared_on: sets of inputs that it was compared on; the check compared the first.
+        verdicts: whether each result compared here was right; sealed, since they are within a variant's reach.
+        first_wrong: message of the first wrong result found here.
+        unseen: results on inputs first met after timing, with the number of the set.
     """
 
     candidate: Candidate
@@ -78,7 +78,7 @@ class _Account:
 
 
 class Executions:
-    """Deal each execution of a job's trials what it is given, and keep count of the results.
+    """Choose the inputs of each execution of a job's trials, and keep count of the results.
 
     Args:
         count: how many of the workload's sets the session has room for.
@@ -93,14 +93,14 @@ class Executions:
         self._accounts: dict[int, _Account] = {}
 
     def enter(self, candidate: Candidate) -> None:
-        """Begin to compare what a candidate does."""
+        """Start comparing a candidate's executions."""
         assert candidate.runnable is not None
         on_device = bool(self.count) and not self.bench.workload.needs_host
         in_place = on_device and self.bench.session.expect(candidate.runnable, candidate.tolerances)
         self._accounts[candidate.index] = _Account(candidate, in_place)
 
     def deal(self, index: int) -> Draw:
-        """Return what a candidate's next execution is given."""
+        """Return the inputs and fill for a candidate's next execution."""
         account = self._accounts[index]
         # What is fetched is chosen after its execution (`settle`): no variant can find which executions are looked at.
         compare = account.in_place and bool(self.compared_sets) and self._is_due(account)
@@ -110,10 +110,10 @@ class Executions:
         return account.dealt_to_compare < WANTED or self._byte() % BEYOND == 0
 
     def _draw(self, account: _Account, *, compare: bool) -> Draw:
-        """Draw, until all sets have been compared one that was not: however few comparisons fit, all sets are met.
+        """Draw a set of inputs, preferring sets not yet compared, so that all are met even if few comparisons fit.
 
-        The same comes seldom twice in a row, since who keeps its last result then has it, and now and then, since who
-        counts on another one is wrong then.
+        The same set seldom comes twice in a row, which would help a variant that keeps its last result. It sometimes
+        does, which catches a variant that counts on a different one.
         """
         missing = [number for number in range(self.compared_sets) if number not in account.compared_on]
         sets = missing if missing and (compare or not account.in_place) else range(max(self.compared_sets, 1))
@@ -137,7 +137,7 @@ class Executions:
         return byte
 
     def settle(self, index: int, runnable: Runnable, spent_ns: int) -> None:
-        """Take what the last execution came to, where the session leaves that to us."""
+        """Process the result of the last execution, unless the session compares it itself."""
         account, outputs = self._accounts[index], None
         account.spent_ns += spent_ns
         account.dealt_count += 1
@@ -151,10 +151,10 @@ class Executions:
             self._compare(account, outputs)
 
     def examine(self, candidate: Candidate) -> Tally:
-        """Compare further executions until they are enough, and return what all have come to.
+        """Compare further executions until there are enough, and return the count of all.
 
         Raises:
-            TamperedError: what was found of them has been changed since.
+            TamperedError: the recorded verdicts have been changed since.
         """
         assert candidate.runnable is not None
         account, session = self._accounts[candidate.index], self.bench.session
@@ -181,8 +181,7 @@ class Executions:
         return Tally(len(account.verdicts), account.verdicts.count(False))
 
     def find_skipping(self, candidate: Candidate) -> str:
-        """Return an error if a variant timed back to back skips work because its result is already there, or an empty
-        string.
+        """Return an error if a variant skips work because its result is already there, or an empty string.
 
         One element of the result is spoilt first. A variant that returns early leaves it spoilt.
         """
@@ -196,19 +195,19 @@ class Executions:
             session.run(runnable)
             check = self._check(account, session.fetch(runnable))
             if not check.passed:
-                return f"it does not compute again where its result is there, as back to back: {check.message}"
+                return f"it skips the work when its result is already there, as in back-to-back runs: {check.message}"
         return ""
 
     def first_wrong(self, candidate: Candidate) -> str:
-        """Return what was wrong with the first wrong result, where that was looked at here."""
+        """Return the message of the first wrong result, if it was compared here."""
         return self._accounts[candidate.index].first_wrong
 
     def find_memory(self, candidate: Candidate) -> str:
-        """Return how much longer a variant takes on inputs that it never met; empty where it does not.
+        """Return a message if a variant takes longer on inputs that it never met, or an empty string.
 
-        On the host the clock of further ones starts as soon as they are written: in other cold samples the caches are
-        emptied meanwhile, and a thread of the variant's could do its work. Who does no work on inputs that it does not
-        know takes no longer: the results on these are to be looked at, too (`find_unseen_wrong`).
+        On the host, for further inputs, the clock starts as soon as they are written. In other cold samples the caches
+        are flushed in between, and a thread of the variant could do its work then. A variant that does no work on
+        unknown inputs takes no longer, so those results must be compared, too (`find_unseen_wrong`).
         """
         number = self.bench.workload.compared
         usual = candidate.timings.get(Measure.COLD) or candidate.timings.get(Measure.HOT)
@@ -218,8 +217,8 @@ class Executions:
         if found := self._find_longer(candidate, number, Measure.COLD, TIMES_LONGER, usual_ns):
             first, known = found
             return (
-                f"it remembers: {MEETINGS} sets of inputs took {first / 1e3:.2f} µs when it met them first, "
-                f"those that it knew {known / 1e3:.2f} µs"
+                f"it remembers: {MEETINGS} new sets of inputs took {first / 1e3:.2f} µs, "
+                f"known ones {known / 1e3:.2f} µs"
             )
         times = TIMES_LONGER if self.bench.fits_caches else TIMES_AHEAD
         if self.bench.on_host and (
@@ -233,10 +232,10 @@ class Executions:
         return self._find_last_kept(candidate)
 
     def find_unseen_wrong(self, candidate: Candidate) -> str:
-        """Return what was wrong with a result on inputs that it met once, after it had been timed, or nothing.
+        """Return the message of a wrong result on inputs first met after timing, or an empty string.
 
         Raises:
-            TamperedError: somebody has replaced what would say so.
+            TamperedError: a variant has replaced the code that compares.
         """
         for number, outputs in self._accounts[candidate.index].unseen if self.bench.looks_late else ():
             if number != self._looked_at:
@@ -247,8 +246,7 @@ class Executions:
         return ""
 
     def _find_last_kept(self, candidate: Candidate) -> str:
-        """Return the message for a variant that reuses its last result, run back to back on the host, or an empty
-        string."""
+        """Return the message for a variant that reuses its last result, or an empty string."""
         bench, runnable, timing = self.bench, candidate.runnable, candidate.timings.get(Measure.HOT)
         assert runnable is not None
         if timing is None or timing.details["batch"] == 1 or self.compared_sets < 2 or bench.be_seen is None:

@@ -1,4 +1,4 @@
-"""Whether what checks, times and counts is still what it was before foreign code ran in this process."""
+"""Check that the code that checks, times and counts is unchanged since before foreign code ran in this process."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Integrity:
         self.learn()
 
     def learn(self) -> None:
-        """Remember what has been loaded of the watched packages since this was last called."""
+        """Record the watched packages' functions loaded since the last call."""
         for name, module in list(sys.modules.items()):
             if module is None or name in self._modules or name.partition(".")[0] not in WATCHED:
                 continue
@@ -81,10 +81,10 @@ class Integrity:
             self._classes.append((module, type(module)))
 
     def watch(self, *roots: object) -> None:
-        """Remember the objects of our own that are reached from these, in the place of those known so far.
+        """Record our own objects reachable from these, replacing those recorded so far.
 
-        What is frozen keeps its values, others keep the functions and the objects of our own that they hold; and none
-        gets another class, or a method that its class does not give it.
+        Frozen objects must keep their values; others must keep the functions and our own objects that they hold. None
+        may get another class, or a method that its class does not have.
         """
         remembered: tuple[Sequence[object], ...] = (self._known, self._code, self._names)
         new = [part[start:] for part, start in zip(remembered, self._walked, strict=True)]
@@ -109,12 +109,13 @@ class Integrity:
         self._frozen += [(each, "_value_", each._value_) for each, _ in self._objects if isinstance(each, Enum)]
 
     def trust(self, function: object, *, constants: bool = False) -> None:
-        """Remember a family's own function that judges: its code, what its names stand for, and the code of those.
+        """Record a family's own judging function: its code, the values of its names, and their code.
 
-        Of a method of our own, by which functions of somebody's script are called, what its object holds under them.
+        For one of our own methods, which calls functions of a user's script, record the object's attributes of those
+        names.
 
         Args:
-            constants: numbers and texts too, but for those that the function itself binds anew, such as a count.
+            constants: record numbers and texts too, except those that the function itself assigns, such as a count.
         """
         left: list[Any] = [function]
         seen = set[tuple[int, int]]()
@@ -144,7 +145,7 @@ class Integrity:
 
     @contextmanager
     def for_now(self) -> Iterator[None]:
-        """Put back at the end what has been replaced, and forget what was trusted meanwhile: later it may call more."""
+        """At the end, restore replaced objects and forget functions trusted since: later code may call more."""
         self.learn()
         trusted, codes, names = set(self._trusted), len(self._code), len(self._names)
         yield
@@ -155,11 +156,11 @@ class Integrity:
     def _remember_names(
         self, code: CodeType, places: list[Any], kinds: tuple[type, ...], counted: set[str]
     ) -> Iterator[Any]:
-        """Remember what the names of a function's code stand for, and yield it.
+        """Record the values of the names in a function's code, and yield each.
 
         Args:
-            places: dictionaries of names, and objects of our own, in which they are looked up.
-            kinds: what is remembered of a dictionary beside what can be called, but under names that are `counted`.
+            places: dictionaries and our own objects in which to look the names up.
+            kinds: types to record from a dictionary besides callables, except under names in `counted`.
         """
         names = (name for each in nested_codes(code) for name in each.co_names)
         for name in names:  # of a.b.c each part is looked up in the one before
@@ -183,7 +184,7 @@ class Integrity:
         gc.freeze()
 
     def mend(self) -> tuple[str, ...]:
-        """Put back what has been replaced, and return its names."""
+        """Restore replaced objects and return their names."""
         replaced = []
         for each, kind in self._classes:  # before anything is asked of them, as a class may answer as it likes
             if _type(each) is not kind:
@@ -226,8 +227,8 @@ class Integrity:
     def _mend_code(self) -> list[str]:
         """Put back the code and the defaults of functions.
 
-        To ask each function for them is an audit event each time, which takes a hundred times longer than to ask the
-        garbage collector for what all of them refer to, in one go.
+        Reading them from each function raises an audit event each time. Asking the garbage collector for the referents
+        of all functions at once is a hundred times faster.
         """
         functions = [each[0] for each in self._code]
         now = gc.get_referents(*functions)
@@ -263,7 +264,7 @@ class Integrity:
 
 
 def _bound_in(code: CodeType) -> set[str]:
-    """Return the global names that a function binds anew."""
+    """Return the global names that a function assigns."""
     every = (one for each in nested_codes(code) for one in dis.Bytecode(each))
     return {one.argval for one in every if one.opname == "STORE_GLOBAL"}
 

@@ -33,7 +33,7 @@ class WorkerSettings:
 
 @dataclass(frozen=True)
 class Open:
-    """Have the devices of these back ends opened for a job that may come; there is no answer."""
+    """Open the devices of these back ends for a job that may come; there is no answer."""
 
     backends: tuple[str, ...]
 
@@ -54,13 +54,13 @@ class Described:
 
     @property
     def devices(self) -> dict[str, DeviceFacts | Unavailable]:
-        """Return what there is to say of each back end."""
+        """Return the facts of each back end's device, or why it is unavailable."""
         return {**self.found, **self.absent}
 
 
 @dataclass(frozen=True)
 class Calibrate:
-    """Ask for the calibration of one back end's device."""
+    """Request the calibration of one back end's device."""
 
     backend: str
 
@@ -75,7 +75,7 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class Probe:
-    """Ask what a family's own functions show of problems when they run; see `Family.sample`."""
+    """Request what a family's own functions show of problems by running; see `Family.sample`."""
 
     origin: AnyOrigin
     problems: tuple[Point, ...]
@@ -91,10 +91,10 @@ class Probed:
 
 @dataclass(frozen=True)
 class Outline:
-    """Ask for the trials of what a file adds to a family, planned for these devices.
+    """Request the trials of a file's additions to a family, planned for these devices.
 
     Args:
-        selection: its variants are passed over.
+        selection: its variants are ignored.
     """
 
     origin: AnyOrigin
@@ -132,15 +132,14 @@ class Job:
         origin: of the family.
         seed: seed of the inputs.
         methods: the measures to take, with the hash of each method; empty to check only.
-        build_ahead: build in the background; if the worker is lost while building, it cannot be told on which source.
+        build_ahead: build in the background; if the worker is lost then, the source at fault is unknown.
         extension: a file that adds to the family.
         isolated: its worker does nothing else, before or afterwards.
-        ahead: of the job that is likely to follow: built in the background while this one's are timed.
-        code: what the family's own files held when it was planned; see `Family.code`. Empty where nobody asks.
-        is_block: others of the same problem are likely to follow, and find the arrays as this one's.
-        least_built: the job may end when so many have been built and answered, or none for a while, and others are
-            being built still: those are put off, and come again with a later job of the same worker. 0 where all are
-            waited for.
+        ahead: trials of the likely next job, to build in the background while this job's are timed.
+        code: the family's own files at planning; see `Family.code`. Empty if unchecked.
+        is_block: further jobs of the same problem are likely to follow and to use the same arrays.
+        least_built: the job may end once this many are built and answered, or none for a while, with others still being
+            built. Those are deferred to a later job of the same worker. 0 waits for all.
     """
 
     origin: AnyOrigin
@@ -161,11 +160,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Ready:
-    """A trial that the host's own clock has timed may now be looked at from outside.
+    """Report that a trial timed by the host's own clock can now be timed from outside.
 
     Args:
-        claimed_ns: what it is said to take.
-        once: at one execution, which is a sample, and not repeated where it takes long.
+        claimed_ns: its claimed duration.
+        once: there is a single execution, which is a sample and is not repeated if it takes long.
     """
 
     index: int
@@ -175,8 +174,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Execute:
-    """Request a number of executions, each on fresh inputs and outputs; 0 ends them. The answer is `Ready` or
-    `Executed`.
+    """Request executions, each on fresh inputs and outputs; 0 ends them. Answered by `Ready` or `Executed`.
 
     Args:
         only_write: write them, and execute nothing.
@@ -188,11 +186,11 @@ class Execute:
 
 @dataclass(frozen=True)
 class Executed:
-    """Answer `Execute`: it is done.
+    """Answer `Execute` after the executions.
 
     Args:
-        own_ns: what the executions took by the worker's own clock.
-        busy_ns: for how long the worker's threads were at work meanwhile, all of them together.
+        own_ns: duration of the executions by the worker's own clock.
+        busy_ns: CPU time of all the worker's threads in that time.
     """
 
     count: int
@@ -221,9 +219,9 @@ class Finished:
 class JobDone:
     """Every trial of the job has been answered; `fault` says why none could even be tried.
 
-    `unavailable` tells a back end that cannot be opened, `of_family` a function of the family that makes no inputs or
-    reference; neither is a trial's fault. `starved` tells that memory was wanting. `put_off` are the indices of those
-    that are not answered, since they are being built still; see `Job.least_built`.
+    `unavailable` means that the back end cannot be opened, `of_family` that a function of the family failed to make
+    inputs or reference; neither is a trial's fault. `starved` means that memory was short. `put_off` has the indices of
+    unanswered trials that are still being built; see `Job.least_built`.
     """
 
     fault: str = ""

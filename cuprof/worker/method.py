@@ -30,7 +30,7 @@ SAMPLING = (
 
 
 def methods(config: MeasureConfig, backend: str) -> dict[Measure, str]:
-    """Return the method's hash for every measure that is asked for and that the back end offers."""
+    """Return the method's hash for every requested measure that the back end offers."""
     offered = get_spec(backend).measures
     return {measure: _hash(measure, config, backend) for measure in map(Measure, config.modes) if measure in offered}
 
@@ -53,7 +53,7 @@ def ignored_settings(config: MeasureConfig, backends: Iterable[str]) -> tuple[st
 
 
 def relevant_settings(measure: Measure, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of a sweep's settings that decide what a number of this measure means."""
+    """Return the sweep's settings that decide the meaning of this measure's numbers."""
     return _in_effect({name: settings[name] for name in RELEVANT[measure] if name in settings})
 
 
@@ -70,7 +70,7 @@ def _in_effect(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stopping_rule(config: MeasureConfig) -> StoppingRule:
-    """Return the stopping rule that the settings ask for."""
+    """Return the configured stopping rule."""
     return StoppingRule(
         target=config.target,
         confidence=config.confidence,

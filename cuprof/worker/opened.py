@@ -15,9 +15,9 @@ _CODE = (".py", ".pyc", ".so")
 
 
 class FileListener:
-    """Listen to Python's audit event of opening a file, while asked to. What native code opens by itself is not told.
+    """Listen to Python's audit event for opening files, on request; native code's own files go unnoticed.
 
-    One for the process, and for the thread that variants run in.
+    There is one for the process, and it listens to the thread that variants run in.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class FileListener:
 
     @contextmanager
     def recorded(self, into: set[str]) -> Iterator[None]:
-        """Add to a set the absolute paths of data files that are opened for reading meanwhile."""
+        """Add the absolute paths of data files opened for reading to a set, until the block ends."""
         self.install()
         found: set[str] = set()
         self._current = found

@@ -1,4 +1,4 @@
-"""What a variant leaves changed of its process, put back before the next one runs."""
+"""Record the process's state, and restore it after each variant."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ProcessState:
         _LIBC.fegetenv(self._arithmetic)
 
     def put_back(self) -> tuple[str, ...]:
-        """Undo what has changed since this was made; return the names of what cannot be undone."""
+        """Undo all changes since this was made; return the names of those that cannot be undone."""
         _LIBC.fesetenv(self._arithmetic)  # rounding, and whether denormals are taken for zero
         left = []
         for part, known in self._known:

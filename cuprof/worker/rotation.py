@@ -23,15 +23,15 @@ Step = Callable[[Sequence[Candidate]], Iterable[Candidate]]
 
 
 class Rotation:
-    """Answer a few candidates, but those whose samples do not count.
+    """Answer a few candidates, except those whose samples do not count.
 
     Args:
-        energy: what the energy of an execution is measured with.
+        energy: measures the energy of an execution.
         begin: called once for each candidate, before its own code is first run.
 
     Attributes:
-        apart: once `run` has ended, the candidates to begin anew, each by itself: they change settings of the device,
-            or one of them, nobody knows which, has damaged what all were sampled on.
+        apart: once `run` has ended, the candidates to start again, each by itself. They change settings of the device,
+            or an unknown one among them has damaged the shared arrays.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Rotation:
         return _tampered(candidate, replaced) if replaced else finished
 
     def _put_back(self, candidate: Candidate) -> Finished | None:
-        """Undo what the candidate left changed; return its answer where that cannot be done."""
+        """Undo the candidate's changes; return its answer if that fails."""
         return candidate.attempt(Phase.CHECK, self.bench.put_back, self.bench.enter)
 
     def _time(self, candidates: Sequence[Candidate], measures: Sequence[Measure]) -> Iterator[Finished]:
@@ -141,7 +141,7 @@ class Rotation:
                         return
 
     def _sample(self, measure: Measure, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-        """Yield each candidate once its timing is known; it counts, whatever becomes of those beside it."""
+        """Yield each candidate once its timing is known; it counts, whatever happens to its neighbours."""
         for candidate, timing in self.rounds.sample(candidates, measure):
             candidate.timings[measure] = timing
             seal = self._seals[candidate.index, measure] = Seal()
@@ -149,9 +149,9 @@ class Rotation:
             yield candidate
 
     def _meter(self, measure: Measure, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-        """Yield each candidate once the energy of its executions stands beside its timing.
+        """Yield each candidate once its energy is recorded beside its timing.
 
-        Nothing is done between two of them, so that a step of the counter ends one and begins the next.
+        No other work comes between two of them, so one step of the counter ends one and begins the next.
         """
         for candidate in candidates:
             self.rounds.attend(candidate.index)
@@ -160,15 +160,15 @@ class Rotation:
             yield candidate
 
     def _verify(self, candidate: Candidate) -> None:
-        """Raise `TamperedError` where the times that are going to be told are not those that were taken."""
+        """Raise `TamperedError` if the times to report differ from the times measured."""
         for measure, timing in candidate.timings.items():
             self._seals[candidate.index, measure].verify([_encode(timing)], "Candidate.timings")
 
     def _examine(self, candidate: Candidate, *, is_last: bool) -> Finished:
-        """Answer a candidate by what the executions that were timed say of it, and a last check.
+        """Answer a candidate by the comparison of its timed executions and a last check.
 
         Args:
-            is_last: nothing is timed after it in this rotation.
+            is_last: it is the last one timed in this rotation.
         """
         executions, runnable = self.rounds.executions, candidate.runnable
         assert runnable is not None
@@ -187,7 +187,7 @@ class Rotation:
         memory = executions.find_memory(candidate)
         if wrong := executions.find_unseen_wrong(candidate):
             candidate.timings = {}
-            message = f"wrong on inputs that it met once, after it had been timed: {wrong}"
+            message = f"wrong on inputs that it first met after timing: {wrong}"
             return candidate.finish(State.WRONG_RESULT, message, phase="time")
         doubts = [memory] + [str(timing.details.get(DOUBT) or "") for timing in candidate.timings.values()]
         doubt = next(filter(None, doubts), "")
@@ -229,7 +229,7 @@ class Rotation:
 
 
 def _encode(timing: Timing) -> bytes:
-    """Return the times that a timing tells."""
+    """Return the durations of a timing as bytes."""
     durations = [sample.duration_ns for sample in timing.samples]
     return struct.pack(f"<{len(durations)}d", *durations) + repr(timing.summary).encode()
 

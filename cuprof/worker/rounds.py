@@ -30,12 +30,12 @@ class Rounds:
 
     Args:
         backend: the device that the bench's session is on.
-        monitor: tells the device's state, or None.
+        monitor: reads the device's state, or None.
         executions: deals the executions and keeps count of their results.
-        held: knows whether the device has rested, from job to job.
+        held: keeps, from job to job, when the device last worked.
 
     Attributes:
-        current: index of the candidate that was executed or told of last; -1 before the first.
+        current: index of the candidate last executed or reported; -1 before the first.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class Rounds:
             yield by_index[index], replace(timing, details={**self._details(measure), **timing.details})
 
     def _read_seen(self, candidate: Candidate) -> Reading | None:
-        """Take a first sample of who seems to take long, under the engine's clock, too; None where it is none.
+        """Take a first sample of a slow candidate under the engine's clock as well; None for other candidates.
 
-        The engine's clock stops once the results have been fetched, since what is done when somebody looks is the
-        variant's. What took long in its check alone, as it compiled, is sampled as others are.
+        The engine's clock stops once the results are fetched, since work postponed until then is the variant's too. A
+        candidate that was slow only in its check, while it compiled, is sampled normally.
         """
         bench, executions, runnable = self.bench, self.executions, candidate.runnable
         if bench.be_seen is None or executions.compared_sets < 2 or runnable is None:
@@ -130,6 +130,5 @@ class Rounds:
         )
 
     def _details(self, measure: Measure) -> dict[str, Any]:
-        """Return details for every timing: the method's version, and the timing overhead subtracted from each
-        duration."""
+        """Return details for every timing: the method's version, and the overhead subtracted from each duration."""
         return {"version": version(self.backend.spec.name), "correction_ns": self.backend.correction_ns(measure)}

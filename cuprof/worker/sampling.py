@@ -50,20 +50,20 @@ class Subject:
     last_look: int = 0
 
     def keep(self, number: int, reading: Reading, excluded: str) -> None:
-        """Let a reading count as one of the round of this number, or say why it does not."""
+        """Count a reading for the round of this number, or record why it does not count."""
         kept = (number, reading, excluded)
         self.readings.append(kept)
         self.seal.add(_encode(kept))
 
 
 class Dealer(Protocol):
-    """Who says what each execution is given, and takes its result."""
+    """Chooses the inputs of each execution, and processes its result."""
 
     def deal(self, index: int) -> Draw:
-        """Return what the next execution of a subject is given, by the subject's key."""
+        """Return the inputs and fill for a subject's next execution, by the subject's key."""
 
     def settle(self, index: int, runnable: Runnable, spent_ns: int) -> None:
-        """Take what a subject's last reading came to."""
+        """Process the result of a subject's last reading."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,10 @@ class Sampler:
         clock_tolerance: a sample whose SM clock lies further below the median clock than this fraction is left out.
         rng: orders the rounds.
         attend: called with a subject's key before each of its executions, so that a crash can be attributed.
-        monitor: tells the device's state between rounds, or None.
+        monitor: reads the device's state between rounds, or None.
         dealer: deals the executions; None leaves the inputs as they are.
-        once: keys of those that are executed once a reading, since each execution finds what it needs only after that
-            was written anew.
-        begun: readings that were taken before and count, by key; who has one is not warmed up.
+        once: keys of those executed once a reading, since each execution needs its data rewritten first.
+        begun: earlier readings that count, by key; a subject with one is not warmed up.
     """
 
     session: Session[Runnable]
@@ -102,8 +101,8 @@ class Sampler:
     def sample(self, runnables: Sequence[tuple[int, Runnable]], measure: Measure) -> Iterator[tuple[int, Timing]]:
         """Yield (key, timing) for each runnable as soon as it is known well enough.
 
-        Every round takes one sample of each runnable still in play, in an order drawn anew, so drift of clocks and
-        temperature hits all alike and samples of one round can be paired.
+        Every round takes one sample of each remaining runnable, in a fresh random order, so drift of clocks and
+        temperature affects all alike and samples of one round can be paired.
         """
         rotation = secrets.token_hex(8)
         subjects = [Subject(key, runnable) for key, runnable in runnables]
@@ -132,7 +131,7 @@ class Sampler:
         subject.keep(number, self._with_clock(reading, measure), excluded)
 
     def _read(self, subject: Subject, measure: Measure, batch: int = 1, *, counts: bool = True) -> Reading:
-        """Read a subject as it is dealt; the time counts as its own where the reading does."""
+        """Read a subject with the dealt inputs; the time spent counts as its own if the reading does."""
         started = perf_counter_ns()
         if self.dealer is None:
             reading = self.session.read(subject.runnable, measure, batch)
@@ -188,7 +187,7 @@ class Sampler:
         """Return the timing if the rule says stop, else None; `clock` is the rotation's median SM clock in MHz.
 
         Raises:
-            TamperedError: its readings are not those that were taken.
+            TamperedError: its readings have been changed.
         """
         subject.seal.verify(map(_encode, subject.readings), "Subject.readings")
         subject.last_look = len(subject.readings)

@@ -1,4 +1,4 @@
-"""Whether what was read is still what was read: code of a variant's runs in the process that keeps it."""
+"""Detect changes to readings, since a variant's code runs in the process that keeps them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the worker process does: it owns the device, does one job after another, knows no database."""
+"""The worker process: it owns the device, runs one job after another, and knows no database."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Worker:
     def _open(self, backends: tuple[str, ...]) -> None:
         self.page.enter(NO_TRIAL, Phase.START)
         for name in backends:
-            with contextlib.suppress(Exception):  # who needs the device is told why, if it cannot be opened then either
+            with contextlib.suppress(Exception):  # a job that needs the device reports why it cannot be opened
                 self.devices.get(name)
 
     def _describe(self, backends: tuple[str, ...]) -> Described:
@@ -124,7 +124,7 @@ class Worker:
             return Calibrated(None, f"{type(error).__name__}: {error}")
 
     def _probe(self, probe: Probe) -> Probed:
-        """Return what a family's functions show of problems when they run."""
+        """Return what a family's functions show of problems by running."""
         try:
             family = self._load(probe.origin)
             assert family.sample is not None
@@ -141,7 +141,7 @@ class Worker:
         return self._families[origin]
 
     def _outline(self, outline: Outline) -> Outlined:
-        """Return the trials of what a file adds to a family."""
+        """Return the trials that a file adds to a family."""
         try:
             family = outline.origin.load()
             names = extend(family, outline.extension)
@@ -235,14 +235,14 @@ def _kept(family: Family, integrity: Integrity) -> Iterator[None]:
 
 def _begin_builds(backend: Backend[Runnable], family: Family, job: Job, held: Held) -> None:
     """Begin to compile what runs first while inputs and reference are made, which needs few of the host's cores."""
-    with contextlib.suppress(Exception):  # told when the workload is made
+    with contextlib.suppress(Exception):  # reported when the workload is made
         size = job.measure.rotation if job.measure.interleave else 1
         first = make_ahead(family, job.problem, job.trials[:size], held)
         backend.build_ahead(family.signature(job.problem), first)
 
 
 def _require_unchanged(family: Family, job: Job) -> None:
-    """Raise `FamilyError` where what was loaded is not what the job was planned with: it would be told of that one."""
+    """Raise `FamilyError` if the loaded code is not the planned code, under which results would be stored."""
     changed = [Path(file).name for file, digest in job.code.items() if family.code.get(file, digest) != digest]
     if changed:
         raise FamilyError(f"{list_first(changed, 3)} changed after the sweep had been planned; run it again")
@@ -276,8 +276,7 @@ def serve(handle: int, status: Path) -> int:
 
 
 def _import(*modules: str) -> None:
-    """Import modules for later jobs while the engine is still busy; a missing or failing one is reported when a job
-    needs it."""
+    """Import modules for later jobs while the engine is busy; a job that needs a missing one reports it."""
     for module in modules:
         with contextlib.suppress(Exception):
             importlib.import_module(module)

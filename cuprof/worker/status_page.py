@@ -1,7 +1,7 @@
-"""What a worker is doing, in a few bytes of shared memory that outlive its death.
+"""Report a worker's activity in a few bytes of shared memory that outlive the worker.
 
-The worker writes before every step that can crash or hang; the engine reads whenever it likes, also after the worker
-was killed. Writing costs well under a microsecond, so even single samples are announced.
+The worker writes before every step that can crash or hang; the engine reads at any time, even after the worker was
+killed. Writing costs well under a microsecond, so even single samples are announced.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Status:
     """One reading: the trial's index in its job (or `NO_TRIAL`), the phase, and for how long.
 
     Args:
-        begun: trials of all jobs whose own code has been run in this process, this one included.
+        begun: trials of all jobs whose own code has run in this process, including this one.
     """
 
     index: int
@@ -56,7 +56,7 @@ class Status:
 
     @property
     def has_company(self) -> bool:
-        """Return whether other trials had run in the process: what they left in it may be what happened to this one."""
+        """Return whether other trials have run in the process: their leftovers may have caused this one's fate."""
         return self.begun > 1
 
     @property
@@ -66,7 +66,7 @@ class Status:
 
 
 class StatusPage:
-    """A file of one record, mapped by the worker (who writes) and the engine (who reads)."""
+    """A file of one record, mapped by the worker, which writes, and the engine, which reads."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         if create:
@@ -84,7 +84,7 @@ class StatusPage:
         self._map[:] = LAYOUT.pack(index, phase, time.monotonic_ns(), self._begun)
 
     def read(self) -> Status:
-        """Return what was last said."""
+        """Return the last recorded status."""
         record = os.pread(self._file.fileno(), LAYOUT.size, 0)  # a map of a file that was cut off would end us
         try:
             index, phase, since_ns, begun = LAYOUT.unpack(record)

@@ -43,12 +43,12 @@ class StoppingRule:
     patience_ns: float = 10e9
 
     def is_due(self, count: int, spent_ns: float, last_look: int) -> bool:
-        """Return whether it is time to look at the interval.
+        """Return whether to test the interval now.
 
         Args:
             count: samples taken so far.
             spent_ns: wall time spent on them.
-            last_look: how many samples there were when the interval was last looked at.
+            last_look: how many samples there were when the interval was last tested.
         """
         if spent_ns >= self.patience_ns:
             return True
@@ -89,5 +89,5 @@ class StoppingRule:
         return not is_narrow(durations_ns, self.confidence, within_reach, tick_ns)
 
     def _least(self, spent_ns: float) -> int:
-        """Return how many samples there are to be before sampling may stop, but for patience and foresight."""
+        """Return how many samples are needed before sampling may stop, apart from patience and foresight."""
         return min(self.min_samples, least_count(self.confidence)) if spent_ns >= self.max_ns else self.min_samples

@@ -146,9 +146,9 @@ class TrialRunner:
     def _open(
         self, ready: list[Candidate]
     ) -> Generator[Finished, None, tuple[tuple[object, ...], Session[Runnable], int, list[Candidate]] | None]:
-        """Return what a session may be kept by, itself, with how many sets it is stocked, and those with room in it.
+        """Return the session with its key, its number of stocked sets, and the candidates with room in it.
 
-        Those that want more scratch than there is are answered.
+        Candidates that need more scratch than available are answered.
         """
         options = reading_options(self.job.measure)
         while ready:

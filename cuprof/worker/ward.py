@@ -32,24 +32,24 @@ HOOKING = "_PyInterpreterState_SetEvalFrameFunc"
 
 
 class RefusedError(RuntimeError):
-    """Report that a variant asked for what no variant may do."""
+    """Report that a variant tried something forbidden."""
 
 
 def set_ward() -> None:
-    """Refuse it from now on, in this process and those that it forks.
+    """From now on, refuse forbidden actions in this process and its forks.
 
-    Further audit hooks too, whose code would run whenever the judge asks the interpreter for something: Python leaves
-    them out without a word, since libraries ask for them that can do without.
+    Further audit hooks are refused too, since their code would run whenever the judge calls the interpreter. Python
+    drops them silently, so libraries that add optional ones still work.
     """
     OPENED.install()
     sys.addaudithook(_make_guard())
 
 
 def _make_guard() -> Callable[[str, tuple[Any, ...]], None]:
-    """Return what raises `RefusedError` in the place of an event that is not allowed.
+    """Return a hook that raises `RefusedError` for a forbidden event.
 
-    It looks up no name outside of it before it refuses, and nothing leads to it: else a variant could disarm it for a
-    moment, and put everything back before anybody asks.
+    The hook looks up no outside name before it refuses, and no reference leads to it. Otherwise a variant could disarm
+    it for a moment and restore everything before the next check.
     """
     hooks, is_memory, writers, hooking, refuse = frozenset(HOOKS), MEMORY.fullmatch, WRITERS, HOOKING, RefusedError
     is_a, named, decode = isinstance, (str, bytes, os.PathLike), os.fsdecode

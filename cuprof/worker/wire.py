@@ -46,7 +46,7 @@ class Wire:
 
         Raises:
             EOFError, ConnectionResetError: the other end is closed.
-            NonsenseError: what arrived is no message; the pipe is of no more use.
+            NonsenseError: the received bytes are not a message; the pipe is unusable.
         """
         try:
             data = self._pipe.recv_bytes(MESSAGE_LIMIT_BYTES)
@@ -64,8 +64,8 @@ class Wire:
 def encode(message: object) -> bytes:
     """Return a message as bytes: its kind and its fields.
 
-    JSON as Python writes it holds what MessagePack does not: integers of any size, lone surrogates in what a variant
-    printed; and the infinities that strict JSON lacks.
+    Python's JSON can hold more than MessagePack: integers of any size, and lone surrogates in a variant's output. It
+    also has the infinities that strict JSON lacks.
     """
     plain = msgspec.to_builtins(message, enc_hook=_to_plain, str_keys=True)
     return json.dumps([type(message).__name__, plain]).encode()

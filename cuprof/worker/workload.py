@@ -46,11 +46,11 @@ STRETCH = 1 << 20
 
 @dataclass(frozen=True)
 class Standard:
-    """What results on one set of inputs are held to, beside its reference.
+    """The standard for results on one set of inputs, besides its reference.
 
     Args:
         inputs: as the family gave them.
-        masks: output → where it need not be written; those that are to be as a whole left out.
+        masks: output → elements that need not be written; outputs without such elements are absent.
     """
 
     inputs: Arrays
@@ -63,16 +63,15 @@ class Workload:
     """One problem with several sets of inputs of one kind, and their reference results.
 
     Args:
-        sets: the first is what variants are checked on; timed executions are given one of those with a reference, and
-            those without, at the end, are for telling whether a variant remembers what it has met. The family's
-            constants are the same in all of them.
-        standards: of each set that has a reference.
+        sets: variants are checked on the first. Timed executions get one of those with a reference; the sets without,
+            at the end, show whether a variant remembers inputs. The family's constants are the same in all of them.
+        standards: one for each set that has a reference.
         draw: returns the inputs of any set by its number, as the family gives them. Those of sets without a reference
             cannot be foreseen, whatever the seed.
         unseen: the inputs of the sets without a reference, as the family gave them.
         looks_late: their reference is quick enough to compute for results on them to be compared.
         late: the references computed for them so far, by number.
-        further: numbers of which no set has been drawn.
+        further: numbers of sets not drawn yet.
     """
 
     family: Family
@@ -99,7 +98,7 @@ class Workload:
 
     @property
     def needs_host(self) -> bool:
-        """Return whether more is to be done with results than to hold each element against its own bound."""
+        """Return whether results need more than a comparison of each element with its own bound."""
         return bool(self.family.any_order or self.family.verify)
 
     def judge(self, outputs: Arrays, number: int, tolerances: Tolerances, look: int) -> Check:
@@ -144,7 +143,7 @@ class Workload:
         """Compute the reference for inputs: for all elements, or for a stretch of each output."""
         try:
             expected, standard = _compute_reference(self.family, self.problem, self.signature, inputs)
-        except Exception as error:  # whatever it raises is no fault of the variant's
+        except Exception as error:  # no error here is the variant's fault
             raise FamilyFault(str(error)) from error
         own = any(variant.tolerance for variant in self.family.variants.values())
         if self.needs_host or self.family.at_most or own or any(each.dtype.names for each in expected.values()):
@@ -176,7 +175,7 @@ class Workload:
         return replace(check, passed=False, error=float("inf"), message=wrong) if wrong else check
 
     def _verify(self, outputs: Arrays, inputs: Arrays, expected: Arrays, look: int) -> str:
-        """Return what the family's own `verify` has against results, or nothing."""
+        """Return the objection of the family's own `verify` to results, or an empty string."""
         family = self.family
         try:
             with read_only(inputs):
@@ -185,12 +184,12 @@ class Workload:
             raise FamilyFault(str(error)) from error
         if isinstance(said, Chance):
             if not 0 <= said.p <= 1:
-                raise FamilyFault(f"verify() at {self.problem.label} gave the chance {said.p}, which is none")
-            # Shares of the error rate that come to all of it, however many looks there will be.
+                raise FamilyFault(f"verify() at {self.problem.label} gave the chance {said.p}, not 0 to 1")
+            # Shares that add up to the error rate, for any number of looks.
             least = family.error_rate * 6 / (math.pi * look) ** 2
             test = said.reason or "its test"
             rate = f"a right variant is called wrong once in {1 / family.error_rate:.3g} trials"
-            return "" if said.p >= least else f"verify: {test}: p = {said.p:.3g} is below {least:.3g}, by which {rate}"
+            return "" if said.p >= least else f"verify: {test}: p = {said.p:.3g} is below {least:.3g}, where {rate}"
         if said is None or isinstance(said, str):
             return f"verify: {' '.join(said.split())}" if said else ""
         if isinstance(said, bool | np.bool_):
@@ -251,10 +250,10 @@ class Workload:
         return replace(self, sets=sets, unseen=[*self.unseen, drawn])
 
     def held_to(self, variant: Variant) -> list[Tolerances | None]:
-        """Return what a variant's results are held to on each set: its own tolerance where it states one.
+        """Return the tolerances for a variant's results on each set: its own tolerance if it states one.
 
         Raises:
-            ValueError: its function returns something that no result could be held to.
+            ValueError: its function returns an unusable tolerance.
         """
         found: list[Tolerances | None] = [None] * len(self.sets)
         for number, (each, standard) in enumerate(zip(self.sets, self.standards, strict=False)):
@@ -284,7 +283,7 @@ class _Late:
 
 
 def _hold(variant: Variant, problem: Point, standard: Standard, expected: Arrays) -> Tolerances:
-    """Return what a variant's results are held to: its own tolerance where it states one."""
+    """Return the tolerances for a variant's results: its own tolerance if it states one."""
     if variant.tolerance is None:
         return standard.tolerances
     with read_only(standard.inputs):
@@ -379,7 +378,7 @@ def _compute_reference(
         rows = {name: expected[name].shape[:1] for name in _members(group, signature) if name in expected}
         if len({*rows.values()}) > 1 or () in rows.values():
             said = ", ".join(f"{name} has {shape[0] if shape else 'no'} rows" for name, shape in rows.items())
-            raise ValueError(f"outputs whose rows come in any order together have as many of them; {said}")
+            raise ValueError(f"outputs whose rows come in any order together must have equally many; {said}")
     return expected, Standard(inputs, _apart_from(masks, tolerance, expected), masks)
 
 
@@ -427,7 +426,7 @@ def _require(returned: object, kind: type, family: Family, function: str, wanted
 
 @contextmanager
 def read_only(arrays: Arrays) -> Iterator[None]:
-    """Keep the arrays from being written to: what a reference changed in place would be what the variants are given."""
+    """Make the arrays read-only: a reference that changed them in place would change the variants' inputs."""
     writable = [array for array in arrays.values() if array.flags.writeable]
     try:
         for array in writable:

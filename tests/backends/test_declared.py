@@ -30,7 +30,7 @@ TYPES = {"x": np.dtype("f4"), "y": np.dtype("f4"), "wide": np.dtype("f8"), "byte
     ("call", "said"),
     [
         (Invoke("run", ("x", "y", 4, 2.0)), ""),
-        (Invoke("run", ("x", "y", 4)), r"run takes 4 arguments (x, y, n, factor), and is given 3; let args= name one"),
+        (Invoke("run", ("x", "y", 4)), r"run takes 4 arguments (x, y, n, factor), and is given 3; name one in args="),
         (Invoke("run", ("x", "y", 4, 2.0, 5)), "takes 4 arguments"),
         (Invoke("run", ("x", "y", np.uint32(4), 2.0)), ""),
         (Invoke("run", ("x", "y", np.int64(4), 2.0)), "argument 3 as int n, and is given int64 4; give it as np.int32"),

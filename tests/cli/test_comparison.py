@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cuprof.cli.compare import comparison_parts, markdown_lines, print_comparison, summary
+from cuprof.cli.compare import OF_PAIRS, comparison_parts, markdown_lines, print_comparison, summary
 from cuprof.cli.table import to_text
 from cuprof.comparison import Comparison, Options, Side, compare
 from cuprof.core.point import Point
@@ -158,3 +158,4 @@ def test_an_interval_so_wide_that_it_says_little_is_marked() -> None:
     lines = to_text(comparison_parts(compare(noisy(1), noisy(2), Options(noise=0.001))), 100).splitlines()
     assert [line.endswith("!") for line in lines if " n=1024" in line or " n=2048" in line] == [True, False]
     assert "! an interval wider than ±20%: more samples would tell" in lines
+    assert OF_PAIRS in to_text(comparison_parts(compare(noisy(1), noisy(2), Options(noise=0.001))), 300)

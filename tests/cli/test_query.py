@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cuprof.cli.query import view_parts
+from cuprof.cli.table import to_text
 from cuprof.core.project import Project
 from cuprof.core.records import State
 from cuprof.store import Store
@@ -77,6 +79,15 @@ def test_bad_input(cli: Cli, stored: Project, argv: list[str], message: str) -> 
     assert result.exit_code == 2
     assert message in result.err
     assert result.err.count("\n") == 1
+
+
+def test_rows_that_only_their_method_tells_apart_are_explained() -> None:
+    """Two rows of one variant with two times looked like a contradiction: the method is a hidden column."""
+    columns = [("base", "base"), (45.8, 51.3), ("07f8", "c1d2")]
+    lines = to_text(view_parts(("variant", "median_us", "method"), columns, 80), 80).splitlines()
+    assert "measured by 2 methods, whose times are not ranked together; --full names them" in lines
+    one = to_text(view_parts(("variant", "median_us", "method"), [*columns[:2], ("07f8", "07f8")], 80), 80)
+    assert "methods" not in one
 
 
 @pytest.fixture

@@ -184,6 +184,16 @@ def test_a_noisy_time_and_what_is_compared_with_it_are_marked(tmp_path: Path) ->
     assert "! an interval wider than ±20%: time it again before you rank by it (retry=noisy)" in lines
 
 
+def test_messages_that_differ_in_a_type_are_two_reasons(tmp_path: Path) -> None:
+    messages = ("float64 of shape (999,)", "float32 of shape (1000,)", "float64 of shape (998,)")
+    made = (Made(f"v{i}", state=State.WRONG_RESULT, message=message) for i, message in enumerate(messages))
+    lines = shown(tmp_path, Made("base", 60.0), *made)
+    assert [line for line in lines if line.startswith("WRONG")] == [
+        f"WRONG v0, v2: {messages[0]}",
+        f"WRONG v1: {messages[1]}",
+    ]
+
+
 def test_reused_times_have_their_age(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         old = fill(store, [Made("base", 60.0)])

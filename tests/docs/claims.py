@@ -122,7 +122,8 @@ def _try_command(command: str, words: list[str], text: str) -> None:
         module = import_module(COMMANDS[command].module)
         parse = getattr(module, "_parse", None) or module.make_parser().parse_args  # some look at words beside
         parse(words)
-        if command == "query" and words and not words[0].startswith("-"):
+        is_written = command == "query" and words and f"{words[0]}.sql" in text  # a document may say how to write one
+        if command == "query" and words and not words[0].startswith("-") and not is_written:
             _try_query(words[0])
         return
     _, settings = read_arguments(command, [word for word in words if word != "--help"])

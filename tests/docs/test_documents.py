@@ -7,12 +7,13 @@ import tomllib
 
 import pytest
 
+from cuprof import __version__
 from cuprof.cli.main import COMMANDS
 from cuprof.families import Family
 from tests.docs.claims import ROOT, Document, problems
 
 PATHS = [
-    ROOT / "README.md",
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "benchmarks" / "README.md",
     ROOT / "kernels" / "README.md",
@@ -83,6 +84,20 @@ def test_the_design_shows_layers_packages_and_modules_as_they_are() -> None:
     assert sorted(listed) == sorted(path.name for path in there if path.is_dir() or path.suffix == ".py")
 
 
+def test_the_design_names_functions_where_they_are() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(cuprof/[\w/]+\.py)` `([\w.]+)`", text)
+    assert len(named) >= 18
+    absent = [
+        (file, name)
+        for file, name in named
+        if not re.search(
+            rf"^ *def {name.rpartition('.')[2]}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE
+        )
+    ]
+    assert absent == []
+
+
 def test_the_command_lines_page_lists_every_command() -> None:
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)) == set(COMMANDS)
@@ -96,6 +111,11 @@ def test_the_example_family_can_be_made() -> None:
     family = names["family"]
     assert isinstance(family, Family)
     assert list(family.variants) == ["numpy", "plain", "plain_cl", "cupy"]
+
+
+def test_the_citation_names_the_version() -> None:
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {__version__}\n" in citation
 
 
 def test_the_documents_that_the_code_refers_to_exist() -> None:

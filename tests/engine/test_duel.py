@@ -115,7 +115,7 @@ def test_who_fails_in_a_duel_is_told_and_whom_it_has_beaten_is_not_beaten_by_oth
             tell(duel, each, [time_ns * (1 + 0.05 * ((one + place) // 3 % 2)) for one in range(60)], "samples")
     said = describe_ending(duel.ending, bench.config.search)
     assert "not told from 1 more" in said
-    assert said.endswith("; 1 more gave no right result again")
+    assert said.endswith("; 1 more gave no right result this time")
     assert ("faster than 1 in earlier looks" in said) == (fails != 0)
 
 

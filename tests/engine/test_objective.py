@@ -17,10 +17,8 @@ from cuprof.core.records import Measure, Outcome, Profile, State, StoredProfile
 from cuprof.engine import objective
 from cuprof.engine.objective import (
     ObjectiveCounters,
-    check_counters,
-    check_energy,
-    check_measure,
     check_names,
+    check_trials,
     evaluate,
 )
 from cuprof.engine.planning import prepare
@@ -59,16 +57,18 @@ def test_an_objective_is_a_product_and_zero_is_no_end_of_it() -> None:
 
 def test_energy_is_asked_of_back_ends_that_measure_it_alone() -> None:
     (trial,) = trials("a")
-    check_energy([replace(trial, backend="cuda"), replace(trial, backend="opencl")])
+    search = SearchConfig(name="surrogate", objective="energy")
+    check_trials([replace(trial, backend="cuda"), replace(trial, backend="opencl")], Measure.COLD, search)
     with pytest.raises(UsageError, match=r"energy, which is not measured of a \(cpu\); leave it out with variants=!a"):
-        check_energy([replace(trial, backend="cuda"), replace(trial, backend="cpu")])
+        check_trials([replace(trial, backend="cuda"), replace(trial, backend="cpu")], Measure.COLD, search)
 
 
 def test_a_time_is_asked_of_back_ends_that_measure_it_alone() -> None:
     trial = replace(trials("a")[0], backend="cpu")
-    check_measure([trial, replace(trial, backend="cuda")], Measure.HOT)
+    search = SearchConfig(name="surrogate")
+    check_trials([trial, replace(trial, backend="cuda")], Measure.HOT, search)
     with pytest.raises(UsageError, match=r"first of measure.modes, total, which is not measured of a \(cpu\); name an"):
-        check_measure([replace(trial, backend="cuda"), trial], Measure.TOTAL)
+        check_trials([replace(trial, backend="cuda"), trial], Measure.TOTAL, search)
 
 
 def test_right_trials_are_profiled_and_their_counters_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,4 +116,4 @@ def test_what_the_chip_or_the_back_end_does_not_have_is_told(monkeypatch: pytest
         counting.collect([a], {a.identity: Outcome(a.identity, State.OK)})
     monkeypatch.setattr(objective, "BACKENDS", ("opencl",))
     with pytest.raises(UsageError, match=r"Nsight Compute reads no counters of a \(cuda\); leave it out"):
-        check_counters([BYTES], trials("ab"))
+        check_trials(trials("ab"), Measure.COLD, SearchConfig(name="surrogate", objective=BYTES))

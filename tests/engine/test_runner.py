@@ -392,5 +392,5 @@ def test_an_answer_to_no_question_is_no_answer(stage: Any, said: tuple[int, str]
     index, identity = said
     forged = Finished(index, Outcome(identity, State.OK))
     played = stage([at(0, Phase.CHECK), forged], [0, JobDone()])
-    assert played.run("ab") == [("a", "crashed", "an answer to no question while checking"), ("b", OK, "")]
+    assert played.run("ab") == [("a", "crashed", "an answer without a question while checking"), ("b", OK, "")]
     assert "killed" in played.workers[0].ended

@@ -125,6 +125,8 @@ def test_noisy_trials_are_timed_again_on_request(bench: Any) -> None:
     _, heard = bench.sweep("sound_*", retry="noisy", retry_above=1e-9)
     assert len(heard.outcomes) == 3
     assert "3 stored trials wider than ±1e-07 % are timed again" in heard.notes
+    _, heard = bench.sweep("sound_first", retry="noisy", retry_above=1e-9)
+    assert "1 stored trial wider than ±1e-07 % is timed again" in heard.notes
     assert len(bench.sweep("sound_*", retry="noisy")[1].outcomes) <= 3
 
 

@@ -72,7 +72,7 @@ def test_one_execution_is_seen_and_looked_at_anew_where_it_was_not_long(
     assert seen.answer(Executed(1, said_ns)) == Execute(0)
     assert seen.judge(outcome(said_ns)).state is state
     seen.answer(Ready(0, said_ns))
-    assert seen.judge(outcome(said_ns)).message == "its time was not to be seen from outside its process"
+    assert seen.judge(outcome(said_ns)).message == "its time could not be seen from outside its process"
 
 
 @pytest.mark.parametrize(

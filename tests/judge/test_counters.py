@@ -114,7 +114,7 @@ def test_one_baseline_is_profiled_once_and_a_candidate_that_fails_leaves_the_oth
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({}, "its own code would run under Nsight Compute, in no sandbox; --sandbox=off allows it"),
+        ({}, "its own code would run under Nsight Compute, outside the sandbox; --sandbox=off allows it"),
         ({"backend": "opencl"}, "opencl variants have no hardware counters"),
     ],
 )

@@ -91,7 +91,7 @@ def test_which_variant_a_source_stands_in_for() -> None:
     with pytest.raises(UsageError, match="unknown cuda variant with a source 'adds_opencl'"):
         find_like(family, "cuda", "adds_opencl")
     family.baseline = "doubles_cpu"
-    with pytest.raises(UsageError, match="name one by --like"):
+    with pytest.raises(UsageError, match="name one with --like"):
         find_like(family, "cuda", "")
     family.baseline = "doubles_cuda"
     assert find_like(family, "cuda", "") == "doubles_cuda"

@@ -132,7 +132,7 @@ def test_where_all_candidates_fail_in_the_last_comparison_their_looks_before_are
         "Of the search's candidates none of the 2 best gave a right result again when they were compared."
     )
     assert describe_standing(searched(*looked, failed[0])) == (
-        "Of the search's candidates the best gave no right result again when it was compared."
+        "Of the search's candidates the best gave no right result when it was compared."
     )
     elsewhere = replace(failed[0], problem=Point(n=7))
     assert "faster than 1" in describe_standing(searched(*looked, elsewhere)), "each problem has its own"

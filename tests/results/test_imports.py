@@ -17,8 +17,9 @@ def test_known_are_stored_trials_with_their_devices(store: Store) -> None:
     strangers = [f"{number:032x}" for number in range(40_000)]
     with store.snapshot() as connection:
         found = read_known(connection, [*strangers, here.identity, nowhere.identity, stranger.identity])
-        assert found == {here.identity: (here.label, here.device.name), nowhere.identity: (nowhere.label, "")}
-        assert read_known(connection, []) == {}
+        labels = {here.identity: here.label, nowhere.identity: nowhere.label}
+        assert found == (labels, {here.identity: here.device.name, nowhere.identity: ""})
+        assert read_known(connection, []) == ({}, {})
 
 
 def test_what_a_report_was_taken_in_as(store: Store) -> None:

@@ -31,11 +31,11 @@ def test_samples_that_count_come_by_timing(store: Store) -> None:
         found = list(iter_samples(connection, [*keys, 10**12]))
     assert all(earlier < later for (earlier, _), (later, _) in pairwise(found))
     assert {key for key, _ in found} == set(keys)
-    for key, arrays in found:
+    for key, (rounds, durations_ns) in found:
         counted = [sample for sample in keys[key].samples if not sample.excluded]
-        assert arrays.rounds.tolist() == [sample.round for sample in counted]
-        assert arrays.durations_ns.tolist() == [sample.duration_ns for sample in counted]
-        assert (arrays.rounds.dtype, arrays.durations_ns.dtype) == (np.int64, np.float64)
+        assert rounds.tolist() == [sample.round for sample in counted]
+        assert durations_ns.tolist() == [sample.duration_ns for sample in counted]
+        assert (rounds.dtype, durations_ns.dtype) == (np.int64, np.float64)
 
 
 def test_no_samples_are_none(store: Store) -> None:

@@ -93,7 +93,7 @@ def test_all_together_get_no_more_memory_than_they_may(sandbox: Sandbox) -> None
     code = "import mmap; m = mmap.mmap(-1, 3 << 28)\nfor i in range(0, len(m), 4096): m[i] = 1\ntime.sleep(60)"
     done = run(code, sandbox)
     assert done.returncode == -signal.SIGKILL
-    assert "more than the limit, 0.54 GB" in done.stderr
+    assert "over the limit of 0.54 GB" in done.stderr
 
 
 def test_privileges_cannot_be_had_again(sandbox: Sandbox) -> None:
@@ -278,7 +278,7 @@ time.sleep(60)
 """
     done = run(code, replace(full, memory_bytes=1 << 29))
     assert done.returncode == -signal.SIGKILL
-    assert "more than the limit, 0.54 GB" in done.stderr
+    assert "over the limit of 0.54 GB" in done.stderr
 
 
 def test_without_bindings_there_is_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:

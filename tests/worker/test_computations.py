@@ -144,7 +144,7 @@ def test_a_fault_of_verify_is_the_familys_by_function_file_and_line() -> None:
     ("verdict", "said"),
     [
         (3, "returned a int, and must return None, True, False, a reason or a Chance"),
-        (Chance(float("nan")), "gave the chance nan, which is none"),
+        (Chance(float("nan")), "gave the chance nan, not 0 to 1"),
     ],
 )
 def test_what_verify_returns_is_looked_at(verdict: Any, said: str) -> None:
@@ -228,7 +228,7 @@ def test_what_lies_behind_the_rows_of_an_input_is_no_number() -> None:
         ({"any_order": ("z",)}, "any_order names z; signature() has the outputs y"),
         (
             {"any_order": ("y",), "reference": lambda *_: {"y": np.array(1.0)}, "signature": of_shape(())},
-            "outputs whose rows come in any order together have as many of them; y has no rows",
+            "outputs whose rows come in any order together must have equally many; y has no rows",
         ),
         (
             {"signature": lambda p: Signature({"x": Array((8,), "f4")}, {"y": Array((8,), PAIR)})},

@@ -324,7 +324,7 @@ def test_a_variant_that_remembers_is_found(make: Callable[..., Desk], kept_ns: f
             cold_ns=lambda inputs, met: (kept_ns if met else factor * kept_ns) * float(rng.lognormal(0, 0.02))
         )
         found = make(remembers).find_memory()
-        assert found.startswith(f"it remembers: {MEETINGS} sets of inputs took ")
+        assert found.startswith(f"it remembers: {MEETINGS} new sets of inputs took ")
         assert remembers.met[COMPARED_SETS] == 1  # the others were met once before they were replaced
 
 
@@ -332,7 +332,7 @@ def test_a_variant_that_remembers_from_the_third_meeting_on_is_found(make: Calla
     remembers = Runnable(cold_ns=lambda inputs, met: 30_000.0 if met < 3 else 10_000.0)
     remembers.met.update(dict.fromkeys(range(COMPARED_SETS), 4))
     found = make(remembers).find_memory()
-    assert found.startswith(f"it remembers: {MEETINGS} sets of inputs took 30.00 µs when it met them first")
+    assert found.startswith(f"it remembers: {MEETINGS} new sets of inputs took 30.00 µs")
 
 
 def test_a_variant_that_remembers_some_of_the_inputs_that_are_compared_is_found(make: Callable[..., Desk]) -> None:
@@ -340,7 +340,7 @@ def test_a_variant_that_remembers_some_of_the_inputs_that_are_compared_is_found(
     half.candidate.timings[Measure.COLD].summary.median_ns = 20_000.0
     message = half.find_memory()
     assert message.startswith("it remembers: ")
-    assert message.endswith("those that it knew 20.00 µs")
+    assert message.endswith("known ones 20.00 µs")
 
 
 def test_further_inputs_are_drawn_for_those_alone_who_took_longer_on_the_first(make: Callable[..., Desk]) -> None:

@@ -97,7 +97,7 @@ def test_who_returns_because_the_result_is_there_has_no_hot_time(family: Family)
             job = make_job("ends_there", methods=methods, measure=measure, problem=Point(n=4096))
             found = Watched(family, job).run()["ends_there"]
             assert found.state is state, (found.message, flush)
-    assert found.message.startswith("it does not compute again where its result is there, as back to back: y[")
+    assert found.message.startswith("it skips the work when its result is already there, as in back-to-back runs: y[")
 
 
 def test_without_measures_trials_are_only_checked(family: Family) -> None:

@@ -1,6 +1,6 @@
 """The CPU back end: measures on the host's processor.
 
-A change of its timing that changes what a number means raises `timing_version` in spec.py.
+Raise `timing_version` in spec.py when a change to the timing changes the meaning of a number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Numba has compiled stays compiled for as long as the worker lives.
+"""Keep Numba's compiled functions for the worker's lifetime.
 
 A family is loaded anew for each problem, and its variants define their functions as they prepare themselves. Numba
 would then compile the same few lines for each problem, which takes seconds.
@@ -64,7 +64,7 @@ class Compilations:
         return self._known[key]
 
     def _identity(self, function: FunctionType) -> Iterator[object]:
-        """Yield what tells functions apart; ValueError where they cannot be."""
+        """Yield the values that distinguish functions; raise ValueError if they cannot be distinguished."""
         yield function.__code__
         for code in nested_codes(function.__code__):
             for name in code.co_names:

@@ -56,8 +56,8 @@ class CpuRunnable:
 class CpuSession(Session[CpuRunnable]):
     """Inputs and outputs of one problem in host memory.
 
-    Each lies between guard bytes: a variant that writes past the end of an array would else meet whatever the allocator
-    put there, and be found right in one run and end the process in the next.
+    Each is between guard bytes. Otherwise a variant that writes past the end of an array would hit whatever the
+    allocator put there: it could pass one run and crash the process in the next.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class CpuSession(Session[CpuRunnable]):
         return CpuRunnable(call, deliver, BuildFacts(cached=cached, build_ns=monotonic_ns() - started, log=built.log))
 
     def poison(self, runnable: CpuRunnable, byte: int = POISON_BYTE) -> None:
-        """Overwrite the outputs; what the last execution left to be collected may now run."""
+        """Overwrite the outputs; garbage of the last execution may be collected now."""
         gc.enable()
         self._fill(byte)
 
@@ -170,7 +170,7 @@ class CpuSession(Session[CpuRunnable]):
             gc.disable()
 
     def _give(self, draw: Draw) -> None:
-        """Write inputs and outputs as drawn; what the last execution left to be collected may now run."""
+        """Write the drawn inputs and outputs; garbage of the last execution may be collected now."""
         gc.enable()
         if not self._sets:
             return
@@ -200,7 +200,7 @@ class CpuSession(Session[CpuRunnable]):
         return tuple(label for label, guarded in self._guarded.items() if not guarded.is_sound)
 
     def restore_inputs(self, inputs: Arrays) -> None:
-        """Write the inputs anew, and all guard bytes."""
+        """Rewrite the inputs and all guard bytes."""
         self._write(inputs)
         for guarded in self._guarded.values():
             guarded.mend()
@@ -208,7 +208,7 @@ class CpuSession(Session[CpuRunnable]):
     def fetch(self, runnable: CpuRunnable) -> dict[str, np.ndarray]:
         """Copy the outputs.
 
-        Elements drawn by chance are read first: a thread that goes on may else write just ahead of the copying.
+        Random elements are read first, or a thread that is still running could write just ahead of the copy.
         """
         if runnable.deliver:
             runnable.deliver()

@@ -1,4 +1,4 @@
-"""Hold a launch's arguments against what the compiled kernel takes, before it runs with whatever lies behind them."""
+"""Check a launch's arguments against the compiled kernel's parameters, before it runs with garbage behind them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIZED = {4: "np.int32, np.uint32 or np.float32", 8: "np.int64, np.uint64 or np.f
 
 
 def check_arguments(driver: Any, function: Any, launch: str, given: Sequence[int | np.generic], text: str) -> None:
-    """Raise where number or sizes differ from the kernel's parameters.
+    """Raise if the number or sizes of the arguments differ from the kernel's parameters.
 
     Args:
         launch: the kernel's symbol.
@@ -23,7 +23,7 @@ def check_arguments(driver: Any, function: Any, launch: str, given: Sequence[int
         text: the kernel's source, for the parameters' names.
 
     Raises:
-        LaunchError: says which parameter takes what, and what it was given.
+        LaunchError: names the parameter, its size, and the argument given.
     """
     sizes = _parameter_bytes(driver, function)
     if sizes is None:
@@ -33,7 +33,7 @@ def check_arguments(driver: Any, function: Any, launch: str, given: Sequence[int
         listed = f" ({', '.join(names)})" if names else ""
         raise LaunchError(
             f"kernel {launch} takes {len(sizes)} argument{'s' if len(sizes) != 1 else ''}{listed}, the launch gives "
-            f"{len(given)}; let args= name one for each parameter"
+            f"{len(given)}; name one in args= for each parameter"
         )
     for place, (size, value) in enumerate(zip(sizes, given, strict=True)):
         found = POINTER_BYTES if isinstance(value, int) else value.nbytes
@@ -46,7 +46,7 @@ def check_arguments(driver: Any, function: Any, launch: str, given: Sequence[int
 
 
 def find_parameter_names(text: str, kernel: str, count: int) -> tuple[str, ...]:
-    """Return the names of a kernel's parameters as its source declares them, or nothing where that cannot be told."""
+    """Return the names of a kernel's parameters as its source declares them; empty if unknown."""
     for found in re.finditer(rf"\b{re.escape(kernel)}\s*\(([^()]*)\)\s*\{{", text):
         declared = [part for part in found.group(1).split(",") if part.strip()]
         names = [re.search(r"(\w+)\s*(\[[^\]]*\])?\s*$", part) for part in declared]
@@ -56,20 +56,20 @@ def find_parameter_names(text: str, kernel: str, count: int) -> tuple[str, ...]:
 
 
 def count_parameters(driver: Any, function: Any) -> int | None:
-    """Return how many parameters a kernel has; None where the driver cannot tell."""
+    """Return how many parameters a kernel has; None if the driver cannot say."""
     sizes = _parameter_bytes(driver, function)
     return None if sizes is None else len(sizes)
 
 
 def _parameter_bytes(driver: Any, function: Any) -> list[int] | None:
-    """Return the size of each of a kernel's parameters; None where the driver cannot tell (before CUDA 12.4)."""
+    """Return the size of each of a kernel's parameters; None if the driver cannot say (before CUDA 12.4)."""
     sizes: list[int] = []
     while True:
         try:
             status, _, size = driver.cuFuncGetParamInfo(function, len(sizes))
         except (AttributeError, RuntimeError):
             return None
-        if int(status) == 1:  # CUDA_ERROR_INVALID_VALUE: there is no parameter of this number
+        if int(status) == 1:  # CUDA_ERROR_INVALID_VALUE: no parameter has this number
             return sizes
         if int(status):
             return None

@@ -54,9 +54,9 @@ class CudaRunnable:
 
     @property
     def build(self) -> BuildFacts:
-        """Return what the compiler said, and of a call what its kernels take."""
+        """Return the compiler's facts, and for a call the resources of its kernels."""
         if self.inspect is not None:
-            with suppress(Exception):  # a variant's own code runs; what it cannot tell is not known
+            with suppress(Exception):  # a variant's own code runs; its errors leave facts unknown
                 found = self.inspect()
                 self.facts = replace(found, build_ns=self.facts.build_ns) if found else self.facts
             self.inspect = None
@@ -149,7 +149,7 @@ class Binder:
         return CudaRunnable(enqueue, results, facts, inspect, steps=STEPS_OF_A_CALL, launches=None, deliver=deliver)
 
     def _replay_as_graph(self, runnable: CudaRunnable, capturing: int) -> None:
-        """Let the runnable replay what it puts on the capturing stream as one CUDA graph."""
+        """Make the runnable replay its work on the capturing stream as one CUDA graph."""
         driver, stream = self.device.driver, self.device.stream.ptr
         mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         call(driver.cuStreamBeginCapture(capturing, mode), "begin a graph")

@@ -1,4 +1,4 @@
-"""What the kernels of a call take of a multiprocessor, told by a graph that the call is captured into and never run."""
+"""Read the resources of a call's kernels from a graph that captures the call and never runs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from cuprof.core.records import BuildFacts
 
 
 def read_resources(device: CudaDevice, function: Callable[[], object]) -> BuildFacts | None:
-    """Return registers, shared memory and spills of the kernels that a call launches, each the most that one takes.
+    """Return registers, shared memory and spills of the kernels that a call launches, each the most of any one.
 
     None where the call cannot be captured (it waits for the device, or launches on another stream than the current
-    one). Spills are known where there is no local memory at all. The call's own kernels do not run.
+    one). Spills are known only if there is no local memory at all. The call's own kernels do not run.
     """
     driver = device.driver
     stream = device.cupy.cuda.Stream(non_blocking=True)
     mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
     call((*driver.cuStreamBeginCapture(stream.ptr, mode),), "begin a graph")
     try:
-        with stream, suppress(Exception):  # whatever cannot be captured tells nothing
+        with stream, suppress(Exception):  # if it cannot be captured, nothing is known
             torch = sys.modules.get("torch")
             if torch is not None and torch.cuda.is_initialized():
                 torch.cuda.set_stream(torch.cuda.ExternalStream(stream.ptr))

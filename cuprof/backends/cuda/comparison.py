@@ -91,11 +91,11 @@ class DeviceComparison:
     def verification(
         self, results: Results, tolerances: Sequence[Tolerances | None], draw_address: int
     ) -> DeviceVerification:
-        """Return what compares results with the set that was drawn, without the host.
+        """Return a comparison of results with the drawn set, without the host.
 
         Args:
-            tolerances: what the results are held to, for each set.
-            draw_address: where the device finds which set.
+            tolerances: the tolerances of the results, for each set.
+            draw_address: device address of the drawn set's number.
         """
         tally = self.device.cupy.zeros(TALLY.size, self.device.cupy.uint8)
         keep: list[Any] = [tally]
@@ -186,8 +186,8 @@ class DeviceVerification:
     """Compare one runnable's results after each execution, and count on the device.
 
     Args:
-        glances: look at some elements, as soon as the frame has ended; what is not timed needs none.
-        launches: look at all.
+        glances: compare some elements as soon as the frame has ended; untimed executions need none.
+        launches: compare all elements.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class DeviceVerification:
         self.glances, self.launches, self._tally, self._keep = glances, launches, tally, keep
 
     def read(self) -> Tally:
-        """Wait for the device and return what was counted."""
+        """Wait for the device and return its counts."""
         return Tally(*TALLY.unpack(self._tally.get().tobytes())[-2:])
 
 

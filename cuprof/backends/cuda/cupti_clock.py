@@ -1,4 +1,4 @@
-"""Kernel durations from CUPTI's activity records, for those who have installed cupti-python."""
+"""Kernel durations from CUPTI's activity records; needs cupti-python."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CuptiClock:
         self._records.enable(self._records.kernels)
 
     def start(self) -> None:
-        """Forget what has been recorded."""
+        """Drop the records so far."""
         self._records.clear()
 
     def span_ns(self) -> float:

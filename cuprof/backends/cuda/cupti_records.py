@@ -1,4 +1,4 @@
-"""What this process did on the device, by CUPTI's activity records, for those who have installed cupti-python."""
+"""This process's activity on the device, from CUPTI's records; needs cupti-python."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class CuptiRecords:
                 self._enabled.discard(kind)
 
     def clear(self) -> None:
-        """Forget what has been recorded."""
+        """Drop the records so far."""
         self._cupti.activity_flush_all(1)
         self._records.clear()
 
     def read(self) -> list[Record]:
-        """Return what has been recorded since `clear`, the device being idle."""
+        """Return the records since `clear`; the device must be idle."""
         self._cupti.activity_flush_all(1)
         return list(self._records)
 

@@ -60,7 +60,7 @@ def make_tensor_map(tensor: TensorMap, array: Array, address: int) -> np.void:
     """Return the 128 bytes of a tiled tensor map on a buffer.
 
     Raises:
-        LaunchError: the driver refused; it asks for rows of a multiple of 16 bytes and boxes of at most 256 a side.
+        LaunchError: the driver refused; it needs rows of a multiple of 16 bytes and boxes of at most 256 a side.
     """
     driver = load_driver()
     dtype = np.dtype(array.dtype)

@@ -55,7 +55,7 @@ class CudaDevice:
 
     @cached_property
     def limits(self) -> Limits:
-        """Return what the device has for one block."""
+        """Return the device's limits for one block."""
         return Limits(
             self.attribute("MAX_THREADS_PER_BLOCK"),
             self.attribute("MAX_REGISTERS_PER_BLOCK"),
@@ -69,11 +69,11 @@ class CudaDevice:
         return int(call(self.driver.cuStreamCreate(flags), "create a stream"))
 
     def claim(self) -> None:
-        """Make this device and the legacy default stream current, in CuPy and, where it is loaded, in PyTorch.
+        """Make this device and the legacy default stream current, in CuPy and, if loaded, in PyTorch.
 
-        Called before a variant's own code runs: what it, or another one before it, has left current is not what the
-        next one finds. The legacy default stream is what a library uses that nobody told of a stream, and every stream
-        that was not made non-blocking waits for it and is waited for.
+        Called before a variant's own code runs, so that it does not inherit another variant's current device or stream.
+        A library without an explicit stream uses the legacy default stream, and every blocking stream synchronises with
+        it.
         """
         self.cupy.cuda.Device(self.index).use()
         self.stream.use()
@@ -82,7 +82,7 @@ class CudaDevice:
             torch.cuda.set_stream(torch.cuda.default_stream(self.index))
 
     def put_back(self, *, settings: bool = True) -> bool:
-        """Undo what a variant left: current context and stream, errors, lines that persist in L2, and its settings.
+        """Undo a variant's changes: current context and stream, errors, lines that persist in L2, and its settings.
 
         Args:
             settings: limits and cache configuration of the context too.
@@ -135,9 +135,9 @@ class CudaDevice:
     def upload(self, array: np.ndarray, target: Any = None) -> Any:
         """Copy a host array to the device and wait.
 
-        `cupy.asarray` stages large arrays in page-locked memory and keeps that for later. Kernels can reach
-        page-locked memory, so Nsight Compute saves it anew for every launch that it replays: 128 MiB of it doubled the
-        time of profiling a launch.
+        `cupy.asarray` stages large arrays in page-locked memory and keeps that for later. Kernels can reach page-locked
+        memory, so Nsight Compute saves it again for every launch that it replays: 128 MiB of it doubled the time of
+        profiling a launch.
 
         Args:
             target: a device array of the same shape and type to copy into; a new one when None.

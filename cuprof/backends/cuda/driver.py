@@ -30,10 +30,10 @@ NO_MEMORY = 2
 
 @cache
 def load_driver() -> Any:
-    """Return what `cuda.bindings.driver` holds, or raise `MissingDependencyError`.
+    """Return the functions of `cuda.bindings.driver`, or raise `MissingDependencyError`.
 
-    It is taken at the first call, before any variant's code is loaded: what a variant replaces in the module afterwards
-    reaches nobody here.
+    The first call copies them, before any variant's code is loaded. A variant that replaces them in the module later
+    has no effect here.
     """
     try:
         from cuda.bindings import driver
@@ -46,11 +46,11 @@ def call(answer: tuple[Any, ...], what: str) -> Any:
     """Return a driver call's result, or raise.
 
     Args:
-        answer: what the call of cuda-bindings returned: (status, result …).
+        answer: the return value of cuda-bindings: (status, result …).
         what: the action, for the message ("launch reduce").
 
     Raises:
-        DeviceLostError: the context cannot be used any more.
+        DeviceLostError: the context is no longer usable.
         LaunchError: any other refusal.
     """
     status = answer[0]
@@ -94,7 +94,7 @@ class PackedLaunch:
         """Pack.
 
         Args:
-            launch: what is launched, its arguments apart.
+            launch: the launch, without its arguments.
             arguments: device addresses as Python ints, scalars as NumPy scalars, in the kernel's order.
         """
         driver = load_driver()
@@ -119,7 +119,7 @@ class PackedLaunch:
             raise error_for(int(status), f"launch {self.name}")
 
     def keep(self, owners: list[Any]) -> None:
-        """Keep objects alive as long as this launch, whose arguments name what they own."""
+        """Keep objects alive as long as this launch, whose arguments point into them."""
         self._keep = (*self._keep[:2], owners)
 
     def set_argument(self, index: int, value: np.generic) -> None:

@@ -1,4 +1,4 @@
-"""What a CUDA device is, asked of the driver without making a context or importing CuPy."""
+"""Read a CUDA device's facts from the driver, without making a context or importing CuPy."""
 
 from __future__ import annotations
 

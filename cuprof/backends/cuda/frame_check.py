@@ -16,11 +16,11 @@ MEND = "launch on the current stream (the default one), or make it wait for your
 
 
 def find_outside(execute: Callable[[], object], wait: Callable[[], object]) -> str:
-    """Return what an execution does outside of its frame; empty where that is nothing, or cannot be told.
+    """Return what an execution does outside its frame; empty if nothing, or unknown.
 
     Args:
         execute: takes one cold reading.
-        wait: waits for everything on the device, and for what may still be put there.
+        wait: waits for all work on the device, including work still to be launched.
     """
     try:
         records = get_records()
@@ -35,12 +35,12 @@ def find_outside(execute: Callable[[], object], wait: Callable[[], object]) -> s
 
 
 def describe_outside(records: Sequence[Record]) -> str:
-    """Return what lies outside of the frame that two marks make among these records, as a message, or nothing."""
+    """Return a message on the work outside the frame between two marks among these records, or an empty string."""
     marks = sorted((each for each in records if each.name == MARK), key=lambda each: each.start_ns)
     if len(marks) < 2:  # records were lost: nothing can be said
         return ""
     if len(marks) > 2:
-        return f"it launches a kernel of the name {MARK}, by which the frame of an execution is told"
+        return f"it launches a kernel named {MARK}, which is reserved: it marks the frame of an execution"
     began_ns, ended_ns = marks[0].end_ns - SLACK_NS, marks[-1].start_ns + SLACK_NS
     own = Counter(OWN)
     for each in sorted(records, key=lambda each: each.start_ns):
@@ -52,5 +52,5 @@ def describe_outside(records: Sequence[Record]) -> str:
         elif each.end_ns > ended_ns:
             told = f"ends {(each.end_ns - marks[-1].start_ns) / 1e3:.1f} µs after"
         if told:
-            return f"it works outside of its frame: {each.name} {told} it, on stream {each.stream}; {MEND}"
+            return f"it works outside its frame: {each.name} {told} it, on stream {each.stream}; {MEND}"
     return ""

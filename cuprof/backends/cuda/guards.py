@@ -31,10 +31,10 @@ class DeviceGuards:
         """Return a new CuPy array, C-contiguous, elements undefined, aligned as CuPy's own arrays are; see `as_bits`.
 
         Args:
-            label: what `find_damaged` calls it ("output y").
+            label: its name in `find_damaged` ("output y").
 
         Raises:
-            cupy.cuda.memory.OutOfMemoryError: the device has not so much memory.
+            cupy.cuda.memory.OutOfMemoryError: the device lacks the memory.
         """
         cupy, like = self.device.cupy, as_bits(np.empty((0, *shape), dtype))
         shape, kind = like.shape[1:], like.dtype
@@ -63,7 +63,7 @@ class DeviceGuards:
         return tuple(label for label, sides in zip(self._labels, found.reshape(-1, 2), strict=True) if sides.any())
 
     def mend(self) -> None:
-        """Write all guards anew."""
+        """Rewrite all guards."""
         self._write(self._addresses)
 
     def _write(self, addresses: list[int]) -> None:

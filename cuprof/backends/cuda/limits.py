@@ -1,4 +1,4 @@
-"""What a launch asks of a device, held against what that has, before it is launched."""
+"""Check a launch's needs against the device's limits, before the launch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAID = ("OutOfResources", "LAUNCH_OUT_OF_RESOURCES", "too many resources request
 
 @dataclass(frozen=True)
 class Needs:
-    """What a compiled kernel takes: a thread's registers, a block's static shared memory, threads a block at most."""
+    """A compiled kernel's needs: registers per thread, static shared memory per block, most threads per block."""
 
     registers: int
     shared_bytes: int
@@ -27,7 +27,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a device has for one block, shared memory as far as a kernel may ask for it."""
+    """A device's limits for one block, with the most shared memory that a kernel may request."""
 
     threads: int
     registers: int
@@ -35,7 +35,7 @@ class Limits:
 
 
 def check_launch(launch: Launch, needs: Needs, limits: Limits) -> None:
-    """Raise `ImpossibleError` where a launch asks for more than the device has, naming what of."""
+    """Raise `ImpossibleError` if a launch needs more than the device has, naming the resource."""
     threads = math.prod(int(size) for size in launch.block)
     for excess in (
         compare("threads a block", threads, limits.threads),

@@ -1,4 +1,4 @@
-"""A variant's program on the device: what was built of it is loaded, and its kernels and symbols are found there."""
+"""Load a variant's built program onto the device, and find its kernels and symbols."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Loaded:
     """The modules of one program.
 
     Attributes:
-        modules: module → what it was built as; None for an image that was compiled before.
-        places: kernel → the module that it is found in; empty where there is one.
+        modules: module → its build; None for a precompiled image.
+        places: kernel → its module; empty if there is only one.
         cached: all of it came from the cache.
     """
 
@@ -64,11 +64,11 @@ class Loaded:
         return fitting[0]
 
     def built(self, kernel: str) -> Built | None:
-        """Return what a kernel is a part of, or None where it was compiled before."""
+        """Return the build that contains a kernel, or None if it was precompiled."""
         return self.modules[self.places.get(kernel, 0)][1]
 
     def spill_bytes(self, kernel: str, local_bytes: int) -> int | None:
-        """Return what a kernel spills; None where nothing tells spills from arrays of its own in local memory."""
+        """Return a kernel's spills in bytes; None if they cannot be told from its own arrays in local memory."""
         built = self.built(kernel)
         known = self.resources.get(_symbol(self.function(kernel)))
         if known is not None:
@@ -91,7 +91,7 @@ class Loaded:
 
 
 def load_program(device: CudaDevice, variant: Variant, program: Program, text: str, signature: Signature) -> Loaded:
-    """Build what has to be built, and load it.
+    """Build a program if needed, and load it.
 
     Raises:
         BuildError, MissingDependencyError: see `Build.run`.
@@ -135,7 +135,7 @@ def link(image: bytes, name: str) -> bytes:
 
 
 def translate(ptx: bytes, name: str) -> tuple[bytes, str]:
-    """Return the cubin that the driver's assembler makes of PTX, and what it said."""
+    """Return the cubin that the driver's assembler makes of PTX, and its log."""
     return _link("PTX", ptx.rstrip(b"\0") + b"\0", name)
 
 
@@ -169,7 +169,7 @@ def _link(kind: str, image: bytes, name: str, runtime: Path | None = None) -> tu
 
 
 def _functions(module: Any) -> Iterator[Any]:
-    """Yield a module's kernels; none where the driver cannot tell (before CUDA 12.4)."""
+    """Yield a module's kernels; none if the driver cannot list them (before CUDA 12.4)."""
     driver = load_driver()
     try:
         count = call(driver.cuModuleGetFunctionCount(module), "count kernels")

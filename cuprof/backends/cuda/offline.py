@@ -15,14 +15,14 @@ CACHE = BuildPool()
 
 
 def build(variant: Variant, program: Program, text: str, signature: Signature, arch: str) -> None:
-    """Compile one program, as it is compiled before it runs; what was compiled before is in the cache.
+    """Compile one program as before a run; a program compiled before comes from the cache.
 
     Args:
         arch: "sm_90" and the like.
 
     Raises:
         UsageError: the compiler does not know the architecture.
-        BuildError: the compiler refused, or what it made has no kernel of a name that is launched.
+        BuildError: the compiler refused, or its output lacks a launched kernel.
     """
     known = list_archs()
     if not re.fullmatch(r"sm_\d+[af]?", arch) or arch.rstrip("af") not in known:

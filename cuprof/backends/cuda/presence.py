@@ -64,7 +64,7 @@ def list_devices() -> Iterator[ListedDevice]:
 
 
 def count_devices() -> int:
-    """Return how many GPUs this process may open, which CUDA_VISIBLE_DEVICES may make fewer than there are.
+    """Return how many GPUs this process may open, as limited by CUDA_VISIBLE_DEVICES.
 
     Raises:
         CuprofError: there is no driver, or no GPU.
@@ -80,7 +80,7 @@ def count_devices() -> int:
 
 
 def require_device(index: int) -> None:
-    """Raise in the order in which a person would mend things: driver, device, Python packages.
+    """Raise for the first missing part in the order of a repair: driver, device, Python packages.
 
     Raises:
         CuprofError: there is no driver, or no such device.

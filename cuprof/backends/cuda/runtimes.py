@@ -19,13 +19,12 @@ class SharedRuntimes:
         self._loaded: list[ctypes.CDLL] = []
 
     def look(self) -> None:
-        """Take note of those that have been loaded by now; of none where the system does not tell."""
+        """Record the runtimes loaded by now; none if the system does not list them."""
         with suppress(OSError):
             files = dict.fromkeys(FILE.findall(Path("/proc/self/maps").read_text()))
             self._loaded = [ctypes.CDLL(file, os.RTLD_NOLOAD | os.RTLD_NOW) for file in files]
 
     def forget_errors(self) -> None:
-        """Clear the last error of every runtime: PyTorch checks it after each launch, and would raise another
-        variant's."""
+        """Clear every runtime's last error, or PyTorch would raise another variant's after its next launch."""
         for runtime in self._loaded:
             runtime.cudaGetLastError()

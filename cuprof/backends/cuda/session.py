@@ -123,7 +123,7 @@ class CudaSession(Session[CudaRunnable]):
             self.device.stream.synchronize()
 
     def watch_inputs(self) -> None:
-        """Remember what the inputs hold, and what each further set of them does."""
+        """Record the content of the inputs, and of each further set."""
         sets = self._refill.contents if self._refill else []
         self._checksums = [
             self._checksums_of({name: each[name] for name in self.inputs}) for each in sets or [self.inputs]
@@ -134,7 +134,7 @@ class CudaSession(Session[CudaRunnable]):
         self._sets, self._comparison = list(sets), None
         is_in_place = len(self.restored) > len(self.inputs)
         if self.options.flush == "none" and not is_in_place:
-            return 0  # writing the inputs would bring into the caches what is not to be there
+            return 0  # writing the inputs would warm the caches
         with self.device.errors("keep sets of inputs"):
             contents = [each.inputs for each in sets]
             self._restore(contents[0])
@@ -176,7 +176,7 @@ class CudaSession(Session[CudaRunnable]):
         return True
 
     def tally(self, runnable: CudaRunnable) -> Tally:
-        """Return what the device has counted."""
+        """Return the device's counts."""
         with self.device.errors("compare the results"):
             return runnable.verification.read() if runnable.verification else Tally()
 
@@ -192,7 +192,7 @@ class CudaSession(Session[CudaRunnable]):
         return self.device.put_back(settings=settings)
 
     def wait(self) -> None:
-        """Wait for all streams of the context, and for what a thread may still put there."""
+        """Wait for all streams of the context, and for work that a thread may still launch."""
         with self.device.errors("wait for the device"):
             super().wait()
             call((*self.driver.cuCtxSynchronize(),), "wait for the device")
@@ -252,7 +252,7 @@ class CudaSession(Session[CudaRunnable]):
                 return None
 
     def _bring(self, runnable: CudaRunnable) -> None:
-        """Bring what the last execution returned into the outputs, and wait."""
+        """Copy the last execution's returned results into the outputs, and wait."""
         if runnable.deliver:
             with self.device.errors("copy the results"):
                 runnable.deliver()
@@ -271,7 +271,7 @@ class CudaSession(Session[CudaRunnable]):
             return self.guards.find_damaged()
 
     def restore_inputs(self, inputs: Arrays) -> None:
-        """Copy the inputs to the device anew, and write all guard bytes."""
+        """Copy the inputs to the device again, and rewrite all guard bytes."""
         for name, array in inputs.items():
             self.device.upload(array, self.restored[name])
         self._in_place = 0
@@ -293,7 +293,7 @@ class CudaSession(Session[CudaRunnable]):
         return found
 
     def read(self, runnable: CudaRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
-        """Execute and time; see `CudaTimer` for what each measure is."""
+        """Execute and time; see `CudaTimer` for each measure."""
         timer, flush, enqueue = self.device.timer, self.options.flush, runnable.enqueue
         blocking = self.options.blocking and runnable.holds_back
         with self.device.errors("execute"):

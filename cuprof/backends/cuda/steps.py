@@ -49,7 +49,7 @@ class StepBinder:
         """Return the function of one step.
 
         Raises:
-            LaunchError: a kernel is not there, its parameters are others, or the device refuses what it asks for.
+            LaunchError: a kernel is missing, its parameters differ, or the device refuses its needs.
         """
         driver = self.device.driver
         if isinstance(step, Fill):
@@ -67,9 +67,9 @@ class StepBinder:
         return self._bind_launch(step)
 
     def resources(self) -> BuildFacts:
-        """Return registers, shared memory and spills, each of the kernel bound so far that takes most of it.
+        """Return registers, shared memory and spills, each the most of any kernel bound so far.
 
-        Of a library's functions they are those of all of its kernels.
+        For a library's functions, all of the library's kernels count.
         """
         kernels = dict.fromkeys(launch.kernel for launch in self._launches)
         return most_of([self._resources(kernel) for kernel in kernels] or self.loaded.resources.values())
@@ -148,7 +148,8 @@ class StepBinder:
         function: Any,
         keep: list[Any],
     ) -> tuple[Launch, list[int | np.generic]]:
-        """Return the launch as Triton compiled it: without what became constants, with what its compiler adds."""
+        """Return the launch as Triton compiled it: arguments that became constants removed, the compiler's own
+        added."""
         given = [value for place, value in enumerate(arguments) if needs["kept"] >> place & 1]
         blocks = int(np.prod(step.grid, dtype=np.int64)) * needs["blocks"]
         memory = self.device.cupy.zeros(max(needs["global_bytes"] * blocks, 1), "uint8")

@@ -1,6 +1,6 @@
 """How CUDA executions are timed; docs/measurement.md gives each choice its reason.
 
-A change here that changes what a number means raises `timing_version` in spec.py.
+Raise `timing_version` in spec.py when a change here changes the meaning of a number.
 """
 
 from __future__ import annotations
@@ -59,13 +59,14 @@ Enqueue = Callable[[], object]
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What lies around the frame of one execution on the stream, untimed.
+    """The untimed work around the frame of one execution on the stream.
 
     Args:
-        draw: the word that tells the kernels of `before` and `after` what was drawn. They run once everything is
-            enqueued, so nothing that runs earlier finds the inputs that count.
-        before: put on the stream before the flush: what writes the inputs and overwrites the outputs.
-        after: behind the end of the frame: what compares the results. Nobody waits for it before the next frame.
+        draw: the word with the drawn inputs for the kernels of `before` and `after`. They run once everything is
+            enqueued, so no earlier work can find the inputs that count.
+        before: enqueued before the flush: writes the inputs and overwrites the outputs.
+        after: enqueued after the end of the frame: compares the results. The host does not wait for it before the next
+            frame.
     """
 
     draw: int = 0
@@ -102,14 +103,14 @@ class CudaTimer:
     """Frames executions on the legacy default stream with events, holds and flushes.
 
     A cold reading: hold → inputs and outputs written → flush → mark → start event → execution → end event → mark →
-    results compared. The hold keeps the device waiting until all of it is enqueued, so the events lie around device
-    work alone; which inputs are written is told when it lets go. What is launched on the default stream, or on any
-    stream that blocks with it, lies within the frame by the stream's own rules.
+    results compared. The hold keeps the device waiting until all of it is enqueued, so the events surround device work
+    only. The inputs to write become known when the hold releases. Work launched on the default stream, or on any stream
+    that blocks with it, is within the frame by the stream's own rules.
 
     Args:
         cupy: the CuPy module, its device current.
         stream: the legacy default stream.
-        kernels: what holds, flushes and spins.
+        kernels: the kernels that hold, flush and spin.
         l2_bytes: the L2 cache's size.
     """
 
@@ -211,9 +212,7 @@ class CudaTimer:
         self._words[5] = 0
         elapsed, suspect = self._framed(enqueue, 1, blocking, least_ns, flush, around)
         if clock_from_flush and int(self._words[5]) < self.calibration.flush_least_ns:
-            suspect = (
-                f"{NOT_COLD}: {self._words[5]} ns, it takes {self.calibration.flush_least_ns / FLUSH_LEAST_SHARE:.0f}"
-            )
+            suspect = f"{NOT_COLD}: {self._words[5]} ns, not {self.calibration.flush_least_ns / FLUSH_LEAST_SHARE:.0f}"
         clock = self._clock(4) if clock_from_flush else self._clock(1) if blocking else None
         return Reading(max(elapsed - self.calibration.correction_ns, LEAST_NS), clock, suspect)
 
@@ -254,10 +253,10 @@ class CudaTimer:
         return Reading(duration_ns)
 
     def compare(self, enqueue: Enqueue, arounds: Sequence[Surroundings]) -> None:
-        """Execute once for each of the surroundings, for the comparison alone, and wait; nothing is flushed or timed.
+        """Execute once for each of the surroundings, only for the comparison, and wait; nothing is flushed or timed.
 
-        One is held back as a timed one is. Of several, each finds what is drawn for it in the stream's own order, which
-        costs the host a fifth of the time.
+        A single one is held back like a timed one. Several get their draws in stream order instead, which costs the
+        host a fifth of the time.
         """
         stream = self.stream.ptr
         held = len(arounds) == 1
@@ -341,7 +340,7 @@ class CudaTimer:
         call((*self.driver.cuMemsetD32Async(self._drawn.data.ptr, draw, 1, self.stream.ptr),), "draw inputs")
 
     def _announce(self, around: Surroundings, least_ns: int, limit_ns: int) -> None:
-        """Hold the stream until `_let_go`, for so long at least and at most."""
+        """Hold the stream until `_let_go`, for at least `least_ns` and at most `limit_ns`."""
         self._ticket = (self._ticket + 1) & TICKET_MASK
         self._gate[1] = around.draw  # a hold that expires, since the call waits for the device, reads it too
         self._hold.set_argument(1, np.uint32(self._ticket))
@@ -359,7 +358,7 @@ class CudaTimer:
         return clock_mhz(int(self._words[word]), int(self._words[word + 1]), self.calibration.clock_step_ns)
 
     def _calibrate(self) -> dict[str, float]:
-        """Measure what a pair of events adds, and keep the correction: an empty kernel reads `EMPTY_KERNEL_NS`."""
+        """Measure the overhead of a pair of events, and correct for it: an empty kernel reads `EMPTY_KERNEL_NS`."""
         holds_ns: list[int] = []
 
         def read(enqueue: Callable[[], object]) -> float:

@@ -19,7 +19,7 @@ class GuardedBuffer:
 
     Attributes:
         size: as given.
-        memory: the whole allocation; what lies between the guards begins at `origin`.
+        memory: the whole allocation; the part between the guards begins at `origin`.
         origin: bytes, a multiple of the device's alignment of sub-buffers.
     """
 
@@ -49,7 +49,7 @@ class GuardedBuffer:
         return True
 
     def mend(self) -> None:
-        """Write the guards anew."""
+        """Rewrite the guards."""
         for start in self._guards():
             self.cl.enqueue_copy(self.queue, self.memory, PATTERN, dst_offset=start)
 

@@ -89,7 +89,7 @@ class OpenClSession(Session[OpenClRunnable]):
         self._contents, self._sets = [], []
         is_in_place = len(self.restored) > len(self.inputs)
         if self.options.flush == "none" and not is_in_place:
-            return 0  # writing the inputs would bring into the caches what is not to be there
+            return 0  # writing the inputs would warm the caches
         cl = self.device.cl
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         for each in sets:
@@ -160,7 +160,7 @@ class OpenClSession(Session[OpenClRunnable]):
         return tuple(label for label, buffer in self._guarded if not buffer.is_sound)
 
     def restore_inputs(self, inputs: Arrays) -> None:
-        """Copy the inputs to the device anew, and write all guard bytes."""
+        """Copy the inputs to the device again, and rewrite all guard bytes."""
         self._upload(inputs)
         self._in_place = self._host_inputs
         for _, buffer in self._guarded:
@@ -245,7 +245,7 @@ class OpenClSession(Session[OpenClRunnable]):
         return found
 
     def read(self, runnable: OpenClRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
-        """Execute and time; see `OpenClTimer` for what each measure is."""
+        """Execute and time; see `OpenClTimer` for each measure."""
         timer, drawn = self.device.timer, draw()
         with self.device.errors("execute", waiting=True):
             self._give(drawn, runnable)
@@ -337,7 +337,7 @@ class OpenClSession(Session[OpenClRunnable]):
                 raise ImpossibleError(f"{excess} of kernel {step.kernel}")
 
     def _build_facts(self, kernels: Sequence[Any], log: str, build_ns: int) -> BuildFacts:
-        """Return the resources: registers and spills as NVIDIA's compiler logs them, local memory as OpenCL tells."""
+        """Return the resources: registers and spills from NVIDIA's compiler log, local memory from OpenCL."""
         logged = read_resources(log)
         used = [logged[kernel.function_name] for kernel in kernels if kernel.function_name in logged]
         info = self.device.cl.kernel_work_group_info.LOCAL_MEM_SIZE

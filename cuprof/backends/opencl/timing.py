@@ -1,6 +1,6 @@
 """How OpenCL executions are timed: by the profiling events of an in-order queue.
 
-A change here that changes what a number means raises `timing_version` in spec.py.
+Raise `timing_version` in spec.py when a change here changes the meaning of a number.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class OpenClTimer:
 
     @cached_property
     def tick_ns(self) -> float:
-        """Return the step of the events' times, found from one and two empty kernels: drivers tell a coarser one."""
+        """Return the step of the events' times, measured with empty kernels: drivers report a coarser one."""
         kernels = ([self.empty], [self.empty, self.empty])
         return smallest_step([self.kernel_time(kernels[i % 2], "none").duration_ns for i in range(TICK_READINGS)])
 

@@ -42,7 +42,7 @@ class ProgramBackend(Backend[ProgramRunnable]):
         return f"sm_{capability.replace('.', '')}" if capability else ""
 
     def facts(self) -> DeviceFacts:
-        """Return what the GPU is, or the host's processor where there is none."""
+        """Return the facts about the GPU, or about the host's processor without one."""
         return self._facts
 
     def calibrate(self) -> Calibration:

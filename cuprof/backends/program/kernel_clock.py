@@ -20,7 +20,7 @@ INSTALL = "pip install nvidia-cuda-cupti, or set CUDA_HOME to a CUDA toolkit"
 
 @dataclass(frozen=True)
 class KernelRecord:
-    """One kernel of a program: when it ran by the device's clock, and what it took of a multiprocessor."""
+    """One kernel of a program: its time by the device's clock, and its resources."""
 
     start_ns: int
     end_ns: int
@@ -52,7 +52,7 @@ class KernelClock:
         }
 
     def read(self, folder: Path) -> list[KernelRecord]:
-        """Return what was recorded since the last call; nothing where no kernel ran."""
+        """Return the records since the last call; empty if no kernel ran."""
         place = folder / "kernel_times"
         if not place.exists():
             return []

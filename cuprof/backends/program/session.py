@@ -36,11 +36,11 @@ ENDINGS = {"raw": "bin", "npy": "npy", "text": "txt"}
 
 @dataclass
 class ProgramRunnable:
-    """An executable that is there, and its command lines.
+    """An existing executable and its command lines.
 
     Attributes:
-        processes: what one execution starts, one after the other.
-        printed: what each of them printed in the last execution.
+        processes: the commands of one execution, in order.
+        printed: the output of each in the last execution.
     """
 
     name: str
@@ -65,8 +65,8 @@ class ProgramSession(Session[ProgramRunnable]):
     """A folder in which programs run, with the inputs in files.
 
     Args:
-        clock: tells kernels' times, where there is a GPU.
-        index: the GPU that programs are let see; None for all.
+        clock: reads kernels' times, if there is a GPU.
+        index: the GPU visible to programs; None for all.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class ProgramSession(Session[ProgramRunnable]):
         return ProgramRunnable(variant.name, executable, steps, replace(build, build_ns=time.monotonic_ns() - started))
 
     def poison(self, runnable: ProgramRunnable, byte: int = POISON_BYTE) -> None:
-        """Fill the files of the outputs, and take away what was printed."""
+        """Fill the output files, and drop the printed output."""
         runnable.printed = []
         for file in runnable.files(self.signature.outputs):
             if file.buffer in self._in_place:
@@ -127,15 +127,15 @@ class ProgramSession(Session[ProgramRunnable]):
         return tuple(dict.fromkeys(path.stem for path in changed))
 
     def overrun_arrays(self) -> tuple[str, ...]:
-        """Return nothing: a file's size is looked at when it is read."""
+        """Return nothing: a file's size is checked when it is read."""
         return ()
 
     def restore_inputs(self, inputs: Arrays) -> None:
-        """Let the files be written anew."""
+        """Mark the files to be written again."""
         self._written, self._in_place = {}, inputs
 
     def fetch(self, runnable: ProgramRunnable) -> dict[str, np.ndarray]:
-        """Read the outputs from their files, or from what was printed.
+        """Read the outputs from their files, or from the printed text.
 
         Raises:
             LaunchError: a file is missing or has another size, or too few numbers were printed.
@@ -199,7 +199,7 @@ class ProgramSession(Session[ProgramRunnable]):
         self._in_place = self._sets[draw.inputs]
         self.poison(runnable, draw.fill)
         for path in [path for path, (_, content) in self._written.items() if not _holds(path, content)]:
-            del self._written[path]  # what an execution overwrote is written anew
+            del self._written[path]  # overwritten by an execution: write it again
         self._provide(runnable)
 
     def _provide(self, runnable: ProgramRunnable) -> None:
@@ -239,7 +239,7 @@ class ProgramSession(Session[ProgramRunnable]):
         return float(spent_ns)
 
     def _marked(self) -> dict[str, str]:
-        """Return what makes a process open a profiler's mark, where there is one."""
+        """Return environment variables that make a process open a profiler's mark, if there is one."""
         if MARK_VARIABLE not in os.environ:
             return {}
         place = self.folder / "mark.so"
@@ -263,7 +263,7 @@ class ProgramSession(Session[ProgramRunnable]):
             try:
                 found = np.load(io.BytesIO(content), allow_pickle=False)
             except ValueError:
-                raise LaunchError(f"{where} something that is no NumPy file") from None
+                raise LaunchError(f"{where} something that is not a NumPy file") from None
             if found.dtype != array.type or found.shape != array.shape:
                 raise LaunchError(f"{where} {found.dtype} of shape {found.shape}, not {array.dtype} of {array.shape}")
             return np.asarray(found)
@@ -286,13 +286,13 @@ def _read_numbers(text: str, array: Array, where: str) -> np.ndarray:
     """Return the last numbers of a text as an output."""
     numbers = NUMBER.findall(text)
     if len(numbers) < array.size:
-        raise LaunchError(f"{where} {len(numbers)} numbers, and {array.size} are wanted")
+        raise LaunchError(f"{where} {len(numbers)} numbers, and {array.size} are expected")
     chosen = numbers[-array.size :]
     whole = array.type.kind in "iu"
     try:
         return np.array([int(each) if whole else float(each) for each in chosen], array.type).reshape(array.shape)
     except (ValueError, OverflowError):
-        raise LaunchError(f"{where} {', '.join(chosen[:3])} …, which is no {array.dtype}") from None
+        raise LaunchError(f"{where} {', '.join(chosen[:3])} …, which is not {array.dtype}") from None
 
 
 def _content(stream: IO[bytes]) -> str:

@@ -69,7 +69,7 @@ def test_too_few_and_too_many_are_refused_with_what_the_kernel_takes(count: int,
     with pytest.raises(LaunchError) as caught:
         check(TAKES, *(ADDRESS,) * count)
     assert str(caught.value) == (
-        f"kernel scale takes 4 arguments (x, y, n, factor), the launch gives {given}; let args= name one for each "
+        f"kernel scale takes 4 arguments (x, y, n, factor), the launch gives {given}; name one in args= for each "
         "parameter"
     )
 

@@ -33,12 +33,12 @@ def test_work_within_the_frame_is_nothing_to_tell() -> None:
     ],
 )
 def test_work_outside_of_it_is_told_with_its_mend(record: Record, told: str) -> None:
-    assert describe_outside((*APPARATUS, record)) == f"it works outside of its frame: {told}; {MEND}"
+    assert describe_outside((*APPARATUS, record)) == f"it works outside its frame: {told}; {MEND}"
 
 
 def test_a_kernel_named_like_a_mark_is_told() -> None:
     late = Record("cuprof_mark", 110 * US, 200 * US, 13)
-    assert describe_outside((*APPARATUS, late)).startswith("it launches a kernel of the name cuprof_mark")
+    assert describe_outside((*APPARATUS, late)).startswith("it launches a kernel named cuprof_mark")
 
 
 def test_without_marks_nothing_is_told() -> None:

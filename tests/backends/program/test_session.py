@@ -125,7 +125,7 @@ def test_what_goes_wrong_is_a_launch_error(session: ProgramSession, prepare: Pre
 def test_too_few_numbers_are_told(session: ProgramSession, prepare: Prepare) -> None:
     runnable = prepare(f"{PYTHON}print(1, 2)\n", Execute((), stdout="y"))
     session.run(runnable)
-    with pytest.raises(LaunchError, match="v printed 2 numbers, and 6 are wanted"):
+    with pytest.raises(LaunchError, match="v printed 2 numbers, and 6 are expected"):
         session.fetch(runnable)
 
 
