@@ -41,7 +41,7 @@ TIME_COLUMNS = ("method", "version", "tool", "batch", "samples", "median_ns", "t
 
 @dataclass(frozen=True)
 class Options:
-    """Say what is compared and by which rule.
+    """Name the times that are compared, and the rule.
 
     Args:
         measures: empty takes the kernel times that both sides have.
@@ -112,7 +112,7 @@ class Comparison:
 
     @property
     def noise_within(self) -> str:
-        """Return what is assumed beside `noises` of times that were taken together; empty where nothing is."""
+        """Return the variation assumed beside `noises` of times that were taken together; empty where nothing is."""
         within = noise_within(self.rows[self.rows["together"]])
         return PREPARED.text() if within[:, 0].any() else ""
 
@@ -309,7 +309,7 @@ def _rows(matched: pd.DataFrame, base: Side, new: Side, options: Options) -> tup
 
 
 def share_measures(matched: pd.DataFrame, base: Side, new: Side) -> pd.DataFrame:
-    """Return matched trials, a row for each measure that both sides have, with what is known of both times."""
+    """Return matched trials, a row for each measure that both sides have, with the columns of both times."""
     shared = matched
     for name, side in (("base", base), ("new", new)):
         timed = side.trials.loc[side.trials["measure"] != "", ["trial", "measure", *TIME_COLUMNS]]
@@ -379,7 +379,7 @@ def _method_difference(row: Any, base: Side, new: Side) -> str:
 
 
 def _known(rows: pd.DataFrame, base: Side, new: Side) -> tuple[Pools, Pools, Pools]:
-    """Return what is known of correlation in the series of each row, and in the differences within its rounds."""
+    """Return the correlation in the series of each row, and in the differences within its rounds."""
     ours, differences = base.source.learn(_of(rows, "base"))
     theirs, _ = new.source.learn(_of(rows, "new"))
     return ours, theirs, differences

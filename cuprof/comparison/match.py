@@ -91,7 +91,7 @@ def _match_keys(bases: pd.DataFrame, news: pd.DataFrame, by: Sequence[str]) -> M
 
 
 def _match_rest(left: pd.DataFrame, others: pd.DataFrame) -> tuple[list[tuple[int, int]], list[int], list[str]]:
-    """Match what no equal device was found for with what is left, on whatever device."""
+    """Match the trials without an equal device with those that are left, on any device."""
     if left.empty:
         return [], [], []
     waiting: dict[int, list[Any]] = defaultdict(list)

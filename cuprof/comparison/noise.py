@@ -19,12 +19,12 @@ SEVERAL_LAUNCHES = NoiseModel("CUDA, several launches or a library", 0.002, 200.
 OPENCL = NoiseModel("OpenCL on a GPU", 0.02, 400.0)
 TRANSFERS = NoiseModel("total, by the host's clock", 0.05)
 HOST = NoiseModel("CPU", 0.05)
-"""What is assumed where nothing tells it; docs/comparing.md says what the figures were chosen from."""
+"""Assumed where nothing else is known; docs/comparing.md says what the figures were chosen from."""
 MODELS = (ONE_LAUNCH, SEVERAL_LAUNCHES, OPENCL, TRANSFERS, HOST)
 
 
 def assumed_model(backend: str, measure: str, *, on_host: bool = False, several_launches: bool = False) -> NoiseModel:
-    """Return what is assumed of one time.
+    """Return the noise assumed of one time.
 
     Args:
         several_launches: its cold samples are means over several executions, as those of several launches and of

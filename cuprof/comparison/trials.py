@@ -55,7 +55,7 @@ class Source(Protocol):
         """Return the samples of timed rows, a series a row."""
 
     def learn(self, rows: pd.DataFrame) -> tuple[Pools, Pools]:
-        """Return what is known, for each row, of correlation in its series, and in differences within its rounds."""
+        """Return the correlation, for each row, in its series and in differences within its rounds."""
 
     def settings(self, sweep_id: int, measure: Measure) -> Mapping[str, Any]:
         """Return what decides what a number of a measure means, as the sweep that made it was told."""

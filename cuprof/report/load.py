@@ -139,7 +139,7 @@ def _labels(rows: Sequence[DeviceRow]) -> dict[str, str]:
 
 
 def _measured(side: Side) -> dict[str, Measured]:
-    """Return what is known of the times of each trial, by identity."""
+    """Return the times of each trial, by identity."""
     timed = side.trials[side.trials["measure"] != ""]
     places: dict[str, dict[Measure, int]] = {}
     for place, (identity, measure) in enumerate(zip(timed["identity"], timed["measure"], strict=True)):

@@ -76,7 +76,7 @@ class Contrasts:
 
     @classmethod
     def none_of(cls, count: int) -> Contrasts:
-        """Return `count` contrasts of which nothing is known."""
+        """Return `count` contrasts with nothing known of them."""
         zeros, infinite = np.zeros(count), np.full(count, np.inf)
         noise = np.tile([0.0, np.inf, 0.0], (count, 1))
         slopes, paired, bridge = np.zeros((count, 2, 2)), np.zeros(count, dtype=bool), np.full(count, -1)
@@ -159,7 +159,7 @@ def critical(error_rate: float, dof: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of correlation in the series of each pair: of BASE, of NEW, of the differences within rounds."""
+    """The correlation in the series of each pair: of BASE, of NEW, of the differences within rounds."""
 
     base: Pools
     new: Pools
@@ -175,7 +175,7 @@ def contrast(
     bridges: Contrasts | None = None,
     bridge: np.ndarray | None = None,
 ) -> Contrasts:
-    """Return the contrasts of pairs of series: each as it is by itself, given what is known of correlation.
+    """Return the contrasts of pairs of series: each as it is by itself, given its correlation.
 
     Args:
         base, new: the two series of each pair, in the same order.

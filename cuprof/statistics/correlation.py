@@ -72,7 +72,7 @@ class Pools(NamedTuple):
 
 
 class Inflation(NamedTuple):
-    """By how much correlation raises the variance of a mean over s² / n, and what is known of that variance.
+    """By how much correlation raises the variance of a mean over s² / n, and the freedom of that variance.
 
     Args:
         factor: n · Var(mean) / E[s²].
@@ -86,7 +86,7 @@ class Inflation(NamedTuple):
 
 
 def prior(count: int) -> Pools:
-    """Return pools of which nothing is known."""
+    """Return empty pools."""
     mean, deviation = np.full(count, PRIOR), np.full(count, PRIOR_DEVIATION)
     return Pools(mean, deviation, mean, deviation)
 
@@ -229,7 +229,7 @@ def expected_correlation(rho: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _inflation(counts: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the inflation averaged over what is known of ρ, and what its uncertainty takes from the freedom."""
+    """Return the inflation averaged over the posterior of ρ, and what its uncertainty takes from the freedom."""
     factors = np.array([_factor(np.clip(mean + node * deviation, LOWEST, HIGHEST), counts) for node, _ in NODES])
     weights = np.array([weight for _, weight in NODES])[:, None]
     average = (weights * factors).sum(axis=0)

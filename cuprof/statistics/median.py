@@ -96,7 +96,7 @@ def is_mere_range(count: int, confidence: float) -> bool:
 
 
 def sure_time(median_ns: float, high_ns: float, count: int, confidence: float) -> float:
-    """Return the time by which a trial is ranked: of samples too few for an interval the longest, else their median.
+    """Return the time that ranks a trial: of samples too few for an interval the longest, else their median.
 
     Of many medians of few samples, such as a search's first looks, those that chance made short would be taken.
 

@@ -24,11 +24,11 @@ class Noise(NamedTuple):
 
     @property
     def value(self) -> float:
-        """Return the relative standard deviation that is reckoned with."""
+        """Return the relative standard deviation to use."""
         return max(self.deviation, self.least)
 
     def times(self, factor: float) -> Noise:
-        """Return the noise of times that vary by so many times as much."""
+        """Return the noise of times that vary `factor` times as much."""
         return Noise(factor * self.deviation, self.freedom, factor * self.least)
 
 

@@ -20,8 +20,8 @@ call noise a difference, too large a one costs power alone."""
 NORMAL_MAD = 1.4826
 """Median absolute value of normal numbers to their standard deviation."""
 TAIL, NORMAL_TAIL = 0.9, 1.6449
-"""The share of normal numbers whose absolute value is below so many standard deviations: the median alone would not see
-that a third of the trials vary far more than the rest."""
+"""The share of normal numbers with an absolute value below this many standard deviations: the median alone would not
+show that a third of the trials vary far more than the rest."""
 
 
 AS_MODELLED = Noise(1.0)
@@ -51,7 +51,7 @@ class SweepNoise:
         return sum(self.controls)
 
     def factor(self, model: NoiseModel) -> float:
-        """Return the multiple of a model's deviation that is reckoned with."""
+        """Return the factor for a model's deviation."""
         return self._scale(model).value
 
     def of(self, base: NoiseModel, new: NoiseModel, base_ns: np.ndarray, new_ns: np.ndarray) -> np.ndarray:
