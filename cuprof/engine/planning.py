@@ -93,10 +93,14 @@ class Prepared:
             return not self.is_noisy(known)
         return self.config.retry == "failed" and known.state not in FAILED
 
+    @property
+    def widest(self) -> float:
+        """Return the half-width of an interval, as a share of the median, that `retry=noisy` leaves as it is."""
+        return self.config.retry_above or self.config.measure.target
+
     def is_noisy(self, known: StoredTrial) -> bool:
-        """Return whether a stored time's interval is wider than what `retry=noisy` leaves as it is."""
-        widest = self.config.retry_above or self.config.measure.target
-        return known.state is State.OK and known.half_width > widest
+        """Return whether a stored time's interval is wider than `widest`."""
+        return known.state is State.OK and known.half_width > self.widest
 
     def find_references(self, known: Mapping[str, StoredTrial], due: Iterable[Trial], sweep_id: int) -> list[Trial]:
         """Return the settled trials to time again beside the remaining ones, to see whether stored times still hold.

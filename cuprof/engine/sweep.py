@@ -258,12 +258,10 @@ class Sweep:
                 f"{_timed_again(len(references))}, to see whether stored times still hold: "
                 f"{list_first([trial.label for trial in references], 3)}"
             )
-        config = self.prepared.config
-        if config.retry == "noisy":
+        if self.prepared.config.retry == "noisy":
             stored = [known[trial.identity] for trial in due if trial.identity in known]
             noisy = sum(map(self.prepared.is_noisy, stored))
-            widest = config.retry_above or config.measure.target
-            yield _timed_again(noisy, f" wider than ±{100 * widest:.3g} %")
+            yield _timed_again(noisy, f" wider than ±{100 * self.prepared.widest:.3g} %")
 
     def _compare_sessions(self) -> None:
         """Say whether the stored times that this sweep takes over still hold."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from cuprof.builds.nvrtc import load_nvrtc
@@ -15,3 +17,9 @@ def nvrtc() -> object:
         return load_nvrtc()
     except MissingDependencyError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile in this process, where a compiler's stand-in or other headers can be put."""
+    monkeypatch.setattr("cuprof.builds.pool.COMPILERS", SimpleNamespace(run=lambda build: build.run()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +11,7 @@ from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.core.errors import BuildError
 from cuprof.families.headers import STANDARD, Headers, find_headers
 
-pytestmark = pytest.mark.usefixtures("nvrtc")
+pytestmark = pytest.mark.usefixtures("nvrtc", "in_this_process")
 DEFINES = {"K": 'extern "C" __global__ void'}
 
 HALF = "#include <cuda_fp16.h>\nK k(__half2* x) { x[threadIdx.x] = __hmul2(x[threadIdx.x], x[0]); }"
@@ -57,12 +56,6 @@ K k(std::uint32_t* a, int64_t b, std::size_t c) {
     printf("%d", int(b));
     a[c] = uint32_t(b) + isinf(INFINITY) + uint8_t(sqrt(M_PI)) + (FLT_MAX > 1.0f) + isnan(NAN);
 }"""
-
-
-@pytest.fixture(autouse=True)
-def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compile where other headers can be named."""
-    monkeypatch.setattr("cuprof.builds.pool.COMPILERS", SimpleNamespace(run=lambda build: build.run()))
 
 
 @pytest.fixture

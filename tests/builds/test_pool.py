@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from cuprof.builds.ptxas import KernelFacts
 from cuprof.builds.result import default_folder
 from cuprof.core.errors import BuildError
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
 TEXT = 'extern "C" __global__ void k() {}'
 
 
@@ -31,12 +31,6 @@ class Compiler:
     def __call__(self, text: str, **given: Any) -> Built:
         self.calls.append({"text": text, **given})
         return Built(f"{text}{given['arch']}".encode(), "a lög", {"k": KernelFacts(8, 16, 0, 0)})
-
-
-@pytest.fixture(autouse=True)
-def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compile where a stand-in for the compiler can be put."""
-    monkeypatch.setattr("cuprof.builds.pool.COMPILERS", SimpleNamespace(run=lambda build: build.run()))
 
 
 @pytest.fixture
