@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.registry import open_backend
+from cuprof.backends.registry import get_shared_memory, open_backend
 from cuprof.border.layout import Place, cut
-from cuprof.border.memory import map_cuda, map_host
 from cuprof.border.signals import DIRECT, DONE, GRAPH, LENGTH, OUTLINE, REFUSED, REQUEST, Ask, Refusal, Task
 from cuprof.core.errors import BuildError, CuprofError, ImpossibleError, LaunchError, MissingDependencyError
 from cuprof.families.candidate import extend
@@ -41,7 +40,9 @@ class Stage:
     def __init__(self, task: Task, memory: int) -> None:
         self.task = task
         self.host = open_backend(task.job.backend, task.number)
-        self.bench = BENCHES[task.job.backend](self.host, memory, task)
+        shared = get_shared_memory(task.job.backend)
+        self.memory = shared(task.count, task.layout.stride, task.number, memory)
+        self.bench = BENCHES[task.job.backend](self.host, self.memory.rows, task)
         self.calls: list[Callable[[], object]] = []
         self.graphs: dict[int, Callable[[], object]] = {}
 
@@ -82,9 +83,8 @@ class Stage:
 class _HostBench:
     """Sets in the host's memory, for functions and libraries."""
 
-    def __init__(self, host: Any, memory: int, task: Task) -> None:
-        self.host, self.task = host, task
-        self.rows: Any = map_host(memory, task.count, task.layout.stride)
+    def __init__(self, host: Any, rows: Any, task: Task) -> None:
+        self.host, self.rows, self.task = host, rows, task
 
     def open(self, scratch_bytes: int) -> None:
         """Open the session that further ones are copies of."""
@@ -156,14 +156,13 @@ class _OpenClBench(_HostBench):
 class _CudaBench(_HostBench):
     """Sets in the memory of a CUDA device; executions are captured as graphs where they can be."""
 
-    def __init__(self, host: Any, memory: int, task: Task) -> None:
-        self.host, self.task, self.device = host, task, host.device
-        self.cupy = cupy = host.device.cupy
-        self.rows = map_cuda(memory, task.count, task.layout.stride, host.device.index)
-        self.stream = cupy.cuda.Stream()  # a blocking one: it keeps the order with work on the default stream
+    def __init__(self, host: Any, rows: Any, task: Task) -> None:
+        super().__init__(host, rows, task)
+        self.device, self.cupy = host.device, host.device.cupy
+        self.stream = self.cupy.cuda.Stream()  # a blocking one: it keeps the order with work on the default stream
         host.device.stream, host.device.claim = self.stream, self._claim
         self._claim()
-        self._nothing = cupy.zeros(64, cupy.uint8)
+        self._nothing = self.cupy.zeros(64, self.cupy.uint8)
         self._null = self.capture([lambda: self._nothing.fill(0)])
 
     def _claim(self) -> None:

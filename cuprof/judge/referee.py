@@ -22,9 +22,8 @@ import msgspec
 import numpy as np
 
 from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE, InputSet
-from cuprof.backends.host_memory import available_bytes
+from cuprof.backends.registry import get_shared_memory
 from cuprof.border.layout import Layout, cut
-from cuprof.border.memory import CudaMemory, HostMemory
 from cuprof.border.signals import GRAPH, Ask, Task
 from cuprof.border.suspect import LateError, LostError, RefusedError, Suspect
 from cuprof.config.model import LimitsConfig
@@ -42,9 +41,8 @@ from cuprof.worker.status_page import PHASE_TEXT, Phase
 from cuprof.worker.workload import COMPARED_SETS, Workload, as_long_as
 
 MOST_SETS = 64
-MOST_BYTES = {"cuda": 4 << 30, "host": 1 << 30}
-"""All sets together take no more than this, unless one alone does."""
 MEMORY_SHARE = 8
+"""All sets together take no more than 1/N of the free memory, unless one alone does."""
 LONG_NS = {"cuda": 5e6, "host": 20e6}
 """Executions of one request need take no longer together: the clock is a thousand times as fine."""
 MOST_PREPARE_S = 8.0
@@ -193,6 +191,7 @@ class Referee:
         self._enter(Phase.TIME)
         took_ns = min(self._once(number % COMPARED_SETS) for number in range(3)) - self.round_trip_ns
         count = self.sets.choose_count(max(took_ns, 100.0), prepare_s)
+        self.sets.memory.rows[1:count] = self.sets.memory.rows[:1]  # constants are there to prepare from
         suspect.go_on()
         suspect.ask(Ask.PREPARE, count, limits.build_s)
         suspect.stop()
@@ -381,22 +380,18 @@ class Sets:
     @classmethod
     def open(cls, job: Job, workload: Workload, runner: BorderRunner, stack: ExitStack) -> Sets:
         """Allocate shared memory for the sets, closed with the stack; the first inputs are in each row that counts."""
-        layout = Layout.of(workload.signature)
-        on_cuda = job.backend == "cuda"
-        room = (_free_on_device() if on_cuda else available_bytes()) // MEMORY_SHARE
-        most = min(MOST_BYTES["cuda" if on_cuda else "host"], room) // layout.stride
-        count = max(1, min(MOST_SETS, most))
+        layout, shared = Layout.of(workload.signature), get_shared_memory(job.backend)
         number = runner.settings.numbers.get(job.backend)
-        memory: Any = CudaMemory(count, layout.stride, number or 0) if on_cuda else HostMemory(count, layout.stride)
+        most = min(shared.most_bytes, shared.find_room(number) // MEMORY_SHARE) // layout.stride
+        count = max(1, min(MOST_SETS, most))
+        memory = shared(count, layout.stride, number)
         stack.callback(memory.close)
         task = Task(job, number, workload.signature, reading_options(job.measure), layout, count)
         started = time.monotonic()
         shown = as_long_as(workload.signature, workload.draw(next(workload.further)))
         draw_s = time.monotonic() - started
-        sets = cls(task, workload, memory, np.zeros(count, int), _make_junk(memory, on_cuda), draw_s)
-        for row in range(min(count, 2)):
-            sets.put(row, shown, POISON_BYTE)
-        memory.rows[2:] = memory.rows[:1]
+        sets = cls(task, workload, memory, np.zeros(count, int), memory.make_junk(), draw_s)
+        sets.put(0, shown, POISON_BYTE)
         return sets
 
     def choose_count(self, took_ns: float, prepare_s: float) -> int:
@@ -481,20 +476,3 @@ class Sets:
                 if not bool(xp.array_equal(held[part], known[part])):
                     return what
         return ""
-
-
-def _free_on_device() -> int:
-    import cupy
-
-    return int(cupy.cuda.runtime.memGetInfo()[0])
-
-
-def _make_junk(memory: Any, on_cuda: bool) -> Any:
-    """Return other data of a few times the size of the caches."""
-    xp = memory.array_module
-    if on_cuda:
-        return xp.ones(4 * xp.cuda.Device().attributes["L2CacheSize"] // 8)
-    from cuprof.backends.registry import open_backend
-
-    facts = open_backend("cpu").facts()
-    return xp.ones(2 * int(facts.details["last_level_cache_bytes"]) // 8)
