@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from cuprof.border.accounts import Accounts, read_own_delay
 from cuprof.border.signals import DIRECT, DONE, GRAPH, LENGTH, MOST_BYTES, OUTLINE, REFUSED, REQUEST, Ask, Refusal
 from cuprof.core.errors import CuprofError
 from cuprof.core.interrupts import shielded, stop_if_requested
@@ -58,6 +59,7 @@ class Suspect:
         self._count_of_guards = 1 + (GUARDS if sandbox is not None else 0)
         self._guards: frozenset[int] = frozenset()
         self._stopped: list[int] = []
+        self._main = 0
         self._log = self._folder.path / "log"
         self._pipe, theirs = socket.socketpair()
         words = [str(theirs.fileno()), str(memory), str(os.getpid()), str(self._folder.path)]
@@ -104,7 +106,9 @@ class Suspect:
     def open(self) -> None:
         """Let the process open the device; a stranger's code runs after that."""
         self.ask(Ask.OPEN)
-        self._guards = frozenset(list(list_family(self._process.pid))[: self._count_of_guards])
+        found = list(list_family(self._process.pid))
+        self._guards = frozenset(found[: self._count_of_guards])
+        self._main = found[self._count_of_guards]
 
     def ask(self, ask: bytes, count: int = 0, limit_s: float = START_LIMIT_S) -> bytes:
         """Ask for something; return the byte that says it is done.
@@ -179,7 +183,8 @@ class Suspect:
     def execute(self, count: int, limit_s: float, look: Callable[[], None]) -> int:
         """Execute on the first sets; return the nanoseconds until `look`, which reads results, has returned.
 
-        The process is stopped before and afterwards; the clock starts before it goes on.
+        The process is stopped before and afterwards; the clock starts before it goes on. Waiting for a processor that
+        others have is left out.
         """
         return self._clocked(Ask.EXECUTE, count, limit_s, look)
 
@@ -189,13 +194,18 @@ class Suspect:
 
     def _clocked(self, ask: bytes, count: int, limit_s: float, look: Callable[[], None]) -> int:
         self.send(ask, count)
+        before = Accounts.read(self._main, self._stopped, self._guards)
         started = time.perf_counter_ns()
         self.go_on()
+        own = read_own_delay()  # before that we delayed nothing
         self.await_answer(limit_s)
         look()
-        ended = time.perf_counter_ns()
+        ended, own = time.perf_counter_ns(), read_own_delay() - own
+        after = Accounts.read(self._main, self._stopped, self._guards)
+        stopped = self._stopped
         self.stop()
-        return ended - started
+        behind = before.waited_ns(after) if stopped == self._stopped else 0
+        return ended - started - own - behind
 
     def stop(self) -> None:
         """Stop all of its processes, and return when none of their threads runs.
