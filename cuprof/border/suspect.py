@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 from cuprof.border.accounts import Accounts, read_own_delay
 from cuprof.border.signals import DIRECT, DONE, GRAPH, LENGTH, MOST_BYTES, OUTLINE, REFUSED, REQUEST, Ask, Refusal
@@ -25,6 +26,9 @@ POLL_S = 0.05
 START_LIMIT_S = 60.0
 """How long the process may take until it has opened the device; a stranger's code does not run by then."""
 STOP_LIMIT_S = 5.0
+UNDISTURBED_NS = 20_000
+"""What we may wait for a processor while a request is on its way. It may be executed meanwhile, so it cannot be left
+out."""
 LOG_TAIL_BYTES = 8192
 
 
@@ -42,6 +46,17 @@ class LostError(CuprofError):
 
 class LateError(CuprofError):
     """Report that a stranger's process gave no answer within its limit."""
+
+
+class Lap(NamedTuple):
+    """The duration of one request, without waiting for a processor that others have.
+
+    Args:
+        is_sound: we did not wait for a processor ourselves while the request was on its way.
+    """
+
+    duration_ns: int
+    is_sound: bool
 
 
 class Suspect:
@@ -180,32 +195,32 @@ class Suspect:
             data += part
         return data
 
-    def execute(self, count: int, limit_s: float, look: Callable[[], None]) -> int:
-        """Execute on the first sets; return the nanoseconds until `look`, which reads results, has returned.
+    def execute(self, count: int, limit_s: float, look: Callable[[], None]) -> Lap:
+        """Execute on the first sets; the lap ends when `look`, which reads results, has returned.
 
-        The process is stopped before and afterwards; the clock starts before it goes on. Waiting for a processor that
-        others have is left out.
+        The process is stopped before and afterwards; the clock starts before it goes on.
         """
         return self._clocked(Ask.EXECUTE, count, limit_s, look)
 
-    def respond(self, look: Callable[[], None]) -> int:
+    def respond(self, look: Callable[[], None]) -> Lap:
         """Do as `execute` does, with nothing to execute."""
         return self._clocked(Ask.NULL, 0, START_LIMIT_S, look)
 
-    def _clocked(self, ask: bytes, count: int, limit_s: float, look: Callable[[], None]) -> int:
+    def _clocked(self, ask: bytes, count: int, limit_s: float, look: Callable[[], None]) -> Lap:
         self.send(ask, count)
-        before = Accounts.read(self._main, self._stopped, self._guards)
+        before, stopped = Accounts.read(self._main, self._stopped, self._guards), self._stopped
+        own = [read_own_delay()]
         started = time.perf_counter_ns()
         self.go_on()
-        own = read_own_delay()  # before that we delayed nothing
+        own.append(read_own_delay())
         self.await_answer(limit_s)
         look()
-        ended, own = time.perf_counter_ns(), read_own_delay() - own
-        after = Accounts.read(self._main, self._stopped, self._guards)
-        stopped = self._stopped
+        ended = time.perf_counter_ns()
+        own.append(read_own_delay())
+        after = Accounts.read(self._main, stopped, self._guards)
         self.stop()
-        behind = before.waited_ns(after) if stopped == self._stopped else 0
-        return ended - started - own - behind
+        waited = own[2] - own[1] + (before.waited_ns(after) if stopped == self._stopped else 0)
+        return Lap(ended - started - waited, own[1] - own[0] < UNDISTURBED_NS)
 
     def stop(self) -> None:
         """Stop all of its processes, and return when none of their threads runs.
