@@ -40,6 +40,7 @@ class Home:
         finish: returns a function's result once the session's own stream waits for it; None if the library works on
             that stream. A library with `finish` also gets new views at each execution.
         wide: lets the library compute in float64.
+        permute: returns the library's elements in an order that the generator decides, in the memory that they are in.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Home:
     copy: Callable[[Any, Any, np.dtype], object] = _write
     finish: Callable[[Any], Any] | None = None
     wide: Callable[[], AbstractContextManager[Any]] = nullcontext
+    permute: Callable[[Any, np.random.Generator], Any] | None = None
 
 
 def as_tensor(array: Any, kind: np.dtype | str) -> Any:
@@ -66,6 +68,20 @@ def _tensor_to_host(tensor: Any) -> np.ndarray:
     if is_extended(kind):
         tensor = tensor.view({1: torch.int8, 2: torch.int16}[kind.itemsize])
     return np.asarray(tensor.numpy()).view(kind)
+
+
+def _permute_tensor(tensor: Any, rng: np.random.Generator) -> Any:
+    torch = importlib.import_module("torch")
+    generator = torch.Generator(tensor.device).manual_seed(int(rng.integers(2**63)))
+    order = torch.randperm(tensor.numel(), generator=generator, device=tensor.device)
+    bits = tensor.view(torch.uint8) if tensor.element_size() == 1 else tensor  # float8 has no indexing of its own
+    return bits.reshape(-1)[order].reshape(tensor.shape).view(tensor.dtype)
+
+
+def _permute_cupy(array: Any, rng: np.random.Generator) -> Any:
+    cupy, array = importlib.import_module("cupy"), _cupy(array)
+    order = cupy.random.RandomState(int(rng.integers(2**32))).permutation(array.size)
+    return array.reshape(-1)[order].reshape(array.shape)
 
 
 def _cupy(array: Any) -> Any:
@@ -111,6 +127,7 @@ HOMES = {
             as_tensor,
             lambda array: as_tensor(np.array(array), array.dtype).cuda(),
             lambda result, output, kind: as_tensor(output, kind).copy_(result),
+            permute=_permute_tensor,
         ),
         Home(
             "jax on the host",
@@ -136,6 +153,7 @@ HOMES = {
             lambda array: _cupy(array).get(),
             bring=_cupy,
             copy=lambda result, output, kind: _write(_cupy(result), output, kind),
+            permute=_permute_cupy,
         ),
     )
 }
@@ -169,6 +187,18 @@ def to_host(value: Any, what: str) -> np.ndarray:
     if not is_known(array.dtype):
         raise FamilyError(f"{what} is a {type(value).__name__}; it must be an array or a number")
     return array if array.flags.owndata else array.copy()  # others may write to memory that they own
+
+
+def permute(value: Any, rng: np.random.Generator, what: str) -> np.ndarray:
+    """Return an array with its floating-point elements in another order; whole numbers, maybe indices, stay.
+
+    Arrays on a device are permuted there: ten million numbers take NumPy some tenths of a second.
+    """
+    home = home_of(value)
+    if home is not None and home.permute is not None and dtype_of(value).kind in "fcV":
+        return to_host(home.permute(value, rng), what)
+    array = to_host(value, what)
+    return rng.permutation(array.reshape(-1)).reshape(array.shape) if is_floating(array) else array
 
 
 def widen(array: np.ndarray) -> np.ndarray:

@@ -264,6 +264,27 @@ def test_a_script_runs_once_where_it_is_planned_and_once_where_it_is_measured(
     assert "6 trials, 6 of them stored already" in done.stderr, "it is the same family"
 
 
+MEETING = """
+import os, time
+from pathlib import Path
+Path(f"{os.getpid()}.pid").touch()
+for _ in range(600):
+    if len([*Path().glob("*.pid")]) == 2:
+        break
+    time.sleep(0.05)
+else:
+    raise RuntimeError("nobody else imports this file meanwhile")
+"""
+
+
+def test_a_script_that_takes_long_to_import_is_imported_by_planner_and_worker_at_once(
+    script: Path, cli: Callable[..., Any]
+) -> None:
+    script.write_text(MEETING + script.read_text())
+    done = cli("sweep", "base.py", *QUICK)
+    assert done.exit_code == 0, done.err
+
+
 def test_a_script_ends_as_a_sweep_of_it_does(script: Path, cli: Callable[..., Any]) -> None:
     done = run_script(script)
     assert done.returncode == 0, done.stderr
