@@ -108,44 +108,49 @@ def _follow_jax(returned: Any) -> Any:
     return returned
 
 
+def _tensors(name: str, backend: str, **own: Any) -> Home:
+    return Home(name, backend, _tensor_to_host, as_tensor, permute=_permute_tensor, **own)
+
+
+def _jax_arrays(name: str, backend: str, **own: Any) -> Home:
+    """Return JAX's arrays in one memory; JAX is asked for only when it is used."""
+
+    def bring(array: np.ndarray) -> Any:
+        return importlib.import_module("jax.numpy").asarray(array)
+
+    def wide() -> Any:
+        return importlib.import_module("jax").enable_x64(True)
+
+    return Home(name, backend, view=_jax, bring=bring, wide=wide, **own)
+
+
 HOMES = {
     one.name: one
     for one in (
         Home("numpy", "cpu"),
-        Home(
+        _tensors(
             "torch on the host",
             "cpu",
-            _tensor_to_host,
-            as_tensor,
-            lambda array: as_tensor(np.array(array), array.dtype),
-            lambda result, output, kind: _write(_tensor_to_host(result), output, kind),
+            bring=lambda array: as_tensor(np.array(array), array.dtype),
+            copy=lambda result, output, kind: _write(_tensor_to_host(result), output, kind),
         ),
-        Home(
+        _tensors(
             "torch",
             "cuda",
-            _tensor_to_host,
-            as_tensor,
-            lambda array: as_tensor(np.array(array), array.dtype).cuda(),
-            lambda result, output, kind: as_tensor(output, kind).copy_(result),
-            permute=_permute_tensor,
+            bring=lambda array: as_tensor(np.array(array), array.dtype).cuda(),
+            copy=lambda result, output, kind: as_tensor(output, kind).copy_(result),
         ),
-        Home(
+        _jax_arrays(
             "jax on the host",
             "cpu",
-            view=_jax,
-            bring=lambda array: importlib.import_module("jax.numpy").asarray(array),
             copy=lambda result, output, kind: _write(np.asarray(result), output, kind),
             finish=_wait_for_jax,
-            wide=lambda: importlib.import_module("jax").enable_x64(True),
         ),
-        Home(
+        _jax_arrays(
             "jax",
             "cuda",
-            view=_jax,
-            bring=lambda array: importlib.import_module("jax.numpy").asarray(array),
             copy=lambda result, output, kind: _write(importlib.import_module("cupy").from_dlpack(result), output, kind),
             finish=_follow_jax,
-            wide=lambda: importlib.import_module("jax").enable_x64(True),
         ),
         Home(
             "cupy",
