@@ -419,3 +419,15 @@ def test_a_module_beside_the_script_that_changes_meanwhile_is_refused(
     (tmp_path / "beside_it.py").write_text("def twice(x):\n    return 3 * x\n")
     assert taken.origin.load().code != taken.code  # which a worker compares before each job
     del sys.modules["beside_it"]
+
+
+def test_functions_of_a_script_name_its_file_wherever_the_worker_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`python script.py` names it by a relative path, and Triton reads the text of its functions from there."""
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").write_text("def mine(x):\n    return 2 * x\n", encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(Path("script.py").read_text(encoding="utf-8"), "script.py", "exec"), names)
+    made = passed_on(tmp_path, names["mine"])
+    assert made.variants["mine"].content.func.__code__.co_filename == str(tmp_path / "script.py")
