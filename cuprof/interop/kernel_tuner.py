@@ -264,10 +264,10 @@ def _list_far(result: np.ndarray, first: np.ndarray, bound: Tolerance) -> np.nda
     """Return which elements lie further from those of the first result than the bound; NaN is equal to NaN."""
     if is_floating(first):  # a tenth of what `isclose` takes, which is asked where that is not enough
         with np.errstate(invalid="ignore"):
-            near = np.abs(result - first) <= bound.absolute + bound.relative * np.abs(first)
-        if near.all():
-            return ~near
-    return ~np.isclose(result, first, bound.relative, bound.absolute, equal_nan=True)
+            far = np.asarray(np.abs(result - first) > bound.absolute + bound.relative * np.abs(first))
+        if not far.any() and np.isfinite(np.sum(result)):
+            return far
+    return np.asarray(~np.isclose(result, first, bound.relative, bound.absolute, equal_nan=True))
 
 
 def _is_partial(result: np.ndarray, first: np.ndarray, before: np.ndarray, bound: Tolerance) -> bool:
