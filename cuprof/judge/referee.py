@@ -317,9 +317,12 @@ class Referee:
         self._require_undamaged([*range(count)])
         return self._conclude(measure, slopes, times, count, reason)
 
-    def _read(self, count: int, flush: str) -> float:
-        """Execute so often, on contents in a new order, check a result, and return the time."""
+    def _read(self, count: int, flush: str, *, is_new: bool = False) -> float:
+        """Execute so often, on contents in a new order or on new ones, check a result, and return the time."""
         for _ in range(MOST_LAPS):
+            if is_new:
+                self.sets.draw(count)
+                self.workload.late.clear()
             self.sets.give()
             self.sets.flush(flush)
             lap = self._execute(count)
@@ -337,10 +340,8 @@ class Referee:
         for _ in range(FRESH_TRIES):
             times: dict[bool, list[float]] = {True: [], False: []}
             for _ in range(FRESH_ROUNDS):
-                self.sets.draw(count)
-                self.workload.late.clear()
                 for is_new in (True, False, False):
-                    times[is_new].append(self._read(count, "clean"))
+                    times[is_new].append(self._read(count, "clean", is_new=is_new))
             new_ns, met_ns = min(times[True]), min(times[False])
             if new_ns <= REMEMBERS * met_ns + REMEMBERS_NS:
                 return
