@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import NamedTuple
 
 from cuprof.border.accounts import Accounts, read_own_delay
@@ -80,8 +81,11 @@ class Suspect:
         words = [str(theirs.fileno()), str(memory), str(os.getpid()), str(self._folder.path)]
         environment = child_environment()
         if sandbox is not None:
+            home = self._folder.path / "home"
+            home.mkdir()
+            sandbox = replace(sandbox, home=str(home))
             words.append(sandbox.encode())
-            environment = inner_environment(environment, sandbox.namespaces)
+            environment = inner_environment(environment, sandbox)
         with shielded(), theirs, self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 child_command("cuprof.border", *words),
