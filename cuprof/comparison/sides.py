@@ -21,7 +21,7 @@ from cuprof.core.project import find_project
 from cuprof.core.records import FAILED, State
 from cuprof.core.text import hide_passwords, list_first
 from cuprof.engine.provenance import run_git
-from cuprof.interop.importers import read_results
+from cuprof.interop.results import read_results
 from cuprof.results.standings import Standing, list_standings
 from cuprof.results.sweeps import SweepRow, list_tried_sweeps
 from cuprof.results.trials import list_variant_names

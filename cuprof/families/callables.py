@@ -13,6 +13,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from cuprof.core.errors import UsageError
+from cuprof.families import values
 from cuprof.families.kernel import Kernel
 from cuprof.families.origin import PREFIX
 from cuprof.families.validation import COMPILED
@@ -43,18 +44,9 @@ def find_import(value: Any) -> tuple[str, str] | None:
 
 def unwrap(value: Any) -> FunctionType | None:
     """Return the Python function inside a decorated one: a Numba dispatcher, a Triton kernel, a wrapper."""
-    for _ in range(32):
-        if isinstance(value, FunctionType) and not hasattr(value, "__wrapped__"):
-            return value
-        if find_module(value) is not None and not isinstance(value, MethodType):
-            return None
-        inner = next(
-            (getattr(value, key) for key in ("py_func", "fn", "__wrapped__", "__func__") if hasattr(value, key)), None
-        )
-        if inner is None:
-            return value if isinstance(value, FunctionType) else None
-        value = inner
-    return None
+    if find_module(value) is not None and not isinstance(value, MethodType):
+        return None
+    return values.unwrap(value, ("py_func", "fn", "__wrapped__", "__func__"))
 
 
 def find_module(value: Any) -> Any:
