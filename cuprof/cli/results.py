@@ -75,8 +75,7 @@ def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
             f"{measure}_count": timing and timing.samples,
             f"{measure}_stopped_by": timing and timing.stopped_by,
         }
-    energy = trial.energy
-    facts |= {name: energy and getattr(energy, name) for name in ("energy_j", "mean_w", "idle_w")}
+    facts |= {name: getattr(trial, name) for name in ("energy_j", "mean_w", "idle_w")}
     return facts | {"bandwidth": trial.bandwidth, "share": trial.share, "speedup": study.speedup(trial)}
 
 
@@ -163,10 +162,8 @@ def list_verdicts(study: Study) -> list[tuple[StudyTrial, str]]:
 
     Problems without a right result of the baseline are left out. A verdict is empty where the two are not comparable.
     """
-    from cuprof.report.trials import best_of_tunables
-
     found = []
-    for trial in best_of_tunables(study.right):
+    for trial in study.fastest:
         base = study.baseline_of(trial, _base(study))
         if base is not None and not _is_base(study, trial):
             verdict = study.verdict(base, trial)

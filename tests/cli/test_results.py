@@ -201,7 +201,7 @@ def test_reused_times_have_their_age(tmp_path: Path) -> None:
         assert new != old
         study = load_study(store, sweep_id=new)
     begun = study.sweep.started_at or 0.0
-    study = replace(study, trials=tuple(replace(trial, started_at=begun - 1080) for trial in study.trials))
+    study = replace(study, frame=study.frame.assign(started_at=begun - 1080))
     lines = to_text(result_parts(study), 100).splitlines()
     rows = {line.split()[0]: line for line in lines[3:5]}
     assert rows["base"].endswith("18 min before")

@@ -7,8 +7,8 @@ import pytest
 from cuprof.config.model import DeviceConfig, SweepConfig
 from cuprof.core.errors import CuprofError, UsageError
 from cuprof.core.records import DeviceFacts, Unavailable
-from cuprof.engine import enrolment
-from cuprof.engine.enrolment import enroll, make_stations
+from cuprof.engine import devices
+from cuprof.engine.devices import enroll, make_executors
 
 BACKENDS = ("cuda", "cpu")
 BROKEN = Unavailable("the worker could not open it: an illegal instruction")
@@ -23,18 +23,18 @@ def take_part(
 ) -> tuple[list[int | None], list[str]]:
     """Return the numbers of the GPUs that take part, the first one's first, and what is said of the others."""
 
-    def describe(config: SweepConfig, stations: list[object], backends: tuple[str, ...]) -> None:
-        for station in stations:
-            number = station.runner.settings.numbers["cuda"] or 0  # type: ignore[attr-defined]
-            station.devices = {"cuda": cards[number], "cpu": DeviceFacts("cpu", 0, "a processor")}  # type: ignore[attr-defined]
+    def describe(config: SweepConfig, executors: list[object], backends: tuple[str, ...]) -> None:
+        for executor in executors:
+            number = executor.settings.numbers["cuda"] or 0  # type: ignore[attr-defined]
+            executor.devices = {"cuda": cards[number], "cpu": DeviceFacts("cpu", 0, "a processor")}  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(enrolment, "describe_all", describe)
-    monkeypatch.setattr(enrolment, "count_devices", lambda backend: len(cards))
+    monkeypatch.setattr(devices, "describe_all", describe)
+    monkeypatch.setattr(devices, "count_devices", lambda backend: len(cards))
     config = SweepConfig("", "any", device=DeviceConfig(cuda=tuple(cuda.split(","))))
-    stations = make_stations(config)
-    assert {station.runner.settings.workers for station in stations} == {len(stations)}
-    notes = enroll(config, stations, BACKENDS)
-    return [station.runner.settings.numbers["cuda"] for station in stations], notes
+    executors = make_executors(config)
+    assert {executor.settings.workers for executor in executors} == {len(executors)}
+    notes = enroll(config, executors, BACKENDS)
+    return [executor.settings.numbers["cuda"] for executor in executors], notes
 
 
 def test_equal_cards_all_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,5 +83,5 @@ def test_without_a_driver_a_number_is_left_to_the_plan(monkeypatch: pytest.Monke
     def fail(backend: str) -> int:
         raise CuprofError("no NVIDIA driver on this machine")
 
-    monkeypatch.setattr(enrolment, "count_devices", fail)
-    assert len(make_stations(SweepConfig("", "any", device=DeviceConfig(cuda=("3",))))) == 1
+    monkeypatch.setattr(devices, "count_devices", fail)
+    assert len(make_executors(SweepConfig("", "any", device=DeviceConfig(cuda=("3",))))) == 1

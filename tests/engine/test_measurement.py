@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,9 @@ import pytest
 
 from cuprof.config.model import LimitsConfig
 from cuprof.core.records import Outcome, State
-from cuprof.engine import runner as runner_module
-from cuprof.engine.runner import MOST_KILLS, JobRunner
+from cuprof.engine import workers as workers_module
+from cuprof.engine.executor import Executor
+from cuprof.engine.measurement import MOST_KILLS
 from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.families import Point
 from cuprof.families.origin import Folder
@@ -79,21 +79,20 @@ class Worker:
 
 
 class Stage:
-    """A runner whose workers follow scripts, one after another."""
+    """An executor whose workers follow scripts, one after another."""
 
     def __init__(self, *scripts: list[Any]) -> None:
         self.workers = [Worker(script) for script in scripts]
         self.begun = iter(self.workers)
         self.watched: list[tuple[str, Phase]] = []
 
-    def run(self, *jobs: str, backend: str = "cpu", least_built: int = 0) -> list[tuple[str, str, str]]:
-        with JobRunner(
-            WorkerSettings(), LIMITS, lambda trial, phase: self.watched.append((trial.variant, phase))
-        ) as one:
+    def run(self, *jobs: str, backend: str = "cpu") -> list[tuple[str, str, str]]:
+        with Executor(WorkerSettings(), LIMITS) as one:
+            one.watch = lambda trial, phase: self.watched.append((trial.variant, phase))
             return [
                 (outcome.identity.removeprefix("id "), outcome.state.value, outcome.message)
                 for variants in jobs
-                for outcome in one.run(replace(make_job(variants, backend), least_built=least_built))
+                for outcome in one.measure(make_job(variants, backend))
             ]
 
 
@@ -101,7 +100,7 @@ class Stage:
 def stage(monkeypatch: pytest.MonkeyPatch) -> Any:
     def make(*scripts: list[Any]) -> Stage:
         made = Stage(*scripts)
-        monkeypatch.setattr(runner_module, "WorkerProcess", lambda *_: next(made.begun))
+        monkeypatch.setattr(workers_module, "WorkerProcess", lambda *_: next(made.begun))
         return made
 
     return make
@@ -300,44 +299,10 @@ def test_a_death_after_some_were_answered_leaves_them_answered(stage: Any) -> No
 )  # fmt: skip
 def test_each_phase_has_its_limit(stage: Any, phase: Phase, age_s: float, stopped: str) -> None:
     script = [at(0, phase, age_s), 0, 1, JobDone()]
-    alone = [script] if stopped and phase is Phase.BUILD else []  # once more, without building side by side
-    played = stage(*alone, script, [0, JobDone()])
+    played = stage(script, [0, JobDone()])
     state = "timed_out" if stopped else OK
     assert played.run("ab", backend="cuda") == [("a", state, stopped), ("b", OK, "")]
     assert ("killed" in played.workers[0].ended) == bool(stopped)
-
-
-def test_a_death_while_sources_are_built_side_by_side_is_told_by_building_one_by_one(stage: Any) -> None:
-    played = stage([died(0, Phase.BUILD)], [died(1, Phase.BUILD)], [0, JobDone()])
-    outcomes = played.run("ab", backend="cuda")
-    assert outcomes == [("b", "crashed", "SIGSEGV while building"), ("a", OK, "")]
-    assert [job.build_ahead for worker in played.workers for job in worker.given] == [True, False, False]
-
-
-def test_a_death_in_the_inputs_is_told_from_one_of_what_is_built_meanwhile(stage: Any) -> None:
-    death = died(NO_TRIAL, Phase.INPUTS)
-    built = stage([death], [0, 1, JobDone()])
-    assert built.run("ab", backend="cuda") == [("a", OK, ""), ("b", OK, "")]
-    assert [job.build_ahead for worker in built.workers for job in worker.given] == [True, False]
-    made = stage([death], [death])
-    message = "SIGSEGV while making inputs and reference"
-    assert made.run("ab", backend="cuda") == [("a", "crashed", message), ("b", "crashed", message)]
-
-
-def test_what_is_put_off_is_left_to_a_later_job(stage: Any) -> None:
-    played = stage([1, JobDone(put_off=(0, 2)), JobDone(put_off=(0, 1)), 0, 1, JobDone()])
-    assert played.run("abc", "ac", "ac", backend="cuda", least_built=1) == [("b", OK, ""), ("a", OK, ""), ("c", OK, "")]
-    assert played.workers[0].jobs == [["a", "b", "c"], ["a", "c"], ["a", "c"]]
-
-
-@pytest.mark.parametrize(
-    ("said", "least_built"),
-    [([0, JobDone(put_off=(1,))], 0), ([0, JobDone(put_off=(0, 1))], 1)],
-)
-def test_what_may_not_be_put_off_has_no_answer(stage: Any, said: list[Any], least_built: int) -> None:
-    found = stage(said).run("ab", backend="cuda", least_built=least_built)
-    assert found[-1] == ("b", "crashed", "the worker gave no answer")
-    assert len(found) == 2
 
 
 @pytest.mark.parametrize("backend", ["cpu", "cuda"])

@@ -10,7 +10,6 @@ import pytest
 from cuprof.backends.registry import get_spec, list_backends
 from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts
-from cuprof.engine.scores import Scores
 from tests.engine.search_bench import BEST, SearchBench, Widths, earlier
 
 
@@ -19,7 +18,8 @@ def test_a_strategy_supposes_what_the_back_end_of_each_trial_lets_it(backend: st
     bench = SearchBench()
     trials = [replace(trial, threads=64 + place) for place, trial in enumerate(bench.trials)]
     trials = [trials[0], *(replace(trial, backend=backend, device=None) for trial in trials[1:])]
-    supposed = Scores(bench.prepared, trials, (), 7, bench.notes.append).strategy.space.supposed
+    bench.trials = tuple(trials)
+    supposed = bench.open().strategy.space.supposed
     suppose = get_spec(backend).usual_block.suppose
     assert supposed.tolist() == [0, *(suppose(trial.threads) for trial in trials[1:])]
     assert any(supposed) == (backend in ("cuda", "opencl"))
@@ -29,7 +29,8 @@ def test_of_a_hosts_processor_nothing_is_supposed() -> None:
     bench = SearchBench()
     processor = DeviceFacts("opencl", 0, "a processor", details={"type": "CPU"})
     trials = [replace(trial, backend="opencl", device=processor, threads=1) for trial in bench.trials]
-    assert not Scores(bench.prepared, trials, (), 7, bench.notes.append).strategy.space.supposed.any()
+    bench.trials = tuple(trials)
+    assert not bench.open().strategy.space.supposed.any()
 
 
 def test_one_that_is_stored_is_one() -> None:
@@ -42,7 +43,7 @@ def test_what_is_stored_is_told_for_free() -> None:
     bench = SearchBench(earlier=[earlier(trial, 5e5) for trial in known[:50]], trials=20)
     assert bench.notes == ["search: 50 of 96 configurations are stored already"]
     bench.run()
-    assert len(bench.scores.tried) == 20
+    assert len(bench.search.ladder.tried) == 20
     stored = {trial.identity for trial in known[:50]}
     assert not {t.identity for job in bench.jobs[:-1] for t in job.trials if job.measure.max_samples == 5} & stored
     compared = sum(trial.identity in stored for trial in bench.jobs[-1].trials)
@@ -57,10 +58,10 @@ def test_an_interrupted_search_goes_on_with_what_is_left_of_its_budget() -> None
         for place, trial in enumerate(known[:15])
     ]
     bench = SearchBench(earlier=done, trials=20)
-    assert len(bench.scores.tried) == 15
+    assert len(bench.search.ladder.tried) == 15
     bench.run()
-    assert len(bench.scores.tried) == 20
-    assert SearchBench(earlier=done, budget="3s").feed.spent_s == pytest.approx(1.5), "three jobs of half a second"
+    assert len(bench.search.ladder.tried) == 20
+    assert SearchBench(earlier=done, budget="3s").search.spent_s == pytest.approx(1.5), "three jobs of half a second"
 
 
 def test_the_order_of_a_sweep_says_nothing_of_costs() -> None:
@@ -68,8 +69,8 @@ def test_the_order_of_a_sweep_says_nothing_of_costs() -> None:
     done = [
         earlier(trial, 5e5, duration_ns=10**8 * (1 + place)) for place, trial in enumerate(SearchBench().trials[:20])
     ]
-    scores = SearchBench(earlier=done, trials=20).scores
-    assert list(scores.strategy.costs.values()) == pytest.approx([0.1] * 20)
+    search = SearchBench(earlier=done, trials=20).search
+    assert list(search.strategy.costs.values()) == pytest.approx([0.1] * 20)
 
 
 def test_times_of_another_problem_say_what_to_try_first() -> None:
@@ -103,7 +104,7 @@ def test_the_least_of_a_counter_and_of_its_product_with_time_are_found() -> None
         bench = SearchBench(counting=counting, objective=objective, fraction=0.4)
         bench.source.wait_us = lambda tune: 400 if tune.width == 16 else 100
         bench.run()
-        (ending,) = bench.feed.endings
+        (ending,) = bench.search.endings
         assert ending.best is not None
         assert ending.best.tunables.width == best
         assert len(counting.collected) == len(set(counting.collected)) > 20
@@ -111,7 +112,7 @@ def test_the_least_of_a_counter_and_of_its_product_with_time_are_found() -> None
         for job, station in zip(bench.jobs, bench.given_to, strict=True):
             for trial in job.trials:
                 looked_at.setdefault(trial.identity, station)
-        numbers = [id(station) for station in bench.stations]
+        numbers = [id(station) for station in bench.executors]
         assert counting.places == [numbers.index(looked_at[identity]) for identity in counting.collected]
         assert {*counting.places} == {0, 1}, "each card's are profiled on that card"
         assert f" and {objective} " in bench.notes[-1]

@@ -1,4 +1,6 @@
-"""How many times faster several stations are than one, with durations of trials that were recorded on an H200.
+"""Plans: what is measured where and when, and how many times faster several executors are than one.
+
+Durations of trials were recorded on an H200.
 
 `durations_on_an_h200.json` has milliseconds a trial by study and problem. A single problem with many configurations is
 the hardest: it is cut, and each station measures the reference besides.
@@ -10,7 +12,7 @@ import heapq
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,14 +22,16 @@ import pytest
 from cuprof.config.model import LimitsConfig, MeasureConfig
 from cuprof.core.point import Point
 from cuprof.core.records import Outcome, State, Trial
-from cuprof.engine.feed import LATER, LEAST_BLOCK_S, PlannedFeed
-from cuprof.engine.fleet import POLL_S, Fleet
+from cuprof.engine.dispatcher import POLL_S, Dispatcher
+from cuprof.engine.events import Batch, Result
+from cuprof.engine.executor import Executor
+from cuprof.engine.grid import LEAST_BLOCK_S, GridScheduler
 from cuprof.engine.jobs import find_references
-from cuprof.engine.runner import JobRunner
-from cuprof.engine.station import Station
 from cuprof.families import Tunable
 from cuprof.families.origin import Folder
-from cuprof.worker.messages import Job, JobTrial, WorkerSettings
+from cuprof.store.stations import Claim
+from cuprof.worker.messages import Built, Job, JobTrial, WorkerSettings
+from tests.engine.scripted import ask, list_identities, make_executors, tell
 from tests.store.store_samples import make_timing
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "engine" / "durations_on_an_h200.json").read_text())
@@ -46,31 +50,39 @@ def make_job(count: int, problem: int = 0) -> Job:
     return Job(Folder(Path()), "cuda", Point(n=problem), trials, 1, MeasureConfig(), {"cold": "a method"})
 
 
+class Ready(Executor):
+    """An executor whose back ends compile nothing ahead."""
+
+    def builds_ahead(self, backend: str) -> bool:
+        return False
+
+
 def play(
     jobs: list[Job], stations: int, durations: dict[str, float], sizes: list[int] | None = None
 ) -> tuple[float, dict[str, int]]:
     """Return how long stations take, by a clock that only these durations move, and how often each trial ran."""
     references = {(job.problem, job.backend): job.trials[0] for job in jobs}
     now = 0.0
-    feed = PlannedFeed(jobs, stations, references, clock=lambda: now)
+    scheduler = GridScheduler(jobs, stations, references, clock=lambda: now)
     free = [(0.0, place) for place in range(stations)]
-    every = [Station(JobRunner(WorkerSettings(), LimitsConfig())) for _ in range(stations)]
-    held: dict[int, Job] = {}
+    every = [Ready(WorkerSettings(), LimitsConfig()) for _ in range(stations)]
+    held: dict[int, Batch] = {}
     ran: dict[str, int] = {}
     end = 0.0
-    while free:
+    while not scheduler.done:
         now, place = heapq.heappop(free)
-        for trial in held.pop(place).trials if place in held else ():
-            feed.tell(every[place], Outcome(trial.identity, State.OK))
-            ran[trial.identity] = ran.get(trial.identity, 0) + 1
-        job = feed.take(every[place])
-        if job is LATER:
+        if (done := held.pop(place, None)) and done.job:
+            for trial in done.job.trials:
+                scheduler.tell(every[place], Result(done, Outcome(trial.identity, State.OK)))
+                ran[trial.identity] = ran.get(trial.identity, 0) + 1
+        batch = ask(scheduler, every[place])
+        if batch is None:
             heapq.heappush(free, (now + POLL_S, place))
-        elif job is not None:
-            held[place] = job
+        elif batch.job is not None:
+            held[place] = batch
             if sizes is not None:
-                sizes.append(len(job.trials))
-            busy = now + sum(durations[trial.identity] for trial in job.trials)
+                sizes.append(len(batch.job.trials))
+            busy = now + sum(durations[trial.identity] for trial in batch.job.trials)
             end = max(end, busy)
             heapq.heappush(free, (busy, place))
     return end, ran
@@ -100,15 +112,97 @@ def test_blocks_of_short_trials_are_not_so_short_that_beginning_them_takes_longe
 
 def test_a_block_has_the_first_rotation_of_what_comes_after_it_built() -> None:
     job = make_job(100)
-    feed = PlannedFeed([job], 2, {(job.problem, job.backend): job.trials[0]})
-    stations = [Station(JobRunner(WorkerSettings(), LimitsConfig())) for _ in range(2)]
-    first, second = map(feed.take, stations)
-    assert isinstance(first, Job)
-    assert isinstance(second, Job)
-    assert first.trials == job.trials[:40]
-    assert first.ahead == job.trials[40:56]
-    assert second.trials == (job.trials[0], *job.trials[40:64])
-    assert second.ahead == job.trials[64:80]
+    scheduler = GridScheduler([job], 2, {(job.problem, job.backend): job.trials[0]})
+    first, second = (ask(scheduler, executor) for executor in make_executors(2))
+    assert first is not None
+    assert second is not None
+    assert first.job is not None
+    assert second.job is not None
+    assert first.job.trials == job.trials[:40]
+    assert second.job.trials == (job.trials[0], *job.trials[40:64])
+    assert [each.trials for each in second.build] == [job.trials[64:80]]
+    assert (first.beside, second.beside) == (set(), {job.trials[0].identity})
+
+
+def test_what_is_built_is_measured_first_in_whole_rotations() -> None:
+    job, (executor,) = make_job(40), make_executors(1)
+    scheduler = GridScheduler([job])
+    begun = scheduler.ask(executor)
+    assert begun is not None
+    assert (begun.job, [each.trials for each in begun.build]) == (None, [job.trials]), "only what is built is measured"
+    executor.builds.begin(trial.identity for trial in job.trials)
+    executor.builds.take(Built(tuple(trial.identity for trial in job.trials[20:40])))
+    batch = scheduler.ask(executor)
+    assert list_identities(batch) == [trial.identity for trial in job.trials[20:36]]
+    executor.builds.end()  # the worker was lost; a new one builds the others when their turn comes
+    batch = scheduler.ask(executor)
+    assert batch is not None
+    assert list_identities(batch) == [trial.identity for trial in (*job.trials[:20], *job.trials[36:])]
+    assert not scheduler.done
+    assert scheduler.ask(executor) is None
+    assert scheduler.done
+
+
+def make_named(n: int, names: str, backend: str = "cuda") -> Job:
+    trials = tuple(JobTrial(f"{n}{name}", name, Point(), "") for name in names)
+    return Job(Folder(Path()), backend, Point(n=n), trials, 0)
+
+
+def test_jobs_come_in_the_order_of_the_plan_and_a_problem_stays_where_it_was_begun() -> None:
+    one, two = make_executors(2)
+    scheduler = GridScheduler(
+        [make_named(1, "ab"), make_named(1, "c", "opencl"), make_named(2, "a"), make_named(3, "a")]
+    )
+    given = [list_identities(ask(scheduler, executor)) for executor in (one, two, one, two)]
+    assert given == [["1a", "1b"], ["2a"], ["1c"], ["3a"]]
+    assert ask(scheduler, one) is None
+    assert not scheduler.done, "what the other one holds may come back"
+    assert ask(scheduler, two) is None
+    assert scheduler.done
+
+
+def test_what_a_lost_executor_has_not_done_is_given_to_another() -> None:
+    one, two = make_executors(2)
+    scheduler = GridScheduler([make_named(1, "ab"), make_named(1, "c", "opencl")])
+    batch = ask(scheduler, one)
+    assert batch is not None
+    tell(scheduler, one, batch, "1a")
+    scheduler.release(one, batch)
+    assert [list_identities(ask(scheduler, two)) for _ in range(2)] == [["1b"], ["1c"]]
+    assert ask(scheduler, two) is None
+    assert scheduler.done
+
+
+def test_what_another_process_has_taken_over_is_waited_for() -> None:
+    """It is done when the database says so, or is done here after all."""
+    (one,) = make_executors(1)
+    answers = [
+        Claim(frozenset({"1a", "1b", "1c"}), {}, 2),
+        Claim(frozenset(), {}, 2),
+        Claim(frozenset({"1b"}), {"1c": (State.OK, "")}, 1),
+        Claim(frozenset({"1b"}), {}, 1),
+    ]
+    asked: list[list[str]] = []
+
+    def claim(executor: Executor, identities: Sequence[str]) -> Claim:
+        asked.append([*identities])
+        return answers.pop(0)
+
+    seconds = iter(range(100))
+    scheduler = GridScheduler([make_named(1, "abc")], claim=claim, clock=lambda: 2.0 * next(seconds))
+    first = ask(scheduler, one)
+    assert first is not None
+    assert list_identities(first) == ["1a", "1b", "1c"]
+    tell(scheduler, one, first, "1a")
+    assert ask(scheduler, one) is None
+    assert not scheduler.done
+    second = ask(scheduler, one)
+    assert second is not None
+    assert list_identities(second) == ["1b"]
+    tell(scheduler, one, second, "1b")
+    assert ask(scheduler, one) is None
+    assert scheduler.done
+    assert asked == [["1a", "1b", "1c"], ["1b", "1c"], ["1b", "1c"], ["1b"]]
 
 
 def test_small_problems_stay_whole() -> None:
@@ -164,13 +258,13 @@ def twice(problem, tune, inputs, outputs):
 """
 
 
-class Recorded(JobRunner):
+class Recorded(Executor):
     """Take as long for each trial as was recorded, divided by `pace`."""
 
     pace = 1.0
     durations: dict[int, float]
 
-    def run(self, job: Job, judge: Callable[[Outcome], Outcome] = lambda outcome: outcome) -> Iterator[Outcome]:
+    def measure(self, job: Job) -> Iterator[Outcome]:
         for trial in job.trials:
             begun = time.time()
             time.sleep(self.durations[int(trial.tunables.place)] / self.pace)
@@ -189,17 +283,17 @@ def test_the_engine_itself_loses_no_more(
     taken = draw("filter3x3 8", TRIALS)
     monkeypatch.setattr(Recorded, "pace", pace)
     monkeypatch.setattr(Recorded, "durations", dict(enumerate(taken)), raising=False)
-    monkeypatch.setattr("cuprof.engine.calibrator.Calibrator.calibrate", lambda *_: None)
+    monkeypatch.setattr("cuprof.engine.calibration.Calibrator.calibrate", lambda *_: None)
     make_cards(stations, Recorded)
     spans: list[tuple[float, float]] = []
-    run = Fleet.run
+    run = Dispatcher.run
 
-    def timed(self: Fleet, feed: Any, work: Any) -> None:
+    def timed(self: Dispatcher, *given: Any) -> None:
         begun = time.monotonic()
-        run(self, feed, work)
+        run(self, *given)
         spans.append((begun, time.monotonic()))
 
-    monkeypatch.setattr(Fleet, "run", timed)
+    monkeypatch.setattr(Dispatcher, "run", timed)
     bench.sweep("twice", family="many", tune={"place": tuple(range(TRIALS))})
     (span,) = spans
     factor = sum(taken) / pace / (span[1] - span[0])

@@ -1,4 +1,4 @@
-"""The end of a search: find the best of a few candidates, and those level with it, at a stated error rate."""
+"""The standing of a few candidates: the best, and those level with it, at a stated error rate."""
 
 from __future__ import annotations
 

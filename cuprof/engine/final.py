@@ -1,4 +1,4 @@
-"""The end of a search: measure a problem's last candidates side by side, and describe the outcome in a line."""
+"""The top of a search's ladder: measure a problem's last candidates side by side, and word the outcome."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from cuprof.config.model import SearchConfig, SweepConfig
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, Outcome, State, Timing, Trial
 from cuprof.core.text import count
-from cuprof.engine.feed import LATER, Later
 from cuprof.engine.jobs import make_jobs
+from cuprof.engine.ladder import SHARE_OF_EFFECT, sample_longer
 from cuprof.engine.planning import Prepared
-from cuprof.search.duel import LOOKS, Standing, describe_failed, find_differing, look, noise_of
+from cuprof.search.standing import LOOKS, Standing, describe_failed, find_differing, look, noise_of
 from cuprof.statistics.samples import Samples
 from cuprof.statistics.verdict import Rule
 from cuprof.worker.messages import Job
@@ -25,16 +25,13 @@ from cuprof.worker.method import methods
 
 LONGER = 4
 """Each further look may take this many times as many samples, and as much time."""
-SHARE_OF_EFFECT = 0.2
-"""Narrow a median's interval in the duel to this fraction of the effect, as compare does when it measures again."""
-LEAST_TARGET = 5e-4
 SHARE = 0.15
-"""The fraction of a search's budget reserved for its duels."""
+"""The fraction of a search's budget reserved for its final comparisons."""
 OF_TRYING, LEAST_S = 0.25, 10.0
-"""Without a time budget, a duel may take this fraction of the time spent on trying, or this many seconds if that is
-more."""
+"""Without a time budget, a final comparison may take this fraction of the time spent on trying, or this many seconds if
+that is more."""
 LOOK_PARTS = (0.25, 0.5, 1.0)
-"""Each look may take this fraction of the time left to the duel."""
+"""Each look may take this fraction of the time left to it."""
 LEAST_LOOK_S = 0.5
 """Start no further look with less time left than this; starting it takes most of that."""
 LEAST_EACH_S = 0.05
@@ -48,7 +45,7 @@ FAR = 1.5
 
 
 def keep_time(config: SweepConfig, turns: int) -> float:
-    """Return the seconds of a search's budget to keep for its duels: a share, or the most that they can take if less.
+    """Return the seconds of a search's budget to keep for its final comparisons: a share, or the most they can take.
 
     Args:
         turns: how many of them go one after another.
@@ -90,8 +87,8 @@ class Ending:
     left_out: int = 0
 
 
-class Duel:
-    """A duel of one problem's last candidates, measured interleaved until the rule finds the best or calls them level.
+class Final:
+    """The final comparison of one problem's candidates, interleaved until the rule finds the best or calls them level.
 
     Args:
         candidates: of one problem and back end.
@@ -103,7 +100,7 @@ class Duel:
         known_s: the known duration of each candidate, the best first; see `_leave_out`.
 
     Attributes:
-        ending: the outcome; None until the duel has ended.
+        ending: the outcome; None until it has ended.
     """
 
     def __init__(
@@ -134,42 +131,37 @@ class Duel:
         self._best: str | None = None
         """The best candidate of the previous look."""
 
-    def anew(self) -> Duel:
-        """Return the same duel from its beginning."""
+    def anew(self) -> Final:
+        """Return the same comparison from its beginning."""
         given = self.prepared, self.candidates, self.measure, self.seed, self.clock, self.allowed_s
-        return Duel(*given, self.value, self.known_s)
+        return Final(*given, self.value, self.known_s)
 
     @property
     def spent_s(self) -> float:
         """Return the seconds since its first look began."""
         return 0.0 if self._began is None else self.clock() - self._began
 
-    def next_job(self) -> Job | Later:
+    def next_job(self) -> Job:
         """Return the next look at the candidates that are left."""
-        if self._waiting:
-            return LATER
         if self._began is None:
             self._began = self.clock()
             self._leave_out()
-        config, settings = self.prepared.config.measure, self.settings
-        factor = LONGER**self.looks
-        share = self._find_share(config.max_seconds * factor)
-        target = max(min(config.target, SHARE_OF_EFFECT * settings.effect / 2**self.looks), LEAST_TARGET)
+        config, factor = self.prepared.config.measure, LONGER**self.looks
+        longer = sample_longer(config, SHARE_OF_EFFECT * self.settings.effect / 2**self.looks, factor)
+        share = self._find_share(longer.max_seconds)
+        short_s = factor * PATIENT * config.max_seconds * share if self._is_short else math.inf
         measure = replace(
-            config,
+            longer,
             modes=(self.measure,),
-            target=target,
-            max_samples=config.max_samples * factor,
-            max_seconds=config.max_seconds * factor * share,
-            patience_seconds=factor * min(config.patience_seconds, PATIENT * config.max_seconds * share)
-            if self._is_short
-            else factor * config.patience_seconds,
-            interleave=True,
+            max_seconds=longer.max_seconds * share,
+            patience_seconds=min(longer.patience_seconds, short_s),
             rotation=max(config.rotation, len(self.left)),
-            energy="energy" in settings.factors,
+            energy="energy" in self.settings.factors,
         )
         trials = list(self.left.values())
-        (job,) = make_jobs(_together(self.prepared), self.problem, trials, self.seed)
+        limits = replace(self.prepared.config.limits, isolate=False)  # to compare them side by side
+        together = replace(self.prepared, config=replace(self.prepared.config, limits=limits))
+        (job,) = make_jobs(together, self.problem, trials, self.seed)
         self.looks += 1
         self._series, self._hurried = {}, set()
         self._waiting = {trial.identity for trial in trials}
@@ -286,8 +278,3 @@ def _series_of(timing: Timing) -> Samples:
     rounds = np.array([sample.round for sample in counted], np.int64)
     tick_ns = float(timing.details.get("tick_ns") or 0.0)
     return Samples.of([durations], [rounds], rotation=timing.rotation, tick_ns=tick_ns)
-
-
-def _together(prepared: Prepared) -> Prepared:
-    """Return the prepared sweep with all variants in one process, to compare them side by side."""
-    return replace(prepared, config=replace(prepared.config, limits=replace(prepared.config.limits, isolate=False)))

@@ -11,15 +11,15 @@ import pytest
 
 from cuprof.config.model import SearchConfig
 from cuprof.core.records import Outcome, Sample, State, Timing
-from cuprof.engine.duel import Duel, describe_ending, keep_time
+from cuprof.engine.final import Final, describe_ending, keep_time
 from cuprof.statistics.median import summarise
-from cuprof.worker.messages import Job, JobTrial
+from cuprof.worker.messages import JobTrial
 from tests.engine.search_bench import COLD, SearchBench
 
 NOISE = 0.006
 
 
-def tell(duel: Duel, trial: JobTrial, times_ns: Sequence[float], stopped_by: str) -> None:
+def tell(duel: Final, trial: JobTrial, times_ns: Sequence[float], stopped_by: str) -> None:
     """Answer a look at one candidate with these samples."""
     samples = tuple(Sample(number, time_ns) for number, time_ns in enumerate(times_ns))
     timing = Timing(COLD, "m", samples, summarise(samples, 0.95), stopped_by, rotation="side by side")
@@ -32,13 +32,12 @@ def test_a_duel_has_its_part_of_the_budget_but_no_more_than_it_takes(settings: d
     assert keep_time(config, 2) == pytest.approx(kept_s)
 
 
-def fight_with_two_speeds(bench: SearchBench, allowed_s: float, stopped_by: str) -> tuple[Duel, int]:
+def fight_with_two_speeds(bench: SearchBench, allowed_s: float, stopped_by: str) -> tuple[Final, int]:
     """Return a duel that no number of samples decides, of looks of 3.6 s, and how many it had."""
-    duel = Duel(bench.prepared, bench.trials[:3], COLD, 1, lambda: bench.now_s, allowed_s)
+    duel = Final(bench.prepared, bench.trials[:3], COLD, 1, lambda: bench.now_s, allowed_s)
     count = 0
     while duel.ending is None:
         job = duel.next_job()
-        assert isinstance(job, Job)
         count += 1
         bench.now_s += 3.6
         for place, each in enumerate(job.trials):
@@ -85,9 +84,8 @@ def test_what_no_look_has_time_for_has_no_part_in_a_duel_and_that_is_said(
 ) -> None:
     bench = SearchBench(budget="10s")
     trials = bench.trials[: len(known_s) or 10]
-    duel = Duel(bench.prepared, trials, COLD, 1, lambda: bench.now_s, allowed_s, known_s=known_s).anew()
+    duel = Final(bench.prepared, trials, COLD, 1, lambda: bench.now_s, allowed_s, known_s=known_s).anew()
     job = duel.next_job()
-    assert isinstance(job, Job)
     assert [trial.identity for trial in job.trials] == [trial.identity for trial in trials[:compared]]
     assert job.measure.patience_seconds * compared <= 2 * max(allowed_s, 0.05 * 4 * compared)
     bench.now_s += 0.5
@@ -101,11 +99,10 @@ def test_what_no_look_has_time_for_has_no_part_in_a_duel_and_that_is_said(
 def test_who_fails_in_a_duel_is_told_and_whom_it_has_beaten_is_not_beaten_by_others(fails: int) -> None:
     """Three that nothing tells apart and one that takes twice as long; in the second look one of the three fails."""
     bench = SearchBench(budget="10s")
-    duel = Duel(bench.prepared, bench.trials[:4], COLD, 1)
+    duel = Final(bench.prepared, bench.trials[:4], COLD, 1)
     places = {trial.identity: place for place, trial in enumerate(bench.trials[:4])}
     while duel.ending is None:
         job = duel.next_job()
-        assert isinstance(job, Job)
         for each in job.trials:
             place = places[each.identity]
             if duel.looks > 1 and place == fails:
@@ -133,7 +130,7 @@ def test_a_duel_without_time_for_another_look_says_so_and_names_none_it_has_not_
 
 
 def test_of_four_within_three_thousandths_the_best_wins_or_is_called_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cuprof.engine.duel.is_host", lambda device: False)  # there a place in memory counts as well
+    monkeypatch.setattr("cuprof.engine.final.is_host", lambda device: False)  # there a place in memory counts as well
     bench, right, names = SearchBench(), 0, []
     for seed in range(100):
         random = np.random.default_rng(seed)
@@ -144,10 +141,9 @@ def test_of_four_within_three_thousandths_the_best_wins_or_is_called_level(monke
                 strict=True,
             )
         )
-        duel = Duel(bench.prepared, bench.trials[:5], COLD, 1)
+        duel = Final(bench.prepared, bench.trials[:5], COLD, 1)
         while duel.ending is None:
             job = duel.next_job()
-            assert isinstance(job, Job)
             count = min(job.measure.max_samples, int((1.25 * 1.96 * NOISE / job.measure.target) ** 2))
             drift = 1 + 0.004 * np.sin(np.arange(count) / 9)
             for each in job.trials:

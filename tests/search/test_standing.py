@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cuprof.search.duel import Standing, look
+from cuprof.search.standing import Standing, look
 from cuprof.statistics.noise import NO_NOISE
 from cuprof.statistics.samples import Samples
 from cuprof.statistics.verdict import Rule
