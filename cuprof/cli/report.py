@@ -30,7 +30,7 @@ settings:
 options:
   --store URL       another database, any SQLAlchemy URL
   -h, --help        show this text
-  --cfg job         show the composed configuration; further options of Hydra's: --hydra-help
+  --cfg job         show the composed configuration; further options: cuprof sweep --help
 
 examples:
   cuprof report experiment=reduction

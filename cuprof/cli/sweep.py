@@ -79,7 +79,6 @@ options:
   -cd, --config-dir DIR  add a folder of configuration
   -cn, --config-name N   another main configuration
   -p, --package P        with --cfg: only this part
-  --hydra-help           Hydra's own options
 
 examples:
   cuprof sweep reduction
