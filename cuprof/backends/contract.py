@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 from time import sleep
@@ -25,7 +26,7 @@ import numpy as np
 from cuprof.backends.sealed import Sealed
 from cuprof.backends.spec import BackendSpec
 from cuprof.backends.switches import put_back_switches
-from cuprof.builds import Build, BuildPool, Patience
+from cuprof.builds import Build, BuildPool, Built, Patience
 from cuprof.core.errors import LaunchError
 from cuprof.core.point import Point
 from cuprof.core.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
@@ -116,11 +117,14 @@ class Draw:
         inputs: number of the set of inputs; 0 is the session's first.
         fill: the byte that fills outputs and scratch before it.
         compare: compare its result with the reference for these inputs.
+        fresh: write the inputs even if the last execution had the same set. Otherwise they stay as it left them, which
+            saves the device a copy of all inputs.
     """
 
     inputs: int = 0
     fill: int = POISON_BYTE
     compare: bool = False
+    fresh: bool = True
 
 
 FIRST_INPUTS = Draw()
@@ -363,11 +367,15 @@ class Backend(ABC, Generic[R]):
         """
         return ()
 
-    def build_ahead(self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]]) -> None:
-        """Begin to build these (variant, program, source text) in threads, in the order given, where it can be done."""
-        for each in builds:
-            for build in self.list_builds(signature, *each):
-                self.cache.start(build)
+    def build_ahead(
+        self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]], limit_s: float | None = None
+    ) -> list[list[Future[tuple[Built, bool]]]]:
+        """Begin to build these (variant, program, source text), in the order given; return the builds of each.
+
+        Args:
+            limit_s: a build that takes longer is stopped and refused.
+        """
+        return [[self.cache.start(build, limit_s) for build in self.list_builds(signature, *each)] for each in builds]
 
     def await_builds(
         self, signature: Signature, builds: Sequence[tuple[Variant, Program, str]], least: int, patience: Patience

@@ -33,6 +33,8 @@ from cuprof.statistics.median import summarise
 from cuprof.worker import messages
 from cuprof.worker.messages import (
     KINDS,
+    Build,
+    Built,
     Calibrate,
     Calibrated,
     Describe,
@@ -43,6 +45,7 @@ from cuprof.worker.messages import (
     Job,
     JobDone,
     JobTrial,
+    Load,
     Open,
     Outline,
     Outlined,
@@ -102,8 +105,11 @@ MESSAGES = (
         {},
     ),
     Outlined((Trial("0" * 32, "f", "v", "cpu", "cpu", Point(n=1), Point(), "f/v", DEVICE, "text"),), ("why",), "fault"),
+    Load(Definition(Path("/a b"), solutions=False)),
     Probe(Snapshot(Path("/a b/mine.py"), ("/s",), (Path("/f.py"),)), (Point(n=8), Point(kind="rows"))),
     Probed((SHOWN,), "fault"),
+    Build(Job(Folder(Path("/a")), "cpu", Point(n=1), (MEMBER,), 1), 2.0),
+    Built(("0" * 32,)),
     Ready(3, 1.5),
     Execute(1 << 20),
     Executed(0),
