@@ -126,8 +126,9 @@ def _shown_files() -> set[str]:
 
 def _try_command(command: str, words: list[str], text: str) -> None:
     if not COMMANDS[command].is_hydra:
-        module = import_module(COMMANDS[command].module)
-        parse = getattr(module, "_parse", None) or module.make_parser().parse_args  # some look at words beside
+        parser = COMMANDS[command].load(COMMANDS[command].parser)()
+        # some look at words beside
+        parse = getattr(import_module(COMMANDS[command].module), "_parse", None) or parser.parse_args
         parse(words)
         is_written = command == "query" and words and f"{words[0]}.sql" in text  # a document may say how to write one
         if command == "query" and words and not words[0].startswith("-") and not is_written:
@@ -230,7 +231,7 @@ def _known_options() -> set[str]:
     for command in COMMANDS.values():
         told = StringIO()
         with redirect_stdout(told), suppress(SystemExit):
-            import_module(command.module).main(["--help"])
+            command.load(command.main)(["--help"])
         texts.append(told.getvalue())
     options = [ROOT / "cuprof" / "cli" / "hydra_arguments.py", *(ROOT / "benchmarks").glob("*.py")]
     texts += [path.read_text(encoding="utf-8") for path in options]
