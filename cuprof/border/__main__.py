@@ -5,6 +5,7 @@ python -m cuprof.border SOCKET MEMORY ENGINE_PID FOLDER [SANDBOX]
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ def main(words: list[str]) -> None:
     if words[4:]:
         confine(Sandbox.decode(words[4]), close=(handle,))
     sys.dont_write_bytecode = True
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # wakes up without taking the processor of who wakes it
     from cuprof.border.inside import serve  # after the forks, which stay small
 
     with socket.socket(fileno=handle) as pipe:

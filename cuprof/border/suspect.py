@@ -11,7 +11,9 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
+from cuprof.border.accounts import Accounts, read_own_delay
 from cuprof.border.signals import DIRECT, DONE, GRAPH, LENGTH, MOST_BYTES, OUTLINE, REFUSED, REQUEST, Ask, Refusal
 from cuprof.core.errors import CuprofError
 from cuprof.core.interrupts import shielded, stop_if_requested
@@ -24,6 +26,9 @@ POLL_S = 0.05
 START_LIMIT_S = 60.0
 """How long the process may take until it has opened the device; a stranger's code does not run by then."""
 STOP_LIMIT_S = 5.0
+UNDISTURBED_NS = 20_000
+"""What we may wait for a processor while a request is on its way. It may be executed meanwhile, so it cannot be left
+out."""
 LOG_TAIL_BYTES = 8192
 
 
@@ -43,6 +48,17 @@ class LateError(CuprofError):
     """Report that a stranger's process gave no answer within its limit."""
 
 
+class Lap(NamedTuple):
+    """The duration of one request, without waiting for a processor that others have.
+
+    Args:
+        is_sound: we did not wait for a processor ourselves while the request was on its way.
+    """
+
+    duration_ns: int
+    is_sound: bool
+
+
 class Suspect:
     """One process that runs a stranger's code; use as a context manager.
 
@@ -58,6 +74,7 @@ class Suspect:
         self._count_of_guards = 1 + (GUARDS if sandbox is not None else 0)
         self._guards: frozenset[int] = frozenset()
         self._stopped: list[int] = []
+        self._main = 0
         self._log = self._folder.path / "log"
         self._pipe, theirs = socket.socketpair()
         words = [str(theirs.fileno()), str(memory), str(os.getpid()), str(self._folder.path)]
@@ -104,7 +121,9 @@ class Suspect:
     def open(self) -> None:
         """Let the process open the device; a stranger's code runs after that."""
         self.ask(Ask.OPEN)
-        self._guards = frozenset(list(list_family(self._process.pid))[: self._count_of_guards])
+        found = list(list_family(self._process.pid))
+        self._guards = frozenset(found[: self._count_of_guards])
+        self._main = found[self._count_of_guards]
 
     def ask(self, ask: bytes, count: int = 0, limit_s: float = START_LIMIT_S) -> bytes:
         """Ask for something; return the byte that says it is done.
@@ -176,26 +195,32 @@ class Suspect:
             data += part
         return data
 
-    def execute(self, count: int, limit_s: float, look: Callable[[], None]) -> int:
-        """Execute on the first sets; return the nanoseconds until `look`, which reads results, has returned.
+    def execute(self, count: int, limit_s: float, look: Callable[[], None]) -> Lap:
+        """Execute on the first sets; the lap ends when `look`, which reads results, has returned.
 
         The process is stopped before and afterwards; the clock starts before it goes on.
         """
         return self._clocked(Ask.EXECUTE, count, limit_s, look)
 
-    def respond(self, look: Callable[[], None]) -> int:
+    def respond(self, look: Callable[[], None]) -> Lap:
         """Do as `execute` does, with nothing to execute."""
         return self._clocked(Ask.NULL, 0, START_LIMIT_S, look)
 
-    def _clocked(self, ask: bytes, count: int, limit_s: float, look: Callable[[], None]) -> int:
+    def _clocked(self, ask: bytes, count: int, limit_s: float, look: Callable[[], None]) -> Lap:
         self.send(ask, count)
+        before, stopped = Accounts.read(self._main, self._stopped, self._guards), self._stopped
+        own = [read_own_delay()]
         started = time.perf_counter_ns()
         self.go_on()
+        own.append(read_own_delay())
         self.await_answer(limit_s)
         look()
         ended = time.perf_counter_ns()
+        own.append(read_own_delay())
+        after = Accounts.read(self._main, stopped, self._guards)
         self.stop()
-        return ended - started
+        waited = own[2] - own[1] + (before.waited_ns(after) if stopped == self._stopped else 0)
+        return Lap(ended - started - waited, own[1] - own[0] < UNDISTURBED_NS)
 
     def stop(self) -> None:
         """Stop all of its processes, and return when none of their threads runs.

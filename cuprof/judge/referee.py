@@ -13,7 +13,7 @@ import secrets
 import statistics
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,11 +25,11 @@ from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE, InputSet
 from cuprof.backends.registry import get_shared_memory
 from cuprof.border.layout import Layout, cut
 from cuprof.border.signals import GRAPH, Ask, Task
-from cuprof.border.suspect import LateError, LostError, RefusedError, Suspect
+from cuprof.border.suspect import Lap, LateError, LostError, RefusedError, Suspect
 from cuprof.config.model import LimitsConfig
 from cuprof.core.errors import FamilyError, LaunchError
-from cuprof.core.records import OF_FAMILY, Check, Measure, Outcome, Sample, State, Timing
-from cuprof.engine.runner import JobRunner
+from cuprof.core.records import OF_FAMILY, Check, DeviceFacts, Measure, Outcome, Sample, State, Timing, Unavailable
+from cuprof.engine.executor import Executor
 from cuprof.families import Family
 from cuprof.families.trace import describe
 from cuprof.sandbox.settings import Sandbox
@@ -48,9 +48,12 @@ LONG_NS = {"cuda": 5e6, "host": 20e6}
 MOST_PREPARE_S = 8.0
 MOST_DRAWING_S = 3.0
 """Prepare, and draw, only so many sets as this time is enough for, but two of them."""
-RESPONSES = 30
-ROUND_TRIP_SLACK, ROUND_TRIP_SLACK_NS = 1.25, 5_000.0
-"""What a slope may take out is the round trip before the stranger's code was there, by so much more."""
+RESPONSES = 15
+ROUND_TRIP_SLACK, ROUND_TRIP_SLACK_NS = 1.25, {"cuda": 15_000.0, "host": 50_000.0}
+"""A slope may take out no more than a round trip took before the stranger's code was there, with so much for code that
+the caches lost."""
+MOST_LAPS = 12
+"""Ask this often for executions that nothing disturbs, on a machine that others use too."""
 FRESH_ROUNDS, FRESH_TRIES = 3, 4
 REMEMBERS, REMEMBERS_NS = 1.3, 20_000.0
 """The shortest request on new contents may take this much longer than the shortest on contents that have come up, and
@@ -65,7 +68,7 @@ LATE = (
 )
 
 
-class BorderRunner(JobRunner):
+class BorderExecutor(Executor):
     """Run each trial of a job in a process of its own, on the far side of the border.
 
     Args:
@@ -73,19 +76,29 @@ class BorderRunner(JobRunner):
         limits: how long one step of a trial may take.
         family: loaded here, where no stranger's code runs; inputs, references and tolerances are its own.
         confined: the sandbox of the processes; None for none.
+        devices: see `Executor`.
     """
 
     def __init__(
-        self, settings: WorkerSettings, limits: LimitsConfig, family: Family, confined: Sandbox | None
+        self,
+        settings: WorkerSettings,
+        limits: LimitsConfig,
+        family: Family,
+        confined: Sandbox | None,
+        devices: Mapping[str, DeviceFacts | Unavailable],
     ) -> None:
-        super().__init__(settings, limits)
+        super().__init__(settings, limits, devices=devices)
         self.family, self.confined = family, confined
 
-    def run(self, job: Job, judge: Callable[[Outcome], Outcome] = lambda outcome: outcome) -> Iterator[Outcome]:
+    def measure(self, job: Job) -> Iterator[Outcome]:
         """Yield every trial's outcome as it comes."""
-        self.lost = ""
+        self.unavailable = ""
         for trial in job.trials:
-            yield judge(Referee(self, replace(job, trials=(trial,))).hold())
+            yield self.judge(Referee(self, replace(job, trials=(trial,))).hold())
+
+    def builds_ahead(self, backend: str) -> bool:
+        """Return False: programs are built on the far side of the border."""
+        return False
 
 
 class _WrongError(Exception):
@@ -104,7 +117,7 @@ class _DishonestError(Exception):
 class Referee:
     """One trial: check it, time it, and check it again."""
 
-    runner: BorderRunner
+    runner: BorderExecutor
     job: Job
     phase: Phase = Phase.INPUTS
     check: Check | None = None
@@ -119,7 +132,8 @@ class Referee:
 
     def _hold(self) -> Outcome:
         limits = self.runner.limits
-        self.deadline = time.monotonic() + limits.build_s + limits.trial_s + 2 * limits.check_s
+        patience_s = self.job.measure.patience_seconds * max(len(self.job.methods), 1)
+        self.limit_s = 2 * limits.build_s + 3 * limits.check_s + patience_s
         try:
             self.workload = Workload.make(self.runner.family, self.job)
         except Exception as error:  # whatever a family raises is the family's fault
@@ -132,7 +146,7 @@ class Referee:
             try:
                 self.sets = Sets.open(self.job, self.workload, self.runner, stack)
                 task = self.sets.task
-                suspect = Suspect(task, self.sets.memory.handle, self.runner.confined, self.deadline)
+                suspect = Suspect(task, self.sets.memory.handle, self.runner.confined, time.monotonic() + self.limit_s)
                 self.suspect = stack.enter_context(suspect)
                 self._try()
             except RefusedError as error:
@@ -176,8 +190,12 @@ class Referee:
         suspect.open()
         suspect.stop()
         self.sets.draw_early(0)
-        trips = sorted(suspect.respond(self.sets.look) for _ in range(RESPONSES))
-        self.round_trip_ns = float(statistics.median(trips))
+        trips = []
+        for _ in range(RESPONSES):
+            self.sets.flush(self.job.measure.flush)
+            trips.append(suspect.respond(self.sets.look))
+        sound = [each.duration_ns for each in trips if each.is_sound] or [each.duration_ns for each in trips]
+        self.round_trip_ns = float(statistics.median(sound))
         suspect.go_on()
         suspect.ask(Ask.LOAD, 0, limits.build_s)
         started = time.monotonic()
@@ -236,16 +254,16 @@ class Referee:
     def _once(self, number: int) -> float:
         """Return the time of one execution by itself, with the round trip."""
         self.sets.put(0, self.workload.sets[min(number, self.workload.compared - 1)].inputs, POISON_BYTE)
-        return float(self._execute(1))
+        return float(self._execute(1).duration_ns)
 
-    def _execute(self, count: int) -> int:
+    def _execute(self, count: int) -> Lap:
         self.sets.draw_early(count)
         self.sets.memory.wait()
-        took_ns = self.suspect.execute(count, self.runner.limits.check_s, self.sets.look)
+        lap = self.suspect.execute(count, self.runner.limits.check_s, self.sets.look)
         if not self.sets.was_there():
             check = Check(False, math.inf, math.inf, math.inf, "results change after the call has returned" + LATE)
             raise _WrongError(check)
-        return took_ns
+        return lap
 
     def _judge(self, row: int, number: int) -> Check:
         """Return whether a row's results are right for the inputs of a number."""
@@ -311,15 +329,18 @@ class Referee:
 
     def _read(self, count: int, flush: str) -> float:
         """Execute so often, on contents in a new order, check a result, and return the time."""
-        self.sets.give()
-        self.sets.flush(flush)
-        took_ns = float(self._execute(count))
+        for _ in range(MOST_LAPS):
+            self.sets.give()
+            self.sets.flush(flush)
+            lap = self._execute(count)
+            if lap.is_sound:
+                break
         late = self.workload.late
         rows = [row for row in range(count) if int(self.sets.order[row]) + COMPARED_SETS in late]
         chosen = secrets.randbelow(count) if len(late) < MOST_REFERENCES or not rows else secrets.choice(rows)
         self._require(chosen)
         self._require_undamaged([chosen])
-        return took_ns
+        return float(lap.duration_ns)
 
     def _meet_new(self, count: int) -> None:
         """Execute on contents that never were there before, and again; raise if new ones always take longer."""
@@ -340,7 +361,7 @@ class Referee:
         self, measure: Measure, slopes: list[float], times: dict[int, list[float]], count: int, reason: str
     ) -> Timing:
         """Return the timing, held to the time that the requests took as a whole."""
-        most_ns = ROUND_TRIP_SLACK * self.round_trip_ns + ROUND_TRIP_SLACK_NS
+        most_ns = ROUND_TRIP_SLACK * self.round_trip_ns + ROUND_TRIP_SLACK_NS[self.sets.kind]
         least_ns = max((statistics.median(taken) - most_ns) / each for each, taken in times.items() if each and taken)
         middle_ns = statistics.median(slopes)
         shift_ns = max(least_ns - middle_ns, 0.0)
@@ -378,7 +399,7 @@ class Sets:
     contents: Any = None
 
     @classmethod
-    def open(cls, job: Job, workload: Workload, runner: BorderRunner, stack: ExitStack) -> Sets:
+    def open(cls, job: Job, workload: Workload, runner: BorderExecutor, stack: ExitStack) -> Sets:
         """Allocate shared memory for the sets, closed with the stack; the first inputs are in each row that counts."""
         layout, shared = Layout.of(workload.signature), get_shared_memory(job.backend)
         number = runner.settings.numbers.get(job.backend)
@@ -390,14 +411,18 @@ class Sets:
         started = time.monotonic()
         shown = as_long_as(workload.signature, workload.draw(next(workload.further)))
         draw_s = time.monotonic() - started
-        sets = cls(task, workload, memory, np.zeros(count, int), memory.make_junk(), draw_s)
+        sets = cls(task, workload, memory, np.zeros(count, int), memory.get_junk(number), draw_s)
         sets.put(0, shown, POISON_BYTE)
         return sets
 
+    @property
+    def kind(self) -> str:
+        """Return "cuda", or "host" for memory of the host."""
+        return "cuda" if self.task.job.backend == "cuda" else "host"
+
     def choose_count(self, took_ns: float, prepare_s: float) -> int:
         """Return on how many sets to execute at once."""
-        kind = "cuda" if self.task.job.backend == "cuda" else "host"
-        wanted = math.ceil(LONG_NS[kind] / took_ns)
+        wanted = math.ceil(LONG_NS[self.kind] / took_ns)
         bounds = [MOST_PREPARE_S / max(prepare_s, 1e-6), MOST_DRAWING_S / max(self.draw_s, 1e-6)]
         return max(1, min(wanted, self.task.count, *(max(2, int(bound)) for bound in bounds)))
 

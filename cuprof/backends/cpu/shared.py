@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,9 @@ class HostMemory:
         """Return how many bytes are free."""
         return available_bytes()
 
-    def make_junk(self) -> Any:
+    @staticmethod
+    @cache
+    def get_junk(number: int | None) -> Any:
         """Return an array that displaces everything else from the caches when it is read."""
         return np.ones(2 * cache_bytes() // 8)
 

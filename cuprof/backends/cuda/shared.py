@@ -7,6 +7,7 @@ which the handles of `cuIpcGetMemHandle` do not.
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import Any
 
 from cuprof.backends.cuda.driver import call, load_driver, read_attribute
@@ -55,9 +56,14 @@ class CudaMemory:
         cupy.cuda.Device(number or 0).use()
         return int(cupy.cuda.runtime.memGetInfo()[0])
 
-    def make_junk(self) -> Any:
+    @staticmethod
+    @cache
+    def get_junk(number: int | None) -> Any:
         """Return an array that displaces everything else from the L2 cache when it is read."""
-        return self.array_module.ones(4 * read_attribute(self._index, "L2_CACHE_SIZE") // 8)
+        import cupy
+
+        cupy.cuda.Device(number or 0).use()
+        return cupy.ones(4 * read_attribute(number or 0, "L2_CACHE_SIZE") // 8)
 
     def wait(self) -> None:
         """Wait until the device has done what this process asked."""
