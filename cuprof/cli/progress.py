@@ -35,7 +35,7 @@ Clock = Callable[[], float]
 
 def make_observer(stream: TextIO | None = None) -> Progress:
     """Return the observer that fits the stream (default: standard error), to be used as a context manager."""
-    if stream is None and "ipykernel" in sys.modules:
+    if stream is None and is_notebook():
         return NotebookProgress()
     stream = stream or sys.stderr
     if stream and stream.isatty():
@@ -230,6 +230,13 @@ class LiveProgress(Progress):
     def _show(self) -> None:
         shown: dict[str, Any] = {"total": self.planned or None, "completed": self.place, "left": self.left}
         self._bar.update(self._task, description=visible(self.doing, keep=""), visible=True, **shown)
+
+
+def is_notebook() -> bool:
+    """Return whether this process runs the cells of a notebook; a library may import ipykernel anywhere."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
 
 
 class NotebookProgress(Progress):
