@@ -104,9 +104,9 @@ def _commands(document: Document) -> Iterator[str]:
         match = _COMMAND.match(line)
         if match is None:
             continue
-        text = re.split(r" +# | \| ", match[1])[0].strip()
+        text = re.split(r" +# | \| | >(?=\w)", match[1])[0].strip()
         command, *words = shlex.split(text)
-        if command.startswith("-") or _PLACEHOLDER.fullmatch(command):
+        if command.startswith("-") or _PLACEHOLDER.fullmatch(command) or _shown_files() & set(words):
             continue
         if command not in COMMANDS:
             yield f"{line.strip()}: there is no command {command}"
@@ -115,6 +115,13 @@ def _commands(document: Document) -> Iterator[str]:
                 _try_command(command, words, document.text)
             except (CuprofError, SystemExit) as error:
                 yield f"{line.strip()}: {error}"
+
+
+@cache
+def _shown_files() -> set[str]:
+    """Return the names of the files that documents show, which tests run."""
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")]
+    return set(re.findall(r"^```python\n# (\w+\.py)$", "\n".join(texts), re.MULTILINE))
 
 
 def _try_command(command: str, words: list[str], text: str) -> None:
@@ -192,7 +199,7 @@ def _is_key(key: str) -> bool:
 @cache
 def _python_arguments() -> set[str]:
     """Return the arguments of what a family.py is written with: they are written key= as well."""
-    names = set()
+    names = {name for function in (cuprof.compare, cuprof.kernel) for name in inspect.signature(function).parameters}
     for name in cuprof.families.__all__:
         each = getattr(cuprof.families, name)
         methods = (

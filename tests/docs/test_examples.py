@@ -1,4 +1,4 @@
-"""Every block of docs/bring-your-kernel.md is a file that is swept; those for a GPU where there is one."""
+"""Every named block of the documents is a file that is swept; those for a GPU where there is one."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from cuprof.core.project import Project
 from tests.conftest import Result
 from tests.docs.claims import ROOT
 
-TEXT = (ROOT / "docs" / "bring-your-kernel.md").read_text(encoding="utf-8")
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "tutorials").glob("*.md")])
+TEXT = "".join(path.read_text(encoding="utf-8") for path in PAGES if path.name not in ("api.md", "judging.md"))
 BLOCKS = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", TEXT, re.DOTALL))
-SOURCES = dict(re.findall(r"```cuda\n// (\w+\.cu)\n(.*?)```", TEXT, re.DOTALL))
+SOURCES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "examples").glob("*.cu")}
 READY = ROOT / "tests" / "data" / "families" / "forms" / "ready.ptx"
 DEVICE = ("torch", "triton", "cupy", "pyopencl")
 ON_THE_HOST = ("jax",)
@@ -53,7 +54,7 @@ CASES = [
 
 def test_the_page_shows_every_kind_once() -> None:
     assert len(BLOCKS) == TEXT.count("```python")
-    assert len(SOURCES) == TEXT.count("```cuda")
+    assert set(SOURCES) == set(re.findall(r"\(examples/(\w+\.cu)\)", TEXT))
 
 
 def test_a_triton_kernel_takes_five_lines() -> None:
