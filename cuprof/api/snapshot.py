@@ -83,9 +83,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(value, FunctionType) and hasattr(value, "_torchdynamo_orig_callable"):
             context = inspect.getclosurevars(value).nonlocals["self"]
             return operator.call, (context, value._torchdynamo_orig_callable)
-        if isinstance(
-            value, CodeType
-        ):  # cloudpickle drops the file's name, and Triton reads the file
+        if isinstance(value, CodeType):  # cloudpickle drops the file's name, and Triton reads the file
             make, arguments = self.dispatch_table[CodeType](value)[:2]
             file = Path(value.co_filename)
             return restore_code, (make, arguments, str(file.absolute() if file.exists() else file))

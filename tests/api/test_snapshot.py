@@ -8,7 +8,6 @@ import operator
 import subprocess
 import sys
 import threading
-import time
 from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +23,6 @@ from cuprof.api import entry
 from cuprof.api.snapshot import take_snapshot
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
-from cuprof.engine import launch
 from cuprof.families import Family, Point
 from cuprof.families.fingerprint import contract_text, source_text
 from cuprof.families.kernel import Kernel, kernel
@@ -403,21 +401,19 @@ def test_settings_may_be_a_single_one(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found == ("mine", ("measure=quick",))
 
 
-def test_a_worker_imports_a_scripts_libraries_before_anything_is_asked_of_it(
+def test_a_worker_starts_with_a_scripts_libraries_before_the_script_plans(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PyTorch takes seconds to import, while the process of the script composes and plans."""
-    mark = tmp_path / "imported"
-    (tmp_path / "slow_library.py").write_text(f"open({str(mark)!r}, 'w').close()\n")
-    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parents[2]}:{tmp_path}")
-    launch.prestart(modules=["slow_library"])
-    try:
-        until = time.monotonic() + 100
-        while not mark.exists() and time.monotonic() < until:
-            time.sleep(0.05)
-        assert mark.exists()
-    finally:
-        launch.take().discard()
+    """PyTorch takes seconds to import."""
+    begun: list[str] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    for name in {*entry.LIBRARIES} - {"torch", "numba"}:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(entry, "prestart", lambda modules: begun.extend(modules))
+    monkeypatch.setattr(entry, "run", lambda *_: [*begun])
+    assert cuprof.compare(np.negative, inputs=np.ones(8)) == ["torch", "numba"]
 
 
 def test_an_object_that_is_made_by_a_call_is_pickled(tmp_path: Path) -> None:
