@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gc
+import math
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
+from typing import Any
 
 from cuprof.backends.contract import Backend, Runnable, Session
 from cuprof.backends.device_state import StateMonitor
@@ -27,6 +31,9 @@ from cuprof.worker.rotation import Rotation
 from cuprof.worker.rounds import Rounds
 from cuprof.worker.status_page import NO_TRIAL, Phase
 from cuprof.worker.workload import Workload
+
+FOLLOWING_S = 0.05
+"""Once something is built, wait for this long until a rotation is full."""
 
 
 def make_ahead(
@@ -71,6 +78,7 @@ class TrialRunner:
         self.monitor = StateMonitor.find(backend.facts().uuid)
         self.be_seen, self.held = be_seen, held or Held()
         self.state, self.integrity = ProcessState(), integrity or Integrity()
+        self._builds: dict[int, list[Future[Any]]] = {}
 
     def run(self) -> Iterator[Finished]:
         """Yield a `Finished` for every trial of the job."""
@@ -109,8 +117,31 @@ class TrialRunner:
 
     def _build(self, candidates: Sequence[Candidate]) -> None:
         """Begin to build side by side what was not built ahead of the job."""
-        builds = [(c.variant, c.program, c.trial.source_text) for c in candidates if c.program]
-        self.backend.build_ahead(self.workload.signature, builds)
+        kernels = [candidate for candidate in candidates if candidate.program]
+        programs = [(c.variant, c.program, c.trial.source_text) for c in kernels if c.program]
+        begun = self.backend.build_ahead(self.workload.signature, programs)
+        self._builds |= {candidate.index: builds for candidate, builds in zip(kernels, begun, strict=True)}
+
+    def _take_built(self, waiting: list[Candidate], size: int) -> list[Candidate]:
+        """Remove and return the next rotation: what is built first, without keeping the device waiting for the rest."""
+        give_up = math.inf
+        while True:
+            running = {
+                each.index: [build for build in self._builds.get(each.index, ()) if not build.done()]
+                for each in waiting
+            }
+            chosen = [candidate for candidate in waiting if not running[candidate.index]][:size]
+            if chosen and (len(chosen) == min(size, len(waiting)) or time.monotonic() > give_up):
+                break
+            if chosen:
+                give_up = min(give_up, time.monotonic() + FOLLOWING_S)
+            else:
+                self.enter(waiting[0].index, Phase.BUILD)
+            builds = [build for builds in running.values() for build in builds]
+            wait(builds, FOLLOWING_S / 4 if chosen else None, FIRST_COMPLETED)
+        for candidate in chosen:
+            waiting.remove(candidate)
+        return chosen
 
     def _make_program(self, candidate: Candidate) -> None:
         if candidate.variant.kind == "kernel":
@@ -171,9 +202,10 @@ class TrialRunner:
         energy = EnergyMeter(bench, self.backend, self.monitor)
         self.integrity.watch(bench, executions, rounds)
         size = self.job.measure.rotation if self.job.measure.interleave else 1
-        waiting = deque(candidates[start : start + size] for start in range(0, len(candidates), size))
-        while waiting:
-            rotation = Rotation(bench, rounds, energy, waiting.popleft(), self.begin)
+        waiting, apart = list(candidates), deque[Candidate]()
+        while waiting or apart:
+            chosen = [apart.popleft()] if apart else self._take_built(waiting, size)
+            rotation = Rotation(bench, rounds, energy, chosen, self.begin)
             if is_host(facts):  # no compiler takes part in times of the host: a rotation is built before it is timed
                 self._build(rotation.candidates)
             for finished in rotation.run():
@@ -183,4 +215,4 @@ class TrialRunner:
             for candidate in rotation.candidates:
                 candidate.release()
             session.put_back()
-            waiting.extendleft([candidate] for candidate in reversed(rotation.apart))
+            apart.extend(rotation.apart)

@@ -6,6 +6,7 @@ import ctypes
 import re
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -318,6 +319,7 @@ class Refusing:
         self.opened: list[int] = []
         self.closed = 0
         self.begun: list[str] = []
+        self.compiling: dict[str, list[Future[Any]]] = {}
         self.driven_by = "cpu"
 
     def facts(self) -> DeviceFacts:
@@ -356,8 +358,10 @@ class Refusing:
     def expect(self, runnable: Any, tolerances: Any) -> bool:
         return False
 
-    def build_ahead(self, signature: Any, builds: Any) -> None:
-        self.begun += [variant.name for variant, _, _ in builds]
+    def build_ahead(self, signature: Any, builds: Any) -> list[list[Future[Any]]]:
+        names = [variant.name for variant, _, _ in builds]
+        self.begun += names
+        return [self.compiling.get(name, []) for name in names]
 
     def watch_inputs(self) -> None:
         if self.opened[-1] > self.most_watched:
@@ -403,6 +407,25 @@ def test_where_the_host_is_timed_a_rotation_is_built_before_it_begins_and_nothin
         patch.setattr(Rotation, "run", watch)
         Watched(kernels, job, backend).run()
     assert entered == [["small", "medium"], ["small", "medium", "large"]]
+
+
+def test_what_is_built_is_timed_while_the_rest_is_compiled(kernels: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend, compiled = Refusing(), Future[Any]()
+    backend.driven_by, backend.compiling = "cuda", {"small": [compiled]}
+    timed: list[list[str]] = []
+    run = Rotation.run
+
+    def watch(rotation: Rotation) -> Any:
+        timed.append([candidate.variant.name for candidate in rotation.candidates])
+        yield from run(rotation)
+        if not compiled.done():
+            compiled.set_result(None)
+
+    monkeypatch.setattr(Rotation, "run", watch)
+    job = make_job("small", "medium", "large", methods={}, measure=replace(QUICK, interleave=True, rotation=2))
+    found = Watched(kernels, job, backend).run()
+    assert timed == [["medium", "large"], ["small"]]
+    assert {outcome.state for outcome in found.values()} == {State.OK}
 
 
 def test_files_that_are_opened_once_when_a_program_is_made_ahead_are_told_with_its_trial(
