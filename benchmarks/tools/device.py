@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import Reading
+from cuprof.backends.contract import Frame
 from cuprof.backends.cuda.backend import CudaBackend
 from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.driver import PackedLaunch, call
@@ -63,9 +63,9 @@ class LaunchSession:
     def __init__(self, device: Device) -> None:
         self.timer = device.backend.device.timer
 
-    def read(self, runnable: CudaRunnable, measure: Measure, batch: int = 1) -> Reading:
+    def begin(self, runnable: CudaRunnable, measure: Measure, batch: int = 1) -> Frame:
         """Time one execution with cold caches."""
-        return self.timer.cold(runnable.enqueue)
+        return Frame.ended(self.timer.cold(runnable.enqueue))
 
     def tick_ns(self, measure: Measure) -> float:
         """Return the step of event times."""

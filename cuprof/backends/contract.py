@@ -1,8 +1,8 @@
-"""The interface of a back end: a device, sessions on it, and readings of single executions.
+"""The interface of a back end: a device, sessions on it, and frames around single executions.
 
     Backend.open(signature, inputs) ──▶ Session: the buffers of one problem on one device
     Session.prepare(variant, …)     ──▶ Runnable: one variant, built and bound to those buffers
-    Session.read(runnable, measure) ──▶ Reading: one timed execution
+    Session.begin(runnable, measure) ──▶ Frame: one timed execution, enqueued; its `reading()` waits for the end
 
 All runnables of a session share inputs, outputs and one scratch arena, so they are measured on the same addresses
 and the memory needed is that of the largest one. A session belongs to the thread and process that opened it.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 from time import sleep
@@ -25,7 +26,7 @@ import numpy as np
 from cuprof.backends.sealed import Sealed
 from cuprof.backends.spec import BackendSpec
 from cuprof.backends.switches import put_back_switches
-from cuprof.builds import Build, BuildPool, Patience
+from cuprof.builds import Build, BuildPool, Built, Patience
 from cuprof.core.errors import LaunchError
 from cuprof.core.point import Point
 from cuprof.core.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
@@ -69,6 +70,33 @@ class Reading:
     suspect: str = ""
 
 
+@dataclass
+class Frame:
+    """One timed execution that has been enqueued, and may not have ended.
+
+    Args:
+        finish: waits for the end of the execution and returns its reading; called at most once.
+    """
+
+    finish: Callable[[], Reading]
+    _reading: Reading | None = None
+
+    @classmethod
+    def ended(cls, reading: Reading) -> Frame:
+        """Return the frame of an execution that has ended."""
+        return cls(lambda: reading)
+
+    def reading(self) -> Reading:
+        """Wait for the end of the execution, and return how long it took.
+
+        Raises:
+            LaunchError: the execution failed; `DeviceLostError` where the process must end.
+        """
+        if self._reading is None:
+            self._reading = self.finish()
+        return self._reading
+
+
 @dataclass(frozen=True)
 class InputSet:
     """Inputs drawn for one problem, and their reference results.
@@ -89,11 +117,14 @@ class Draw:
         inputs: number of the set of inputs; 0 is the session's first.
         fill: the byte that fills outputs and scratch before it.
         compare: compare its result with the reference for these inputs.
+        fresh: write the inputs even if the last execution had the same set. Otherwise they stay as it left them, which
+            saves the device a copy of all inputs.
     """
 
     inputs: int = 0
     fill: int = POISON_BYTE
     compare: bool = False
+    fresh: bool = True
 
 
 FIRST_INPUTS = Draw()
@@ -278,16 +309,23 @@ class Session(ABC, Generic[R]):
         sleep(GRACE_S)
 
     @abstractmethod
-    def read(self, runnable: R, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
-        """Execute and time, and return one execution's share: once for total, `batch` times back to back for hot.
+    def begin(self, runnable: R, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
+        """Enqueue one timed execution; its reading is one execution's share: `batch` are timed back to back for hot.
 
         A cold reading is of one execution, or the mean of `batch` of them, each with cold caches, if the runnable's
         `launch_phases` require that many. Writing the inputs and comparing the result are not timed. In a hot batch the
         first execution gets the drawn inputs, and the last one's result is compared.
 
         Args:
-            draw: called for each of them.
+            draw: called for each of them, before this returns.
         """
+
+    def in_flight(self, runnable: R) -> int:
+        """Return how many frames of this and other runnables may be begun before the oldest one's reading is taken.
+
+        1 where a frame has to end before the next one begins, as of host code.
+        """
+        return 1
 
     def tick_ns(self, measure: Measure) -> float:
         """Return the step in which durations of this measure are read; 0 where it is finer than matters."""
@@ -329,11 +367,15 @@ class Backend(ABC, Generic[R]):
         """
         return ()
 
-    def build_ahead(self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]]) -> None:
-        """Begin to build these (variant, program, source text) in threads, in the order given, where it can be done."""
-        for each in builds:
-            for build in self.list_builds(signature, *each):
-                self.cache.start(build)
+    def build_ahead(
+        self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]], limit_s: float | None = None
+    ) -> list[list[Future[tuple[Built, bool]]]]:
+        """Begin to build these (variant, program, source text), in the order given; return the builds of each.
+
+        Args:
+            limit_s: a build that takes longer is stopped and refused.
+        """
+        return [[self.cache.start(build, limit_s) for build in self.list_builds(signature, *each)] for each in builds]
 
     def await_builds(
         self, signature: Signature, builds: Sequence[tuple[Variant, Program, str]], least: int, patience: Patience

@@ -42,15 +42,20 @@ class BuildPool:
         self._ahead: dict[str, Future[tuple[Built, bool]]] = {}
         self._threads: ThreadPoolExecutor | None = None
 
-    def start(self, build: Build) -> None:
-        """Begin to compile; `compile` of an equal build waits for this one and takes its result."""
+    def start(self, build: Build, limit_s: float | None = None) -> Future[tuple[Built, bool]]:
+        """Begin to compile, and return what `compile` of an equal build then waits for.
+
+        Args:
+            limit_s: a build that takes longer is stopped and refused; it counts from when a process takes it on.
+        """
         key = key_of(build)
         if key in self._ahead:
-            return
+            return self._ahead[key]
         if self._threads is None:
             processes = max(1, min(MOST_PROCESSES, count_cores() // self.workers - 1))
             self._threads = ThreadPoolExecutor(processes, thread_name_prefix="build")
-        self._ahead[key] = self._threads.submit(self._compile, key, build)
+        self._ahead[key] = self._threads.submit(self._compile, key, build, limit_s)
+        return self._ahead[key]
 
     def await_some(self, groups: Sequence[Sequence[Build]], least: int, patience: Patience) -> list[bool]:
         """Wait until the builds of at least `least` groups have ended, by success or refusal.
@@ -69,16 +74,16 @@ class BuildPool:
         wait([future for group in find_open() for future in group], patience.others_s)
         return [all(future.done() for future in group) for group in begun]
 
-    def compile(self, build: Build) -> tuple[Built, bool]:
-        """Return a build's result and whether it was kept from before; raises as `Build.run`."""
+    def compile(self, build: Build, limit_s: float | None = None) -> tuple[Built, bool]:
+        """Return a build's result and whether it was kept from before; raises as `Build.run`, and see `start`."""
         key = key_of(build)
         ahead = self._ahead.pop(key, None)
-        return ahead.result() if ahead else self._compile(key, build)
+        return ahead.result() if ahead else self._compile(key, build, limit_s)
 
-    def _compile(self, key: str, build: Build) -> tuple[Built, bool]:
+    def _compile(self, key: str, build: Build, limit_s: float | None) -> tuple[Built, bool]:
         found = self.kept.find(key)
         if found is not None:
             return found, True
-        built = COMPILERS.run(build)
+        built = COMPILERS.run(build, limit_s)
         self.kept.keep(key, built)
         return built, False

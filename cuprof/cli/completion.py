@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
 from io import StringIO
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from cuprof.cli import hydra_app
 from cuprof.cli.main import COMMANDS
 from cuprof.core.errors import CuprofError, UsageError
-from cuprof.core.project import Project, find_project
+from cuprof.core.project import find_project
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
@@ -35,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
     if not re.fullmatch(r"(install|uninstall|query)=(bash|zsh|fish)", action):
         raise UsageError('completion takes install=SHELL; write eval "$(cuprof -sc install=bash)" (or zsh, fish)')
     if not action.startswith("query="):
-        return _ask_hydra("", action)
+        return _ask_hydra(action)
     line = os.environ.get("COMP_LINE", "")
     program, _, rest = line.partition(" ")
     command, space, arguments = rest.lstrip().partition(" ")
@@ -47,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
             found = _of_family(before, word)
         else:
             os.environ["COMP_LINE"] = f"{program} {arguments}"
-            found = _hydras_words(command, action)
+            found = _hydras_words(action)
     else:
         found = [name for name in _words(command) if name.startswith(word)]
     print(("\n" if action.endswith("fish") else " ").join(found))
@@ -109,18 +110,17 @@ def _values(family: Family, config: SweepConfig) -> dict[str, Iterable[object]]:
     return values
 
 
-def _hydras_words(command: str, action: str) -> list[str]:
+def _hydras_words(action: str) -> list[str]:
     told = StringIO()
     with redirect_stdout(told):
-        _ask_hydra(command, action)
+        _ask_hydra(action)
     found = (re.sub(r"^variants\.$", "variants=", word) for word in told.getvalue().split())
     return [word for word in found if not _INDEX.search(word)]
 
 
-def _ask_hydra(command: str, action: str) -> int:
-    # Hydra names the program by the first word of what it takes for the command line.
-    return hydra_app.run(command, ["--shell-completion", action], _nothing)
-
-
-def _nothing(config: object, project: Project) -> int:
+def _ask_hydra(action: str) -> int:
+    sys.argv[:1] = ["cuprof"]  # Hydra names the program by it
+    composer = hydra_app.Composer(find_project(), [])
+    with composer.explaining():
+        composer.hydra.shell_completion("config", [action])
     return 0

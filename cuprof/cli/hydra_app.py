@@ -1,17 +1,18 @@
-"""Run a command as a Hydra application: axes in one job, other lists as jobs, errors in one line, exit codes kept.
+"""Compose the configuration of a command and run it: axes in one job, other lists as jobs of a Hydra launcher.
 
-Hydra's `main()` returns nothing and goes on past failed jobs, so every job leaves a record of its own (`JobRecords`).
+One job runs here. Launchers return no exit codes and go on past failed jobs, so every job of several leaves a record
+of its own (`JobRecords`).
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from io import StringIO
 from pathlib import Path
 from threading import Lock
@@ -28,12 +29,16 @@ from cuprof.core.project import Project, bundled, find_project
 from cuprof.core.text import hide_folded_passwords, hide_in_data
 
 if TYPE_CHECKING:
+    from hydra._internal.hydra import Hydra
+
     from cuprof.config import SweepConfig
 
 SLOW_IMPORTS = ("cupy", "torch")
 """Modules that variants on a GPU often need and that take seconds to import, in the order of use."""
 Task = Callable[["SweepConfig", Project], int]
 """A command's work on a composed configuration: a module-level function that returns the exit code."""
+_COMPOSING = Lock()
+"""Hydra composes one configuration at a time, whatever the thread."""
 
 
 def run_chosen(command_name: str, argv: Sequence[str], task: Task, help_text: str) -> int:
@@ -57,51 +62,43 @@ def run(command_name: str, argv: Sequence[str], task: Task, help_text: str = "")
         The task's exit code; of several jobs the largest. A job that left no record counts as failed (1).
 
     Raises:
-        CuprofError: the configuration does not compose (nothing has run).
+        CuprofError: the configuration does not compose (nothing has run), or the only job failed.
         KeyboardInterrupt: the user stopped it.
     """
     if help_text and {"-h", "--help"} & set(argv):
         print(help_text)
         return 0
-    from cuprof.cli.hydra_arguments import find_main, list_words, read_arguments
-    from cuprof.config.overrides import read_settings
-    from cuprof.config.studies import choose_experiments
+    from cuprof.cli.hydra_arguments import read_arguments
 
     options, typed = read_arguments(command_name, argv)
-    if "hydra_help" in options:  # which composes nothing of ours
-        typed = []
     project = find_project()
-    folders = [*map(Path, filter(None, [options.get("config_dir")])), *project.conf_folders]
-    settings = choose_experiments(typed, folders, find_main(options, folders))
-    arguments = read_settings(settings)
-    is_run = not {"cfg", "info", "hydra_help", "shell_completion"} & options.keys()
-    several = "multirun" in options or (is_run and arguments.jobs != 1)
-    _check_options(options, [each for each in settings if each not in typed], several=several)
-    folder = project.jobs / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{os.getpid()}"
-    records = JobRecords(folder if several else None)
-    job = HydraJob(
-        task, project, arguments.axes, shlex.join(["cuprof", command_name, *argv]), records, arguments.jobs or 1
-    )
-    words = list_words({**options, **({"multirun": True} if several else {}), "package": ""})
-    keep_out = ["++hydra.callbacks.typed_record._target_=cuprof.cli.typed_record.NoTypedRecord"] * several
-    shown = StringIO()
-    with heard(before_stopping=records.stop_others), nullcontext() if is_run else redirect_stdout(shown):
-        _start_hydra(job, [f"cuprof {command_name}", *words, *arguments.overrides, *keep_out], folder, folders)
-    if is_run:
-        return records.exit_code(arguments.jobs if several else None)
-    text = shown.getvalue()
-    print(_show(text, arguments.axes, options) if "cfg" in options else hide_folded_passwords(text), end="")
-    return 0
-
-
-def _check_options(options: Mapping[str, Any], replaced: Sequence[str], *, several: bool) -> None:
-    """Raise `ConfigError` if the options ask for one job and the settings make several."""
-    if {"cfg", "info"} & options.keys() and (one := next((each for each in replaced if "=" in each), None)):
-        raise ConfigError(
-            f"this experiment stands for several, and --cfg and --info show one: write {one.partition(',')[0]}"
-        )
-    if several and "run" in options:
+    composer = Composer(project, [] if "hydra_help" in options else typed, options)
+    command_line = shlex.join(["cuprof", command_name, *argv])
+    if {"cfg", "info", "hydra_help"} & options.keys():
+        _check_one_study(composer.settings, typed)
+        print(composer.show(), end="")
+        return 0
+    if not (composer.arguments.has_lists or "multirun" in options):
+        return task(composer.config(command_line), project)
+    if "run" in options:
         raise ConfigError("--run starts one job, but a list on a key that is no axis asks for several; leave --run out")
+    return _run_jobs(composer, task, command_line)
+
+
+def compose(overrides: Sequence[str], project: Project | None = None) -> SweepConfig:
+    """Return the configuration that the command line would compose from `overrides`, without running anything.
+
+    Raises:
+        CuprofError: it does not compose or validate.
+    """
+    return Composer(project or find_project(), overrides).config()
+
+
+def _check_one_study(settings: Sequence[str], typed: Sequence[str]) -> None:
+    replaced = next((each for each in settings if each not in typed and "=" in each), None)
+    if replaced:
+        one = replaced.partition(",")[0]
+        raise ConfigError(f"this experiment stands for several, and --cfg and --info show one: write {one}")
 
 
 def _prestart_worker(argv: Sequence[str]) -> None:
@@ -116,44 +113,127 @@ def _prestart_worker(argv: Sequence[str]) -> None:
         prestart(len(named[-1].split(",")) if named else 1)
 
 
-_COMPOSING = Lock()
-"""Hydra composes one configuration at a time, whatever the thread."""
+class Composer:
+    """Compose settings with the files of a project, of cuprof and of the folders that options name.
 
+    Args:
+        project: whose conf/ hides cuprof's own.
+        typed: settings, `key=value`.
+        options: as `cuprof.cli.hydra_arguments.read_arguments` returns them.
 
-def compose(overrides: Sequence[str], project: Project | None = None) -> SweepConfig:
-    """Return the configuration that the command line would compose from `overrides`, without running anything.
-
-    Raises:
-        CuprofError: it does not compose or validate.
+    Attributes:
+        settings: those typed, with experiments that stand for several replaced by these.
+        arguments: the settings, read.
     """
-    from hydra import compose as hydra_compose
-    from hydra import initialize_config_dir
-    from omegaconf import OmegaConf
 
-    from cuprof.cli.hydra_arguments import find_main
-    from cuprof.config.explain import explain
-    from cuprof.config.overrides import read_settings
-    from cuprof.config.studies import choose_experiments
+    def __init__(self, project: Project, typed: Sequence[str], options: Mapping[str, Any] | None = None) -> None:
+        from cuprof.cli.hydra_arguments import find_main
+        from cuprof.config.overrides import read_settings
+        from cuprof.config.studies import choose_experiments
 
-    folders = (project or find_project()).conf_folders
-    settings = choose_experiments(overrides, folders, find_main({}, folders))
-    arguments = read_settings(settings)
-    try:
-        with _COMPOSING, initialize_config_dir(str(bundled("conf")), version_base="1.3", job_name="cuprof"):
-            composed = hydra_compose("config", list(arguments.overrides), return_hydra_config=True)
+        self.project, self.options = project, options or {}
+        self.folders = [*map(Path, filter(None, [self.options.get("config_dir")])), *project.conf_folders]
+        self.settings = choose_experiments(typed, self.folders, find_main(self.options, self.folders))
+        self.arguments = read_settings(self.settings)
+
+    def config(self, command_line: str = "") -> SweepConfig:
+        """Return the configuration, composed and checked."""
+        from omegaconf import flag_override
+
+        with self.explaining(), _COMPOSING:
+            composed = self.compose()
             experiment = str(composed.hydra.runtime.choices.get("experiment") or "")
-            OmegaConf.set_readonly(composed, False)
-            OmegaConf.set_struct(composed, False)
-            composed.pop("hydra")
-            return _build(composed, arguments.axes, experiment)
-    except Exception as error:
-        explained = explain(error, settings)
-        if explained is None:
-            raise
-        raise explained from None
+            with flag_override(composed, ["struct", "readonly"], [False, False]):
+                composed.pop("hydra")
+            return _build(composed, self.arguments.axes, experiment, command_line)
+
+    def compose(self, jobs: Path | None = None) -> Any:
+        """Return what Hydra composes; with a folder for several jobs, without the lists that make them."""
+        from hydra.core.hydra_config import HydraConfig
+        from hydra.types import RunMode
+
+        from cuprof.cli.hydra_arguments import quoted
+
+        folder = [f"hydra.sweep.dir={quoted(str(jobs))}"] if jobs else []
+        mode = RunMode.MULTIRUN if jobs else RunMode.RUN
+        composed = self.hydra.compose_config(self._main, [*folder, *self.arguments.overrides], mode)
+        HydraConfig.instance().set_config(composed)
+        return composed
+
+    @cached_property
+    def hydra(self) -> Hydra:
+        """Return Hydra, with the folders of configuration in their order."""
+        from hydra._internal.config_loader_impl import ConfigLoaderImpl
+        from hydra._internal.hydra import Hydra
+        from hydra._internal.utils import create_config_search_path
+        from hydra.core.config_search_path import SearchPathQuery
+
+        main = self.options.get("config_path")
+        path = create_config_search_path(str(Path(main).absolute() if main else bundled("conf")))
+        if folder := self.options.get("config_dir"):
+            if not Path(folder).is_dir():
+                raise ConfigError(f"--config-dir: folder {folder!r} not found")
+            anchor = SearchPathQuery(provider="schema")
+            path.prepend("command-line", f"file://{Path(folder).absolute()}", anchor)
+        return Hydra(task_name="cuprof", config_loader=ConfigLoaderImpl(config_search_path=path))
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Raise errors of Hydra's as ours, in one line."""
+        try:
+            yield
+        except Exception as error:
+            from cuprof.config.explain import explain
+
+            explained = explain(error, self.settings, self.folders)
+            if explained is None:
+                raise
+            raise explained from None
+
+    def show(self) -> str:
+        """Return what --cfg, --info or --hydra-help show, without passwords."""
+        if "cfg" in self.options:
+            return self._show_config()
+        from hydra._internal.utils import get_args_parser
+
+        shown = StringIO()
+        with self.explaining(), redirect_stdout(shown):
+            if "info" in self.options:
+                self.hydra.show_info(self.options["info"], self._main, list(self.arguments.overrides))
+            else:
+                parser = get_args_parser()
+                self.hydra.hydra_help(self._main, parser, parser.parse_args([]))
+        return hide_folded_passwords(shown.getvalue())
+
+    @property
+    def _main(self) -> str:
+        return str(self.options.get("config_name", "config"))
+
+    def _show_config(self) -> str:
+        """Return the composed configuration, or a part of it, as YAML."""
+        from omegaconf import OmegaConf, flag_override
+
+        from cuprof.config.overrides import set_axes
+
+        package = self.options.get("package", "").removeprefix("_global_")
+        with self.explaining():
+            config = self.compose()
+            if self.options["cfg"] != "hydra":
+                with flag_override(config, ["struct", "readonly"], [False, False]):
+                    set_axes(config, self.arguments.axes)
+            shown = self.hydra.get_sanitized_cfg(config, self.options["cfg"])
+            if "resolve" in self.options:
+                OmegaConf.resolve(shown)
+            part = OmegaConf.select(shown, package) if package else shown
+        if part is None:
+            raise ConfigError(f"package {package!r} not found in config")
+        if not OmegaConf.is_config(part):
+            return f"{hide_in_data(part)}\n"
+        hidden = OmegaConf.create(hide_in_data(OmegaConf.to_container(part)))
+        return (f"# @package {package}\n" if package else "") + OmegaConf.to_yaml(hidden)
 
 
-def _build(composed: Any, axes: Mapping[str, list[Any]], experiment: str, command_line: str = "") -> SweepConfig:
+def _build(composed: Any, axes: Mapping[str, list[Any]], experiment: str, command_line: str) -> SweepConfig:
     """Return what Hydra has composed, and the typed axes, as a `SweepConfig`."""
     from omegaconf import OmegaConf
 
@@ -165,29 +245,46 @@ def _build(composed: Any, axes: Mapping[str, list[Any]], experiment: str, comman
     return build_config(plain, experiment=experiment, given=axes, command_line=command_line)
 
 
-def _show(text: str, axes: Mapping[str, list[Any]], options: Mapping[str, Any]) -> str:
-    """Return the configuration that Hydra shows, or a part of it, with the typed axes and without passwords."""
-    from omegaconf import OmegaConf
+def _run_jobs(composer: Composer, task: Task, command_line: str) -> int:
+    """Compose every job, so that nothing runs where one does not compose; launch them; return the largest exit code."""
+    from cuprof.config.overrides import split_jobs
 
-    from cuprof.config.overrides import set_axes
+    project = composer.project
+    records = JobRecords(project.jobs / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{os.getpid()}")
+    with composer.explaining():
+        composed, loader = composer.compose(records.folder), composer.hydra.config_loader
+        jobs = split_jobs(composed.hydra.overrides.task, loader)
+        for job in jobs:
+            loader.load_sweep_config(composed, job)
+        # Launchers keep their jobs' arguments there, which may hold a password.
+        Path(composed.hydra.sweep.dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+    work = HydraJob(task, project, composer.arguments.axes, command_line, records, len(jobs))
+    with heard(before_stopping=records.stop_others):
+        _launch(work, composer, composed, jobs)
+    return records.exit_code(len(jobs))
 
-    config, package = OmegaConf.create(text), options.get("package", "").removeprefix("_global_")
-    if options["cfg"] != "hydra":
-        set_axes(config, axes)
-    if "resolve" in options:
-        OmegaConf.resolve(config)
-    part = OmegaConf.select(config, package) if package else config
-    if part is None:
-        raise ConfigError(f"package {package!r} not found in config")
-    if not OmegaConf.is_config(part):
-        return f"{hide_in_data(part)}\n"
-    hidden = OmegaConf.create(hide_in_data(OmegaConf.to_container(part)))
-    return (f"# @package {package}\n" if package else "") + OmegaConf.to_yaml(hidden)
+
+def _launch(work: HydraJob, composer: Composer, composed: Any, jobs: Sequence[Sequence[str]]) -> None:
+    from hydra._internal.callbacks import Callbacks
+    from hydra.core.plugins import Plugins
+    from hydra.types import HydraContext
+
+    with composer.explaining():
+        context = HydraContext(config_loader=composer.hydra.config_loader, callbacks=Callbacks(composed))
+        launcher = Plugins.instance().instantiate_launcher(hydra_context=context, task_function=work, config=composed)
+        try:
+            done = launcher.launch(jobs, initial_job_idx=0)
+        except Exception as error:
+            if lost := work.records.explain(error):
+                raise lost from None
+            raise
+    for each in done:
+        _ = each.return_value  # raises what a job has raised
 
 
 @dataclass(frozen=True)
 class HydraJob:
-    """The task function that Hydra calls, in this process or in a launcher's; picklable.
+    """The task function that a launcher calls, in this process or in another; picklable.
 
     Errors end here: they become one line and the job's record, so that further jobs go on.
     """
@@ -197,7 +294,7 @@ class HydraJob:
     axes: Mapping[str, list[Any]]
     command_line: str
     records: JobRecords
-    jobs: int = 1
+    jobs: int
     launcher: int = field(default_factory=os.getpid)
 
     def __call__(self, composed: Any) -> None:
@@ -214,10 +311,9 @@ class HydraJob:
         if self.records.are_stopped:
             raise KeyboardInterrupt
         runtime = HydraConfig.get()
-        number = int(runtime.job.num) if self.records.folder else 0
+        number = int(runtime.job.num)
         self.records.note(number, None)
-        if self.records.folder:
-            print_message(f"job {number}: {' '.join(runtime.overrides.task) or 'as configured'}")
+        print_message(f"job {number}: {' '.join(runtime.overrides.task) or 'as configured'}")
         try:
             experiment = str(runtime.runtime.choices.get("experiment") or "")
             config = _build(composed, self.axes, experiment, self.command_line)
@@ -231,68 +327,7 @@ class HydraJob:
             raise
         except Exception as error:
             explained = explain(error) or explain_full(error)
+            self.records.note(number, explained.exit_code if explained else 1)
             if explained is None:
-                self.records.note(number, 1)
                 raise
-            self.records.note(number, explained.exit_code)
             print_message(f"error: {explained}")
-
-
-def _start_hydra(job: HydraJob, argv: list[str], jobs: Path, folders: Sequence[Path]) -> None:
-    import hydra
-
-    from cuprof.config.explain import explain, explain_start
-
-    application = hydra.main(version_base="1.3", config_path=str(bundled("conf")), config_name="config")(job)
-    with _process_state(argv, {"HYDRA_FULL_ERROR": "1", "CUPROF_JOBS": str(jobs)}), _mode_as_typed(argv):
-        try:
-            application()
-        except SystemExit as ended:
-            if ended.code not in (None, 0):
-                raise ConfigError(f"the configuration library ended with exit code {ended.code}") from None
-        except KeyboardInterrupt:
-            raise
-        except Exception as error:
-            explained = explain(error, argv)
-            explained = explained or (
-                job.records.explain(error) if job.records.begun else explain_start(error, folders)
-            )
-            if explained is None:
-                raise
-            raise explained from None
-
-
-@contextmanager
-def _mode_as_typed(argv: Sequence[str]) -> Iterator[None]:
-    """Save a whole composition, a quarter of a second, that Hydra makes to see whether a file sets its mode."""
-    from hydra._internal.hydra import Hydra
-
-    ask = Hydra.get_mode
-    if not any("hydra.mode" in argument for argument in argv):
-        Hydra.get_mode = lambda *_, **__: None  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        Hydra.get_mode = ask  # type: ignore[method-assign]
-
-
-@contextmanager
-def _process_state(argv: list[str], environment: dict[str, str]) -> Iterator[None]:
-    """Set `sys.argv`, which Hydra reads, and environment variables; put them and the log handlers back afterwards."""
-    import logging
-
-    handlers, level = logging.root.handlers[:], logging.root.level
-    saved_argv, saved = sys.argv, {name: os.environ.get(name) for name in environment}
-    sys.argv = argv
-    os.environ.update(environment)
-    try:
-        yield
-    finally:
-        sys.argv = saved_argv
-        logging.root.handlers[:] = handlers
-        logging.root.setLevel(level)
-        for name, value in saved.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

@@ -52,16 +52,6 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str
     return {name: value for name, value in values.items() if value}, settings
 
 
-def list_words(options: Options) -> list[str]:
-    """Return options as Hydra's parser takes them."""
-    return [
-        word
-        for name, value in options.items()
-        if value
-        for word in (f"--{name.replace('_', '-')}", *([] if value is True else [value]))
-    ]
-
-
 _VALUED = (
     ("--package", "-p"),
     ("--config-path", "-cp"),
@@ -72,7 +62,6 @@ _FLAGS = (
     ("--run", "-r"),
     ("--multirun", "-m"),
     ("--resolve",),
-    ("--shell-completion", "-sc"),
     ("--hydra-help",),
 )
 

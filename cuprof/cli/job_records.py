@@ -1,4 +1,4 @@
-"""The exit code of each job of a command: a small file per job, or memory alone for a single job."""
+"""The exit code of each of several jobs of a command: a small file a job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +27,13 @@ class JobRecords:
     folder; a job that began and did not end counts as failed.
 
     Attributes:
-        folder: where the files go; None keeps the exit code of the single job in this object.
+        folder: where the files go.
     """
 
-    folder: Path | None = None
-    codes: dict[int, int | None] = field(default_factory=dict, compare=False)
+    folder: Path
 
     def note(self, number: int, exit_code: int | None) -> None:
         """Note a job's exit code, or None when it begins."""
-        if self.folder is None:
-            self.codes[number] = exit_code
-            return
         folder = self.folder / "outcomes"
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".{number}.draft"
@@ -47,8 +43,6 @@ class JobRecords:
 
     def stop_others(self) -> None:
         """Keep further jobs from beginning, ask those in other processes of this host to stop, and wait for that."""
-        if self.folder is None:
-            return
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / STOPPED).touch()
         for record in self._open_elsewhere():
@@ -61,23 +55,18 @@ class JobRecords:
     @property
     def are_stopped(self) -> bool:
         """Return whether no further job may begin."""
-        return self.folder is not None and (self.folder / STOPPED).exists()
+        return (self.folder / STOPPED).exists()
 
-    @property
-    def begun(self) -> bool:
-        """Return whether any job has begun."""
-        return bool(self._read())
-
-    def exit_code(self, expected: int | None = None) -> int:
-        """Return the largest exit code of all jobs, at least 1 if fewer than `expected` (or none at all) left one."""
+    def exit_code(self, expected: int) -> int:
+        """Return the largest exit code of all jobs, at least 1 if fewer than `expected` left one."""
         codes = self._read()
-        missing = (1 if expected is None else expected) - len(codes)
+        missing = expected - len(codes)
         return max([1 if code is None else code for code in codes.values()] + [1] * missing)
 
     def explain(self, error: Exception) -> CuprofError | None:
         """Return the error to show for a launcher's if a job's process ended before the job did, else None."""
         lost = sorted(str(number) for number, code in self._read().items() if code is None)
-        if self.folder is None or not lost:
+        if not lost:
             return None
         return CuprofError(
             f"a launcher's job ended before its time ({type(error).__name__}); jobs without a result: "
@@ -85,13 +74,10 @@ class JobRecords:
         )
 
     def _read(self) -> dict[int, int | None]:
-        if self.folder is None:
-            return self.codes
         return {record["job"]: record["exit_code"] for record in self._records()}
 
     def _records(self) -> list[dict[str, Any]]:
-        files = self.folder.glob("outcomes/*.json") if self.folder else ()
-        return [json.loads(path.read_text(encoding="utf-8")) for path in files]
+        return [json.loads(path.read_text(encoding="utf-8")) for path in self.folder.glob("outcomes/*.json")]
 
     def _open_elsewhere(self) -> list[dict[str, Any]]:
         here = this_host()

@@ -25,11 +25,13 @@ LAUNCHERS = {"joblib": "launchers", "ray": "ray", "submitit_local": "slurm", "su
 """Launcher → the extra of this package that it comes with."""
 
 
-def explain(error: Exception, settings: Sequence[str] = ()) -> CuprofError | None:
-    """Return the error to show in place of one that Hydra or OmegaConf raised; None for any other error.
+def explain(error: Exception, settings: Sequence[str] = (), folders: Sequence[Path] = ()) -> CuprofError | None:
+    """Return the error to show in place of one raised while jobs are composed or launched; None for any other error.
 
     Args:
         settings: what was composed, as typed; the message names the chosen file if they name one.
+        folders: folders of configuration, to find the file that cannot be decoded. Without any, the error is a job's
+            own: whatever but Hydra raises says nothing about the configuration.
     """
     from hydra.errors import HydraException, MissingConfigException
     from omegaconf.errors import OmegaConfBaseException
@@ -37,37 +39,25 @@ def explain(error: Exception, settings: Sequence[str] = ()) -> CuprofError | Non
 
     if isinstance(error, CuprofError):
         return error
+    said = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         return _explain_missing(error.missing_cfg_file, list(error.options or ()))
     if isinstance(error, YAMLError):
-        return ConfigError("a configuration file is not valid YAML: " + " ".join(str(error).split()))
-    if not isinstance(error, (HydraException, OmegaConfBaseException)):
+        return ConfigError(f"a configuration file is not valid YAML: {said}")
+    if isinstance(error, (HydraException, OmegaConfBaseException)):
+        cause = f"\n{error.__cause__}" if isinstance(error.__cause__, OmegaConfBaseException) else ""
+        return _explain_text(f"{error}{cause}", settings)
+    if not folders:
         return None
-    text = str(error)
-    if isinstance(error.__cause__, OmegaConfBaseException):
-        text += "\n" + str(error.__cause__)
-    return _explain_text(text, settings)
-
-
-def explain_start(error: Exception, folders: Sequence[Path]) -> CuprofError | None:
-    """Return the error to show for one raised while Hydra composed or a launcher prepared jobs, or None.
-
-    Only for errors from before any job has begun: a job's own errors say nothing about the configuration.
-
-    Args:
-        folders: folders of configuration, to find the file that cannot be decoded.
-    """
     if any("hydra_plugins" in Path(frame.filename).parts for frame in extract_tb(error.__traceback__)):
-        said = " ".join(str(error).split()) or type(error).__name__  # of sbatch, of Ray
-        return CuprofError(f"the launcher could not start the jobs: {said}; its settings are hydra.launcher.NAME=VALUE")
+        # the words of sbatch, of Ray
+        return CuprofError(f"the launcher failed: {said}; its settings are hydra.launcher.NAME=VALUE")
     if isinstance(error, UnicodeDecodeError):
         path = next((path for folder in folders for path in sorted(folder.rglob("*.yaml")) if not _is_text(path)), None)
         return ConfigError(f"{path or 'a configuration file'} is not UTF-8 text: {error.reason}")
     if isinstance(error, OSError) and error.filename:
         return ConfigError(f"{error.filename} cannot be used: {error.strerror}")
-    if isinstance(error, ValueError):
-        return ConfigError(f"the settings do not compose: {' '.join(str(error).split())}")
-    return None
+    return ConfigError(f"the settings do not compose: {said}") if isinstance(error, ValueError) else None
 
 
 def _explain_text(text: str, settings: Sequence[str]) -> CuprofError:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 from cuprof.core.errors import ConfigError
@@ -40,23 +40,23 @@ class Arguments:
     Attributes:
         overrides: what Hydra composes, as it was typed.
         axes: axis key ("problem.n", "variants") → the values typed for it.
-        jobs: how many jobs the remaining lists make; 1 when there is none; None when only Hydra's sweeper can tell.
+        has_lists: a list on a setting that is no axis makes several jobs.
     """
 
     overrides: tuple[str, ...]
     axes: Mapping[str, list[Any]]
-    jobs: int | None
+    has_lists: bool
 
 
 def read_settings(typed: Sequence[str]) -> Arguments:
-    """Read settings, take out the axes (`variants`, `problem.*`, `tune.*`), count the jobs that other lists make.
+    """Read settings, take out the axes (`variants`, `problem.*`, `tune.*`), and look for lists on other settings.
 
     Raises:
         ConfigError: a setting that cannot be read, or an axis given as an interval, a mapping or nothing.
     """
     overrides: list[str] = []
     axes: dict[str, list[Any]] = {}
-    jobs: int | None = 1
+    has_lists = False
     for text in typed:
         prefix, key, value = _split("tune.all=all" if text == "tune=all" else text)
         if (prefix, key) == ("+", "ncu.metrics"):
@@ -68,10 +68,32 @@ def read_settings(typed: Sequence[str]) -> Arguments:
             if key in GROUPS and isinstance(override._value, bool | int | float):  # as a name, which is looked up
                 text = f"{key}='{value}'"
             overrides.append(text)
-            if override.is_sweep_override() and not override.is_hydra_override():
-                count = _count(override)
-                jobs = jobs * count if jobs is not None and count is not None else None
-    return Arguments(tuple(overrides), axes, jobs)
+            has_lists |= override.is_sweep_override() and not override.is_hydra_override()
+    return Arguments(tuple(overrides), axes, has_lists)
+
+
+def split_jobs(overrides: Sequence[str], loader: Any) -> list[list[str]]:
+    """Return the overrides of each job: the product of all lists.
+
+    Args:
+        overrides: those of the configuration itself, not Hydra's own.
+        loader: Hydra's; it knows what `measure=glob(*)` chooses.
+
+    Raises:
+        ConfigError: an interval, which has no single values.
+    """
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    choices: dict[str, list[str]] = {}
+    for override in OverridesParser.create(config_loader=loader).parse_overrides(list(overrides)):
+        key = override.get_key_element()
+        if not override.is_sweep_override():
+            choices[key] = [f"{key}={override.get_value_element_as_str()}"]
+        elif override.is_discrete_sweep():
+            choices[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
+        else:
+            raise ConfigError(f"{override.input_line!r} is an interval; write range(start,stop,step) or a comma list")
+    return [list(job) for job in product(*choices.values())]
 
 
 def set_axes(composed: Any, axes: Mapping[str, list[Any]]) -> None:
@@ -116,11 +138,11 @@ def _read_axis(text: str, key: str, value: str) -> list[Any]:
         each.text if isinstance(each, QuotedString) else each for each in islice(_flatten(given), MOST_VALUES + 1)
     ]
     if not values:
-        raise ConfigError(f"{text!r} holds no value; give at least one")
+        raise ConfigError(f"{text!r} expands to no values; give at least one")
     if len(values) > MOST_VALUES:
-        raise ConfigError(f"{text!r} holds more than {MOST_VALUES:,} values; give range(…) a larger step")
+        raise ConfigError(f"{text!r} expands to more than {MOST_VALUES:,} values; give range(…) a larger step")
     if any(each is None or each == "" or isinstance(each, dict) for each in values):
-        raise ConfigError(f"{text!r} holds nothing, null or a mapping; an axis takes numbers and names")
+        raise ConfigError(f"{text!r} has an empty value, null or a mapping; an axis takes numbers and names")
     return values
 
 
@@ -130,14 +152,6 @@ def _flatten(values: Any) -> Iterator[Any]:
             yield from _flatten(value)
         else:
             yield value
-
-
-def _count(override: Override) -> int | None:
-    from hydra.core.override_parser.types import Glob
-
-    if isinstance(override._value, Glob) or not override.is_discrete_sweep():
-        return None
-    return sum(1 for _ in islice(override.sweep_iterator(), MOST_VALUES))
 
 
 def _parse(text: str, typed: str = "", lenient: bool = False) -> Override:

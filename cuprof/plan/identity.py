@@ -37,6 +37,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from cuprof.backends.registry import get_spec
@@ -49,10 +50,10 @@ from cuprof.families.program import (
     Argument,
     Array,
     Copy,
-    Execute,
     File,
     Fill,
     Invoke,
+    Launch,
     Program,
     Reduced,
     Repeat,
@@ -108,9 +109,10 @@ class Identifier:
     def identify(self, problem: Point, tunables: Point, program: Program | None) -> str:
         """Return the identity of one trial; `program` is None for anything but a kernel variant."""
         described = describe_program(program) if program is not None else None
-        content = {"problem": dict(problem), "program": described, "tunables": dict(tunables)}
+        content = {"problem": dict(problem.items()), "program": described, "tunables": dict(tunables.items())}
+        has_floats = any(type(value) is float for value in (*problem.values(), *tunables.values()))
         digest = self._shared.copy()
-        digest.update(canonical_json(content).encode())
+        digest.update(canonical_json(content).encode() if has_floats else fast_canonical_json(content))
         return digest.hexdigest()[:DIGITS]
 
 
@@ -150,6 +152,15 @@ canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_n
 data, ValueError for numbers that are not finite."""
 
 
+def fast_canonical_json(value: Any) -> bytes:
+    """Return the same bytes as `canonical_json`, in a fifth of the time, for data without floats.
+
+    msgspec writes floats in its own way, and leaves letters beyond ASCII and DEL as they are.
+    """
+    encoded = msgspec.json.encode(value, order="sorted")
+    return encoded if encoded.isascii() and b"\x7f" not in encoded else canonical_json(value).encode()
+
+
 def program_json(program: Program) -> str:
     """Return the canonical JSON of a program; see the module's docstring."""
     return canonical_json(describe_program(program))
@@ -174,6 +185,18 @@ def _result(result: str | Reduced) -> str | list[str]:
 
 def _step(step: Step) -> tuple[object, ...]:
     """Return a step as nested tuples, which are JSON's arrays."""
+    if isinstance(step, Launch):
+        return (
+            "launch",
+            step.kernel,
+            tuple(map(int, step.grid)),
+            tuple(map(int, step.block)),
+            tuple(map(_argument, step.args)),
+            int(step.shared_bytes),
+            *(("cooperative",) if step.cooperative else ()),
+            *((("cluster", *map(int, step.cluster)),) if step.cluster else ()),
+            *(("overlaps",) if step.overlaps else ()),
+        )
     if isinstance(step, Copy):
         return ("copy", step.source, step.target)
     if isinstance(step, Repeat):
@@ -182,26 +205,14 @@ def _step(step: Step) -> tuple[object, ...]:
         return ("fill", step.buffer, int(step.value))
     if isinstance(step, Invoke):
         return ("invoke", step.function, tuple(map(_argument, step.args)))
-    if isinstance(step, Execute):
-        words = tuple((word.buffer, word.format) if isinstance(word, File) else str(word) for word in step.arguments)
-        return ("execute", words, step.stdout, tuple(sorted(step.environment.items())))
-    return (
-        "launch",
-        step.kernel,
-        tuple(map(int, step.grid)),
-        tuple(map(int, step.block)),
-        tuple(map(_argument, step.args)),
-        int(step.shared_bytes),
-        *(("cooperative",) if step.cooperative else ()),
-        *((("cluster", *map(int, step.cluster)),) if step.cluster else ()),
-        *(("overlaps",) if step.overlaps else ()),
-    )
+    words = tuple((word.buffer, word.format) if isinstance(word, File) else str(word) for word in step.arguments)
+    return ("execute", words, step.stdout, tuple(sorted(step.environment.items())))
 
 
 def _argument(argument: Argument) -> tuple[object, ...]:
-    if isinstance(argument, np.void):
-        return (str(argument.dtype.descr), argument.tobytes().hex())
     if isinstance(argument, np.generic):  # before float: np.float64 is one
+        if isinstance(argument, np.void):
+            return (str(argument.dtype.descr), argument.tobytes().hex())
         return (argument.dtype.str, repr(argument.item()))
     if isinstance(argument, str):
         return ("buffer", argument)

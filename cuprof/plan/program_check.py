@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -35,6 +36,12 @@ CLUSTER_BLOCKS = 16
 """The largest cluster of any device; above 8 blocks a device may refuse it."""
 FORMATS = ("raw", "npy", "text")
 
+# Tuples, since `A | B` would be made anew for each argument of each of a hundred thousand programs.
+WHOLE = (int, np.integer)
+CALLS = (Launch, Invoke, Execute)
+DESCRIBED = (Texture, TensorMap)
+"""Arguments that describe a buffer."""
+
 
 def check_program(
     program: Program, signature: Signature, backend: str, where: str, constants: Sequence[str] = ()
@@ -63,7 +70,7 @@ def _list_faults(program: Program, signature: Signature, spec: BackendSpec) -> I
             yield f"scratch buffer {name} has the name of an input or output; rename it"
     for name, array in program.scratch.items():
         yield from _array_faults(f"scratch buffer {name}", array)
-    if not any(isinstance(step, Launch | Invoke | Execute) or _launches(step) for step in program.steps):
+    if not any(isinstance(step, CALLS) or _launches(step) for step in program.steps):
         yield "the program has no launch"
     for what, steps in (("step", program.steps), ("step of the set-up", program.setup)):
         for number, step in enumerate(steps, 1):
@@ -124,7 +131,7 @@ def _setup_faults(program: Program, constants: Sequence[str]) -> Iterator[str]:
         if target and target not in program.scratch:
             yield f"step of the set-up {number} writes to {target}; before an execution scratch alone is written"
         for argument in step.args if isinstance(step, Launch) else ():
-            name = argument.buffer if isinstance(argument, Texture | TensorMap) else argument
+            name = argument.buffer if isinstance(argument, DESCRIBED) else argument
             if isinstance(name, str) and name not in program.scratch and name not in constants:
                 allowed = "what is untimed works on scratch, and on inputs that the family names in constants="
                 yield f"step of the set-up {number} works on {name}; {allowed}"
@@ -143,7 +150,7 @@ def _launch_faults(launch: Launch, spec: BackendSpec) -> Iterator[str]:
         if not isinstance(sizes, tuple) or not 1 <= len(sizes) <= 3:
             yield f"{name} {sizes!r} must be a tuple of one to three sizes"
         for axis, size in zip("xyz", sizes, strict=False):
-            if not isinstance(size, int | np.integer) or size < 1:
+            if not isinstance(size, WHOLE) or size < 1:
                 yield f"{name}.{axis} is {size!r}, and must be a whole number from 1"
     if launch.shared_bytes < 0:
         yield f"shared_bytes is {launch.shared_bytes}, and must not be negative"
@@ -163,17 +170,24 @@ def _launch_faults(launch: Launch, spec: BackendSpec) -> Iterator[str]:
 def _excesses(launch: Launch, spec: BackendSpec) -> Iterator[Excess]:
     """Yield sizes that no device of the back end can launch."""
     limits, threads = spec.limits, math.prod(map(int, launch.block))
-    found = [compare("threads a block", threads, limits.block_threads)]
-    for name, sizes, most in (("grid", launch.grid, limits.grid), ("block", launch.block, limits.block)):
-        found += [compare(f"{name}.{axis}", size, limit) for axis, size, limit in zip("xyz", sizes, most, strict=False)]
-    yield from filter(None, (*found, compare("blocks a cluster", math.prod(launch.cluster), CLUSTER_BLOCKS)))
+    for what, sizes, most in (
+        ("threads a block", (threads,), (limits.block_threads,)),
+        ("grid", launch.grid, limits.grid),
+        ("block", launch.block, limits.block),
+        ("blocks a cluster", (math.prod(launch.cluster),), (CLUSTER_BLOCKS,)),
+    ):
+        if any(map(operator.gt, sizes, most)):
+            names = [what] if len(most) == 1 else [f"{what}.{axis}" for axis in "xyz"]
+            yield from filter(None, map(compare, names, sizes, most))
 
 
 def _argument_faults(arguments: Sequence[Argument], buffers: Mapping[str, Array], spec: BackendSpec) -> Iterator[str]:
     for number, argument in enumerate(arguments, 1):
-        name = argument.buffer if isinstance(argument, Texture | TensorMap) else argument
-        if name is not argument and not spec.extended:
-            yield f"argument {number} is a {_kind(argument)}, which {spec.name} does not have"
+        name = argument
+        if isinstance(argument, DESCRIBED):
+            name = argument.buffer
+            if not spec.extended:
+                yield f"argument {number} is a {_kind(argument)}, which {spec.name} does not have"
         if isinstance(name, str):
             if name not in buffers:
                 yield f"argument {number} is {name!r}, which is no buffer; there are {', '.join(buffers)}"

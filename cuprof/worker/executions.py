@@ -312,7 +312,8 @@ class Executions:
 
     def _read(self, runnable: Runnable, number: int, measure: Measure) -> float:
         """Return the time of an execution on a set."""
-        return self.bench.session.read(runnable, measure, 1, lambda: Draw(number, self._byte())).duration_ns
+        frame = self.bench.session.begin(runnable, measure, 1, lambda: Draw(number, self._byte()))
+        return frame.reading().duration_ns
 
     def _fetch(self, account: _Account, runnable: Runnable) -> Arrays:
         began = monotonic_ns()

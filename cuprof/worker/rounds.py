@@ -80,7 +80,8 @@ class Rounds:
 
         def execute(count: int, only_write: bool) -> float:
             started = time.monotonic_ns()
-            reading = bench.session.read(runnable, Measure.COLD, 1, partial(executions.deal, candidate.index))
+            deal = partial(executions.deal, candidate.index)
+            reading = bench.session.begin(runnable, Measure.COLD, 1, deal).reading()
             taken.append((reading, time.monotonic_ns() - started))
             bench.session.fetch(runnable)
             candidate.seen_ns = time.monotonic_ns() - started

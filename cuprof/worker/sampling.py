@@ -134,10 +134,10 @@ class Sampler:
         """Read a subject with the dealt inputs; the time spent counts as its own if the reading does."""
         started = perf_counter_ns()
         if self.dealer is None:
-            reading = self.session.read(subject.runnable, measure, batch)
+            reading = self.session.begin(subject.runnable, measure, batch).reading()
         else:
             deal = partial(self.dealer.deal, subject.key)
-            reading = self.session.read(subject.runnable, measure, batch, deal)
+            reading = self.session.begin(subject.runnable, measure, batch, deal).reading()
         spent_ns = perf_counter_ns() - started
         if counts:
             subject.spent_ns += spent_ns

@@ -22,4 +22,4 @@ def nvrtc() -> object:
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compile in this process, where a compiler's stand-in or other headers can be put."""
-    monkeypatch.setattr("cuprof.builds.pool.COMPILERS", SimpleNamespace(run=lambda build: build.run()))
+    monkeypatch.setattr("cuprof.builds.pool.COMPILERS", SimpleNamespace(run=lambda build, limit_s: build.run()))

@@ -214,7 +214,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from cuprof.builds import BuildPool, Built
 from cuprof.builds import nvrtc, pool
-pool.COMPILERS = SimpleNamespace(run=lambda build: build.run())
+pool.COMPILERS = SimpleNamespace(run=lambda build, limit_s: build.run())
 nvrtc.nvrtc_version = lambda: "13.0"
 nvrtc.NvrtcBuild.run = lambda build: Built(build.text.encode() * 5000, "log", {})
 for number in range(150):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hydra.errors import MissingConfigException
 
-from cuprof.config.explain import LAUNCHERS, explain, explain_start
+from cuprof.config.explain import LAUNCHERS, explain
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
@@ -20,6 +22,6 @@ def test_what_a_launcher_cannot_start_is_told_in_its_scheduler_s_words() -> None
     )
     with pytest.raises(RuntimeError) as raised:
         exec(code)
-    told = str(explain_start(raised.value, ()))
-    assert told.startswith("the launcher could not start the jobs: sbatch: error: invalid partition: gpu; ")
-    assert explain_start(RuntimeError("elsewhere"), ()) is None
+    told = str(explain(raised.value, folders=[Path()]))
+    assert told.startswith("the launcher failed: sbatch: error: invalid partition: gpu; ")
+    assert explain(RuntimeError("elsewhere"), folders=[Path()]) is None

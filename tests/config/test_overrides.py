@@ -5,14 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from cuprof.cli.hydra_app import compose
-from cuprof.config.overrides import MOST_VALUES, read_settings, set_axes
+from cuprof.cli.hydra_app import Composer, compose
+from cuprof.config.overrides import MOST_VALUES, read_settings, set_axes, split_jobs
 from cuprof.core.errors import ConfigError
+from cuprof.core.project import Project, bundled
 
 
 def values(override: str) -> object:
     arguments = read_settings([override])
-    assert (arguments.overrides, arguments.jobs) == ((), 1)
+    assert (arguments.overrides, arguments.has_lists) == ((), False)
     (found,) = arguments.axes.values()
     return found
 
@@ -80,13 +81,16 @@ def test_an_axis_may_refer_to_the_environment(monkeypatch: pytest.MonkeyPatch) -
         (["measure=quick,precise", "device.opencl=0,1,2", "device.cuda=0,1"], 6),
         (["measure=quick,precise", "problem.n=1,2,3"], 2),
         (["measure.max_samples=range(100,400,100)"], 3),
-        (["measure=glob(*)"], None),
+        (["measure=glob(*)"], len([*(bundled("conf") / "measure").glob("[!_]*.yaml")])),
         (["hydra.launcher.n_jobs=1,2"], 1),
         (["measure.modes=[cold,hot]"], 1),
     ],
 )
-def test_a_list_on_another_key_makes_jobs(typed: list[str], jobs: int | None) -> None:
-    assert read_settings(typed).jobs == jobs
+def test_a_list_on_another_key_makes_jobs(typed: list[str], jobs: int, project: Project) -> None:
+    arguments = read_settings(typed)
+    others = [each for each in arguments.overrides if not each.startswith("hydra.")]
+    assert arguments.has_lists is (jobs > 1)
+    assert len(split_jobs(others, Composer(project, []).hydra.config_loader)) == jobs
 
 
 def test_other_settings_stay_as_they_were_typed() -> None:
@@ -115,7 +119,7 @@ def test_adding_metrics_extends_the_set() -> None:
         ("problem.n=", "takes numbers and names"),
         ("problem.n=null", "takes numbers and names"),
         ("problem.n={a:1}", "takes numbers and names"),
-        ("problem.n=[]", "holds no value"),
+        ("problem.n=[]", "expands to no values"),
         ("problem.n=range(0,1000000000000)", f"{MOST_VALUES:,}"),
         ("problem.n=[1", "cannot read"),
         ("measure=[a", "cannot read"),

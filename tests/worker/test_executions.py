@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.backends.contract import Draw, InputSet, Reading, Tally
+from cuprof.backends.contract import Draw, Frame, InputSet, Reading, Tally
 from cuprof.backends.sealed import Sealed
 from cuprof.core.records import Check, Measure
 from cuprof.families import Array, Point, Signature, Tolerance
@@ -95,13 +95,13 @@ class Device:
             if self.in_place and draw.compare:
                 self.tallied = Tally(self.tallied.compared + 1, self.tallied.wrong + self.last_wrong)
 
-    def read(self, runnable: Runnable, measure: Measure, batch: int, draw: Callable[[], Draw]) -> Reading:
+    def begin(self, runnable: Runnable, measure: Measure, batch: int, draw: Callable[[], Draw]) -> Frame:
         drawn = draw()
         met = runnable.met[drawn.inputs]
         self.execute(runnable, drawn)
         runnable.met[drawn.inputs] += 1
         at_once = runnable.at_once_ns if measure is Measure.HOT else 0.0
-        return Reading(at_once or runnable.cold_ns(drawn.inputs, met))
+        return Frame.ended(Reading(at_once or runnable.cold_ns(drawn.inputs, met)))
 
     def restock(self, number: int, inputs: dict[str, np.ndarray]) -> None:
         self.restocked.append(int(inputs["number"]))
@@ -465,8 +465,10 @@ def test_where_arrays_stay_in_the_caches_less_tells_who_works_ahead_and_may_be_q
         hot = iter([*[3_000.0] * quick, *[14_500.0] * MEETINGS])
         monkeypatch.setattr(
             desk.device,
-            "read",
-            lambda runnable, measure, *_, hot=hot: Reading(next(hot) if measure is Measure.HOT else 10_000.0),
+            "begin",
+            lambda runnable, measure, *_, hot=hot: Frame.ended(
+                Reading(next(hot) if measure is Measure.HOT else 10_000.0)
+            ),
         )
         assert bool(desk.find_memory()) is is_found
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.backends.contract import CLOCKS_DISAGREE, Draw, Reading
+from cuprof.backends.contract import CLOCKS_DISAGREE, Draw, Frame, Reading
 from cuprof.backends.device_state import DeviceState
 from cuprof.core.records import DOUBT, Measure, Timing
 from cuprof.worker import sampling
@@ -49,14 +49,14 @@ class FakeSession:
     def tick_ns(self, measure: Measure) -> float:
         return self.tick
 
-    def read(
+    def begin(
         self, runnable: Kernel, measure: Measure, batch: int = 1, draw: Callable[[], Draw] = lambda: Draw()
-    ) -> Reading:
+    ) -> Frame:
         draw()
         reading = runnable.next()
         runnable.batches.append(batch)
         self.clock.now_ns += int(reading.duration_ns) * batch + OVERHEAD_NS
-        return reading
+        return Frame.ended(reading)
 
 
 class FakeClock:

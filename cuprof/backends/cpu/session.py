@@ -16,6 +16,7 @@ from cuprof.backends.contract import (
     POISON_BYTE,
     Draw,
     Draws,
+    Frame,
     InputSet,
     Reading,
     ReadingOptions,
@@ -223,12 +224,12 @@ class CpuSession(Session[CpuRunnable]):
             copies[name].reshape(-1)[places] = values
         return copies
 
-    def read(self, runnable: CpuRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
+    def begin(self, runnable: CpuRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
         """Time one execution after reading other data (cold), or a batch back to back (hot)."""
         self._give(draw())
         if measure is Measure.COLD:
             self.caches.flush(self.options.flush)
-        return Reading(self.clocked(runnable, batch) / batch)
+        return Frame.ended(Reading(self.clocked(runnable, batch) / batch))
 
     def clocked(self, runnable: CpuRunnable, count: int = 1) -> float:
         """Execute `count` times on the arrays as they are, and return the duration in ns."""

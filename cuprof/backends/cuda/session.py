@@ -13,8 +13,8 @@ from cuprof.backends.contract import (
     POISON_BYTE,
     Draw,
     Draws,
+    Frame,
     InputSet,
-    Reading,
     ReadingOptions,
     Session,
     Tally,
@@ -292,7 +292,7 @@ class CudaSession(Session[CudaRunnable]):
             found[name] = own.put_together(host, self.signature.outputs[name].shape) if own else host
         return found
 
-    def read(self, runnable: CudaRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
+    def begin(self, runnable: CudaRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
         """Execute and time; see `CudaTimer` for each measure."""
         timer, flush, enqueue = self.device.timer, self.options.flush, runnable.enqueue
         blocking = self.options.blocking and runnable.holds_back
@@ -302,7 +302,7 @@ class CudaSession(Session[CudaRunnable]):
                 around = self._around(runnable, drawn)
                 uploads = self._transfers.uploads(drawn.inputs, self._sets[drawn.inputs].inputs, self.restored)
                 downloads = self._transfers.downloads(runnable.results)
-                return timer.total(uploads, enqueue, downloads, around)
+                return Frame.ended(timer.total(uploads, enqueue, downloads, around))
             if measure is Measure.HOT:
                 reading = timer.hot(enqueue, batch, blocking, self._around(runnable, draw()))
             elif batch > 1:
@@ -314,7 +314,7 @@ class CudaSession(Session[CudaRunnable]):
         if blocking:  # other variants are read in between, so each keeps a count of its own
             runnable.expired_in_a_row = runnable.expired_in_a_row + 1 if reading.suspect else 0
             runnable.holds_back = runnable.expired_in_a_row < 2 and not runnable.always_waits
-        return reading
+        return Frame.ended(reading)
 
     def tick_ns(self, measure: Measure) -> float:
         """Return the step of event times; total time is the host's."""

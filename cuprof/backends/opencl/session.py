@@ -14,8 +14,8 @@ from cuprof.backends.contract import (
     POISON_BYTE,
     Draw,
     Draws,
+    Frame,
     InputSet,
-    Reading,
     ReadingOptions,
     Session,
     first_draw,
@@ -244,7 +244,7 @@ class OpenClSession(Session[OpenClRunnable]):
             found[name] = own.put_together(host, spec.shape) if own else host
         return found
 
-    def read(self, runnable: OpenClRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
+    def begin(self, runnable: OpenClRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
         """Execute and time; see `OpenClTimer` for each measure."""
         timer, drawn = self.device.timer, draw()
         with self.device.errors("execute", waiting=True):
@@ -255,9 +255,9 @@ class OpenClSession(Session[OpenClRunnable]):
                     inputs[name][...] = array
                 uploads = [(self.restored[name], array) for name, array in inputs.items()]
                 downloads = [(array, runnable.results[name]) for name, array in outputs.items()]
-                return timer.total_time(uploads, runnable.actions, downloads)
+                return Frame.ended(timer.total_time(uploads, runnable.actions, downloads))
             flush = self.options.flush if measure is Measure.COLD else "none"
-            return timer.kernel_time(runnable.actions, flush, batch, self.options.blocking)
+            return Frame.ended(timer.kernel_time(runnable.actions, flush, batch, self.options.blocking))
 
     def tick_ns(self, measure: Measure) -> float:
         """Return the step of the device's profiling events; total time is the host's."""

@@ -17,7 +17,7 @@ from typing import IO
 
 import numpy as np
 
-from cuprof.backends.contract import POISON_BYTE, Draw, Draws, InputSet, Reading, Session, first_draw
+from cuprof.backends.contract import POISON_BYTE, Draw, Draws, Frame, InputSet, Reading, Session, first_draw
 from cuprof.backends.program.build import own_build
 from cuprof.backends.program.kernel_clock import KernelClock, busy_ns
 from cuprof.backends.spec import MARK_VARIABLE
@@ -164,26 +164,26 @@ class ProgramSession(Session[ProgramRunnable]):
             self._give(runnable, draw)
             self._run(runnable, self.environment)
 
-    def read(self, runnable: ProgramRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
+    def begin(self, runnable: ProgramRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
         """Run the program and return its wall time (total), or its kernels' time on the GPU (cold).
 
         Of a program that uses no GPU the cold time is its wall time too.
         """
         self._give(runnable, draw())
         if measure is Measure.TOTAL or self.clock is None:
-            return Reading(self._run(runnable, self.environment))
+            return Frame.ended(Reading(self._run(runnable, self.environment)))
         if self._recording is None:
             self._recording = self.clock.install(self.folder)
         wall_ns = self._run(runnable, {**self.environment, **self._recording})
         records = self.clock.read(self.folder)
         if not records:
-            return Reading(wall_ns)
+            return Frame.ended(Reading(wall_ns))
         runnable.build = replace(
             runnable.build,
             registers=max(each.registers for each in records),
             shared_bytes=max(each.shared_bytes for each in records),
         )
-        return Reading(float(busy_ns(records)))
+        return Frame.ended(Reading(float(busy_ns(records))))
 
     def close(self) -> None:
         """Remove the folder."""

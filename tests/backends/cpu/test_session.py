@@ -78,7 +78,7 @@ def test_a_batch_runs_so_often_and_counts_an_executions_share(
         clock.now += 1000
 
     runnable = prepare(session, lambda *_: take)
-    reading = session.read(runnable, measure, batch)
+    reading = session.begin(runnable, measure, batch).reading()
     assert clock.now == 1000 * batch
     assert (reading.duration_ns, reading.sm_clock_mhz, reading.suspect) == (1000.0, None, "")
 
@@ -98,7 +98,7 @@ def test_only_cold_readings_flush_and_as_asked(
     data = SimpleNamespace(max=lambda **_: log.append("read"), fill=lambda value: log.append("written"))
     session.caches.__dict__["_parts"] = [data, data]
     runnable = prepare(session, lambda *_: lambda: log.append("run"))
-    session.read(runnable, measure)
+    session.begin(runnable, measure).reading()
     assert log == (["run"] if expected == "untouched" else [expected, expected, "run"])
 
 

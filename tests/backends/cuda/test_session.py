@@ -111,7 +111,7 @@ extern "C" __global__ void turn_round(const float* x, float* s, float* y, int n)
     runnable = prepare(session, together, text=text, scratch=scratch)
     for _ in range(20):
         assert np.array_equal(result(session, runnable), inputs["x"][::-1])
-    assert session.read(runnable, Measure.COLD).duration_ns > 0
+    assert session.begin(runnable, Measure.COLD).reading().duration_ns > 0
     many = Launch("turn_round", (1 << 20,), (128,), ("x", "s", "y", N), cooperative=True)
     with pytest.raises(LaunchError, match="COOPERATIVE_LAUNCH_TOO_LARGE"):
         session.run(prepare(session, many, text=text, scratch=scratch))
@@ -195,7 +195,7 @@ def test_repeating_executes_so_often_and_a_sample_of_several_launches_once_a_pha
     session.repeat(runnable, 5)
     assert np.array_equal(session.fetch(runnable)["y"], np.full(N, 10.0, np.float32))
     session.poison(runnable, 0)
-    reading = session.read(runnable, Measure.COLD, runnable.launch_phases)
+    reading = session.begin(runnable, Measure.COLD, runnable.launch_phases).reading()
     assert reading.duration_ns > 0
     assert np.array_equal(session.fetch(runnable)["y"], np.full(N, 2.0 * LAUNCH_PHASES, np.float32))
 
@@ -238,7 +238,7 @@ def test_constants_are_those_of_the_set_that_is_drawn(backend: Any, measure: Mea
     runnable = prepare(opened, launch("by_constants", "x", "y", N), constants={"factors": "f"})
     assert opened.expect(runnable, [Tolerance(), Tolerance()])
     for number in (1, 0, 0, 1):
-        opened.read(runnable, measure, 1, lambda number=number: Draw(number, 0, True))
+        opened.begin(runnable, measure, 1, lambda number=number: Draw(number, 0, True)).reading()
     assert opened.tally(runnable) == Tally(4, 0)
     opened.close()
 
@@ -321,12 +321,12 @@ def test_a_call_that_synchronises_costs_readings_and_no_deadlock(session: Any, b
 
     runnable.enqueue = synchronising
     other = prepare(session, launch("scale", "x", "y", N, 3.0))
-    first = session.read(runnable, Measure.COLD)
+    first = session.begin(runnable, Measure.COLD).reading()
     assert "synchronises" in first.suspect
-    assert not session.read(other, Measure.COLD).suspect
-    assert session.read(runnable, Measure.COLD).suspect
+    assert not session.begin(other, Measure.COLD).reading().suspect
+    assert session.begin(runnable, Measure.COLD).reading().suspect
     assert not runnable.holds_back
-    assert not session.read(runnable, Measure.COLD).suspect
+    assert not session.begin(runnable, Measure.COLD).reading().suspect
     assert other.holds_back
 
 
@@ -335,9 +335,9 @@ def test_hot_is_faster_than_cold_and_total_slower(backend: Any) -> None:
     signature = Signature({"x": Array((n,), "float32")}, {"y": Array((1,), "float32")})
     opened = backend.open(signature, {"x": np.zeros(n, np.float32)}, ReadingOptions())
     runnable = prepare(opened, Launch("read", (264,), (512,), ("x", "y", n)))
-    hot = median_ns(lambda: opened.read(runnable, Measure.HOT, 10))
-    cold = median_ns(lambda: opened.read(runnable, Measure.COLD))
-    total = median_ns(lambda: opened.read(runnable, Measure.TOTAL), 11)
+    hot = median_ns(lambda: opened.begin(runnable, Measure.HOT, 10).reading())
+    cold = median_ns(lambda: opened.begin(runnable, Measure.COLD).reading())
+    total = median_ns(lambda: opened.begin(runnable, Measure.TOTAL).reading(), 11)
     assert hot < 0.9 * cold
     assert total > 10 * cold
     opened.close()
@@ -350,7 +350,9 @@ def test_pageable_memory_takes_longer_than_page_locked(backend: Any) -> None:
     for pinned in (True, False):
         opened = backend.open(signature, {"x": np.zeros(n, np.float32)}, ReadingOptions(pinned=pinned))
         runnable = prepare(opened, Launch("read", (264,), (512,), ("x", "y", n)))
-        found[pinned] = median_ns(lambda opened=opened, runnable=runnable: opened.read(runnable, Measure.TOTAL), 11)
+        found[pinned] = median_ns(
+            lambda opened=opened, runnable=runnable: opened.begin(runnable, Measure.TOTAL).reading(), 11
+        )
         opened.close()
     assert found[True] < found[False]
 
