@@ -69,18 +69,16 @@ def read_pool(connection: Connection, sweep_id: int, measure: str, device_id: in
     run, timing = t.run.c, t.timing.c
     of_sweep = (run.sweep_id == sweep_id, run.state == State.OK.value, timing.measure == measure)
     on_device = sa.func.coalesce(run.device_id, 0) == device_id
-    query = sa.select(timing.id, timing.rotation, sa.cast(timing.details, sa.Text)).join(t.run, run.id == timing.run_id)
-    timed = query.where(*of_sweep, on_device, timing.sample_count > 0, timing.max_ns > 0).order_by(timing.id)
-    rows = connection.execute(timed).all()
+    query = sa.select(timing.id).join(t.run, run.id == timing.run_id).where(*of_sweep, on_device)
+    ids = connection.scalars(query.where(timing.sample_count > 0, timing.max_ns > 0).order_by(timing.id)).all()
+    pairs = len(ids) // 2
+    first = 2 * (np.arange(min(POOL, pairs)) * pairs // max(1, min(POOL, pairs)))
+    chosen = [ids[place] for place in np.column_stack((first, first + 1)).ravel().tolist()] or ids
+    facts = sa.select(timing.id, timing.rotation, sa.cast(timing.details, sa.Text)).order_by(timing.id)
+    rows = connection.execute(facts.where(among(connection, timing.id, chosen))).all()
     with checking(connection.engine.url):
-        first = 2 * (np.arange(min(POOL, len(rows) // 2)) * (len(rows) // 2) // max(1, min(POOL, len(rows) // 2)))
-        chosen = [rows[place] for place in np.column_stack((first, first + 1)).ravel().tolist()] or rows
-        return _read(
-            connection,
-            [row[0] for row in chosen],
-            [timer_tick(row[2]) for row in chosen],
-            [row[1] or "" for row in chosen],
-        )
+        timing_ids, rotations, details = zip(*rows, strict=True) if rows else ((), (), ())
+        return _read(connection, timing_ids, list(map(timer_tick, details)), [word or "" for word in rotations])
 
 
 def iter_samples(connection: Connection, timing_ids: Iterable[int]) -> Iterator[tuple[int, Series]]:
