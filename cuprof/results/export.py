@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from cuprof.core.errors import MissingDependencyError, StoreError, UsageError
-from cuprof.results.rows import Rows, make_frame, plain_columns
+from cuprof.results.rows import Batch, Rows, plain_columns
 
 FORMULA = re.compile(r"[=+\-@\t\r]")
 """How text begins that a spreadsheet may run: https://owasp.org/www-community/attacks/CSV_Injection."""
@@ -80,16 +80,26 @@ def to_parquet(rows: Rows) -> bytes:
         raise MissingDependencyError("pyarrow, which writes Parquet,", "install it with: pip install pyarrow") from None
     from pyarrow import parquet
 
-    _distinct_names(rows.names, "Parquet")
-    buffer = io.BytesIO()
+    names, buffer = list(_distinct_names(rows.names, "Parquet")), io.BytesIO()
     try:
-        frames = (make_frame(rows.names, batch) for batch in chain(rows.batches, [()]))
-        parts = [pyarrow.Table.from_pandas(frame, preserve_index=False) for frame in frames]
+        parts = [_to_arrow(names, batch) for batch in chain(rows.batches, [()])]
         parquet.write_table(pyarrow.concat_tables(parts, promote_options="permissive"), buffer)
     except pyarrow.ArrowException as error:
         text = "; ".join(map(str, error.args))
         raise UsageError(f"Parquet has no form for these rows: {text}; CAST each column to one type") from None
     return buffer.getvalue()
+
+
+def _to_arrow(names: Sequence[str], rows: Batch) -> Any:
+    import pyarrow
+
+    arrays = []
+    for name, values in zip(names, plain_columns(names, rows), strict=True):
+        try:
+            arrays.append(pyarrow.array(values))
+        except pyarrow.ArrowException as error:
+            raise pyarrow.ArrowException(f"column {name}: {error}") from None
+    return pyarrow.Table.from_arrays(arrays, names)
 
 
 def _distinct_names(names: Sequence[str], form: str) -> Sequence[str]:
