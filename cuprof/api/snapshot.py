@@ -7,6 +7,7 @@ private folder of this process. The pickle is never hashed: two runs of one scri
 from __future__ import annotations
 
 import inspect
+import io
 import linecache
 import operator
 import pickle
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import IO, Any
 
 import cloudpickle
@@ -72,6 +73,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def __init__(self, stream: IO[bytes]) -> None:
         super().__init__(stream)
         self._modules: dict[str, ModuleType] = {}
+        self._texts: list[Path] = []
 
     def reducer_override(self, value: Any) -> Any:
         """Return how to rebuild an object whose library does not pickle it."""
@@ -81,15 +83,30 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(value, FunctionType) and hasattr(value, "_torchdynamo_orig_callable"):
             context = inspect.getclosurevars(value).nonlocals["self"]
             return operator.call, (context, value._torchdynamo_orig_callable)
+        if (
+            isinstance(value, CodeType)
+            and not Path(value.co_filename).is_absolute()
+            and Path(value.co_filename).exists()
+        ):
+            # `python script.py` names it by a path that holds in the current folder alone.
+            return self.dispatch_table[CodeType](value.replace(co_filename=str(Path(value.co_filename).absolute())))
+        torch: Any = sys.modules.get("torch")
+        if torch is not None and isinstance(value, torch.jit.ScriptModule | torch.jit.ScriptFunction):
+            torch.jit.save(value, content := io.BytesIO())
+            return torch.jit.load, (io.BytesIO(content.getvalue()),)
         kind: Any = type(value)
         if kind.__module__.partition(".")[0] == "triton" and hasattr(value, "fn") and hasattr(value, "params"):
+            self._texts.append(Path(inspect.unwrap(value.fn).__code__.co_filename).absolute())
             told = {key: getattr(value, key) for key in JIT_OPTIONS if hasattr(value, key)}
             return partial(kind, **told), (value.fn,)
         return super().reducer_override(value)
 
     def list_files(self) -> Iterator[Path]:
-        """Return the files of the user's own modules that the pickle imports, and what these import."""
-        found: dict[Path, None] = {}
+        """Return the files of the user's own that are read when the pickle is loaded.
+
+        These are the modules that it imports, with what they import, and those in which Triton looks for its functions.
+        """
+        found = dict.fromkeys(file.resolve() for file in self._texts if file.is_file())
         for module in self._modules.values():
             if own_folder(module) is not None:
                 found |= dict.fromkeys(imported_files(Path(str(module.__file__)).resolve()))

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from functools import cache
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cuprof.backends.spec import BackendSpec, ListedDevice
 from cuprof.core.errors import UnknownNameError
@@ -56,6 +56,11 @@ def open_backend(backend: str, number: int | None = None) -> Backend[Runnable]:
     """
     opened: Backend[Runnable] = resolve_name(get_spec(backend).opener)(number)
     return opened
+
+
+def get_shared_memory(backend: str) -> Any:
+    """Return the class of a back end's shared memory; see `BackendSpec.shared`."""
+    return resolve_name(get_spec(backend).shared)
 
 
 def find_facts(backend: str, number: int | None = None) -> DeviceFacts | None:

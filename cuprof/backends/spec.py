@@ -62,6 +62,8 @@ class BackendSpec:
         facts_reader: number → the device's facts without opening it, if that is quicker; raises as `opener`.
         imports: slow modules that opening it needs. A worker imports them while it waits for its first job, once it has
             found a device.
+        shared: the class of memory in which another process may let variants run (rows, rows and number, handle); empty
+            if there is none.
         unheeded: settings of `measure` without an effect on it.
         is_host: its device is the host's own processor.
         runs_in_process: its variants' own code runs in the worker's process, even while they are built. Leftovers of
@@ -89,6 +91,7 @@ class BackendSpec:
     counter: str = ""
     facts_reader: str = ""
     imports: tuple[str, ...] = ()
+    shared: str = ""
     unheeded: frozenset[str] = frozenset()
     is_host: bool = False
     runs_in_process: bool = False

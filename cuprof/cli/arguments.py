@@ -10,6 +10,7 @@ from typing import NoReturn, TypeVar
 
 from cuprof.cli.output import print_message
 from cuprof.core.errors import CuprofError, UsageError, suggest
+from cuprof.core.project import database_url
 
 Number = TypeVar("Number", int, float)
 FAILURE = 2
@@ -41,7 +42,8 @@ class CommandParser(argparse.ArgumentParser):
 
 def add_store(parser: argparse.ArgumentParser) -> None:
     """Add `--store URL`, which names another database than the project's."""
-    parser.add_argument("--store", metavar="URL", default="", help="another database, any SQLAlchemy URL")
+    text = "another database: an SQLite file, or any SQLAlchemy URL"
+    parser.add_argument("--store", metavar="URL", type=database_url, default="", help=text)
 
 
 def add_rule(parser: argparse.ArgumentParser, noise: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cuprof.cli.arguments import CommandParser, add_store, share
 from cuprof.cli.output import show
 from cuprof.cli.table import Column, Line, Part, Row, Table
-from cuprof.core.errors import UsageError
+from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.records import Measure
 from cuprof.core.text import count
 
@@ -46,15 +46,21 @@ def main(argv: Sequence[str]) -> int:
 def read_portfolio(arguments: argparse.Namespace) -> Portfolio:
     """Return the best configurations of a family from its stored runs."""
     from cuprof.core.project import find_project
+    from cuprof.families.origin import list_families
     from cuprof.interop.origins import name_family
     from cuprof.report.portfolio import make_portfolio
     from cuprof.results.earlier import list_earlier
+    from cuprof.results.sweeps import list_tried_sweeps
     from cuprof.store import Store
 
-    url = arguments.store or find_project().database_url
+    project = find_project()
+    url, family = arguments.store or project.database_url, name_family(arguments.family)
     with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
-        family = name_family(arguments.family)
         runs = list_earlier(connection, family, Measure(arguments.measure))
+        if not runs:
+            known = {*list_families(project.kernel_folders), *(each.family for each in list_tried_sweeps(connection))}
+            if family not in known:
+                raise UnknownNameError("family", family, known)
     return make_portfolio(family, runs, arguments.within, arguments.device)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from cuprof.core.errors import UsageError
 from cuprof.core.text import summarize
 
 if TYPE_CHECKING:
-    from cuprof.engine.building import Built
+    from cuprof.engine.building import Building, Built
 
 DESCRIPTION = """\
 Compile all that a family's variants need for an architecture, and say what the compiler refuses, by file and line.
@@ -22,6 +22,7 @@ Nothing is run but the family's own functions; no GPU is needed.
 
 FAMILY   a family of the project, or a Python file that calls cuprof.compare
 SETTING  variants=…, problem.AXIS=…, tune.NAME=…, as for cuprof sweep; all values of every tunable by default
+Alone, `cuprof check` says what can be checked.
 
 Exit code: 0 all compiled, 1 some did not, 2 bad input."""
 
@@ -35,18 +36,20 @@ def main(argv: Sequence[str]) -> int:
     """Compile and print; return the exit code."""
     arguments = _parse(argv)
     from cuprof.cli import hydra_app
+    from cuprof.cli.choice import tell_choice
     from cuprof.cli.hydra_arguments import quoted
     from cuprof.core.project import find_project
     from cuprof.engine.building import prepare_building
+    from cuprof.families.origin import list_families
 
     project = find_project()
+    if not arguments.family or "=" in arguments.family:
+        return tell_choice("check", project, [*list_families(project.kernel_folders)])
     settings = [f"family={quoted(arguments.family)}", *arguments.settings]
     config = hydra_app.compose(settings, project)
     building = prepare_building(replace(config, tune={"all": ("all",), **config.tune}), project)
     refused: dict[str, list[Built]] = {}
-    passed = 0
     for built in building.run(arguments.arch):
-        passed += not built.error
         if built.error:
             refused.setdefault(built.error, []).append(built)
     impossible = [error for error, group in refused.items() for each in group if each.is_impossible]
@@ -59,17 +62,31 @@ def main(argv: Sequence[str]) -> int:
         print_message(f"failed: {group[0].trial.label}{more}: {error}")
         if arguments.log:
             print_message(group[0].log)
-    failed = sum(map(len, refused.values())) - len(impossible)
-    print(f"{passed} of {len(building.programs)} programs compile for {arguments.arch}")
-    if building.others:
-        print(f"compiled where they run: {', '.join(building.others)}")
-    return 1 if failed else 0
+    faults = [each for group in refused.values() for each in group]
+    for line in _summarize(building, faults, arguments.arch):
+        print(line)
+    return 1 if len(faults) > len(impossible) else 0
+
+
+def _summarize(building: Building, faults: Sequence[Built], arch: str) -> Iterator[str]:
+    """Yield what was compiled, which calls were compared with their source, and what is left until it runs."""
+    unbuilt = {trial.identity for trial, _ in building.unbuilt}
+    wrong_calls = sum(each.trial.identity in unbuilt for each in faults)
+    if programs := len(building.programs):
+        yield f"{programs - len(faults) + wrong_calls} of {programs} programs compile for {arch}"
+    if calls := len(unbuilt):
+        yield f"{calls - wrong_calls} of {calls} programs call their source with the parameters it declares"
+    compiled = {trial.variant for trial, _ in building.unbuilt}
+    if late := [name for name in building.others if name in compiled]:
+        yield f"compiled where they run: {', '.join(late)}"
+    if plain := [name for name in building.others if name not in compiled]:
+        yield f"functions and libraries, checked by cuprof sweep alone: {', '.join(plain)}"
 
 
 def make_parser() -> CommandParser:
     """Return the parser of the command's words."""
     parser = CommandParser("check", DESCRIPTION, EXAMPLES)
-    parser.add_argument("family", metavar="FAMILY", help="a family of the project, or a Python file")
+    parser.add_argument("family", metavar="FAMILY", nargs="?", default="", help="a family of the project, or a file")
     parser.add_argument("settings", metavar="SETTING", nargs="*", help="what to take of it")
     parser.add_argument("--arch", default="sm_90", help="architecture to compile for (default: sm_90)")
     parser.add_argument("--log", action="store_true", help="print the compiler's whole output where it refuses")

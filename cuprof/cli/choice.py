@@ -89,34 +89,38 @@ def _has_main(project: Project) -> bool:
     return any((folder / "config.yaml").is_file() for folder in project.conf_folders if folder != bundled("conf"))
 
 
-def tell_choice(command: str, project: Project) -> int:
-    """Say on the standard error what could be run here, and return the exit code of bad input."""
-    for line in what_there_is(command, project):
-        print_message(line)
+def tell_choice(command: str, project: Project, families: Sequence[str] = ()) -> int:
+    """Say on the standard error what a command could take here, and return the exit code of bad input.
+
+    Args:
+        families: what it takes in place of experiments and the project's own families.
+    """
+    print_message(f"error: name what cuprof {command} is to {'check' if families else 'run'}")
+    found = [(file.name, "a file here") for file in _runnable_files(Path.cwd())]
+    found += [(name, "a family") for name in families] or _list_choices(project)
+    width = max(len(word) for word, _ in found)
+    for word, what in found:
+        print_message(f"  cuprof {command} {word:{width}}  {what}")
+    if not _own_kernels(project):
+        print_message("  cuprof init DIR  makes a project of your own with an example")
     return ConfigError.exit_code
 
 
-def what_there_is(command: str, project: Project) -> Iterator[str]:
-    """Yield lines that say what could be run here: files, the project's own families and studies, then cuprof's."""
-    yield f"error: name what cuprof {command} is to run"
-    own = [folder for folder in project.kernel_folders if folder.is_relative_to(project.root)]
-    found = [(f"cuprof {command} {file.name}", "a file here") for file in _runnable_files(Path.cwd())]
-    if own:
+def _list_choices(project: Project) -> Iterator[tuple[str, str]]:
+    """Yield what sweeps could run: the project's own families and studies, then cuprof's."""
+    if own := _own_kernels(project):
         from cuprof.families.origin import list_families
 
-        found += [(f"cuprof {command} {name}", "a family of this project") for name in list_families(own)]
+        yield from ((name, "a family of this project") for name in list_families(own))
     else:
-        found.append((f"cuprof {command} FILE.py", "a file that calls cuprof.compare, or Kernel Tuner's tune_kernel"))
-    shipped: list[tuple[str, str]] = []
+        yield "FILE.py", "a file that calls cuprof.compare, or Kernel Tuner's tune_kernel"
     for name, file in list_experiments(project).items():
         is_own = file.is_relative_to(project.root)
-        words = (f"cuprof {command} experiment={name}", "a study of this project" if is_own else "comes with cuprof")
-        (found if is_own else shipped).append(words)
-    found += shipped
-    if not own:
-        found.append(("cuprof init DIR", "makes a project of your own with an example"))
-    width = max(len(words) for words, _ in found)
-    yield from (f"  {words:{width}}  {what}" for words, what in found)
+        yield f"experiment={name}", "a study of this project" if is_own else "comes with cuprof"
+
+
+def _own_kernels(project: Project) -> list[Path]:
+    return [folder for folder in project.kernel_folders if folder.is_relative_to(project.root)]
 
 
 def _runnable_files(folder: Path) -> list[Path]:

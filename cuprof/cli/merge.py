@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
 
     project = find_project()
     target = arguments.store or project.database_url
-    sources = [each if "://" in each else f"sqlite:///{each}" for each in arguments.databases]
+    sources = [each if "://" in each else f"sqlite:///{each}" for each in arguments.databases]  # whatever its ending
     for source in sources:
         if same_place(source, target):
             raise UsageError("a database cannot be merged into itself; name another one, or another --store")

@@ -34,6 +34,7 @@ LEGEND = {
 }
 """End of a cell → its meaning."""
 NO_VERDICT = "without a verdict"
+BASES = ("the baseline", "in place of the baseline")
 VERDICTS = ("faster", "slower", "same", "undecided", "")
 """The order of the counts in a summary; the last is of trials that are not comparable."""
 UNPLACED = (State.IMPOSSIBLE, State.SKIPPED)
@@ -74,8 +75,7 @@ def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
             f"{measure}_count": timing and timing.samples,
             f"{measure}_stopped_by": timing and timing.stopped_by,
         }
-    energy = trial.energy
-    facts |= {name: energy and getattr(energy, name) for name in ("energy_j", "mean_w", "idle_w")}
+    facts |= {name: getattr(trial, name) for name in ("energy_j", "mean_w", "idle_w")}
     return facts | {"bandwidth": trial.bandwidth, "share": trial.share, "speedup": study.speedup(trial)}
 
 
@@ -103,10 +103,13 @@ def result_parts(study: Study) -> Iterator[Part]:
     if is_beside:
         yield Line(OF_PAIRS, "dim")
     yield from reasons(study.trials)
+    if study.stand_in and len({trial.contender for trial in study.right}) > 1:
+        text = f"the baseline {study.baseline} has no right, timed result here: {study.stand_in} stands in for it"
+        yield Line(text, "dim")
     if len(problems) > 1:
         lines = list(verdict_lines(study))
         if lines:
-            yield Line(f"against {study.baseline}, at {len(problems)} problems:", "bold")
+            yield Line(f"against {_base(study)}, at {len(problems)} problems:", "bold")
         yield from (Line(f"  {line}") for line in lines)
     elif bests and bests[0]:
         yield Line(bests[0], "bold")
@@ -135,12 +138,12 @@ def best_line(study: Study, trials: Sequence[StudyTrial]) -> str:
     if not right:
         return ""
     best = min(right, key=by_sure_time)
-    base = study.baseline_of(best, study.baseline)
-    if base is None or base is best or best.variant == study.baseline:
+    base = study.baseline_of(best, _base(study))
+    if base is None or base is best or _is_base(study, best):
         others = len({trial.contender for trial in right}) > 1
-        of_base = ", the baseline" if best.variant == study.baseline and others else ""
+        of_base = f", {BASES[bool(study.stand_in)]}" if _is_base(study, best) and others else ""
         return f"best: {best.setting}, {format_time(best.median_ns or 0.0)}{of_base}"
-    compared, speedup = study.compare(base, best), study.speedup(best)
+    compared, speedup = study.compare(base, best), study.speedup(best, _base(study))
     if compared is None and speedup is None:
         return f"best: {best.setting}, {format_time(best.median_ns or 0.0)} (not comparable with {base.setting})"
     if compared is None:
@@ -160,12 +163,10 @@ def list_verdicts(study: Study) -> list[tuple[StudyTrial, str]]:
 
     Problems without a right result of the baseline are left out. A verdict is empty where the two are not comparable.
     """
-    from cuprof.report.trials import best_of_tunables
-
     found = []
-    for trial in best_of_tunables(study.right):
-        base = study.baseline_of(trial, study.baseline)
-        if base is not None and trial.variant != study.baseline:
+    for trial in study.fastest:
+        base = study.baseline_of(trial, _base(study))
+        if base is not None and not _is_base(study, trial):
             verdict = study.verdict(base, trial)
             found.append((trial, verdict.value if verdict else ""))
     return found
@@ -187,6 +188,15 @@ def verdict_lines(study: Study) -> Iterator[str]:
         yield f"{list_names(names)}: {verdicts}"
 
 
+def _base(study: Study) -> str:
+    """Return the contender that speed-ups are against: the baseline, or what stands in for it."""
+    return study.stand_in or study.baseline
+
+
+def _is_base(study: Study, trial: StudyTrial) -> bool:
+    return _base(study) in (trial.variant, trial.contender)
+
+
 def _has_time(trial: StudyTrial) -> bool:
     return trial.state is State.OK and not trial.is_expected_wrong
 
@@ -203,7 +213,7 @@ def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     # The unit of the fastest: a slow host beside a device must not turn the device's figures into six digits.
     fastest = max((trial.bandwidth or 0.0 for trial in right), default=0.0)
     bandwidth = replace(choose_scale("bandwidth", [fastest]), decimals=1)
-    names = {trial: trial.contender + (" (base)" if trial.variant == study.baseline else "") for trial in trials}
+    names = {trial: trial.contender + (" (base)" if _is_base(study, trial) else "") for trial in trials}
     times = {trial: mark_of(trial.state, trial.expected) for trial in trials}
     times |= {trial: _text(time, trial.median_ns) for trial in right}
     shares = {trial: f"{trial.share * 100:.1f}" if trial.share <= 1 else CACHED for trial in right if trial.share}
@@ -250,13 +260,13 @@ def _noise_mark(*trials: StudyTrial) -> str:
 
 
 def _speedup(study: Study, trial: StudyTrial) -> str:
-    ratio, base = study.speedup(trial), study.baseline_of(trial, study.baseline)
+    ratio, base = study.speedup(trial, _base(study)), study.baseline_of(trial, _base(study))
     return f"{ratio:.2f}×{_noise_mark(trial, base)}" if ratio and base else ""
 
 
 def _is_beside_medians(study: Study, trial: StudyTrial) -> bool:
     """Return whether the speed-up in a trial's row is not the quotient of the times in the table."""
-    speedup, base = study.speedup(trial), study.baseline_of(trial, study.baseline)
+    speedup, base = study.speedup(trial, _base(study)), study.baseline_of(trial, _base(study))
     if not (speedup and base and base.median_ns and trial.median_ns):
         return False
     return is_beside_medians(1 / speedup, base.median_ns, trial.median_ns)

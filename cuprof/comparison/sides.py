@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
 
 import pandas as pd
@@ -20,7 +21,7 @@ from cuprof.core.project import find_project
 from cuprof.core.records import FAILED, State
 from cuprof.core.text import hide_passwords, list_first
 from cuprof.engine.provenance import run_git
-from cuprof.interop.importers import read_results
+from cuprof.interop.results import read_results
 from cuprof.results.standings import Standing, list_standings
 from cuprof.results.sweeps import SweepRow, list_tried_sweeps
 from cuprof.results.trials import list_variant_names
@@ -148,7 +149,7 @@ class Finder:
             sweeps = [sweep for sweep in list_tried_sweeps(connection) if self._fits(sweep)]
             if self.sweep is not None:
                 sweeps = [self._pick(sweeps, str(self.sweep))]
-            families = tuple(self._family(text, sweeps) for text in (base, new))
+            families = tuple(self._family(connection, text, sweeps) for text in (base, new))
             names = base.rpartition("/")[2], new.rpartition("/")[2]
             if families[0] != families[1]:
                 raise UsageError(
@@ -217,7 +218,7 @@ class Finder:
         label = f"{name_of(next(each(trials)))} in {where}"
         return Side(text, "variant", label, trials, source, self.url, used)
 
-    def _family(self, text: str, sweeps: Sequence[SweepRow]) -> str:
+    def _family(self, connection: Connection, text: str, sweeps: Sequence[SweepRow]) -> str:
         family, slash, _ = text.rpartition("/")
         known = sorted({sweep.family for sweep in sweeps})
         if slash:
@@ -225,7 +226,7 @@ class Finder:
                 raise UsageError(f"no sweep of family {family!r} is stored (there are {_list(known)}); {FORMS}")
             return family
         if not self.experiment:
-            raise UsageError(f"{text!r} is unknown; {FORMS}")
+            raise UsageError(f"{text!r} is unknown; {_suggest(connection, text, sweeps) or FORMS}")
         if len(known) != 1:
             raise UsageError(f"experiment {self.experiment!r} has sweeps of {_list(known)}; write FAMILY/{text}")
         return known[0]
@@ -308,6 +309,18 @@ class Finder:
     def _open(self) -> Iterator[Connection]:
         with Store.open(self.url, create=False, read_only=True) as store, store.snapshot() as connection:
             yield connection
+
+
+def _suggest(connection: Connection, text: str, sweeps: Iterable[SweepRow]) -> str:
+    """Return a message's end that names the stored FAMILY/VARIANT near to a name alone; empty for none."""
+    ids: dict[str, list[int]] = defaultdict(list)
+    for sweep in sweeps:
+        ids[sweep.family].append(sweep.id)
+    stored = [(family, name) for family in ids for name in list_variant_names(connection, ids[family])]
+    names = [name for _, name in stored]
+    near = [text] if text in names else get_close_matches(text, names, 3)
+    meant = " or ".join(f"{family}/{name}" for family, name in stored if name in near)
+    return f"did you mean {meant}?" if meant else ""
 
 
 def read_side(path: Path, text: str = "") -> Side:

@@ -18,7 +18,7 @@ from cuprof.backends.registry import get_spec, list_backends
 from cuprof.config.setting import check_choice, read_fields
 from cuprof.core.errors import ConfigError
 from cuprof.core.point import Coordinate
-from cuprof.core.project import Project
+from cuprof.core.project import Project, database_url
 from cuprof.core.records import Measure
 from cuprof.search.registry import DEFAULT, STRATEGIES, list_strategies
 
@@ -172,9 +172,12 @@ class LimitsConfig(_Section):
 
 @dataclass(frozen=True)
 class StoreConfig:
-    """Say where rows go: an SQLAlchemy URL; empty means the project's own database."""
+    """Say where rows go: an SQLAlchemy URL or an SQLite file; empty means the project's own database."""
 
     url: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "url", database_url(str(self.url or "")))
 
 
 @dataclass(frozen=True)

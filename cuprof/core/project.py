@@ -16,6 +16,9 @@ MARKER = "cuprof.toml"
 BUNDLED = ("conf", "kernels", "experiments", "db", "reports")
 """The folders that travel with cuprof: at the top of a checkout, under cuprof/_bundled in a wheel."""
 
+DATABASES = (".sqlite", ".sqlite3", ".db")
+"""Endings of files that are databases."""
+
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -112,6 +115,12 @@ def bundled(name: str) -> Path:
 def user_cache() -> Path:
     """Return cuprof's folder in the user's cache folder (XDG Base Directory Specification)."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cuprof"
+
+
+def database_url(text: str) -> str:
+    """Return the URL of an SQLite file that is named by its path; any other text as it is, to be read as a URL."""
+    is_file = "//" not in text and Path(text).suffix in DATABASES
+    return f"sqlite:///{Path(text).absolute()}" if is_file else text
 
 
 def try_writing(folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,12 @@ from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
 from cuprof.families import Family
 from cuprof.families.candidate import Extension
-from cuprof.interop.origins import get_family
+from cuprof.families.origin import Folder
+from cuprof.interop.origins import find_origin
 from cuprof.plan import Plan, Selection, plan, plan_hash
 from cuprof.plan.axes import ALL
 from cuprof.plan.selection import read_selection, select_variants
-from cuprof.worker.messages import Probe, Probed
+from cuprof.worker.messages import Load, Probe, Probed
 from cuprof.worker.method import ignored_settings, methods
 
 if TYPE_CHECKING:
@@ -157,7 +159,7 @@ def prepare(
         from cuprof.engine.objective import check_names  # SQLAlchemy's import can wait for other sweeps
 
         check_names(config.search.counters)
-    family = get_family(config.family, project.kernel_folders) if family is None else family
+    family = _load(config, project, stations[0].runner) if family is None else family
     OpenedFiles(project, family).add_to(family)
     if config.baseline:
         family.variant(config.baseline)
@@ -204,6 +206,15 @@ def _hash(config: SweepConfig, planned: Plan, by_backend: Mapping[str, Mapping[M
     if config.search.name:
         facts["search"] = repr(config.search)
     return plan_hash(planned, facts)
+
+
+def _load(config: SweepConfig, project: Project, runner: JobRunner) -> Family:
+    """Load the configuration's family; a script may take seconds to import, so a worker imports it meanwhile."""
+    origin = find_origin(config.family, project.kernel_folders)
+    if not isinstance(origin, Folder):
+        with suppress(WorkerError):
+            runner.worker.send(Load(origin))
+    return origin.load()
 
 
 def _probe(family: Family, selection: Selection, config: SweepConfig, runner: JobRunner) -> None:

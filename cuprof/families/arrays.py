@@ -40,6 +40,7 @@ class Home:
         finish: returns a function's result once the session's own stream waits for it; None if the library works on
             that stream. A library with `finish` also gets new views at each execution.
         wide: lets the library compute in float64.
+        permute: returns the library's elements in an order that the generator decides, in the memory that they are in.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Home:
     copy: Callable[[Any, Any, np.dtype], object] = _write
     finish: Callable[[Any], Any] | None = None
     wide: Callable[[], AbstractContextManager[Any]] = nullcontext
+    permute: Callable[[Any, np.random.Generator], Any] | None = None
 
 
 def as_tensor(array: Any, kind: np.dtype | str) -> Any:
@@ -66,6 +68,20 @@ def _tensor_to_host(tensor: Any) -> np.ndarray:
     if is_extended(kind):
         tensor = tensor.view({1: torch.int8, 2: torch.int16}[kind.itemsize])
     return np.asarray(tensor.numpy()).view(kind)
+
+
+def _permute_tensor(tensor: Any, rng: np.random.Generator) -> Any:
+    torch = importlib.import_module("torch")
+    generator = torch.Generator(tensor.device).manual_seed(int(rng.integers(2**63)))
+    order = torch.randperm(tensor.numel(), generator=generator, device=tensor.device)
+    bits = tensor.view(torch.uint8) if tensor.element_size() == 1 else tensor  # float8 has no indexing of its own
+    return bits.reshape(-1)[order].reshape(tensor.shape).view(tensor.dtype)
+
+
+def _permute_cupy(array: Any, rng: np.random.Generator) -> Any:
+    cupy, array = importlib.import_module("cupy"), _cupy(array)
+    order = cupy.random.RandomState(int(rng.integers(2**32))).permutation(array.size)
+    return array.reshape(-1)[order].reshape(array.shape)
 
 
 def _cupy(array: Any) -> Any:
@@ -92,43 +108,49 @@ def _follow_jax(returned: Any) -> Any:
     return returned
 
 
+def _tensors(name: str, backend: str, **own: Any) -> Home:
+    return Home(name, backend, _tensor_to_host, as_tensor, permute=_permute_tensor, **own)
+
+
+def _jax_arrays(name: str, backend: str, **own: Any) -> Home:
+    """Return JAX's arrays in one memory; JAX is asked for only when it is used."""
+
+    def bring(array: np.ndarray) -> Any:
+        return importlib.import_module("jax.numpy").asarray(array)
+
+    def wide() -> Any:
+        return importlib.import_module("jax").enable_x64(True)
+
+    return Home(name, backend, view=_jax, bring=bring, wide=wide, **own)
+
+
 HOMES = {
     one.name: one
     for one in (
         Home("numpy", "cpu"),
-        Home(
+        _tensors(
             "torch on the host",
             "cpu",
-            _tensor_to_host,
-            as_tensor,
-            lambda array: as_tensor(np.array(array), array.dtype),
-            lambda result, output, kind: _write(_tensor_to_host(result), output, kind),
+            bring=lambda array: as_tensor(np.array(array), array.dtype),
+            copy=lambda result, output, kind: _write(_tensor_to_host(result), output, kind),
         ),
-        Home(
+        _tensors(
             "torch",
             "cuda",
-            _tensor_to_host,
-            as_tensor,
-            lambda array: as_tensor(np.array(array), array.dtype).cuda(),
-            lambda result, output, kind: as_tensor(output, kind).copy_(result),
+            bring=lambda array: as_tensor(np.array(array), array.dtype).cuda(),
+            copy=lambda result, output, kind: as_tensor(output, kind).copy_(result),
         ),
-        Home(
+        _jax_arrays(
             "jax on the host",
             "cpu",
-            view=_jax,
-            bring=lambda array: importlib.import_module("jax.numpy").asarray(array),
             copy=lambda result, output, kind: _write(np.asarray(result), output, kind),
             finish=_wait_for_jax,
-            wide=lambda: importlib.import_module("jax").enable_x64(True),
         ),
-        Home(
+        _jax_arrays(
             "jax",
             "cuda",
-            view=_jax,
-            bring=lambda array: importlib.import_module("jax.numpy").asarray(array),
             copy=lambda result, output, kind: _write(importlib.import_module("cupy").from_dlpack(result), output, kind),
             finish=_follow_jax,
-            wide=lambda: importlib.import_module("jax").enable_x64(True),
         ),
         Home(
             "cupy",
@@ -136,6 +158,7 @@ HOMES = {
             lambda array: _cupy(array).get(),
             bring=_cupy,
             copy=lambda result, output, kind: _write(_cupy(result), output, kind),
+            permute=_permute_cupy,
         ),
     )
 }
@@ -169,6 +192,18 @@ def to_host(value: Any, what: str) -> np.ndarray:
     if not is_known(array.dtype):
         raise FamilyError(f"{what} is a {type(value).__name__}; it must be an array or a number")
     return array if array.flags.owndata else array.copy()  # others may write to memory that they own
+
+
+def permute(value: Any, rng: np.random.Generator, what: str) -> np.ndarray:
+    """Return an array with its floating-point elements in another order; whole numbers, maybe indices, stay.
+
+    Arrays on a device are permuted there: ten million numbers take NumPy some tenths of a second.
+    """
+    home = home_of(value)
+    if home is not None and home.permute is not None and dtype_of(value).kind in "fcV":
+        return to_host(home.permute(value, rng), what)
+    array = to_host(value, what)
+    return rng.permutation(array.reshape(-1)).reshape(array.shape) if is_floating(array) else array
 
 
 def widen(array: np.ndarray) -> np.ndarray:

@@ -8,10 +8,12 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from types import FunctionType, MethodType
 from typing import Any
 
 from cuprof.core.errors import UsageError
+from cuprof.families import values
 from cuprof.families.kernel import Kernel
 from cuprof.families.origin import PREFIX
 from cuprof.families.validation import COMPILED
@@ -42,18 +44,9 @@ def find_import(value: Any) -> tuple[str, str] | None:
 
 def unwrap(value: Any) -> FunctionType | None:
     """Return the Python function inside a decorated one: a Numba dispatcher, a Triton kernel, a wrapper."""
-    for _ in range(32):
-        if isinstance(value, FunctionType) and not hasattr(value, "__wrapped__"):
-            return value
-        if find_module(value) is not None and not isinstance(value, MethodType):
-            return None
-        inner = next(
-            (getattr(value, key) for key in ("py_func", "fn", "__wrapped__", "__func__") if hasattr(value, key)), None
-        )
-        if inner is None:
-            return value if isinstance(value, FunctionType) else None
-        value = inner
-    return None
+    if find_module(value) is not None and not isinstance(value, MethodType):
+        return None
+    return values.unwrap(value, ("py_func", "fn", "__wrapped__", "__func__"))
 
 
 def find_module(value: Any) -> Any:
@@ -115,17 +108,20 @@ def _jitted_from(function: Any) -> Any:
 
 def choose_arguments(
     function: Any, known: Mapping[str, Any], tunables: Iterable[str] = ()
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the positional and the named arguments of a call, from inputs that have names.
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Return the positional and the named arguments of a call, by the names of the function's parameters.
 
-    Where the function's parameters have such names, it gets those that it names, in whatever order; otherwise all of
-    them by position.
+    None where these do not have such names: it then gets all inputs by position.
     """
-    own = [one for one in _parameters(function) or () if one.name not in {*tunables}]
+    parameters = _parameters(function) or []
+    own = [one for one in parameters if one.name not in {*tunables}]
     needed = [one.name for one in own if one.default is one.empty and one.kind not in FILLERS]
     if any(one.kind in (*FILLERS, one.POSITIONAL_ONLY) for one in own) or not {*needed} <= known.keys() or not needed:
-        return tuple(known.values()), {}
-    return (), {one.name: known[one.name] for one in own if one.name in known}
+        return None
+    # By position as far as that goes: `cupy.fuse` takes no keywords.
+    first = [*takewhile(lambda one: one in own and one.name in known and one.kind != one.KEYWORD_ONLY, parameters)]
+    later = [one.name for one in own if one not in first and one.name in known]
+    return tuple(known[one.name] for one in first), {name: known[name] for name in later}
 
 
 def list_parameters(function: Any) -> list[str] | None:

@@ -287,8 +287,9 @@ class Computation(FunctionFamily):
         """Call an implementation with its tunables' defaults."""
         chosen = {tunable.name: tunable.default for tunable in one.list_tunables()}
         known = self._arguments(sample, arrays)
-        placed, named = choose_arguments(one.function, known, chosen) if self.drawing.are_named(problem) else (None, {})
-        return one(*(known.values() if placed is None else placed), **named, **chosen)
+        by_name = choose_arguments(one.function, known, chosen) if self.drawing.are_named(problem) else None
+        placed, named = by_name or (tuple(known.values()), {})
+        return one(*placed, **named, **chosen)
 
     def _arguments(self, sample: Sample, arrays: Mapping[str, Any]) -> dict[str, Any]:
         numbers = {name: scalar.read() for name, scalar in sample.scalars.items()}
@@ -302,9 +303,8 @@ class Computation(FunctionFamily):
         if is_wide and find_module(function) is function:
             function = self._wide_module
         known = self._arguments(sample, arrays)
-        _, named = choose_arguments(function, known)
-        if named:
-            return function(**named)
+        if by_name := choose_arguments(function, known):
+            return function(*by_name[0], **by_name[1])
         return function(*(value for name, value in known.items() if name not in self.outputs or name in self.in_place))
 
     @cached_property

@@ -85,7 +85,8 @@ class FunctionFamily:
         home, arrays = HOMES[sample.home], {**inputs, **outputs}
         types = {name: spec.type for name, spec in {**sample.signature.inputs, **sample.signature.outputs}.items()}
         names = {name: name for name in call.arguments}
-        placed, named = choose_arguments(function, names, tunables) if call.by_name else (call.arguments, {})
+        by_name = choose_arguments(function, names, tunables) if call.by_name else None
+        placed, named = by_name or (call.arguments, {})
         used = [name for name in (*placed, *named.values()) if name in arrays]
 
         def give() -> Callable[[], Any]:

@@ -26,6 +26,7 @@ import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from operator import attrgetter
 from pathlib import Path, PurePath
 from types import FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
@@ -54,6 +55,12 @@ from cuprof.families.names import (
 from cuprof.families.values import attributes_of, closure_of, defaults_of, file_of, full_name, plain_text, unwrap
 
 CONTAINERS = (tuple, list, set, frozenset, dict, OrderedDict, defaultdict, deque, MappingProxyType)
+HOLDERS = {
+    "partial": (functools.partial, ("func", "args", "keywords")),
+    "method": (MethodType, ("__self__", "__func__")),
+    "property": (property, ("fget", "fset", "fdel")),
+}
+"""What holds other functions: its name, its class, and the attributes that hold them."""
 LOOKUPS = (globals, locals, vars, eval, exec, __import__, importlib.import_module, importlib.reload)
 REACHING = (*LOOKUPS, builtins, sys.modules)
 """Objects that give access to names that the code does not mention."""
@@ -73,36 +80,27 @@ def function_text(function: Callable[..., Any], place: Path) -> str:
     Raises:
         FamilyError: a file was changed since it was imported, or cannot be parsed.
     """
-    closure, text = _follow(function, place)
+    closure = _Closure(place)
+    text = closure.follow(function)
     shown = [] if text == getattr(function, "__name__", "") else [f"# {text}"]
     return "\n\n".join([*closure.texts, *shown, *closure.whole_texts()]) + "\n"
 
 
 def installed_modules(function: Callable[..., Any], place: Path) -> tuple[str, ...]:
     """Return the installed packages, apart from the standard library, that a function and its dependencies import."""
-    closure, _ = _follow(function, place)
-    for file in python_files(closure.place) if closure.whole else ():
-        closure.packages |= {
-            name.partition(".")[0] for node in ast.walk(parse_file(file).tree) for name in imported_names(node)
-        }
-    return tuple(sorted(closure.packages - sys.stdlib_module_names - {"", "cuprof"}))
-
-
-def _follow(function: Callable[..., Any], place: Path) -> tuple[_Closure, str]:
-    """Return a function's dependencies, and the text of the function itself."""
-    closure = _Closure(place.resolve())
-    try:
-        return closure, closure.describe(function)
-    except RecursionError:  # data that are nested too deep
-        closure.whole = True
-        return closure, ""
+    closure = _Closure(place)
+    closure.follow(function)
+    trees = [parse_file(file).tree for file in python_files(closure.place)] if closure.whole else []
+    named = [name for tree in trees for node in ast.walk(tree) for name in imported_names(node)]
+    packages = closure.packages.union(name.partition(".")[0] for name in named)
+    return tuple(sorted(packages - sys.stdlib_module_names - {"", "cuprof"}))
 
 
 class _Closure:
     """Gather the dependencies of a function, each definition once."""
 
     def __init__(self, place: Path) -> None:
-        self.place = place
+        self.place = place = place.resolve()
         self.folder = place.parent if place.is_file() else place
         self.alone = frozenset(imported_files(place)) if place.is_file() else None
         self.texts: list[str] = []
@@ -112,6 +110,14 @@ class _Closure:
         self._described: dict[int, tuple[object, str]] = {}
         self._labels: set[str] = set()
         self._owned: dict[str, bool] = {}
+
+    def follow(self, function: Callable[..., Any]) -> str:
+        """Add all that a function uses; return the text of the function itself."""
+        try:
+            return self.describe(function)
+        except RecursionError:  # data that are nested too deep
+            self.whole = True
+            return ""
 
     def whole_texts(self) -> list[str]:
         """Return all Python files of the family where they count, sorted by text: names of files decide nothing."""
@@ -153,12 +159,9 @@ class _Closure:
             return self.describe_foreign(value, imported)
         if kind in CONTAINERS:
             return self.describe_parts(kind.__name__, value)
-        if isinstance(value, functools.partial):
-            return self.describe_parts("partial", (value.func, value.args, value.keywords))
-        if isinstance(value, MethodType):
-            return self.describe_parts("method", (value.__self__, value.__func__))
-        if isinstance(value, property):
-            return self.describe_parts("property", (value.fget, value.fset, value.fdel))
+        for name, (holder, parts) in HOLDERS.items():
+            if isinstance(value, holder):
+                return self.describe_parts(name, attrgetter(*parts)(value))
         if isinstance(value, PurePath):
             return str(value.relative_to(self.folder) if value.is_relative_to(self.folder) else value)
         if is_class:
@@ -192,7 +195,8 @@ class _Closure:
         """Return the full name of an object of Python or of an installed package; without one, all files count."""
         kind = type(value)
         name = imported or full_name(value)
-        if not name or self.owns_module(str(getattr(value, "__module__", ""))):
+        module = sys.modules.get(str(getattr(value, "__module__", "")))
+        if not name or self.owns(getattr(module, "__file__", None)):
             self.whole = True
             name = f"{kind.__module__}.{kind.__qualname__}"
             if not any(python_files(self.place)):  # from a notebook: it cannot be identified, so it counts as new
@@ -361,6 +365,3 @@ class _Closure:
         """Return whether a full name begins with a module beside a script."""
         found = find_module(self.folder / (name.partition(".")[0] or "."))
         return found is not None and self.owns(str(found))
-
-    def owns_module(self, name: str) -> bool:
-        return self.owns(getattr(sys.modules.get(name), "__file__", None))

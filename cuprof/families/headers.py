@@ -7,10 +7,9 @@ with nvcc, so the folder `standard_headers` beside this file has the C and C++ h
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -83,49 +82,32 @@ def uses_headers(text: str) -> bool:
 @cache
 def find_headers() -> Headers:
     """Return the folders of CUDA's headers that exist on this machine."""
-    toolkit = next((folder for folder in _toolkits() if (folder / "cuda_fp16.h").is_file()), None)
-    cccl = next((folder for folder in _cccl(toolkit) if (folder / "cub" / "cub.cuh").is_file()), None)
+    toolkit = _find_folder("cuda_fp16.h", _toolkits())
+    beside = [toolkit / "cccl", toolkit] if toolkit is not None else []  # of CUDA 13, of CUDA 12
+    cccl = _find_folder("cub/cub.cuh", [*beside, *_located("cccl")])
     folders = tuple(dict.fromkeys(folder for folder in (toolkit, cccl) if folder is not None))
     versions = (_version(name, folders) for name in _VERSIONS)
     return Headers((*folders, STANDARD), ", ".join(filter(None, versions)))
 
 
-def _toolkits() -> Iterator[Path]:
-    yield from _located("cudart")
-    for name in ("CUDA_HOME", "CUDA_PATH"):
-        if os.environ.get(name):
-            yield Path(os.environ[name]) / "include"
-    yield Path("/usr/local/cuda/include")
+def _find_folder(header: str, folders: Iterable[Path]) -> Path | None:
+    return next((folder for folder in folders if (folder / header).is_file()), None)
 
 
-def _cccl(toolkit: Path | None) -> Iterator[Path]:
-    if toolkit is not None:  # the one that was made for it comes first
-        yield toolkit / "cccl"  # CUDA 13
-        yield toolkit
-    yield from _located("cccl")
+def _toolkits() -> list[Path]:
+    homes = [Path(os.environ[name], "include") for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    return [*_located("cudart"), *homes, Path("/usr/local/cuda/include")]
 
 
-def _located(name: str) -> Iterator[Path]:
-    """Yield what NVIDIA's own search finds in site-packages, conda and CUDA_HOME."""
+def _located(name: str) -> list[Path]:
+    """Return what NVIDIA's own search finds in site-packages, conda and CUDA_HOME; it comes with cuda-bindings."""
     try:
         from cuda.pathfinder import find_nvidia_header_directory
 
         found = find_nvidia_header_directory(name)
-    except (ImportError, RuntimeError):  # older releases look for libraries alone, or do not know the name
+    except (ImportError, RuntimeError):  # an old release looks for libraries alone, or does not know the name
         found = None
-    if found:
-        yield Path(found)
-    yield from _packaged()
-
-
-def _packaged() -> Iterator[Path]:
-    """Yield the folders where NVIDIA's packages for CUDA 13, then 12, install headers."""
-    spec = importlib.util.find_spec("nvidia")
-    for place in map(Path, (spec and spec.submodule_search_locations) or ()):
-        yield place / "cu13" / "include"
-        yield place / "cu13" / "include" / "cccl"
-        yield place / "cuda_runtime" / "include"
-        yield place / "cuda_cccl" / "include"
+    return [Path(found)] if found else []
 
 
 def _version(name: str, folders: tuple[Path, ...]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from cuprof.core.errors import FamilyError, UsageError
 from cuprof.core.point import Point
-from cuprof.families.arrays import is_floating, to_host
+from cuprof.families.arrays import permute, to_host
 from cuprof.families.callables import list_parameters, unwrap
 from cuprof.families.kernel import Kernel
 from cuprof.families.model import Axis
@@ -67,18 +67,11 @@ class Inputs:
         return bool(self._are_named)
 
     def draw_arrays(self, names: Iterable[str], problem: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Return some of the arguments on the host; of those given once the floating-point ones are permuted.
-
-        Whole numbers, which may be indices, stay as they were given.
-        """
+        """Return some of the arguments on the host; those given once are permuted, see `permute`."""
         drawn = self.draw(problem, rng)
-        arrays = {name: to_host(drawn[name], f"input {name}") for name in names}
         if self.function is not None:
-            return arrays
-        return {
-            name: rng.permutation(array.reshape(-1)).reshape(array.shape) if is_floating(array) else array
-            for name, array in arrays.items()
-        }
+            return {name: to_host(drawn[name], f"input {name}") for name in names}
+        return {name: permute(drawn[name], rng, f"input {name}") for name in names}
 
     def _argument_names(self, count: int) -> list[str]:
         """Return this many parameter names of the first function that has enough, else x0, x1, …"""

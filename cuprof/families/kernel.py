@@ -25,7 +25,7 @@ from cuprof.families.configurations import (
 )
 from cuprof.families.constraints import Constraint, GivenConstraint, read_constraint
 from cuprof.families.model import Sample, Tunable, as_names
-from cuprof.families.program import Array, Copy, Fill, Invoke, Launch, Program, Reduced
+from cuprof.families.program import Argument, Array, Copy, Fill, Invoke, Launch, Program, Reduced
 
 Size: TypeAlias = "int | str"
 Sizes: TypeAlias = "Size | tuple[Size, ...] | Callable[..., Any] | None"
@@ -36,19 +36,6 @@ BLOCK_NAMES = ("block_size_x", "block_size_y", "block_size_z")
 
 HOST_COMPILERS = ("gcc", "g++")
 """Compilers of C and C++ functions, which are called and not launched."""
-
-
-class _Site:
-    """A problem's values that do not depend on tunables, looked up once for the many trials at one problem."""
-
-    def __init__(self, problem: Point, sample: Sample, args: Sequence[str] | None) -> None:
-        self.sample = sample
-        arrays = {**sample.signature.inputs, **sample.signature.outputs}
-        values = {name: scalar.value for name, scalar in sample.scalars.items()}
-        self.known = {**arrays, **problem, **values}
-        self.fixed = {name: name for name in arrays} | {name: one.read() for name, one in sample.scalars.items()}
-        names = sample.arguments if args is None else args
-        self.arguments = tuple(self.fixed[name] for name in names) if all(name in self.fixed for name in names) else ()
 
 
 @dataclass(frozen=True)
@@ -127,54 +114,56 @@ class Kernel:
         """Return the constraint as a function, by the names that it may use: read once, called for each trial."""
         return cache(partial(read_constraint, self.constraint))
 
-    @cached_property
-    def _sites(self) -> dict[Point, _Site]:
-        return {}
-
     def make_program(self, problem: Point, tunables: Point, sample: Sample) -> Program:
         """Return the launchable program.
 
         Raises:
             UsageError: a size cannot be computed.
         """
-        there = self._sites.get(problem)
-        if there is None or there.sample is not sample:
-            there = self._sites[problem] = _Site(problem, sample, () if self.jit is not None else self.args)
-        chosen = dict(tunables)
-        known: dict[str, Any] = {**there.known, **chosen}
+        arrays = [*sample.signature.inputs, *sample.signature.outputs]
+        scalars, chosen = sample.scalars, dict(tunables)
+        known: dict[str, Any] = {**sample.signature.inputs, **sample.signature.outputs, **problem}
+        known |= {name: scalar.value for name, scalar in scalars.items()} | chosen
         for name, function in self.derived.items():
             value = self._call(function, known, name)
-            known[name] = value.item() if type(value) is not int and hasattr(value, "item") else value
+            known[name] = value.item() if hasattr(value, "item") else value
         defines = {name: known[name] for name in (*chosen, *self.derived)}
-        is_host = self.backend == "cpu"
-        block = self._sizes("block", self.block or self._block_names, known) if self.jit is None else (1,)
-        threads = self._sizes("threads", self.threads, known)
-        grid = self._sizes("grid", self.grid, known)
-        if not is_host and (not block or not (grid or threads)):
-            what = "grid= (in blocks)" if self.jit is not None else "grid= (in blocks) or threads= (in all)"
-            what = what if block else f"block=, or tunables {', '.join(BLOCK_NAMES)}"
-            raise UsageError(f"kernel {self.symbol} needs {what}")
-        if not grid and not is_host:
-            grid = tuple(-(-size // width) for size, width in zip(threads, (*block, 1, 1), strict=False))
-        arguments = there.arguments or tuple(
-            there.fixed[name] if name in there.fixed else known.get(name, name)
-            for name in self.args or self._list_arguments(known, defines) or sample.arguments
-        )
-        shared = self._sizes("shared_bytes", self.shared_bytes, known)[0] if self.shared_bytes else 0
+        names = self.args or self._list_arguments(known, defines) or sample.arguments
+        fixed = dict(zip(arrays, arrays, strict=True)) | {name: one.read() for name, one in scalars.items()}
+        arguments = tuple(fixed[name] if name in fixed else known.get(name, name) for name in names)
+        grid, step = self._launch(arguments, known)
+        if self.jit is None:
+            defines = {name: _as_macro(value) for name, value in defines.items()}
+        known.setdefault("blocks", math.prod(grid))
         return Program(
-            steps=(Invoke(self.symbol, arguments) if is_host else Launch(self.symbol, grid, block, arguments, shared),),
-            defines=defines
-            if self.jit is not None
-            else {name: value if type(value) is int else _as_macro(value) for name, value in defines.items()},
+            steps=(step,),
+            defines=defines,
             options=self.options,
             constants=self.constants,
             scratch={
-                name: Array(self._sizes(f"scratch {name}", shape, {"blocks": math.prod(grid), **known}), dtype)
+                name: Array(self._sizes(f"scratch {name}", shape, known), dtype)
                 for name, (shape, dtype) in self.scratch.items()
             },
             results=self.results,
             setup=self.setup,
         )
+
+    def _launch(
+        self, arguments: tuple[Argument, ...], known: Mapping[str, Any]
+    ) -> tuple[tuple[int, ...], Invoke | Launch]:
+        """Return the grid, and the launch with it, or a host function's call."""
+        grid, threads = self._sizes("grid", self.grid, known), self._sizes("threads", self.threads, known)
+        if self.backend == "cpu":
+            return grid, Invoke(self.symbol, arguments)
+        named = tuple(name for name in BLOCK_NAMES if name in self.tunables)
+        block = (1,) if self.jit is not None else self._sizes("block", self.block or named, known)
+        if not block or not (grid or threads):
+            what = "grid= (in blocks)" if self.jit is not None else "grid= (in blocks) or threads= (in all)"
+            what = what if block else f"block=, or tunables {', '.join(BLOCK_NAMES)}"
+            raise UsageError(f"kernel {self.symbol} needs {what}")
+        grid = grid or tuple(-(-size // width) for size, width in zip(threads, (*block, 1, 1), strict=False))
+        shared = self._sizes("shared_bytes", self.shared_bytes, known)[0] if self.shared_bytes else 0
+        return grid, Launch(self.symbol, grid, block, arguments, shared)
 
     def _list_arguments(self, known: Mapping[str, Any], defines: dict[str, Any]) -> list[str]:
         """Return the names of a Triton function's parameters, where all are known; give its constants their values."""
@@ -193,24 +182,11 @@ class Kernel:
             return function(meta=known)
         return call_by_name(function, {**known, "meta": known, "META": known}, f"{what} of kernel {self.symbol}")
 
-    @cached_property
-    def _block_names(self) -> tuple[str, ...]:
-        return tuple(name for name in BLOCK_NAMES if name in self.tunables)
-
     def _sizes(self, what: str, sizes: Sizes, known: Mapping[str, Any]) -> tuple[int, ...]:
-        if sizes is None:
-            return ()
         given: Any = self._call(sizes, known, what) if callable(sizes) else sizes
-        if given is None:
-            return ()
-        if type(given) is int:
-            return (given,)
         found = []
-        for size in given if isinstance(given, tuple | list) else (given,):
+        for size in given if isinstance(given, tuple | list) else () if given is None else (given,):
             number = known.get(size) if isinstance(size, str) else size
-            if type(number) is int:
-                found.append(number)
-                continue
             if number is None or isinstance(number, Array | str) or int(number) != number:
                 raise UsageError(
                     f"{what} of kernel {self.symbol} is {size!r}; give a whole number, or one of {', '.join(known)}"
@@ -230,13 +206,13 @@ def kernel(
     threads: Sizes = None,
     shared_bytes: Size | Callable[..., Any] = 0,
     args: Sequence[str] | None = None,
-    constants: Mapping[str, str] | None = None,
+    constants: Mapping[str, str] = {},
     options: Sequence[str] = (),
     compiler: str = "",
     files: str | Sequence[str] = (),
     constraint: GivenConstraint = None,
-    scratch: Mapping[str, tuple[Sizes, str]] | None = None,
-    results: Mapping[str, str | Reduced] | None = None,
+    scratch: Mapping[str, tuple[Sizes, str]] = {},
+    results: Mapping[str, str | Reduced] = {},
     setup: Sequence[Fill | Copy] = (),
     **tunables: Any,
 ) -> Any:
@@ -274,25 +250,12 @@ def kernel(
             options and compiler are such names too; of a kernel a function gives what follows from axes, scalars and
             tunables.
     """
+    given: dict[str, Any] = locals()
+    given = {key: value for key, value in given.items() if key not in ("what", "tunables")}
     described = Kernel(
-        name=name,
-        source=source,
-        backend=backend,
-        grid=grid,
-        block=block,
-        threads=threads,
-        shared_bytes=shared_bytes,
-        args=args,
-        constants=dict(constants or {}),
-        options=tuple(options),
-        compiler=compiler,
-        files=as_names(files),
-        constraint=constraint,
-        tunables={key: read_values(key, given) for key, given in tunables.items() if not callable(given)},
-        derived={key: given for key, given in tunables.items() if callable(given)},
-        scratch=dict(scratch or {}),
-        results=dict(results or {}),
-        setup=tuple(setup),
+        tunables={key: read_values(key, one) for key, one in tunables.items() if not callable(one)},
+        derived={key: one for key, one in tunables.items() if callable(one)},
+        **given | {"options": tuple(options), "files": as_names(files), "setup": tuple(setup)},
     )
     if what is None:
         return lambda function: _of_function(described, function)

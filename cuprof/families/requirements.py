@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.machinery import PathFinder
+from importlib.machinery import all_suffixes
 from pathlib import Path
 
 from cuprof.core.records import Unavailable
@@ -50,9 +50,8 @@ def check_requirements(modules: Sequence[str]) -> Unavailable | None:
     if not absent:
         return None
     commands = dict.fromkeys(get_requirement(module).command for module in absent)
-    noun = "module" if len(absent) == 1 else "modules"
-    verb = "is" if len(absent) == 1 else "are"
-    return Unavailable(f"Python {noun} {', '.join(absent)} {verb} not installed", "; ".join(commands))
+    noun = "module {} is" if len(absent) == 1 else "modules {} are"
+    return Unavailable(f"Python {noun.format(', '.join(absent))} not installed", "; ".join(commands))
 
 
 def get_requirement(module: str) -> Requirement:
@@ -70,20 +69,12 @@ def is_installed(module: str) -> bool:
         spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):
         return False
-    name = top
-    for part in rest:
-        if spec is None or spec.submodule_search_locations is None:
-            return False
-        try:
-            folders = list(spec.submodule_search_locations)
-        except KeyError:  # a namespace package asks for its parent, which has not been imported
-            folders = [str(Path(entry, *name.split("."))) for entry in sys.path]
-        name = f"{name}.{part}"
-        try:
-            spec = PathFinder.find_spec(name, folders)
-        except KeyError:
-            return any(Path(folder, part).is_dir() for folder in folders)
-    return spec is not None
+    if spec is None or not rest:
+        return spec is not None
+    *packages, last = rest
+    folders = [Path(place, *packages) for place in spec.submodule_search_locations or ()]
+    files = [folder / f"{last}{suffix}" for folder in folders for suffix in all_suffixes()]
+    return any((folder / last).is_dir() for folder in folders) or any(map(Path.is_file, files))
 
 
 def list_versions(modules: Iterable[str]) -> dict[str, str]:
@@ -102,6 +93,7 @@ def get_version(module: str) -> str:
     if not is_installed(module):
         return "none"
     found = sorted(set(importlib.metadata.packages_distributions().get(module.partition(".")[0], ())))
+    versions = [importlib.metadata.version(one) for one in found]
     if len(found) == 1:
-        return importlib.metadata.version(found[0])
-    return ", ".join(f"{one} {importlib.metadata.version(one)}" for one in found) or "unknown"
+        return versions[0]
+    return ", ".join(map(" ".join, zip(found, versions, strict=True))) or "unknown"

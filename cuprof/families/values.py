@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from types import FunctionType, ModuleType
 from typing import Any
@@ -74,11 +75,15 @@ def attributes_of(value: Any) -> dict[str, Any]:
     return {**slots, **getattr(value, "__dict__", {})}
 
 
-def unwrap(value: Any) -> FunctionType | None:
-    """Return the Python function inside a Numba dispatcher, a static method or a `functools.wraps` wrapper, or None."""
+def unwrap(value: Any, names: Sequence[str] = ("py_func", "__wrapped__", "__func__")) -> FunctionType | None:
+    """Return the Python function inside a Numba dispatcher, a static method or a `functools.wraps` wrapper, or None.
+
+    Args:
+        names: attributes that may hold what is inside.
+    """
     for _ in range(32):
         inner = None
-        for name in ("py_func", "__wrapped__", "__func__"):
+        for name in names:
             with suppress(Exception):  # an object may raise whatever it likes where it is asked for an attribute
                 inner = getattr(value, name, None) if inner is None else inner
         if inner is None or isinstance(value, type):
@@ -98,7 +103,5 @@ def closure_of(function: FunctionType) -> dict[str, Any]:
 
 def defaults_of(function: FunctionType) -> dict[str, Any]:
     """Return the defaults of a function's parameters, by name."""
-    code = function.__code__
-    defaults = function.__defaults__ or ()
-    positional = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
-    return {**dict(zip(positional, defaults, strict=True)), **(function.__kwdefaults__ or {})}
+    names, defaults = function.__code__.co_varnames[: function.__code__.co_argcount], function.__defaults__ or ()
+    return {**dict(zip(names[len(names) - len(defaults) :], defaults, strict=True)), **(function.__kwdefaults__ or {})}

@@ -47,75 +47,72 @@ def read(path: Path) -> Imported:
     content = parse_json(path)
     try:
         devices = {int(device["id"]): str(device["name"]) for device in content.get("devices") or []}
-        reader = _Reader(path, devices)
-        trials = [reader.trial(bench, state) for bench in content["benchmarks"] for state in bench["states"]]
+        states = [(bench, state) for bench in content["benchmarks"] for state in bench["states"]]
+        trials = [_read_state(path, devices, bench, state) for bench, state in states]
     except (*FAULTS, UsageError) as error:
         raise UsageError(
             f"{path} is not what nvbench writes with --json or --jsonbin ({type(error).__name__}: {error})"
         ) from None
     notes = ["nvbench's times are of its own method: its cold samples follow a write of the cache"]
-    if reader.without_samples:
+    if without_samples := sum(trial.durations_ns.size == 1 and trial.relative_error > 0 for trial in trials):
         notes.append(
-            f"{path.name}: {reader.without_samples} states have no samples beside it, only mean and deviation, "
+            f"{path.name}: {without_samples} states have no samples beside it, only mean and deviation, "
             "which outliers move; --jsonbin keeps samples"
         )
     return Imported("nvbench", "nvbench", trials, tuple(notes))
 
 
-class _Reader:
-    def __init__(self, path: Path, devices: Mapping[int, str]) -> None:
-        self.path, self.devices = path, devices
-        self.without_samples = 0
+def _read_state(
+    path: Path, devices: Mapping[int, str], bench: Mapping[str, Any], state: Mapping[str, Any]
+) -> ImportedTrial:
+    summaries = {
+        summary["tag"]: {part["name"]: part["value"] for part in summary.get("data") or []}
+        for summary in state.get("summaries") or []
+    }
+    number = state.get("device")
+    durations, error = (np.empty(0), 0.0) if state.get("is_skipped") else _read_durations(path, summaries)
+    reason = " ".join(str(state.get("skip_reason") or "").split())
+    absent = State.CRASHED if reason.startswith(EXCEPTION) else State.SKIPPED
+    return ImportedTrial(
+        family=str(bench["name"]),
+        problem=as_point({str(axis["name"]): _value(axis) for axis in state.get("axis_values") or []}),
+        device="" if number is None else devices.get(int(number), f"device {int(number)}"),
+        device_id=None if number is None else int(number),
+        durations_ns=durations,
+        relative_error=error,
+        state=State.OK if durations.size else absent,
+        message="" if durations.size else reason,
+    )
 
-    def trial(self, bench: Mapping[str, Any], state: Mapping[str, Any]) -> ImportedTrial:
-        summaries = {
-            summary["tag"]: {part["name"]: part["value"] for part in summary.get("data") or []}
-            for summary in state.get("summaries") or []
-        }
-        number = state.get("device")
-        durations, error = (np.empty(0), 0.0) if state.get("is_skipped") else self._durations(summaries)
-        reason = " ".join(str(state.get("skip_reason") or "").split())
-        absent = State.CRASHED if reason.startswith(EXCEPTION) else State.SKIPPED
-        return ImportedTrial(
-            family=str(bench["name"]),
-            problem=as_point({str(axis["name"]): _value(axis) for axis in state.get("axis_values") or []}),
-            device="" if number is None else self.devices.get(int(number), f"device {int(number)}"),
-            device_id=None if number is None else int(number),
-            durations_ns=durations,
-            relative_error=error,
-            state=State.OK if durations.size else absent,
-            message="" if durations.size else reason,
-        )
 
-    def _durations(self, summaries: Mapping[str, Mapping[str, Any]]) -> tuple[np.ndarray, float]:
-        """Return the samples, or a mean in their place with its relative error; none where it was not timed."""
-        meta = summaries.get(SAMPLES)
-        file = self._find(str(meta["filename"])) if meta else None
-        if meta and file is not None:
-            found = _read_samples(file, int(meta["size"]))
-            if found.size:
-                return found, 0.0
-        if MEAN not in summaries or COUNT not in summaries:
-            return np.empty(0), 0.0
-        mean, count = float(summaries[MEAN]["value"]), int(summaries[COUNT]["value"])
-        if count <= 0 or not as_durations([mean], NS).size:
-            return np.empty(0), 0.0
-        spread = float(summaries[NOISE]["value"]) if NOISE in summaries else math.inf
-        if NOISE not in summaries and DEVIATION in summaries:
-            spread = float(summaries[DEVIATION]["value"]) / mean
-        self.without_samples += 1
-        error = spread / math.sqrt(count) if math.isfinite(spread) else math.inf
-        return as_durations([mean], NS), max(error, 1e-9)
+def _read_durations(path: Path, summaries: Mapping[str, Mapping[str, Any]]) -> tuple[np.ndarray, float]:
+    """Return the samples, or a mean in their place with its relative error; none where it was not timed."""
+    meta = summaries.get(SAMPLES)
+    file = _find(path, str(meta["filename"])) if meta else None
+    if meta and file is not None and (found := _read_samples(file, int(meta["size"]))).size:
+        return found, 0.0
+    if MEAN not in summaries or COUNT not in summaries:
+        return np.empty(0), 0.0
+    mean, count = float(summaries[MEAN]["value"]), int(summaries[COUNT]["value"])
+    durations = as_durations([mean], NS)
+    if count <= 0 or not durations.size:
+        return np.empty(0), 0.0
+    spread = float(summaries[NOISE]["value"]) if NOISE in summaries else math.inf
+    if NOISE not in summaries and DEVIATION in summaries:
+        spread = float(summaries[DEVIATION]["value"]) / mean
+    error = spread / math.sqrt(count) if math.isfinite(spread) else math.inf
+    return durations, max(error, 1e-9)
 
-    def _find(self, name: str) -> Path | None:
-        """Return a file of samples; its name is relative to where nvbench ran, to the JSON's folder or its parent."""
-        folder = self.path.absolute().parent
-        beside = f"{Path(name).parent.name}/{Path(name).name}"
-        for top, place in ((folder, name), (folder.parent, name), (Path.cwd(), name), (folder, beside)):
-            found = (top / place).resolve()
-            if found.is_relative_to(top.resolve()) and found.is_file():
-                return found
-        return None
+
+def _find(path: Path, name: str) -> Path | None:
+    """Return a file of samples; its name is relative to where nvbench ran, to the JSON's folder or its parent."""
+    folder = path.absolute().parent
+    beside = f"{Path(name).parent.name}/{Path(name).name}"
+    for top, place in ((folder, name), (folder.parent, name), (Path.cwd(), name), (folder, beside)):
+        found = (top / place).resolve()
+        if found.is_relative_to(top.resolve()) and found.is_file():
+            return found
+    return None
 
 
 def _read_samples(file: Path, size: int) -> np.ndarray:

@@ -1,6 +1,7 @@
-"""Trials as another tool measured them, and what every reader of such files needs.
+"""Trials as another tool measured them; they are compared and shown, never stored as our own.
 
-Times of other tools are compared and shown, never stored as our own.
+A package adds a reader by an entry point of the group `cuprof.results`: an object with `recognizes(head)`, which says
+whether a file that begins so is the tool's, and `read(path)`, which returns an `Imported` or raises `UsageError`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,16 @@ from typing import Any
 import numpy as np
 
 from cuprof.core.errors import UsageError
+from cuprof.core.plugins import list_plugins, load_plugin
 from cuprof.core.point import Coordinate, Point
 from cuprof.core.records import Measure, State
-from cuprof.interop.files import read_bytes
+from cuprof.interop.files import open_regular, read_bytes
 
+GROUP = "cuprof.results"
+BUILT_IN = {"kernel_tuner": "cuprof.interop.tuner_results", "nvbench": "cuprof.interop.nvbench"}
+"""nvbench's reader accepts any JSON, so it comes last."""
+LOOKED_AT = 100_000
+"""Bytes of a file that a reader gets to recognise its own format."""
 MOST_BYTES = 1 << 30
 LEAST_NS, MOST_NS = 1e-3, 1e18
 FAULTS = (
@@ -67,6 +74,23 @@ class Imported:
     tool: str
     trials: Sequence[ImportedTrial]
     notes: tuple[str, ...] = ()
+
+
+def read_results(path: Path) -> Imported:
+    """Return what a file of another tool holds; readers of installed packages are asked first.
+
+    Raises:
+        UsageError: it cannot be read, or no reader knows it.
+    """
+    with open_regular(path, MOST_BYTES) as stream:
+        head = stream.read(LOOKED_AT).decode("utf-8-sig", "replace")
+    names = list_plugins(GROUP, BUILT_IN)
+    for name in (*(name for name in names if name not in BUILT_IN), *BUILT_IN):
+        reader = load_plugin(GROUP, name, BUILT_IN, "reader of results")
+        if reader.recognizes(head):
+            found: Imported = reader.read(path)
+            return found
+    raise UsageError(f"{path} holds no results that cuprof can read; known are files of {', '.join(names)}")
 
 
 def parse_json(path: Path) -> Any:

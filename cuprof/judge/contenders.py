@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cuprof.core.errors import CuprofError, UnknownNameError, UsageError, WorkerError
+import msgspec
+
+from cuprof.backends.registry import is_host
+from cuprof.border.suspect import START_LIMIT_S, LateError, LostError, RefusedError, Suspect
+from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.records import DeviceFacts, Trial, Unavailable
-from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess
 from cuprof.families import Family
-from cuprof.families.candidate import LANGUAGES, PYTHON, SOLUTION, Extension, copy_family, extend
+from cuprof.families.candidate import LANGUAGES, PYTHON, SOLUTION, Extension, copy_family
 from cuprof.families.origin import Folder
 from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.report import Candidate, Evidence, Ruling
-from cuprof.plan import Selection, plan
+from cuprof.plan import Selection
+from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Outline, Outlined
-from cuprof.worker.status_page import Phase
+from cuprof.worker.wire import NonsenseError, decode
 
 Devices = Mapping[str, DeviceFacts | Unavailable]
+MOST_BYTES = 16 << 20
+"""Of a candidate's file. Sources and solutions have a thousandth of it."""
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
 
@@ -34,7 +41,7 @@ class Contender:
 
     Args:
         origin: of the family; for a Python file of a copy with the file in it.
-        runs_on_host: code of the file runs in the worker's process, beside the clock.
+        runs_on_host: code of the file runs in a process of the host, so it stays beyond the border.
     """
 
     file: Path
@@ -55,7 +62,7 @@ class Entrance:
         selection: the requested problems and tunables.
         known: every trial of the baselines; a file states no other work, problems or devices than these.
         workshop: folder for copies of the family.
-        start: starts a worker in a sandbox that can see a family's folder and a file's.
+        sandbox: for what reads a file, which sees only the files and folders given.
         limit_s: how long reading a file may take.
     """
 
@@ -65,74 +72,68 @@ class Entrance:
     known: Sequence[Trial]
     like: str
     workshop: Path
-    start: Callable[[Path, Path], WorkerProcess]
+    sandbox: Callable[[Sequence[Path]], Sandbox | None]
     limit_s: float
 
     def admit(self, file: Path, number: int) -> list[Contender] | Candidate:
         """Return the variants of a file, or the candidate if it failed already.
 
+        The file is read by a confined process: its includes, and whatever a Python file does.
+
         Raises:
             UsageError: the family's own functions refuse the request.
         """
+        if file.stat().st_size > MOST_BYTES:
+            return _refused(file, Ruling.UNUSABLE, f"it has {file.stat().st_size} bytes, more than {MOST_BYTES}")
+        origin, extension = self.family.origin, Extension(str(file), file.parent)
         if file.suffix in LANGUAGES:
-            return self._admit_source(file)
-        if file.suffix == SOLUTION:
-            return self._admit_solution(file)
-        return self._admit_python(file, self.workshop / str(number))
-
-    def _admit_source(self, file: Path) -> list[Contender]:
-        like = find_like(self.family, LANGUAGES[file.suffix], self.like)
-        extension = Extension(str(file), file.parent, like)
-        family, (name,), trials = self._extend(extension)
-        calls = [family.variant(name).make(trial.problem, trial.tunables).calls_host for trial in trials]
-        origin = self.family.origin
-        return [Contender(file, name, trials[0].backend, origin, extension, trials, runs_on_host=any(calls))]
-
-    def _admit_solution(self, file: Path) -> list[Contender] | Candidate:
-        """Return a solution of the family's definition; its code runs in the sandbox alone."""
-        extension = Extension(str(file), file.parent)
-        try:
-            _, (name,), trials = self._extend(extension)
-        except CuprofError as error:
-            return _refused(file, Ruling.UNUSABLE, str(error))
-        return [Contender(file, name, trials[0].backend, self.family.origin, extension, trials, runs_on_host=True)]
-
-    def _extend(self, extension: Extension) -> tuple[Family, tuple[str, ...], tuple[Trial, ...]]:
-        family = self.family.origin.load()  # a fresh copy: variants are going to be added to it
-        names = extend(family, extension)
-        return family, names, plan(family, replace(self.selection, variants=names), self.devices).trials
-
-    def _admit_python(self, file: Path, into: Path) -> list[Contender] | Candidate:
-        into.mkdir()
-        folder, extension = copy_family(self.family.origin.folder, into, file)
-        origin = Folder(folder)
+            extension = replace(extension, like=find_like(self.family, LANGUAGES[file.suffix], self.like))
+        elif file.suffix == PYTHON:
+            into = self.workshop / str(number)
+            into.mkdir()
+            folder, extension = copy_family(origin.folder, into, file)
+            origin = Folder(folder)
         found = {name: device for name, device in self.devices.items() if isinstance(device, DeviceFacts)}
         absent = {name: reason for name, reason in self.devices.items() if isinstance(reason, Unavailable)}
         outline = Outline(origin, extension, self.selection, found, absent)
+        deadline = time.monotonic() + self.limit_s + START_LIMIT_S
         try:
-            with self.start(folder, file.parent) as worker:
-                outlined = worker.ask(outline, Outlined, self.limit_s)
-        except WorkerDiedError as death:
-            if death.status.phase is not Phase.BUILD:  # before it came to the file
-                raise
-            return _refused(file, Ruling.WRONG, f"reading it ended the process: {death.cause}", death.log)
-        except WorkerError as error:
-            return _refused(file, Ruling.WRONG, f"reading it: {error}")
-        if outlined.fault:
-            return _refused(file, Ruling.UNUSABLE, outlined.fault, outlined.log)
-        try:
+            with Suspect(outline, -1, self.sandbox((origin.folder, file.parent)), deadline) as suspect:
+                try:
+                    outlined = decode(suspect.await_outline(self.limit_s))
+                except LostError as error:
+                    return _refused(file, Ruling.WRONG, f"reading it: {error}", suspect.log_tail())
+            if not isinstance(outlined, Outlined):
+                raise NonsenseError
             contenders = list(self._contenders(file, origin, extension, outlined))
+        except RefusedError as error:
+            return _refused(file, Ruling.UNUSABLE, str(error), error.refusal.log)
+        except LateError as error:
+            return _refused(file, Ruling.WRONG, f"reading it: {error}")
+        except (NonsenseError, msgspec.MsgspecError):
+            return _refused(file, Ruling.WRONG, "reading it: it says what means nothing")
         except _LieError as lie:
             return _refused(file, Ruling.WRONG, str(lie))
         return contenders or _refused(
             file, Ruling.UNUSABLE, f"none of its trials remain: {'; '.join(outlined.excluded[:3])}"
         )
 
-    def _contenders(self, file: Path, origin: Folder, extension: Extension, outlined: Outlined) -> Iterator[Contender]:
+    def _contenders(
+        self, file: Path, origin: AnyOrigin, extension: Extension, outlined: Outlined
+    ) -> Iterator[Contender]:
         for name in dict.fromkeys(trial.variant for trial in outlined.trials):
             trials = tuple(self._confirm(trial) for trial in outlined.trials if trial.variant == name)
-            only = replace(extension, only=name)
-            yield Contender(file, name, trials[0].backend, origin, only, trials, runs_on_host=True)
+            only = replace(extension, only=name) if file.suffix == PYTHON else extension
+            on_host = not extension.like or self._calls_host(extension.like, trials)
+            yield Contender(file, name, trials[0].backend, origin, only, trials, on_host)
+
+    def _calls_host(self, like: str, trials: Sequence[Trial]) -> bool:
+        """Return whether a source in the place of this variant's becomes code of a process of the host."""
+        device = self.devices.get(trials[0].backend)
+        make = self.family.variant(like).make
+        return (isinstance(device, DeviceFacts) and is_host(device)) or any(
+            make(trial.problem, trial.tunables).calls_host for trial in trials
+        )
 
     def _confirm(self, trial: Trial) -> Trial:
         """Return a trial that a stranger's process reported, with every field that we know ourselves replaced."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from cuprof.backends.registry import get_spec
@@ -16,7 +17,6 @@ from cuprof.core.scratch import ScratchFolder
 from cuprof.engine.enrolment import find_devices
 from cuprof.engine.fleet import open_stations
 from cuprof.engine.observer import Observer
-from cuprof.engine.worker_process import WorkerProcess
 from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES
 from cuprof.judge.contenders import Contender, Devices, Entrance, check_file
@@ -33,7 +33,6 @@ from cuprof.sandbox.probe import find_refusal
 from cuprof.sandbox.seccomp import find_bindings
 from cuprof.sandbox.settings import Sandbox
 from cuprof.store import Store
-from cuprof.worker.messages import WorkerSettings
 
 CLAIMS = {
     "wrong_result": "wrong result",
@@ -100,9 +99,7 @@ class _Trial:
             known=[trial for trials in baselines.values() for trial in trials],
             like=self.request.like,
             workshop=self.workshop,
-            start=lambda folder, beside: WorkerProcess(
-                WorkerSettings(config.device.numbers()), self._sandbox("", (folder, beside))
-            ),
+            sandbox=partial(self._sandbox, ""),
             limit_s=config.limits.build_s,
         )
         contenders: list[Contender] = []
@@ -172,39 +169,43 @@ class _Trial:
                 self.done.append(_candidate(contender, "", Ruling.UNUSABLE, why))
             else:
                 running.append((contender, Legs(contender.variant)))
-        bases = {backend: Legs(baselines[backend][0].variant) for backend in {one.backend for one, _ in running}}
+        bases = {_kind(one): Legs(baselines[one.backend][0].variant) for one, _ in running}
         planned = sum(len(one.trials) for one, _ in running) * self.request.rounds
-        planned += sum(len(baselines[backend]) for backend in bases) * (self.request.rounds + 1)
+        planned += sum(len(baselines[backend]) for backend, _ in bases) * (self.request.rounds + 1)
         self.observer.started(planned, ())
         for turn in range(self.request.rounds + 1):
-            for backend in {one.backend for one, _ in running}:
-                sweep_id = course.run(baselines[backend], self.request.origin)
-                bases[backend].read(course.store, sweep_id)
-                if bases[backend].failed or bases[backend].skipped:
-                    entry = (bases[backend].failed or bases[backend].skipped)[0]
+            for backend, over_border in {_kind(one) for one, _ in running}:
+                base = bases[backend, over_border]
+                shown = self._sandbox(backend, (self.request.origin.folder,)) if over_border else None
+                sweep_id = course.run(baselines[backend], self.request.origin, sandbox=shown, over_border=over_border)
+                base.read(course.store, sweep_id)
+                if base.failed or base.skipped:
+                    entry = (base.failed or base.skipped)[0]
                     raise UsageError(
                         f"the baseline cannot be timed here: {ending_of(entry)}; name another one with --baseline"
                     )
             if turn < self.request.rounds:
                 for contender, legs in list(running):
-                    shown = (contender.origin.folder, contender.file.parent)
-                    sandbox = self._sandbox(contender.backend, shown)
-                    sweep_id = course.run(contender.trials, contender.origin, contender.extension, sandbox)
+                    shown = self._sandbox(contender.backend, (contender.origin.folder, contender.file.parent))
+                    sweep_id = course.run(
+                        contender.trials, contender.origin, contender.extension, shown,
+                        over_border=contender.runs_on_host,
+                    )  # fmt: skip
                     legs.read(course.store, sweep_id)
                     if legs.failed or legs.skipped:
                         running.remove((contender, legs))
-                        self.done.append(self._dismiss(contender, legs, bases[contender.backend].variant, course.logs))
+                        self.done.append(self._dismiss(contender, legs, bases[_kind(contender)].variant, course.logs))
         for base in bases.values():
             self.notes += [f"the baseline drifts, so verdicts are less sure: {text}" for text in base.drifts()]
         if not running:
             return {}, []
-        pairs = [(bases[contender.backend], legs) for contender, legs in running]
+        pairs = [(bases[_kind(contender)], legs) for contender, legs in running]
         compared = compare_legs(pairs, self.request.rule, self.request.noise)
         judged = []
         for (contender, legs), rows, problems in zip(running, compared.rows, compared.problems, strict=True):
             ruling = Ruling.GOOD if is_accepted(rows) and not problems else Ruling.NOT_FASTER
             reasons = [*([] if rows else ["none of its trials could be compared"]), *problems]
-            decided = _candidate(contender, bases[contender.backend].variant, ruling, "; ".join(reasons))
+            decided = _candidate(contender, bases[_kind(contender)].variant, ruling, "; ".join(reasons))
             evidence = (*suspect(contender.file), *(Evidence("uneven", text, counts=False) for text in legs.drifts()))
             judged.append((contender, replace(decided, rows=rows, evidence=evidence)))
         return {device: noise.text for device, noise in compared.noises.items()}, judged
@@ -271,6 +272,11 @@ def _plan_baselines(
             narrowed = replace(selection, variants=(name,), tune=tune, optional=frozenset())
             found[backend] = plan(family, narrowed, devices).trials
     return found
+
+
+def _kind(contender: Contender) -> tuple[str, bool]:
+    """Return what candidates have in common that are timed in the same way: back end, and whether over the border."""
+    return contender.backend, contender.runs_on_host
 
 
 def _cannot_run(contender: Contender, baselines: dict[str, tuple[Trial, ...]]) -> str:

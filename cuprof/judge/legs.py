@@ -23,6 +23,7 @@ from cuprof.families import Family
 from cuprof.families.candidate import Extension
 from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.contenders import Devices
+from cuprof.judge.referee import BorderRunner
 from cuprof.plan import Plan, Selection, plan_hash
 from cuprof.sandbox.settings import Sandbox
 from cuprof.store import Store
@@ -67,6 +68,8 @@ class Course(Observer):
         origin: AnyOrigin,
         extension: Extension | None = None,
         sandbox: Sandbox | None = None,
+        *,
+        over_border: bool = False,
     ) -> int:
         """Check and time trials in new workers; return the number of their sweep.
 
@@ -74,13 +77,14 @@ class Course(Observer):
             origin: where the workers load the family from.
             extension: variants that they add to it.
             sandbox: the sandbox that they run in.
+            over_border: run their code beyond the border, timed from here.
         """
         # candidates cannot write there, so its code needs no guard
         family = replace(self.family, folder=origin.folder, path=origin.path, origin=origin, code={})
         backend = trials[0].backend
         selection = Selection(family.name, tuple(dict.fromkeys(trial.variant for trial in trials)))
         plan = Plan(family, selection, tuple(trials))
-        by_measure = methods(self.config.measure, backend)
+        by_measure = methods(self.config.measure, backend, over_border=over_border)
         config = replace(self.config, variants=selection.variants, baseline="", purpose=PURPOSE)
         leg = _Leg(
             config=config,
@@ -93,7 +97,10 @@ class Course(Observer):
             is_shared=False,
             remembers=False,  # a stranger's process must not change the project through files it reports
         )
-        runner = JobRunner(WorkerSettings(config.device.numbers()), config.limits, sandbox=sandbox)
+        settings = WorkerSettings(config.device.numbers())
+        runner = JobRunner(settings, config.limits, sandbox=sandbox)
+        if over_border:
+            runner = BorderRunner(settings, config.limits, self.family, sandbox)
         with open_fleet([Station(runner, self.devices)]) as fleet:
             return Sweep(Ledger(leg, self.project, self.store, fleet, self), self.project).run().sweep_id
 
@@ -104,6 +111,8 @@ class Course(Observer):
         """Keep the log of a failed trial, and forward the event."""
         if outcome.log:
             self.logs[outcome.identity] = outcome.log
+        if any(timing.details.get("launches_included") for timing in outcome.timings):
+            self.note(f"{trial.label}: no CUDA graph can be made of it, so its time includes the launches")
         self.observer.trial_finished(trial, outcome)
 
     def note(self, text: str) -> None:

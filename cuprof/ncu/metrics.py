@@ -68,7 +68,7 @@ class Metric:
 Sentence = Literal[
     "amount", "share_of_peak", "sector_use", "sectors_per_request", "block_memory", "grid_depth", "active_threads"
 ]
-"""How the change of a metric is worded; `cuprof.report.counter_sentences` writes each."""
+"""How the change of a metric is worded; `reports/templates/counters.txt` has a macro for each."""
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from cuprof.core.point import Point
+import numpy as np
+import pandas as pd
+
 from cuprof.ncu.metrics import heading_of
-from cuprof.report.counter_notes import why_uncounted
-from cuprof.report.published import PublishedValue, whole
 from cuprof.report.study import Study
-from cuprof.report.trials import StudyTrial, by_sure_time, grouped
+from cuprof.report.trials import StudyTrial, grouped
 from cuprof.report.units import QUANTITIES, Dimension, point_label
 
 Key = tuple[Any, ...]
 APART = "another session"
 """Shown in place of a speed-up between trials of two sweeps."""
+NAMES = {"variant": "contender", "device": "device", "problem": "problem_name"}
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,12 @@ class Candidate:
     doubt: str = ""
 
 
-def fact_of(trial: StudyTrial, fact: str) -> Any:
-    """Return a trial's value of one fact, None where it has none."""
+def values_of(trials: pd.DataFrame, fact: str) -> list[Any]:
+    """Return the value that each trial has of one fact, None where it has none."""
     head, _, tail = fact.partition(".")
-    if tail:
-        return (trial.problem if head == "problem" else trial.tunables).get(tail)
-    return {"variant": trial.contender, "device": trial.device, "problem": trial.problem_name}[fact]
+    if not tail:
+        return list(trials[NAMES[fact]])
+    return [point.get(tail) for point in trials["problem" if head == "problem" else "tunables"]]
 
 
 def fact_label(fact: str) -> str:
@@ -50,55 +51,110 @@ def fact_label(fact: str) -> str:
     return fact.partition(".")[2] or fact
 
 
-def keep(trials: Iterable[StudyTrial], where: Mapping[str, Any]) -> list[StudyTrial]:
-    """Return the trials that agree with every fact; a trial without a tunable is not excluded by it."""
-    return [trial for trial in trials if all(_agrees(trial, *each) for each in where.items())]
+def keep(trials: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the trials that agree with every fact; a trial without a tunable is not excluded by it.
+
+    A variant that ran on several devices is several contenders; its plain name means all of them.
+    """
+    for fact, wanted in where.items():
+        values = wanted if isinstance(wanted, list) else [wanted]
+        allowed = [*values, None] if fact.startswith("tune.") else values
+        fits = np.array([each in allowed for each in values_of(trials, fact)], dtype=bool)
+        trials = trials[fits | trials["variant"].isin(values) if fact == "variant" else fits]
+    return trials
 
 
-def _agrees(trial: StudyTrial, fact: str, wanted: Any) -> bool:
-    values = wanted if isinstance(wanted, list) else [wanted]
-    actual = fact_of(trial, fact)
-    if actual in values or (actual is None and fact.startswith("tune.")):
-        return True
-    # a variant that ran on several devices is several contenders; its plain name means all of them
-    return fact == "variant" and trial.variant in values
+def choose(
+    study: Study, where: Mapping[str, Any], value: str, facts: Sequence[str], against: str = ""
+) -> dict[Key, Candidate]:
+    """Return what to show for each combination of facts: the fastest trial with a value, else the first.
 
-
-def candidates(study: Study, where: Mapping[str, Any], value: str, against: str = "") -> list[Candidate]:
-    """Return the trials that agree with `where`, each with its value, in the order in which `where` lists variants.
+    Without a value, one that knows the reason goes before the others. Variants come as `where` lists them.
 
     Args:
+        where: facts that trials must have.
         value: the name of a quantity (`cuprof.report.units`) or of a counter.
         against: the variant that speedups are against; empty for the baseline.
     """
-    trials, listed = keep(study.trials, where), where.get("variant")
+    kept, listed = keep(study.frame, where), where.get("variant")
     if isinstance(listed, list):
-        trials.sort(key=lambda trial: listed.index(trial.contender if trial.contender in listed else trial.variant))
-    return [_candidate(study, trial, value, against) for trial in trials]
+        names = kept["contender"].where(kept["contender"].isin(listed), kept["variant"])
+        kept = kept.iloc[np.argsort([listed.index(name) for name in names], kind="stable")]
+    values = _values(study, kept, value, against)
+    columns = [values_of(kept, fact) for fact in facts]
+    keys = list(zip(*columns, strict=True)) if facts else [()] * len(kept)
+    named = {fact.partition(".")[2] for fact in facts if fact.startswith("tune.")}
+    chosen = {}
+    for key, group in grouped(zip(keys, kept.index, strict=True), lambda each: each[0]).items():
+        places = [place for _, place in group]
+        valued = [place for place in places if place in values]
+        if valued:
+            best = valued[int(np.argmin(kept["sure_ns"].loc[valued]))] if len(valued) > 1 else valued[0]
+            chosen[key] = best, _choice(kept["tunables"].loc[valued], kept["tunables"].loc[best], named)
+        else:
+            chosen[key] = _first_with_reason(study, places, value, against), ""
+    trials = study.rows(study.frame.loc[[place for place, _ in chosen.values()]])
+    return {
+        key: _candidate(study, trial, value, values.get(place), choice, against)
+        for trial, (key, (place, choice)) in zip(trials, chosen.items(), strict=True)
+    }
 
 
-def _candidate(study: Study, trial: StudyTrial, value: str, against: str) -> Candidate:
-    if not trial.is_right:
-        return Candidate(trial, None)
-    if value == "speedup":
-        return _speedup(study, trial, against)
-    if value == "total_speedup":
-        return Candidate(trial, study.total_speedup(trial, against))
+def _values(study: Study, kept: pd.DataFrame, value: str, against: str) -> dict[int, float]:
+    """Return the value of each right trial that has one, by its place."""
+    right = kept[kept["is_right"]]
+    if value in QUANTITIES and QUANTITIES[value].attribute:
+        return dict(right[QUANTITIES[value].attribute].dropna())
+    found: Iterable[float | None]
     if value in QUANTITIES:
-        return Candidate(trial, getattr(trial, QUANTITIES[value].attribute), doubt=study.age(trial))
-    return Candidate(trial, study.counters.value_of(trial, value), why_uncounted(study, trial, value))
+        trials = study.rows(right)
+        if value == "speedup":
+            study.foresee_speedups(trials, against)
+        found = [(study.speedup if value == "speedup" else study.total_speedup)(trial, against) for trial in trials]
+    else:
+        found = [study.counters.value_of(key, value) for key in right["id"]]
+    return {place: each for place, each in zip(right.index, found, strict=True) if each is not None}
 
 
-def _speedup(study: Study, trial: StudyTrial, against: str) -> Candidate:
-    base = study.baseline_of(trial, against or study.baseline)
-    if base is not None and study.are_apart(base, trial):
-        return Candidate(trial, None, APART)
-    return Candidate(trial, study.speedup(trial, against), doubt=doubt_of(base, trial) if base else "")
+def _choice(tunables: pd.Series[Any], best: Mapping[str, Any], named: set[str]) -> str:
+    """Return the tunables of the best in which others differ, but those that are named elsewhere."""
+    differing = {name for name in {*best} - named if len({each.get(name) for each in tunables}) > 1}
+    return point_label({name: value for name, value in best.items() if name in differing})
+
+
+def _first_with_reason(study: Study, places: list[int], value: str, against: str) -> int:
+    """Return the first of the trials that says why it has no value; the first of all where none does."""
+    if value in QUANTITIES and value != "speedup":
+        return places[0]
+    trials = zip(places, study.rows(study.frame.loc[places]), strict=True)
+    return next((place for place, trial in trials if _reason(study, trial, value, against)), places[0])
+
+
+def _reason(study: Study, trial: StudyTrial, value: str, against: str) -> str:
+    """Return why a right trial has no value, where that is known."""
+    if not trial.is_right:
+        return ""
+    if value == "speedup":
+        base = study.baseline_of(trial, against or study.baseline)
+        return APART if base is not None and study.are_apart(base, trial) else ""
+    return "" if value in QUANTITIES else study.counters.why_missing(trial.id, value)
+
+
+def _candidate(
+    study: Study, trial: StudyTrial, value: str, found: float | None, choice: str, against: str
+) -> Candidate:
+    doubt = ""
+    if trial.is_right and value == "speedup" and found is not None:
+        base = study.baseline_of(trial, against or study.baseline)
+        doubt = doubt_of(base, trial) if base else ""
+    elif trial.is_right and value in QUANTITIES and value != "total_speedup":
+        doubt = study.age(trial)
+    return Candidate(trial, found, _reason(study, trial, value, against), choice, doubt)
 
 
 def doubt_of(base: StudyTrial, new: StudyTrial) -> str:
     """Return "±58 %", the wider of two intervals where it is too wide for a speed-up without a mark."""
-    return max(base, new, key=lambda trial: trial.half_width or 0.0).doubt
+    return max(base, new, key=lambda trial: trial.half_width).doubt
 
 
 def ratio_notes(notes: Iterable[str]) -> list[str]:
@@ -124,26 +180,6 @@ def describe(study: Study, value: str) -> tuple[str, str, Dimension]:
     return heading_of(value), study.counters.unit_of(value), "plain"
 
 
-def choose(every: Iterable[Candidate], facts: Sequence[str]) -> dict[Key, Candidate]:
-    """Return, for each combination of facts, the candidate to show: the fastest one with a value, else the first.
-
-    Without a value, one that knows the reason goes before the others.
-    """
-    named = [fact.partition(".")[2] for fact in facts if fact.startswith("tune.")]
-    chosen = {}
-    for key, group in grouped(every, lambda each: tuple(fact_of(each.trial, fact) for fact in facts)).items():
-        valued = [each for each in group if each.value is not None]
-        best = min(valued, key=lambda each: by_sure_time(each.trial)) if valued else None
-        best = best or min(group, key=lambda each: not each.reason)
-        differing = {
-            name: value
-            for name, value in best.trial.tunables.items()
-            if name not in named and len({each.trial.tunables.get(name) for each in valued}) > 1
-        }
-        chosen[key] = replace(best, choice=point_label(differing))
-    return chosen
-
-
 def ordered(keys: Iterable[Key]) -> list[Key]:
     """Return distinct keys in order of appearance; where a position holds numbers only, sorted by them."""
     unique = list(dict.fromkeys(keys))
@@ -155,46 +191,3 @@ def ordered(keys: Iterable[Key]) -> list[Key]:
             first = {value: i for i, value in reversed(list(enumerate(key[position] for key in unique)))}
             unique.sort(key=lambda key: first[key[position]])
     return unique
-
-
-def list_published(
-    study: Study, table: str, measure: str, trial: StudyTrial, facts: Iterable[str], *, reference: str = ""
-) -> tuple[PublishedValue, ...]:
-    """Return the published values of this trial, comparing only the tunables that are among `facts`.
-
-    A value that does not state one of these tunables is left out: one number does not hold for every column.
-
-    There is one value, or one for each kernel where the kernels' counters were published separately.
-
-    Args:
-        reference: for the measure "speedup": the variant whose published time is divided by this one's; where no times
-            are published, a speedup that is.
-    """
-    if measure == "speedup":
-        speedup = _published_speedup(study, table, trial, tuple(facts), reference or study.baseline)
-        if speedup:
-            return (speedup,)
-    names = [fact.partition(".")[2] for fact in facts if fact.startswith("tune.")]
-    tunables = {name: trial.tunables.get(name) for name in names}
-    found: dict[str, PublishedValue] = {}
-    for value in study.published:
-        if value.table != table or value.measure != measure:
-            continue
-        if any(tunables[name] is not None and name not in value.tunables for name in names):
-            continue
-        stated = {name for name in value.tunables if trial.tunables.get(name) is not None}
-        fits = value.fits(trial.variant, trial.problem, {**trial.tunables, **tunables})
-        if fits and stated == set(value.tunables):
-            found.setdefault(value.kernel, value)
-    return tuple(found.values())
-
-
-def _published_speedup(
-    study: Study, table: str, trial: StudyTrial, facts: tuple[str, ...], reference: str
-) -> PublishedValue | None:
-    """Return the ratio of two published times, where both are published for this problem."""
-    of_reference = replace(trial, variant=reference, tunables=Point())
-    after, before = (whole(list_published(study, table, "time", each, facts)) for each in (trial, of_reference))
-    if after is None or before is None or not after.value or before.value is None or trial.variant == reference:
-        return None
-    return replace(after, measure="speedup", unit="x", dimension="ratio", value=before.value / after.value, text="")

@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import pandas as pd
 
 from cuprof.backends.registry import find_spec
 from cuprof.core.point import Point
+from cuprof.core.text import count
 from cuprof.ncu import BACKENDS
-from cuprof.ncu.metrics import TOPICS, find_metric, heading_of, list_telling, listing_order
-from cuprof.report.counter_notes import (
-    collect_command,
-    launches_text,
-    left_out_notes,
-    mode_note,
-    rollup_text,
-    why_uncounted,
-)
-from cuprof.report.counter_sentences import describe_change, explain, format_change, format_counter
-from cuprof.report.counters import WHY
+from cuprof.ncu.metrics import METRICS, TOPICS, find_kind, find_metric, heading_of, list_telling, listing_order
+from cuprof.report.counters import OTHER_ALGORITHM
 from cuprof.report.study import Study
 from cuprof.report.tables import Cell, Column, Row, Table
+from cuprof.report.templates import say, say_once
 from cuprof.report.trials import StudyTrial, by_sure_time, grouped
-from cuprof.report.units import Scale, choose_scale
+from cuprof.report.units import Scale, choose_scale, format_counter, format_ratio, shorten
 
+WORDS = "counters.txt"
 BYTES = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
 MOST_PAIRS = 16
-
-NOTE = (
-    "Counters are of runs under Nsight Compute, times of runs without it. A counter that changes along with the time "
-    "need not be what changed the time."
-)
-
-NO_COUNTERS = (
-    "The baseline {} is {} code. Nsight Compute reads no hardware counters of it: it profiles CUDA kernels only. So "
-    "there is no before and after here."
-)
 
 
 @dataclass(frozen=True)
@@ -109,60 +96,118 @@ def counter_section(study: Study) -> CounterSection:
     counter of the study's cache mode are in no pair, nor are a library's that were profiled with another algorithm than
     was timed; notes name them.
     """
-    how = collect_command(study)
-    baseline = {trial.backend for trial in study.trials if trial.variant == study.baseline}
-    backend = _title(min(baseline)) if baseline and not baseline & {*BACKENDS} else ""
-    if not study.counters.values:
-        is_any = any(trial.backend in BACKENDS for trial in study.trials)
-        notes = ([NO_COUNTERS.format(study.baseline, backend)] if backend else []) + [
-            *left_out_notes(study, study.trials)
-        ]
-        return CounterSection((), tuple(notes), how if is_any or not backend else "")
-    profiled = [trial for trial in study.trials if study.counters.of(trial)]
+    frame, counters = study.frame, study.counters
+    profiled = study.rows(frame[frame["id"].isin(list(counters.of))])
     befores = [trial for trial in profiled if trial.variant == study.baseline]
-    modes = tuple(filter(None, (mode_note(study), *left_out_notes(study, study.trials))))
-    if not befores and backend:
-        table = _overview(study, _at_one_problem(study, profiled), fewest=1)
-        return CounterSection((), (NO_COUNTERS.format(study.baseline, backend), *modes), "", table)
-    if not befores:
-        names = ", ".join(dict.fromkeys(trial.contender for trial in profiled))
-        note = f"{study.counters.mode.capitalize()} counters are stored for {names}, but none for the baseline"
-        return CounterSection((), (f"{note} {study.baseline}.", *modes), how)
-    chosen = []
-    afters = [trial for trial in profiled if trial.variant != study.baseline and not trial.is_expected_wrong]
-    in_order = sorted(afters, key=lambda trial: trial.order)
-    for trials in grouped(in_order, lambda trial: trial.contender).values():
-        found = _choose(study, _step_before(study, profiled, trials[0].variant, befores), trials)
-        if found:
-            chosen.append(found)
-    chosen.sort(key=lambda pair: pair[1].variant not in study.experiment.steps)
-    notes = [NOTE if chosen else "No variant was profiled at the same problem as the baseline.", *modes]
-    if len(chosen) > MOST_PAIRS:
-        notes.append(
-            f"The first {MOST_PAIRS} of {len(chosen)} pairs are shown; "
-            "python -m cuprof query counters_before_after lists all."
-        )
+    backends = {*frame["backend"][frame["variant"] == study.baseline]}
+    unprofiled = min(backends) if backends and not backends & {*BACKENDS} else ""
+    chosen = _choose_pairs(study, profiled, befores)
+    spec = find_spec(unprofiled) if unprofiled else None
+    names = list(dict.fromkeys(trial.contender for trial in profiled))
+    notes = say(WORDS, "pairs", study, spec.title if spec else unprofiled, bool(befores), names, bool(chosen))
+    notes += [*mode_notes(study), *left_out_notes(study, frame), *say(WORDS, "more_pairs", len(chosen), MOST_PAIRS)]
     pairs = [_pair(study, *pair) for pair in chosen[:MOST_PAIRS]]
     # at the overview's problem, so that one reading leads into the other
     gains = [(pair.problem == pairs[0].problem) * (pair.speedup or 0.0) for pair in pairs]
     opened = tuple(replace(pair, open=i == gains.index(max(gains))) for i, pair in enumerate(pairs))
-    return CounterSection(opened, tuple(notes), "" if opened else how, _overview(study, _profiled_once(study, chosen)))
+    would_help = not unprofiled or (not profiled and frame["backend"].isin(BACKENDS).any())
+    how = collect_command(study) if would_help and not opened else ""
+    if unprofiled and not befores:
+        overview = _overview(study, _at_one_problem(study, profiled), fewest=1)
+    else:
+        overview = _overview(study, _profiled_once(study, chosen))
+    return CounterSection(opened, tuple(notes), how, overview)
 
 
-def _title(backend: str) -> str:
-    spec = find_spec(backend)
-    return spec.title if spec else backend
+def collect_command(study: Study) -> str:
+    """Return the command that collects counters of the study's trials, cold ones."""
+    experiment = study.sweep.experiment
+    selection = f"experiment={experiment}" if experiment else f"family={study.sweep.family}"
+    return f"python -m cuprof ncu-collect {selection}"
 
 
-def _at_one_problem(study: Study, profiled: Sequence[StudyTrial]) -> list[StudyTrial]:
-    """Return each contender's fastest profiled trial at the reference problem, or at the first that was profiled."""
-    right = [trial for trial in profiled if not trial.is_expected_wrong]
-    if not right:
-        return []
-    problem = study.reference if any(trial.problem == study.reference for trial in right) else right[0].problem
-    here = [trial for trial in right if trial.problem == problem]
-    best = [min(trials, key=by_sure_time) for trials in grouped(here, lambda trial: trial.contender).values()]
-    return _with_left_out(study, best, problem)
+def mode_notes(study: Study) -> list[str]:
+    """Return which caches the counters were taken with; nothing without counters."""
+    return say(WORDS, "mode", study.counters.mode)
+
+
+def left_out_notes(study: Study, trials: pd.DataFrame, metric: str = "") -> list[str]:
+    """Return which of some trials have stored counters that are not compared, and why.
+
+    Args:
+        trials: rows of the study's frame.
+        metric: the counter meant; empty asks for any, and for trials without a cold counter of any.
+    """
+    counters = study.counters
+    hot = {trial for trial, name in counters.hot_only if metric in ("", name)} - ({} if metric else counters.of).keys()
+    others = {trial: other for (trial, name), other in counters.other_algorithm.items() if metric in ("", name)}
+    numbers = trials["contender"][trials["id"].isin(hot)].value_counts(sort=False)
+    names = [f"{shorten(name)} ({count(number, 'trial')})" for name, number in numbers.items()]
+    judged = grouped(study.rows(trials[trials["id"].isin(others)]), lambda trial: trial.contender)
+    places = [
+        (contender, [f"{trial.problem_name} ({others[trial.id]})" for trial in group])
+        for contender, group in judged.items()
+    ]
+    return say(WORDS, "left_out", names, places, collect_command(study))
+
+
+def describe_change(metric: str, before: float | None, after: float | None) -> str:
+    """Return one sentence on what the change of a counter means; empty where one of the values is missing.
+
+    Which sentence a metric gets is part of what its profiler knows of it (`cuprof.ncu.metrics`). A name that no kind
+    fits gets the plain change.
+
+    Args:
+        metric: the profiler's name.
+        before, after: values of the two trials in the metric's own unit.
+    """
+    if not _are_numbers(before, after):
+        return ""
+    kind = find_kind(metric)
+    return say_once(WORDS, kind.sentence if kind else "plain", kind, before, after)
+
+
+def format_change(before: float | None, after: float | None) -> str:
+    """Return the change of a counter as text: "÷ 4.00", "× 1.21", "=", "0 → 256"."""
+    if before is None or after is None or not _are_numbers(before, after):
+        return "–"
+    if before == after:
+        return "="
+    if before == 0 or after == 0 or (before < 0) != (after < 0):
+        return f"{'+' if after > before else '−'}{format_counter(abs(after - before))}"
+    ratio = after / before
+    if abs(ratio - 1) < 0.0005:  # three decimals would show no change
+        return "≈"
+    return f"×\N{NO-BREAK SPACE}{format_ratio(ratio)}" if ratio > 1 else f"÷\N{NO-BREAK SPACE}{format_ratio(1 / ratio)}"
+
+
+def explain(texts: Iterable[str]) -> str:
+    """Return what the texts of undefined ratios mean, each meaning once; empty for any other texts."""
+    meanings = {metric.absence: metric.exempt for metric in METRICS.values() if metric.exempt}
+    return " ".join(dict.fromkeys(meanings[text] for text in texts if text in meanings))
+
+
+def rollup_text(rule: str) -> str:
+    """Return how launches became one value, for people: "mean of the launches, weighted by time"."""
+    kind, _, weight = rule.partition(":")
+    if kind == "mean" and weight:
+        return f"mean of the launches, weighted by {'time' if 'time_duration' in weight else weight}"
+    return {"max": "largest launch", "min": "smallest launch"}.get(kind, f"{kind} of the launches" if kind else "")
+
+
+def _are_numbers(*values: float | None) -> bool:
+    return all(value is not None and math.isfinite(value) for value in values)
+
+
+def _choose_pairs(
+    study: Study, profiled: Sequence[StudyTrial], befores: Sequence[StudyTrial]
+) -> list[tuple[StudyTrial, StudyTrial]]:
+    """Return before and after of every variant that has both at one problem, the study's steps first."""
+    afters = [trial for trial in profiled if trial.variant != study.baseline and not trial.is_expected_wrong]
+    in_order = sorted(afters, key=lambda trial: trial.order)
+    groups = grouped(in_order, lambda trial: trial.contender).values() if befores else ()
+    found = [_choose(study, _step_before(study, profiled, group[0].variant, befores), group) for group in groups]
+    return sorted(filter(None, found), key=lambda pair: pair[1].variant not in study.experiment.steps)
 
 
 def _step_before(
@@ -174,20 +219,6 @@ def _step_before(
         if trials := [trial for trial in profiled if trial.variant == name]:
             return trials
     return befores
-
-
-def _profiled_once(study: Study, pairs: Sequence[tuple[StudyTrial, StudyTrial]]) -> list[StudyTrial]:
-    """Return the pairs' trials, the ones at the first pair's problem, each once, in the family's order."""
-    problem = pairs[0][0].problem if pairs else None
-    trials = [trial for pair in pairs for trial in pair if trial.problem == problem]
-    return _with_left_out(study, trials, problem) if pairs else []
-
-
-def _with_left_out(study: Study, trials: Sequence[StudyTrial], problem: Point | None) -> list[StudyTrial]:
-    """Return the trials and those left out at that problem for another algorithm, in the family's order."""
-    others = {trial for trial, _ in study.counters.other_algorithm}
-    here = [trial for trial in study.trials if trial.id in others and trial.problem == problem]
-    return sorted(dict.fromkeys([*here, *trials]), key=lambda trial: trial.order)
 
 
 def _choose(
@@ -205,12 +236,39 @@ def _choose(
     return before, after
 
 
+def _at_one_problem(study: Study, profiled: Sequence[StudyTrial]) -> list[StudyTrial]:
+    """Return each contender's fastest profiled trial at the reference problem, or at the first that was profiled."""
+    right = [trial for trial in profiled if not trial.is_expected_wrong]
+    if not right:
+        return []
+    problem = study.reference if any(trial.problem == study.reference for trial in right) else right[0].problem
+    here = grouped((trial for trial in right if trial.problem == problem), lambda trial: trial.contender)
+    return _with_left_out(study, [min(trials, key=by_sure_time) for trials in here.values()], problem)
+
+
+def _profiled_once(study: Study, pairs: Sequence[tuple[StudyTrial, StudyTrial]]) -> list[StudyTrial]:
+    """Return the pairs' trials, the ones at the first pair's problem, each once, in the family's order."""
+    if not pairs:
+        return []
+    problem = pairs[0][0].problem
+    return _with_left_out(study, [trial for pair in pairs for trial in pair if trial.problem == problem], problem)
+
+
+def _with_left_out(study: Study, trials: Sequence[StudyTrial], problem: Point) -> list[StudyTrial]:
+    """Return the trials and those left out at that problem for another algorithm, in the family's order."""
+    others = [trial for trial, _ in study.counters.other_algorithm]
+    left_out = study.rows(study.frame[study.frame["id"].isin(others)])
+    here = [trial for trial in left_out if trial.problem == problem]
+    return sorted(dict.fromkeys([*here, *trials]), key=lambda trial: trial.order)
+
+
 def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
-    metrics = sorted({*study.counters.of(before), *study.counters.of(after)}, key=listing_order)
+    counters = study.counters
+    metrics = sorted({*counters.of[before.id], *counters.of[after.id]}, key=listing_order)
     changes = [_change(study, metric, before, after) for metric in metrics]
     values = {
-        metric: (study.counters.value_of(before, metric), study.counters.value_of(after, metric))
-        for metric, change in zip(metrics, changes, strict=True)
+        change.metric: tuple(counters.value_of(trial.id, change.metric) for trial in (before, after))
+        for change in changes
         if change.change != "–"
     }
     tunables = [trial.setting for trial in (before, after) if trial.tunables]
@@ -219,54 +277,54 @@ def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
         before=before.contender,
         after=after.contender,
         problem=after.problem_name,
-        setting="; ".join([*tunables, f"caches {study.counters.mode}"]),
+        setting="; ".join([*tunables, f"caches {counters.mode}"]),
         speedup=1 / ratio if ratio else None,
         topics=_topics(values),
         changes=tuple(change for change in changes if change.change != "="),
-        same=tuple(
-            f"{change.metric} {change.after}{f' {change.unit}' if change.unit else ''}"
-            for change in changes
-            if change.change == "="
-        ),
-        observations=(*_observations(study, before), *_observations(study, after)),
+        same=tuple(f"{each.metric} {each.after} {each.unit}".strip() for each in changes if each.change == "="),
+        observations=tuple(dict.fromkeys(found for trial in (before, after) for found in _observations(study, trial))),
     )
 
 
 def _change(study: Study, metric: str, before: StudyTrial, after: StudyTrial) -> CounterChange:
-    values: list[float | None] = []
-    texts: list[str] = []
-    units: list[str] = []
-    rollup = ""
-    for trial in (before, after):
-        row = study.counters.of(trial).get(metric)
-        values.append(row.value if row else None)
-        missing = why_uncounted(study, trial, metric) or "not collected"
-        texts.append(missing if row is None else format_counter(row.value, row.text))
-        if row is not None:
-            rollup, units = rollup_text(row.rollup), [*units, row.unit]
-    if len(set(units)) > 1:  # Nsight scales units; values in two units are no change of one thing
-        values = [None, None]
-        texts = [f"{text} {unit}" for text, unit in zip(texts, units, strict=True)]
-    launches = launches_text(study, before, metric), launches_text(study, after, metric)
+    counters = study.counters
+    rows = [counters.values.get((trial.id, metric)) for trial in (before, after)]
+    values = [row.value if row else None for row in rows]
+    missing = [counters.why_missing(trial.id, metric) or "not collected" for trial in (before, after)]
+    texts = [format_counter(row.value, row.text) if row else text for row, text in zip(rows, missing, strict=True)]
+    units = {row.unit for row in rows if row}
+    if len(units) > 1:  # Nsight scales units; values in two units are no change of one thing
+        values, texts = [None, None], [f"{text} {row.unit}" for text, row in zip(texts, rows, strict=True) if row]
+    launches = [counters.launches_text(trial.id, metric) for trial in (before, after)]
     return CounterChange(
         metric=metric,
-        unit=units[0] if len(set(units)) == 1 else "",
+        unit=units.pop() if len(units) == 1 else "",
         before=texts[0],
         after=texts[1],
-        change=format_change(values[0], values[1]),
-        sentence=describe_change(metric, values[0], values[1]) or explain(texts),
-        rollup=rollup if any(launches) else "",
+        change=format_change(*values),
+        sentence=describe_change(metric, *values) or explain(texts),
+        rollup=rollup_text(next(row.rollup for row in reversed(rows) if row)) if any(launches) else "",
         before_launches=launches[0],
         after_launches=launches[1],
     )
 
 
-def _observations(study: Study, trial: StudyTrial) -> tuple[Observation, ...]:
+def _observations(study: Study, trial: StudyTrial) -> list[Observation]:
     found = []
     for row in study.counters.advice.get(trial.id, ()):
         text = re.sub(r"@(url|section|source)[^@]*@|\s+", " ", row.text).strip()
         found.append(Observation(trial.contender, row.kernel, row.title or row.rule, row.severity, text))
-    return tuple(dict.fromkeys(found))
+    return found
+
+
+def _topics(before_after: Mapping[str, tuple[float | None, ...]]) -> tuple[tuple[str, str], ...]:
+    """Return (topic, sentences) for the topics that both trials have counters of: grid, DRAM, shared memory, …"""
+    found: dict[str, list[str]] = {topic: [] for topic in TOPICS}
+    for metric, (before, after) in before_after.items():
+        known = find_metric(metric)
+        if known is not None and known.topic:
+            found[known.topic].append(describe_change(metric, before, after))
+    return tuple((topic, " ".join(filter(None, said))) for topic, said in found.items() if any(said))
 
 
 def _overview(study: Study, trials: Sequence[StudyTrial], fewest: int = 3) -> Table | None:
@@ -279,73 +337,50 @@ def _overview(study: Study, trials: Sequence[StudyTrial], fewest: int = 3) -> Ta
         trials: all at one problem.
         fewest: fewer trials make no table.
     """
-    counted = [trial for trial in trials if study.counters.of(trial)]
-    stored = {metric for _, metric in study.counters.values}
-    values = {
-        metric.name: [study.counters.value_of(trial, metric.name) for trial in counted]
-        for metric in list_telling()
-        if metric.name in stored
-    }
-    if len(trials) < fewest or not counted or not values:
+    counters = study.counters
+    counted = [trial for trial in trials if trial.id in counters.of]
+    stored = {metric for _, metric in counters.values}
+    telling = [metric.name for metric in list_telling() if metric.name in stored]
+    if len(trials) < fewest or not counted or not telling:
         return None
+    values = {metric: [counters.value_of(trial.id, metric) for trial in counted] for metric in telling}
     several = len(counted) > 1
-    same = {
-        metric: found[0] for metric, found in values.items() if several and found[0] is not None and len({*found}) == 1
-    }
-    shown = {metric: found for metric, found in values.items() if metric not in same}
-    scale = choose_scale("time", [trial.median_ns for trial in trials])
-    scales = {metric: _counter_scale(study, metric, found) for metric, found in shown.items()}
+    same = [metric for metric, found in values.items() if several and found[0] is not None and len({*found}) == 1]
+    shown = [metric for metric in telling if metric not in same]
+    time = choose_scale("time", [trial.median_ns for trial in trials])
+    scales = {metric: _scale(counters.unit_of(metric), values[metric]) for metric in shown}
     rows = []
     for trial in trials:
-        cells = [Cell(scale.format(trial.median_ns))]
-        if study.counters.of(trial):
-            cells += [_counter_cell(study, trial, metric, found, scales[metric][1]) for metric, found in shown.items()]
+        cells = [Cell(time.format(trial.median_ns))]
+        if trial in counted:
+            cells += [_cell(study, trial, metric, scales[metric]) for metric in shown]
         elif shown:
-            cells.append(_other_algorithm(study, trial, len(shown)))
+            other = next(found for (key, _), found in counters.other_algorithm.items() if key == trial.id)
+            cells.append(Cell(f"{OTHER_ALGORITHM} than was timed: {other}", "missing", span=len(shown)))
         rows.append(Row(trial.contender, trial.tunables_label, tuple(cells)))
-    columns = (
-        Column("Time", scale.unit),
-        *(Column(heading_of(metric), unit) for metric, (unit, _) in scales.items()),
-    )
-    units = {metric: study.counters.unit_of(metric) for metric in same}
+    columns = Column("Time", time.unit), *(Column(heading_of(metric), scales[metric].unit) for metric in shown)
+    of_all = "for all that are counted" if len(counted) < len(trials) else "for all"
     notes = [
-        f"{heading_of(metric)} is {format_counter(value)}{f' {units[metric]}' if units[metric] else ''} for all"
-        f"{' that are counted' if len(counted) < len(trials) else ''}."
-        for metric, value in same.items()
+        f"{heading_of(metric)} is {f'{format_counter(values[metric][0])} {counters.unit_of(metric)}'.strip()} {of_all}."
+        for metric in same
     ]
     undefined = explain(cell.text for row in rows for cell in row.cells)
     title = f"The telling counters at {trials[0].problem_name}"
     return Table(title, "Variant", columns, tuple(rows), (*notes, *filter(None, [undefined])))
 
 
-def _counter_cell(study: Study, trial: StudyTrial, metric: str, found: Sequence[float | None], divisor: float) -> Cell:
-    value = study.counters.value_of(trial, metric)
+def _cell(study: Study, trial: StudyTrial, metric: str, scale: Scale) -> Cell:
+    value = study.counters.value_of(trial.id, metric)
     if value is None:
-        return Cell(why_uncounted(study, trial, metric) or "–", "missing")
-    whole = all(each is None or (each / divisor).is_integer() for each in found)
-    return Cell(Scale("", divisor, 0 if whole else 2).format(value))
+        return Cell(study.counters.why_missing(trial.id, metric) or "–", "missing")
+    return Cell(scale.format(value))
 
 
-def _other_algorithm(study: Study, trial: StudyTrial, span: int) -> Cell:
-    shown = next((other for (identity, _), other in study.counters.other_algorithm.items() if identity == trial.id), "")
-    return Cell(f"{WHY} than was timed: {shown}", "missing", span=span)
-
-
-def _topics(before_after: Mapping[str, tuple[float | None, float | None]]) -> tuple[tuple[str, str], ...]:
-    """Return (topic, sentences) for the topics that both trials have counters of: grid, DRAM, shared memory, …"""
-    found: dict[str, list[str]] = {topic: [] for topic in TOPICS}
-    for metric, pair in before_after.items():
-        known = find_metric(metric)
-        if known is not None and known.topic:
-            found[known.topic].append(describe_change(metric, *pair))
-    return tuple((topic, " ".join(filter(None, said))) for topic, said in found.items() if any(said))
-
-
-def _counter_scale(study: Study, metric: str, values: Sequence[float | None]) -> tuple[str, float]:
-    """Return the unit of a column and its size: bytes in thousands or millions, all else as Nsight gives it."""
-    unit = study.counters.unit_of(metric)
-    largest = max((abs(value) for value in values if value is not None), default=0.0)
-    if unit != "byte" or largest < 1e3:
-        return unit, 1.0
-    prefix, size = next(each for each in reversed(BYTES) if largest >= each[1])
-    return f"{prefix}B", size
+def _scale(unit: str, values: Sequence[float | None]) -> Scale:
+    """Return how a column is written: bytes in thousands or millions, all else as Nsight gives it."""
+    known = [value for value in values if value is not None]
+    largest, prefix, size = max(map(abs, known), default=0.0), "", 1.0
+    if unit == "byte" and largest >= 1e3:
+        prefix, size = next(each for each in reversed(BYTES) if largest >= each[1])
+        unit = f"{prefix}B"
+    return Scale(unit, size, 0 if all((value / size).is_integer() for value in known) else 2)

@@ -15,13 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from typing import Any, TypeVar
 
+import pandas as pd
 from sqlalchemy.engine import Connection
 
 from cuprof.ncu.metrics import find_metric
-from cuprof.report.trials import StudyTrial, grouped
-from cuprof.report.units import format_value
+from cuprof.report.trials import grouped
+from cuprof.report.units import format_counter, format_value
 from cuprof.results.counters import (
     LaunchAdvice,
     LaunchCounter,
@@ -35,7 +37,6 @@ from cuprof.results.counters import (
 
 UNLOCKED = ("none", "")
 """Clock controls of Nsight Compute that leave the clocks alone, or are unknown."""
-
 Key = tuple[int, str]
 """A trial's number and a metric."""
 FACTOR = 1.5
@@ -46,8 +47,9 @@ all of them convolutions whose algorithm PyTorch had searched for, were 1.65 to 
 """
 SHORT_NS = 10_000.0
 """Profiles no longer than this are not judged: around a short kernel Nsight Compute itself adds 30 to 70 %."""
-
-WHY = "profiled with another algorithm"
+OTHER_ALGORITHM, HOT_ONLY = "profiled with another algorithm", "profiled hot only"
+"""Why a trial has no number of a counter."""
+MOST_LAUNCHES = 6
 Row = TypeVar("Row", TrialCounter, LaunchCounter)
 
 
@@ -61,23 +63,6 @@ class OtherAlgorithm:
     def __str__(self) -> str:
         profiled, timed = (format_value("time", value) for value in (self.profiled_ns, self.timed_ns))
         return f"{profiled} under Nsight Compute, {timed} timed"
-
-
-def find_other_algorithms(
-    trials: Iterable[StudyTrial], profiles: Iterable[ProfileDuration]
-) -> dict[int, OtherAlgorithm]:
-    """Return the profiles (by number, with clocks as when timing) of library calls that took another algorithm."""
-    libraries = {trial.id: trial for trial in trials if trial.kind == "library"}
-    found = {}
-    for profile in profiles:
-        timings = libraries[profile.trial_id].timings if profile.trial_id in libraries else {}
-        timed_ns = next((each.median_ns for key, each in timings.items() if key == profile.cache_mode), 0.0)
-        other = OtherAlgorithm(profile.duration_ns or 0.0, timed_ns)
-        if other.profiled_ns > SHORT_NS and other.timed_ns > 0:
-            ratio = other.profiled_ns / other.timed_ns
-            if max(ratio, 1 / ratio) > FACTOR:
-                found[profile.profile_id] = other
-    return found
 
 
 @dataclass(frozen=True)
@@ -98,13 +83,15 @@ class Counters:
     hot_only: frozenset[Key] = frozenset()
     other_algorithm: Mapping[Key, OtherAlgorithm] = field(default_factory=dict)
 
-    def of(self, trial: StudyTrial) -> Mapping[str, TrialCounter]:
-        """Return metric → value of one trial."""
-        return self._by_trial.get(trial.id, {})
+    @cached_property
+    def of(self) -> Mapping[int, Mapping[str, TrialCounter]]:
+        """Return trial's number → metric → value, of the trials that have any."""
+        of_trials = grouped(self.values.items(), lambda item: item[0][0])
+        return {trial: {metric: row for (_, metric), row in items} for trial, items in of_trials.items()}
 
-    def value_of(self, trial: StudyTrial, metric: str) -> float | None:
+    def value_of(self, trial: int, metric: str) -> float | None:
         """Return a trial's value of a metric, None where it has no number."""
-        row = self.of(trial).get(metric)
+        row = self.values.get((trial, metric))
         return row.value if row else None
 
     def unit_of(self, metric: str) -> str:
@@ -116,30 +103,52 @@ class Counters:
         """Return the mode that all of them are of: "cold" or "hot", empty without any."""
         return next((row.cache_mode for row in self.values.values()), "")
 
-    @cached_property
-    def _by_trial(self) -> dict[int, dict[str, TrialCounter]]:
-        of_trials = grouped(self.values.items(), lambda item: item[0][0])
-        return {trial: {metric: row for (_, metric), row in items} for trial, items in of_trials.items()}
+    def why_missing(self, trial: int, metric: str) -> str:
+        """Return why a trial has no number of a counter: it is left out, or the profiler's text; empty if unknown."""
+        key, row = (trial, metric), self.values.get((trial, metric))
+        if key in self.other_algorithm:
+            return OTHER_ALGORITHM
+        return HOT_ONLY if key in self.hot_only else (row.text if row else "") or ""
+
+    def launches_text(self, trial: int, metric: str) -> str:
+        """Return the metric launch by launch: "scalar_prods 9, sum_taps 1", or "first of 4 launches: 671" for one.
+
+        Empty for a single launch and where every launch has the same value, which the trial's own value then is or
+        sums.
+        """
+        rows = self.launches.get((trial, metric), ())
+        found = [(row.kernel, format_counter(row.value, row.text)) for row in rows]
+        if len({text for _, text in found}) < 2:
+            return ""
+        kernels = [(kernel, [text for _, text in group]) for kernel, group in groupby(found, key=lambda each: each[0])]
+        if len(kernels) == 1:
+            return f"first of {len(found)} launches: {found[0][1]}"
+        if len(kernels) > MOST_LAUNCHES:
+            return f"{len(found)} launches of {len({kernel for kernel, _ in kernels})} kernels"
+        return ", ".join(f"{kernel} {_listed(texts)}" for kernel, texts in kernels)
 
 
-def read_counters(connection: Connection, sweep_id: int, trials: Sequence[StudyTrial]) -> Counters:
+def _listed(texts: list[str]) -> str:
+    return "; ".join(texts if len(texts) <= MOST_LAUNCHES else [*texts[:2], f"… {texts[-1]}"])
+
+
+def read_counters(connection: Connection, sweep_id: int, trials: pd.DataFrame) -> Counters:
     """Return the counters of a sweep's trials, all of one mode: cold where any trial has a cold one, as the times are.
 
     For the same reason counters taken with locked clocks are left out where others are there, and those of a library's
-    other algorithm than the timed one always. Ratios of nothing have no value (`cuprof.report.counters`).
+    other algorithm than the timed one always. Ratios of nothing have no value. A trial profiled several times in that
+    mode keeps, of each metric, its newest value.
 
-    A trial profiled several times in that mode keeps, of each metric, its newest value.
+    Args:
+        trials: rows of a study's frame.
     """
     stored = list_trial_counters(connection, sweep_id)
     if not stored:
         return Counters()
     unlocked = [row for row in list_profile_durations(connection, sweep_id) if row.clock_control in UNLOCKED]
     others = find_other_algorithms(trials, unlocked)
-    counters = blank_undefined(
-        [row for row in stored if row.profile_id not in others], lambda row: (row.profile_id, row.metric)
-    )
-    if any(row.clock_control in UNLOCKED for row in counters):
-        counters = [row for row in counters if row.clock_control in UNLOCKED]
+    counters = blank_undefined([row for row in stored if row.profile_id not in others], lambda row: row.profile_id)
+    counters = [row for row in counters if row.clock_control in UNLOCKED] or counters
     mode = "cold" if any(row.cache_mode == "cold" for row in counters) else "hot"
     in_mode = [row for row in counters if row.cache_mode == mode]
     in_mode.sort(key=lambda row: (row.trial_id, row.metric, row.profile_id))
@@ -148,13 +157,14 @@ def read_counters(connection: Connection, sweep_id: int, trials: Sequence[StudyT
     launches = [row for row in list_launch_counters(connection, sweep_id) if (row.profile_id, row.metric) in chosen]
     profiles = {row.profile_id for row in counters}
     advice = [row for row in list_advice(connection, sweep_id) if row.profile_id in profiles and row.cache_mode == mode]
+    newest = {row.trial_id: row.profile_id for row in sorted(advice, key=lambda row: row.profile_id)}
     return Counters(
         values,
         grouped(
-            blank_undefined(launches, lambda row: (row.profile_id, row.ordinal, row.metric)),
+            blank_undefined(launches, lambda row: (row.profile_id, row.ordinal)),
             lambda row: (row.trial_id, row.metric),
         ),
-        {trial: _of_newest_profile(rows) for trial, rows in grouped(advice, lambda row: row.trial_id).items()},
+        grouped((row for row in advice if row.profile_id == newest[row.trial_id]), lambda row: row.trial_id),
         frozenset((row.trial_id, row.metric) for row in counters) - frozenset(values),
         {
             (row.trial_id, row.metric): others[row.profile_id]
@@ -166,22 +176,36 @@ def read_counters(connection: Connection, sweep_id: int, trials: Sequence[StudyT
     )
 
 
-def _of_newest_profile(advice: Sequence[LaunchAdvice]) -> list[LaunchAdvice]:
-    newest = max(row.profile_id for row in advice)
-    return [row for row in advice if row.profile_id == newest]
+def find_other_algorithms(trials: pd.DataFrame, profiles: Iterable[ProfileDuration]) -> dict[int, OtherAlgorithm]:
+    """Return the profiles (by number, with clocks as when timing) of library calls that took another algorithm.
+
+    Args:
+        trials: rows of a study's frame.
+    """
+    libraries = trials[trials["kind"] == "library"].set_index("id")
+    medians = {mode: libraries[f"{mode}_ns"].dropna().to_dict() for mode in ("cold", "hot")}
+    found = {}
+    for profile in profiles:
+        timed_ns = medians.get(profile.cache_mode, {}).get(profile.trial_id, 0.0)
+        other = OtherAlgorithm(profile.duration_ns or 0.0, timed_ns)
+        if other.profiled_ns > SHORT_NS and timed_ns > 0:
+            ratio = other.profiled_ns / timed_ns
+            if max(ratio, 1 / ratio) > FACTOR:
+                found[profile.profile_id] = other
+    return found
 
 
-def blank_undefined(counters: Sequence[Row], key: Callable[[Row], tuple[Any, ...]]) -> list[Row]:
+def blank_undefined(counters: Sequence[Row], together: Callable[[Row], Any]) -> list[Row]:
     """Return the counters without the ratios whose weight is zero: no value, and `text` says what was not counted.
 
     Args:
-        key: what a counter was counted together with (its profile, or its launch), then its metric.
+        together: what a counter was counted together with: its profile, or its launch.
     """
-    values = {key(row): row.value for row in counters}
+    values = {(together(row), row.metric): row.value for row in counters}
 
     def blanked(row: Row) -> Row:
         weight = row.rollup.partition(":")[2]
-        if not weight or values.get((*key(row)[:-1], weight)) != 0:
+        if not weight or values.get((together(row), weight)) != 0:
             return row
         metric = find_metric(weight)
         return row._replace(value=None, text=metric.absence if metric and metric.absence else f"{weight} is 0")

@@ -19,24 +19,61 @@ FACTS_HELP = "allowed are variant, device, problem, problem.AXIS, tune.NAME"
 _ARITHMETIC = re.compile(r"[\d(][\d\s()+\-*/.]*")
 
 
-class Coordinates(dict[str, Any]):
-    """Name → value, arithmetic evaluated ("2**24")."""
+def _evaluate(raw: Any) -> Any:
+    """Return arithmetic as its number, at any depth; any other text stays text."""
+    if isinstance(raw, dict):
+        return {key: _evaluate(value) for key, value in raw.items()}
+    if isinstance(raw, list):
+        return [_evaluate(value) for value in raw]
+    with contextlib.suppress(UsageError):
+        return evaluate(raw) if isinstance(raw, str) and _ARITHMETIC.fullmatch(raw) else raw
+    return raw
 
 
-class Facts(Coordinates):
-    """Fact → the value, or the list of values, that a trial must have."""
+class Text(str):
+    """Text; study.yaml may write a number in its place."""
 
 
-class Axes(tuple[str, ...]):
-    """Names of facts; study.yaml may write a single one without a list."""
+class Words(Text):
+    """Text on one line."""
+
+    def __new__(cls, raw: object = "") -> Words:
+        """Return any value as text."""
+        return super().__new__(cls, " ".join(str(raw).split()))
 
 
 class Names(tuple[str, ...]):
     """Names of any kind; study.yaml may write a single one without a list."""
 
+    def __new__(cls, raw: Any = ()) -> Names:
+        """Return one name, or several."""
+        return super().__new__(cls, map(str, raw if isinstance(raw, (list, tuple)) else [raw]))
 
-class Words(str):
-    """Text on one line."""
+
+class Axes(Names):
+    """Names of facts."""
+
+    def __init__(self, raw: Any = ()) -> None:
+        for axis in self:
+            if not is_fact(axis):
+                raise ValueError(f"axis {axis!r} is unknown; {FACTS_HELP}")
+
+
+class Coordinates(dict[str, Any]):
+    """Name → value, arithmetic evaluated ("2**24")."""
+
+    def __init__(self, raw: Any = ()) -> None:
+        if not isinstance(raw, (dict, tuple)):
+            raise ValueError(f"it must be a mapping, not {type(raw).__name__}")
+        super().__init__(_evaluate(raw))
+
+
+class Facts(Coordinates):
+    """Fact → the value, or the list of values, that a trial must have."""
+
+    def __init__(self, raw: Any = ()) -> None:
+        super().__init__(raw)
+        _check_facts(self)
 
 
 def is_fact(name: str) -> bool:
@@ -47,23 +84,14 @@ def is_fact(name: str) -> bool:
 
 def _check_kind(kind: str, known: tuple[str, ...]) -> None:
     if kind not in known:
-        raise ValueError(
-            f"kind {kind!r} is unknown; it is {', '.join(known[:-1])} or {known[-1]}".replace("is  or", "is")
-        )
+        either = " or ".join(filter(None, [", ".join(known[:-1]), known[-1]]))
+        raise ValueError(f"kind {kind!r} is unknown; it is {either}")
 
 
-def _read_axes(axes: Iterable[str]) -> Axes:
-    for axis in axes:
-        if not is_fact(axis):
-            raise ValueError(f"axis {axis!r} is unknown; {FACTS_HELP}")
-    return Axes(axes)
-
-
-def _check_facts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+def _check_facts(facts: Iterable[str]) -> None:
     for fact in facts:
         if not is_fact(fact) and fact not in ("measure", "unit", "kernel"):
             raise ValueError(f"fact {fact!r} is unknown; {FACTS_HELP}, measure, unit or kernel")
-    return facts
 
 
 class _Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,12 +101,12 @@ class _Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PublishedSpec(_Spec, frozen=True):
     """Say how the cells of one CSV are to be read; see experiments/README.md."""
 
-    name: str
+    name: Text
     file: str
     rows: Facts = Facts()
     columns: dict[str, Facts] = {}
     names: dict[str, dict[str, Any]] = {}
-    title: str = ""
+    title: Text = Text()
 
     def __post_init__(self) -> None:
         _check_facts(self.names)
@@ -87,7 +115,7 @@ class PublishedSpec(_Spec, frozen=True):
 class SumSpec(_Spec, frozen=True):
     """Ask for a last row that adds the others up, each as often as `repeats` says, below rows that add up its parts."""
 
-    label: str
+    label: Text
     repeats: dict[str, int] = {}
     parts: dict[str, tuple[str, ...]] = {}
 
@@ -95,16 +123,16 @@ class SumSpec(_Spec, frozen=True):
 class TableSpec(_Spec, frozen=True):
     """Describe one table of a study."""
 
-    title: str = ""
+    title: Text = Text()
     kind: str = "steps"
     rows: Axes = Axes(("variant",))
     columns: Axes = Axes(("problem",))
-    value: str = "time"
-    values: dict[str, str] = {}
-    against: str = ""
+    value: Text = Text("time")
+    values: dict[str, Text] = {}
+    against: Text = Text()
     where: Facts = Facts()
-    published: str = ""
-    note: str = ""
+    published: Text = Text()
+    note: Text = Text()
     sum: SumSpec | None = None
     folded: bool = False
 
@@ -117,21 +145,21 @@ class TableSpec(_Spec, frozen=True):
 class FigureSpec(_Spec, frozen=True):
     """Describe one figure of a study."""
 
-    title: str = ""
+    title: Text = Text()
     kind: str = "lines"
     x: str = "variant"
     y: str = "time"
-    value: str = "time"
+    value: Text = Text("time")
     series: str = "variant"
     where: Facts = Facts()
     log: Names | None = None
     roof: bool = False
-    published: str = ""
-    note: str = ""
+    published: Text = Text()
+    note: Text = Text()
 
     def __post_init__(self) -> None:
         _check_kind(self.kind, ("lines", "bars", "map"))
-        _read_axes([self.x, self.series, *([self.y] if self.kind == "map" else [])])
+        Axes([self.x, self.series, *([self.y] if self.kind == "map" else [])])
 
 
 class Experiment(_Spec, frozen=True):
@@ -212,47 +240,24 @@ def load_experiment(folder: Path) -> Experiment:
 
 
 def _convert(raw: Any) -> Experiment:
-    """Return parsed YAML as an experiment; a key without a value is as good as left out."""
+    """Return parsed YAML as an experiment; a single table or figure needs no list."""
     if isinstance(raw, dict):
-        raw = {key: [] if value is None and key in _LISTS else value for key, value in raw.items()}
-        raw |= {key: raw[key] if isinstance(raw[key], list) else [raw[key]] for key in _LISTS if key in raw}
         if own := {"name", "findings", "folder"} & raw.keys():
             raise msgspec.ValidationError(f"no key {min(own)!r}")
-    return msgspec.convert(_tidy(raw), Experiment, dec_hook=_read)
+        for key in _LISTS & raw.keys():
+            raw[key] = [] if raw[key] is None else raw[key] if isinstance(raw[key], list) else [raw[key]]
+    return msgspec.convert(_tidy(raw), Experiment, dec_hook=lambda kind, given: kind(given))
 
 
 def _tidy(raw: Any, key: str = "") -> Any:
-    """Return parsed YAML with text as keys, and without empty keys but where they mean something."""
-    if isinstance(raw, dict):
-        kept = {str(name): value for name, value in raw.items() if value is not None or key == "names"}
-        inside = {"names": "names", "values": "value"}.get(key)
-        return {name: _tidy(value, inside or name) for name, value in kept.items()}
-    if key in _TEXTS and isinstance(raw, (int, float)):
-        return str(raw)
-    return [_tidy(value) for value in raw] if isinstance(raw, list) else raw
-
-
-def _read(kind: type, raw: Any) -> Any:
-    """Return a value of one of the types above from what YAML gives for it."""
-    if kind is Words:
-        return Words(" ".join(str(raw).split()))
-    if kind in (Names, Axes):
-        names = [str(each) for each in (raw if isinstance(raw, list) else [raw])]
-        return Names(names) if kind is Names else _read_axes(names)
-    if not isinstance(raw, dict):
-        raise ValueError(f"it must be a mapping, not {type(raw).__name__}")
-    return kind(_check_facts(_evaluate(raw)) if kind is Facts else _evaluate(raw))
-
-
-def _evaluate(raw: Any) -> Any:
-    """Return arithmetic as its number, at any depth; any other text stays text."""
-    if isinstance(raw, dict):
-        return {key: _evaluate(value) for key, value in raw.items()}
+    """Return parsed YAML with text as keys; a key without a value is as good as left out, but for a name's."""
     if isinstance(raw, list):
-        return [_evaluate(value) for value in raw]
-    with contextlib.suppress(UsageError):
-        return evaluate(raw) if isinstance(raw, str) and _ARITHMETIC.fullmatch(raw) else raw
-    return raw
+        return [_tidy(value) for value in raw]
+    if not isinstance(raw, dict):
+        return raw
+    inside = key if key == "names" else ""
+    kept = {str(name): value for name, value in raw.items() if value is not None or key == "names"}
+    return {name: _tidy(value, inside or name) for name, value in kept.items()}
 
 
 def _explain(error: str) -> str:
@@ -267,6 +272,5 @@ def _explain(error: str) -> str:
     return f"{place or 'the file'}: {text}"
 
 
-_LISTS = ("steps", "libraries", "published", "tables", "figures")
-_TEXTS = ("title", "name", "note", "label", "value", "against")
+_LISTS = {"published", "tables", "figures"}
 _SPECS = {"published": PublishedSpec, "tables": TableSpec, "figures": FigureSpec, "sum": SumSpec}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cuprof.core.records import NOT_RUN, State
 from cuprof.core.text import list_first
 from cuprof.report.study import Study
+from cuprof.report.tables import Cell
 from cuprof.report.trials import StudyTrial, grouped
 
 WORDS: dict[str, str] = {
@@ -23,14 +25,10 @@ WORDS: dict[str, str] = {
     "planned": "not run",
 }
 """State → words for people; the order is the order of the groups."""
-
 WRONG_AS_EXPECTED = "wrong, as expected"
 """The words for a variant that is kept because it is wrong, and was found so: no failure."""
-
 SURPRISING_PASS = "known to be wrong; its check passed here"
 """The words for such a variant that was found right."""
-
-MOST_NAMES = 12
 MOST_LOG = 4000
 
 
@@ -55,25 +53,26 @@ class FailureGroup:
     log: str = ""
 
 
-def words_of(trial: StudyTrial) -> str:
-    """Return what became of a trial that is not ranked, as a cell says it."""
+def ending_cell(trial: StudyTrial, *, with_error: bool = False, **more: Any) -> Cell:
+    """Return the cell of a trial that is not ranked: what became of it, and the error of a wrong result."""
+    words = WRONG_AS_EXPECTED if trial.is_expected else WORDS.get(trial.state, "not timed")
     if trial.is_expected_wrong and trial.state is State.OK:
-        return SURPRISING_PASS
-    return WRONG_AS_EXPECTED if trial.is_expected else WORDS.get(trial.state, "not timed")
+        words = SURPRISING_PASS
+    if with_error and trial.state is State.WRONG_RESULT and trial.check_error is not None:
+        words += f": error {trial.check_error:.3g} × allowed"
+    return Cell(words, "missing" if trial.is_expected or trial.state in NOT_RUN else "failed", **more)
 
 
 def failure_groups(study: Study) -> tuple[FailureGroup, ...]:
     """Return the groups, failures first, then skipped, then not run."""
-    groups = grouped((trial for trial in study.trials if trial.state is not State.OK), _kind)
-    order = list(WORDS)
-    made = [_group(trials) for trials in groups.values()]
-    return tuple(sorted(made, key=lambda group: order.index(group.state) if group.state in order else len(order)))
+    groups = grouped(study.rows(study.frame[study.frame["state"] != State.OK.value]), _kind)
+    return tuple(sorted(map(_group, groups.values()), key=lambda group: list(WORDS).index(group.state)))
 
 
 def surprising_passes(study: Study) -> tuple[str, ...]:
     """Return the variants known to be wrong whose check passed all the same."""
-    passed = [trial for trial in study.trials if trial.is_expected_wrong and trial.state is State.OK]
-    return tuple(dict.fromkeys(trial.contender for trial in passed))
+    passed = (study.frame["expected"] == "wrong") & (study.frame["state"] == State.OK.value)
+    return tuple(dict.fromkeys(study.frame["contender"][passed]))
 
 
 def _kind(trial: StudyTrial) -> tuple[State, str, str]:
@@ -87,7 +86,6 @@ def _kind(trial: StudyTrial) -> tuple[State, str, str]:
 
 def _group(trials: Sequence[StudyTrial]) -> FailureGroup:
     first = trials[0]
-    problems = list(dict.fromkeys(trial.problem_name for trial in trials))
     expected = all(trial.is_expected for trial in trials)
     more = len(first.log) - MOST_LOG
     return FailureGroup(
@@ -97,7 +95,7 @@ def _group(trials: Sequence[StudyTrial]) -> FailureGroup:
         trials=len(trials),
         message=first.message,
         others=sum(trial.message != first.message for trial in trials),
-        problems=list_first(problems, 4, "; "),
+        problems=list_first(list(dict.fromkeys(trial.problem_name for trial in trials)), 4, "; "),
         expected=expected,
         log=first.log if more <= 0 else f"{first.log[:MOST_LOG]}\n… ({more} more characters are in the database)",
     )

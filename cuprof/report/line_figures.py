@@ -27,7 +27,7 @@ from cuprof.report.figure import (
     traces_of,
 )
 from cuprof.report.study import Device, Study
-from cuprof.report.trials import StudyTrial, best_of_tunables, by_sure_time, by_time, grouped
+from cuprof.report.trials import StudyTrial, by_sure_time, by_time, grouped
 from cuprof.report.units import Scale, choose_scale, format_value, shorten, value_label
 
 MOST_LINES = 14
@@ -52,8 +52,8 @@ def scaling_figure(study: Study, styles: Styles) -> Figure | None:
     if (axis := _longest_axis(study)) is None:
         return None
     others = {name: value for name, value in study.reference.items() if name != axis}
-    here = [trial for trial in study.right if all(trial.problem.get(name) == value for name, value in others.items())]
-    best = sorted(best_of_tunables(here), key=lambda trial: (trial.order, float(trial.problem[axis])))
+    fits = (each for each in study.fastest if all(each.problem.get(name) == value for name, value in others.items()))
+    best = sorted(fits, key=lambda trial: (trial.order, float(trial.problem[axis])))
     drawn, notes = _fewer_lines(study, grouped(best, lambda trial: trial.contender))
     shown = [trial for trials in drawn.values() for trial in trials]
     scale = choose_scale("time", [median(map(by_time, best))])
@@ -95,7 +95,7 @@ def scaling_figure(study: Study, styles: Styles) -> Figure | None:
 
 
 def _longest_axis(study: Study) -> str | None:
-    problems = {trial.problem for trial in study.right}
+    problems = {trial.problem for trial in study.fastest}
     values = {
         axis: {problem[axis] for problem in problems if _differ(problem, study.reference) <= {axis}}
         for axis in study.reference

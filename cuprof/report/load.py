@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import pandas as pd
 from msgspec import json
 from sqlalchemy.engine import Connection
 
+from cuprof.backends.registry import is_host
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import Stored, read_trials
 from cuprof.core.errors import SelectionError
@@ -18,8 +21,8 @@ from cuprof.core.records import ENERGY_UNAVAILABLE, Measure, State
 from cuprof.report.counters import read_counters
 from cuprof.report.experiment import Experiment, find_experiment
 from cuprof.report.published import read_published
-from cuprof.report.study import Device, Study
-from cuprof.report.trials import Measured, StudyTrial, Timed
+from cuprof.report.study import COLUMNS, Device, Study
+from cuprof.report.trials import RANKING, Timed, are_few
 from cuprof.report.units import point_label
 from cuprof.results.devices import DeviceRow, find_calibration, list_devices
 from cuprof.results.read import read_results
@@ -31,11 +34,9 @@ from cuprof.results.sweeps import (
     is_search,
     read_configurations,
 )
-from cuprof.statistics import Samples
 from cuprof.store import Store
 
-if TYPE_CHECKING:
-    import pandas as pd
+ENERGIES = ("energy_j", "mean_w", "idle_w")
 
 
 def load_study(
@@ -60,49 +61,46 @@ def load_study(
         description = find_experiment(experiment or sweep.experiment, folders)
         devices = _devices(connection, sweep.id)
         results = read_results(connection, [sweep.id], whole=True)
-        side = Side("", "sweep", "", read_trials(connection, [sweep.id], results=results), Stored(connection.engine))
-        trials = _trials(results, side, devices, description)
-        if not trials:
+        if results.empty:
             raise SelectionError(f"sweep {sweep.id} has no trials; run python -m cuprof sweep again")
-        counters = read_counters(connection, sweep.id, trials)
+        side = Side("", "sweep", "", read_trials(connection, [sweep.id], results=results), Stored(connection.engine))
+        frame, timings = make_frames(results, side.trials, devices, description)
         configuration = read_configurations(connection, [sweep.id])[sweep.id]
-        earlier = find_finished_before(connection, sweep)
-        agreeing = frozenset(each.sweep_id for each in compare_sessions(connection, sweep.id) if each.agrees)
-        again = count_looked_again(connection, sweep.id) if is_search(configuration) else 0
-    reference, note = choose_reference(trials, description)
-    return Study(
-        experiment=description,
-        sweep=sweep,
-        configuration=configuration,
-        devices=tuple(dict.fromkeys(devices.values())),
-        trials=trials,
-        reference=reference,
-        reference_note=note,
-        published=read_published(description),
-        counters=counters,
-        earlier_finished=earlier,
-        agreeing=agreeing,
-        side=side,
-        looked_again=again,
-        database=store.place,
-    )
+        reference, note = choose_reference(frame, description)
+        return Study(
+            experiment=description,
+            sweep=sweep,
+            configuration=configuration,
+            devices=tuple(dict.fromkeys(devices.values())),
+            frame=frame,
+            timings=timings,
+            reference=reference,
+            reference_note=note,
+            published=read_published(description),
+            counters=read_counters(connection, sweep.id, frame),
+            earlier_finished=find_finished_before(connection, sweep),
+            agreeing=frozenset(each.sweep_id for each in compare_sessions(connection, sweep.id) if each.agrees),
+            looked_again=count_looked_again(connection, sweep.id) if is_search(configuration) else 0,
+            side=side,
+            database=store.place,
+        )
 
 
-def choose_reference(trials: Sequence[StudyTrial], experiment: Experiment) -> tuple[Point, str]:
+def choose_reference(trials: pd.DataFrame, experiment: Experiment) -> tuple[Point, str]:
     """Return the problem at which variants are compared, and why it is not the study's own (empty when it is).
 
     It is the study's reference problem where that was measured; otherwise, and for axes that the study leaves open, the
     largest problem (useful bytes, then operations) with a right result, or the largest at all when there is none.
     """
     wanted = experiment.reference_problem
-    fits = [trial for trial in trials if _holds(trial.problem, wanted)]
-    right = [trial for trial in trials if trial.state is State.OK]
-    right_fits = [trial for trial in fits if trial.state is State.OK]
-    chosen = next(filter(None, (right_fits, right, fits, trials)))
-    reference = max(chosen, key=lambda trial: (trial.useful_bytes or 0, trial.flops or 0)).problem
+    is_right = trials["state"] == State.OK.value
+    fits = pd.Series([_holds(problem, wanted) for problem in trials["problem"]], trials.index)
+    chosen = next(trials[each] for each in (fits & is_right, is_right, fits, is_right | True) if each.any())
+    sizes = chosen[["useful_bytes", "flops"]].fillna(0).sort_values(["useful_bytes", "flops"], ascending=False)
+    reference: Point = trials["problem"][sizes.index[0]]
     if _holds(reference, wanted):
         return reference, ""
-    what = "was measured without a right result" if fits else "is not part of this sweep"
+    what = "was measured without a right result" if fits.any() else "is not part of this sweep"
     note = (
         f"The study compares variants at {point_label(wanted)}, which {what}; {point_label(reference)} takes its place."
     )
@@ -138,92 +136,92 @@ def _labels(rows: Sequence[DeviceRow]) -> dict[str, str]:
     return labels
 
 
-def _measured(side: Side) -> dict[str, Measured]:
-    """Return the times of each trial, by identity."""
-    timed = side.trials[side.trials["measure"] != ""]
-    places: dict[str, dict[Measure, int]] = {}
-    for place, (identity, measure) in enumerate(zip(timed["identity"], timed["measure"], strict=True)):
-        places.setdefault(identity, {})[Measure(measure)] = place
+def make_frames(
+    results: pd.DataFrame, timed: pd.DataFrame, devices: Mapping[int, Device], experiment: Experiment
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the frame of a study's trials, and that of their timings; see `Study`.
 
-    def reader(of_trial: Mapping[Measure, int]) -> Callable[[Measure], Samples]:
-        return lambda measure: side.source.read(timed.iloc[[of_trial[measure]]])
-
-    on_host = timed["on_host"].tolist()
-    return {
-        identity: Measured(frozenset(of_trial), on_host[next(iter(of_trial.values()))], reader(of_trial))
-        for identity, of_trial in places.items()
-    }
-
-
-def _trials(
-    results: pd.DataFrame, side: Side, devices: Mapping[int, Device], experiment: Experiment
-) -> tuple[StudyTrial, ...]:
-    """Return the sweep's trials in its order, made of the rows that the results frame has of each."""
-    entries, timings = _measured(side), _timings(results)
-    facts = results.drop_duplicates("trial_id")
-    labels = [devices[key].label if key in devices else "" for key in facts["device_id"]]
-    ran_on = {pair for pair in zip(facts["variant"], labels, strict=True) if pair[1]}
-    several = {name for name, number in Counter(variant for variant, _ in ran_on).items() if number > 1}
-    problems = {
-        problem: experiment.problem_name(problem) or point_label(problem) for problem in dict.fromkeys(facts["problem"])
-    }
-    columns = [_column(facts[name]) for name in _COLUMNS.values()]
-    trials = []
-    for label, key, *values in zip(labels, facts["device_id"], *columns, strict=True):
-        given: dict[str, Any] = dict(zip(_COLUMNS, values, strict=True))
-        variant = given["variant"]
-        given["state"] = State(given["state"])
-        trials.append(
-            StudyTrial(
-                **given,
-                timings=timings.get(given["id"], {}),
-                contender=f"{variant} @ {label}" if label and variant in several else variant,
-                problem_name=problems[given["problem"]],
-                device=label,
-                read_bandwidth=devices[key].read_bandwidth if label else None,
-                theoretical_bandwidth=devices[key].theoretical_bandwidth if label else None,
-                entry=entries.get(given["identity"]),
-            )
-        )
-    return tuple(trials)
-
-
-_COLUMNS = {"id": "trial_id", "order": "variant_order"} | {
-    name: name
-    for name in (
-        *("sweep_id", "ordinal", "identity", "family", "variant", "kind", "backend", "expected", "origin", "problem"),
-        *(
-            "tunables",
-            "useful_bytes",
-            "flops",
-            "state",
-            "message",
-            "run_id",
-            "run_sweep_id",
-            "started_at",
-            "job",
-            "log",
-        ),
-        *("registers", "check_error"),
+    Args:
+        results: what `read_results` returns of one sweep, whole.
+        timed: the same as a side's trials, which say what has samples.
+    """
+    is_first = ~results["trial_id"].duplicated().to_numpy()
+    place, has_median = np.cumsum(is_first) - 1, results["median_ns"].notna().to_numpy()
+    names = ["measure", *Timed._fields, *ENERGIES, "details"]
+    timings = results.loc[has_median, names].set_index(place[has_median])
+    trials = results[is_first].reset_index(drop=True).drop(columns=["measure", *Timed._fields, *ENERGIES, "device"])
+    trials = trials.rename(columns={"trial_id": "id", "variant_order": "order"})
+    is_reused = ~trials["run_sweep_id"].isin([0, *trials["sweep_id"].unique()])
+    trials = trials.assign(**_names(trials, devices, experiment), **_times(timings), **_energies(timings))
+    trials["sure_ns"] = trials["sure_ns"].fillna(np.inf)
+    trials["measure"] = trials["measure"].fillna("")
+    trials["energy_unavailable"] = trials["energy_unavailable"].fillna("")
+    trials["sampled"] = _sampled(trials, timed)
+    is_right = (trials["state"] == State.OK.value) & (trials["expected"] != "wrong") & (trials["measure"] != "")
+    on_cpu = trials["total_ns"].isna() & (trials["backend"] == "cpu")
+    trials = trials.assign(
+        is_right=is_right, is_reused=is_reused, total_ns=trials["total_ns"].where(~on_cpu, trials["median_ns"])
     )
-}
-"""Field of a trial → column of the results frame."""
+    return trials.assign(**_rates(trials, devices))[[*COLUMNS, "at"]], timings[["measure", *Timed._fields]]
 
 
-def _column(column: pd.Series[Any]) -> list[Any]:
-    """Return a column as plain values, None for a number that is missing."""
-    values: list[Any] = column.tolist()
-    return [None if value != value else value for value in values] if column.dtype == float else values
+def _names(trials: pd.DataFrame, devices: Mapping[int, Device], experiment: Experiment) -> dict[str, Any]:
+    """Return what trials, their devices and problems are called."""
+    numbers: dict[Point, int] = {}
+    at = [numbers.setdefault(problem, len(numbers)) for problem in trials["problem"]]
+    problems = [experiment.problem_name(problem) or point_label(problem) for problem in numbers]
+    known = {key: device.label for key, device in devices.items()}
+    labels = pd.Series([known.get(key, "") for key in trials["device_id"]], trials.index, dtype=object)
+    ran_on = pd.DataFrame({"variant": trials["variant"], "device": labels})[labels != ""].drop_duplicates()
+    several = trials["variant"].isin(ran_on["variant"][ran_on["variant"].duplicated()]) & (labels != "")
+    return {
+        "at": at,
+        "problem_name": [problems[number] for number in at],
+        "device": labels,
+        "on_host": [key in devices and is_host(devices[key].facts) for key in trials["device_id"]],
+        "contender": trials["variant"].where(~several, trials["variant"] + " @ " + labels),
+    }
 
 
-def _timings(frame: pd.DataFrame) -> dict[int, dict[Measure, Timed]]:
-    """Return trial → measure → its timing, of those with a median."""
-    timed = frame[frame["median_ns"].notna()]
-    found: dict[int, dict[Measure, Timed]] = {}
-    columns = [timed[name].tolist() for name in Timed._fields[:-1]]
-    for trial, measure, details, *values in zip(
-        timed["trial_id"].tolist(), timed["measure"], timed["details"], *columns, strict=True
-    ):
-        why = json.decode(details).get(ENERGY_UNAVAILABLE, "") if ENERGY_UNAVAILABLE in details else ""
-        found.setdefault(trial, {})[Measure(measure)] = Timed._make([*values, str(why or "")])
-    return found
+def _times(timings: pd.DataFrame) -> dict[str, pd.Series[Any]]:
+    """Return the median of each measure, the measure that trials are ranked by, and the time of it that counts."""
+    of_measure = {measure: timings[timings["measure"] == measure.value] for measure in Measure}
+    ranking = pd.concat([of_measure[measure] for measure in RANKING])
+    ranking = ranking[~ranking.index.duplicated()]
+    is_few = are_few(ranking) & ranking["high_ns"].notna()
+    return {
+        **{f"{measure}_ns": timed["median_ns"] for measure, timed in of_measure.items()},
+        **{name: ranking[name] for name in ("measure", "median_ns")},
+        "sure_ns": ranking["high_ns"].where(is_few, ranking["median_ns"]),  # see `sure_time`
+    }
+
+
+def _energies(timings: pd.DataFrame) -> dict[str, pd.Series[Any]]:
+    """Return the energies, of the measure that was taken first, and why there are none."""
+    metered = timings[timings["energy_j"].notna()]
+    silent = timings["details"][[ENERGY_UNAVAILABLE in text for text in timings["details"]]]
+    why = silent.map(lambda text: str(json.decode(text).get(ENERGY_UNAVAILABLE) or "")) if len(silent) else silent
+    why = why[why != ""]
+    return {
+        **{name: metered[name][~metered.index.duplicated()] for name in ENERGIES},
+        "energy_unavailable": why[~why.index.duplicated()],
+    }
+
+
+def _sampled(trials: pd.DataFrame, timed: pd.DataFrame) -> list[tuple[Measure, ...]]:
+    """Return the ranking measures that each trial has samples of."""
+    found = [trials["identity"].isin(timed["identity"][timed["measure"] == measure.value]) for measure in RANKING]
+    return [tuple(compress(RANKING, each)) for each in zip(*found, strict=True)]
+
+
+def _rates(trials: pd.DataFrame, devices: Mapping[int, Device]) -> dict[str, pd.Series[Any]]:
+    """Return bandwidths and arithmetic rates, and the shares of what the devices allow."""
+    median_ns = trials["median_ns"].where(trials["median_ns"] > 0)
+    bandwidth = trials["useful_bytes"].where(trials["useful_bytes"] > 0) / median_ns * 1e9
+    allowed = [
+        trials["device_id"].map({key: getattr(device, name) or np.nan for key, device in devices.items()})
+        for name in ("read_bandwidth", "theoretical_bandwidth")
+    ]
+    shares = [bandwidth / each.astype(float) for each in allowed]
+    rate = trials["flops"].where(trials["flops"] > 0) / median_ns * 1e9
+    return {"bandwidth": bandwidth, "rate": rate, "share": shares[0], "theoretical_share": shares[1]}

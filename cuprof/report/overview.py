@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cuprof.core.records import NOT_RUN
-from cuprof.core.text import count
+import pandas as pd
+
 from cuprof.report.experiment import TableSpec
-from cuprof.report.failures import words_of
+from cuprof.report.failures import ending_cell
 from cuprof.report.study import Study
 from cuprof.report.tables import MISSING, Cell, Column, Row, Table
-from cuprof.report.trials import StudyTrial, best_of_tunables, by_sure_time, grouped
+from cuprof.report.templates import say
+from cuprof.report.trials import StudyTrial, by_sure_time
 from cuprof.report.units import Scale, choose_scale, format_value, shorten
 from cuprof.report.variants_table import variants_table
 from cuprof.statistics import Verdict
@@ -38,35 +39,35 @@ class Overview:
 
 def make_overview(study: Study) -> Overview | None:
     """Return what every problem has; None for a sweep of one problem."""
-    groups = grouped(study.trials, lambda trial: trial.problem)
+    groups = [group for _, group in study.standings.groupby("at")]
     if len(groups) < 2:
         return None
-    best = grouped(best_of_tunables(study.right), lambda trial: trial.problem)
-    shown = dict(list(groups.items())[:MOST_PROBLEMS])
+    shown = groups[:MOST_PROBLEMS]
+    trials = [study.rows(group) for group in shown]
     names = _names(study)
-    study.foresee_speedups(trial for problem in shown for trial in best.get(problem, ()))
-    fastest_ns = [min(each.median_ns or 0.0 for each in best[problem]) for problem in shown if problem in best]
-    scale = choose_scale("time", fastest_ns)
-    rows = [_row(study, names, trials, best.get(problem, []), scale) for problem, trials in shown.items()]
+    study.foresee_speedups(trial for group in trials for trial in group)
+    right = [[trial for trial in group if trial.is_right] for group in trials]
+    scale = choose_scale("time", [min(trial.median_ns or 0.0 for trial in group) for group in right if group])
+    rows = [_row(study, names, group, scale) for group in trials]
     columns = [Column("Fastest"), *(Column(name, group=f"Time, {scale.unit}") for name in names)]
-    notes = _notes(study, len(groups), len(names))
-    table = Table("Time by problem and variant", "Problem", tuple(columns), tuple(rows), notes)
-    chosen = list(shown).index(study.reference) if study.reference in shown else 0
-    return Overview(table, _tables(study, list(shown.values()), chosen), chosen)
+    has_right = study.frame.groupby("contender")["is_right"].any()
+    counts = len(groups), MOST_PROBLEMS, len(names), int(has_right.sum()), int((~has_right).sum())
+    notes = say("tables.txt", "overview", study, f"{SLOWEST:.0f}", *counts)
+    table = Table("Time by problem and variant", "Problem", tuple(columns), tuple(rows), tuple(notes))
+    chosen = next((place for place, group in enumerate(trials) if group[0].problem == study.reference), 0)
+    return Overview(table, _tables(study, shown, chosen), chosen)
 
 
 def _names(study: Study) -> list[str]:
     """Return the contenders with a right result anywhere, in the family's order; of too many those with short times."""
-    by_time = sorted(study.right, key=lambda trial: (trial.variant != study.baseline, by_sure_time(trial)))
+    by_time = sorted(study.fastest, key=lambda trial: (trial.variant != study.baseline, by_sure_time(trial)))
     kept = set(list(dict.fromkeys(trial.contender for trial in by_time))[:MOST_VARIANTS])
-    in_order = dict.fromkeys(trial.contender for trial in sorted(study.right, key=lambda trial: trial.order))
-    return [name for name in in_order if name in kept]
+    return [name for name in dict.fromkeys(trial.contender for trial in study.fastest) if name in kept]
 
 
-def _row(
-    study: Study, names: Sequence[str], trials: Sequence[StudyTrial], best: Sequence[StudyTrial], scale: Scale
-) -> Row:
-    ended = {trial.contender: trial for trial in trials} | {trial.contender: trial for trial in best}
+def _row(study: Study, names: Sequence[str], trials: Sequence[StudyTrial], scale: Scale) -> Row:
+    ended = {trial.contender: trial for trial in trials}
+    best = sorted((trial for trial in trials if trial.is_right), key=lambda trial: trial.order)
     winner = min(best, key=by_sure_time, default=None)
     cells = [Cell("none is right", "missing")]
     if winner is not None:
@@ -80,8 +81,7 @@ def _cell(study: Study, trial: StudyTrial | None, winner: StudyTrial | None, sca
     if trial is None:
         return MISSING
     if not trial.is_right or winner is None:
-        harmless = trial.is_expected or trial.state in NOT_RUN
-        return Cell(words_of(trial), "missing" if harmless else "failed")
+        return ending_cell(trial)
     cell = Cell(scale.format(trial.median_ns), note=", ".join(filter(None, [trial.doubt, study.age(trial)])))
     if trial is winner:
         return replace(cell, mark="★", heat=0.0)
@@ -90,36 +90,17 @@ def _cell(study: Study, trial: StudyTrial | None, winner: StudyTrial | None, sca
     return replace(cell, mark=mark, heat=min(1.0, max(0.0, (ratio - 1) / (SLOWEST - 1))))
 
 
-def _tables(study: Study, groups: Sequence[Sequence[StudyTrial]], chosen: int) -> tuple[Table, ...]:
+def _tables(study: Study, groups: Sequence[pd.DataFrame], chosen: int) -> tuple[Table, ...]:
     """Return each problem's table; the reference problem's comes first where not all have room."""
     tables: dict[int, Table] = {}
     characters = 0
     for place in sorted(range(len(groups)), key=lambda place: place != chosen):
-        table = variants_table(study, groups[place], groups[place][0].problem, TableSpec(), notes=False)
-        characters += sum(len(row.heading) + len(row.note) + sum(map(_length, row.cells)) for row in table.rows)
+        group = groups[place]
+        table = variants_table(study, group, group["problem"].iloc[0], TableSpec(), notes=False)
+        characters += sum(len(row.heading) + len(row.note) for row in table.rows)
+        characters += sum(len(cell.text) + len(cell.note) for row in table.rows for cell in row.cells)
         if characters > MOST_CHARACTERS and tables:
-            table = replace(
-                table, rows=(), notes=("This page has no room for its table: cuprof query timings has it.",)
-            )
+            note = "This page has no room for its table: cuprof query timings has it."
+            table = replace(table, rows=(), notes=(note,))
         tables[place] = table
     return tuple(tables[place] for place in range(len(groups)))
-
-
-def _length(cell: Cell) -> int:
-    return len(cell.text) + len(cell.note)
-
-
-def _notes(study: Study, problems: int, names: int) -> tuple[str, ...]:
-    right = len({trial.contender for trial in study.right})
-    others = len({trial.contender for trial in study.trials}) - right
-    notes = [
-        "Times are of each variant's fastest tunables. ★ marks the fastest, ≈ what cuprof compare does not tell apart "
-        f"from it; the darker a cell, the longer its time, up to {SLOWEST:.0f} times the fastest."
-    ]
-    if problems > MOST_PROBLEMS:
-        notes.append(f"The first {MOST_PROBLEMS} of {problems} problems are shown.")
-    if right > names:
-        notes.append(f"{names} of {count(right, 'variant')} are shown, those with the shortest times.")
-    if others:
-        notes.append(f"{count(others, 'variant')} without any right, timed result: see Failed and skipped.")
-    return tuple(notes)

@@ -12,14 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from cuprof.core.errors import StoreError
 from cuprof.core.interrupts import shielded
 from cuprof.core.project import bundled
 from cuprof.core.text import visible
-from cuprof.report.conclusions import conclude
 from cuprof.report.counter_section import counter_section
 from cuprof.report.experiment import STANDARD
 from cuprof.report.failures import failure_groups
@@ -27,15 +25,15 @@ from cuprof.report.figure import Figure, styles_of
 from cuprof.report.grid import grid_table
 from cuprof.report.markdown import to_html
 from cuprof.report.overview import make_overview
-from cuprof.report.provenance import moment, provenance
+from cuprof.report.provenance import provenance
 from cuprof.report.standard_figures import standard_figures
 from cuprof.report.study import Study
 from cuprof.report.study_figures import study_figure
+from cuprof.report.summary import conclude
 from cuprof.report.tables import Cell, Table
-from cuprof.report.units import format_ratio
+from cuprof.report.templates import make_environment
 from cuprof.report.variants_table import fastest_table, steps_table
 
-TEMPLATES = "templates"
 PART = ".part"
 ABANDONED_S = 60.0
 """Writing a page takes far less; an older part was abandoned."""
@@ -81,35 +79,28 @@ def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
     Args:
         folders: folders that hold `templates/page.html`; an earlier one wins, the bundled one comes last.
     """
-    places = [str(folder / TEMPLATES) for folder in (*folders, bundled("reports"))]
-    environment = Environment(
-        loader=FileSystemLoader(places),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: visible(value) if type(value) is str else value,
-    )
-    environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False, "ensure_ascii": False}
-    environment.filters["ratio"] = format_ratio
-    environment.filters["moment"] = moment
-    environment.filters["breakable"] = breakable
     figures, overview = study_figures(study), make_overview(study)
-    return environment.get_template("page.html").render(
-        study=study,
-        conclusions=conclude(study),
-        tables=study_tables(study),
-        overview=overview,
-        problems=overview and {"problems": [table_data(each) for each in overview.problems], "chosen": overview.chosen},
-        figures=figures,
-        specs={figure.id: {"data": figure.data, "layout": figure.layout} for figure in figures},
-        comparisons=comparison_data(study),
-        counters=counter_section(study) if study.counters.values or study.has_gpu else None,
-        failures=failure_groups(study),
-        findings=Markup(to_html(study.findings)),  # the text's own HTML is switched off
-        provenance=provenance(study),
-        plotly=Markup(read_plotly() if figures else ""),  # the library's own script
+    page: str = (
+        make_environment(folders)
+        .get_template("page.html")
+        .render(
+            study=study,
+            conclusions=conclude(study),
+            tables=study_tables(study),
+            overview=overview,
+            problems=overview
+            and {"problems": [table_data(each) for each in overview.problems], "chosen": overview.chosen},
+            figures=figures,
+            specs={figure.id: {"data": figure.data, "layout": figure.layout} for figure in figures},
+            comparisons=comparison_data(study),
+            counters=counter_section(study) if study.counters.values or study.has_gpu else None,
+            failures=failure_groups(study),
+            findings=Markup(to_html(study.findings)),  # the text's own HTML is switched off
+            provenance=provenance(study),
+            plotly=Markup(read_plotly() if figures else ""),  # the library's own script
+        )
     )
+    return page
 
 
 def read_plotly() -> str:
@@ -171,11 +162,6 @@ def comparison_data(study: Study) -> list[dict[str, Any]]:
             known = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
             data.append({**entries, **facts, **known})
     return data
-
-
-def breakable(text: str) -> Markup:
-    """Return text that may be broken after underscores, dots, slashes and @, where names of code have their joints."""
-    return Markup(re.sub(r"([_./@]+)", r"\1<wbr>", str(escape(visible(text)))))  # escaped first
 
 
 def page_name(study: Study, sweep_id: int | None = None) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from cuprof.report.study import Device, Study
+from cuprof.report.trials import RANKING
 from cuprof.report.units import format_value
 from cuprof.store.types import plain
 
@@ -27,10 +28,9 @@ class Provenance:
 def provenance(study: Study) -> Provenance:
     """Return everything that somebody needs to judge the numbers or to measure them again."""
     sweep = study.sweep
-    own = [trial for trial in study.trials if trial.run_sweep_id == sweep.id]
-    reused = sum(trial.is_reused for trial in study.trials)
-    timed = sum(trial.timing is not None for trial in own)
-    samples = sum(timing.samples for trial in own for timing in trial.timings.values())
+    of_own = study.timings.index.isin(study.frame.index[study.frame["run_sweep_id"] == sweep.id])
+    own = study.timings[of_own]
+    timed, reused = own.index[own["measure"].isin([*RANKING])].nunique(), int(study.frame["is_reused"].sum())
     about = {
         "Command": sweep.command_line,
         "Sweep": f"{sweep.id}, {sweep.state}",
@@ -38,7 +38,7 @@ def provenance(study: Study) -> Provenance:
         "Started": moment(sweep.started_at),
         "Finished": moment(sweep.finished_at),
         "Host": sweep.host,
-        "Trials": f"{len(study.trials)}, {timed} timed with {samples} samples"
+        "Trials": f"{len(study.frame)}, {timed} timed with {own['samples'].sum()} samples"
         + (f", {reused} taken over from earlier sweeps" if reused else ""),
     }
     git = {name.capitalize(): sweep.git[name] for name in GIT_FACTS if name in sweep.git}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from cuprof.core.errors import ConfigError
 from cuprof.report.experiment import Experiment, PublishedSpec
+from cuprof.report.trials import StudyTrial
 from cuprof.report.units import PUBLISHED_UNITS, QUANTITIES, Dimension
 
 
@@ -39,13 +41,9 @@ class PublishedValue:
     tunables: Mapping[str, Any] = field(default_factory=dict)
     kernel: str = ""
 
-    def fits(self, variant: str, problem: Mapping[str, Any], tunables: Mapping[str, Any]) -> bool:
-        """Return whether this number is of that variant, problem and tunables; unstated facts fit anything."""
-        return (
-            self.variant == variant
-            and all(axis not in problem or problem[axis] == value for axis, value in self.problem.items())
-            and all(name not in tunables or tunables[name] == value for name, value in self.tunables.items())
-        )
+    def fits(self, problem: Mapping[str, Any]) -> bool:
+        """Return whether this number is of that problem; coordinates that only one of them states fit anything."""
+        return all(problem.get(axis, value) == value for axis, value in self.problem.items())
 
 
 def read_published(experiment: Experiment) -> tuple[PublishedValue, ...]:
@@ -62,17 +60,52 @@ def whole(values: Iterable[PublishedValue]) -> PublishedValue | None:
     return next((value for value in values if not value.kernel), None)
 
 
-def _read(experiment: Experiment, spec: PublishedSpec) -> Iterable[PublishedValue]:
-    assert experiment.folder is not None  # published tables come from a folder's study.yaml
-    path = experiment.folder / spec.file
+def list_published(
+    published: Iterable[PublishedValue], measure: str, trial: StudyTrial, facts: Iterable[str], *, reference: str = ""
+) -> tuple[PublishedValue, ...]:
+    """Return the published values of a trial, comparing only the tunables that are among `facts`.
+
+    A value that does not state one of these tunables is left out: one number does not hold for every column. There is
+    one value, or one for each kernel where the kernels' counters were published separately.
+
+    Args:
+        published: the values of one table.
+        reference: for the measure "speedup": the variant whose published time is divided by this one's; where no times
+            are published, a speedup that is.
+    """
+    if measure == "speedup" and trial.variant != reference:
+        times = (_find(published, "time", trial, facts), _find(published, "time", trial, facts, reference))
+        after, before = map(whole, times)
+        if after and before and after.value and before.value is not None:
+            ratio = before.value / after.value
+            return (replace(after, measure="speedup", unit="x", dimension="ratio", value=ratio, text=""),)
+    return _find(published, measure, trial, facts)
+
+
+def _find(
+    published: Iterable[PublishedValue], measure: str, trial: StudyTrial, facts: Iterable[str], reference: str = ""
+) -> tuple[PublishedValue, ...]:
+    """Return the values of a measure that are of a trial, or of another variant at its problem."""
+    own = {} if reference else dict(trial.tunables)
+    needed = {fact.partition(".")[2] for fact in facts if fact.startswith("tune.")} & own.keys()
+    found: dict[str, PublishedValue] = {}
+    for value in published:
+        if value.measure == measure and value.variant == (reference or trial.variant) and value.fits(trial.problem):
+            stated = dict(value.tunables)
+            if needed <= stated.keys() and stated.items() <= own.items():
+                found.setdefault(value.kernel, value)
+    return tuple(found.values())
+
+
+def _read(experiment: Experiment, spec: PublishedSpec) -> Iterator[PublishedValue]:
+    path = (experiment.folder or Path()) / spec.file
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
             lines, header = list(reader), list(reader.fieldnames or ())
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"published table {spec.name!r}: {path} cannot be read: {error}") from error
-    missing = [column for column in spec.columns if column not in header]
-    if missing:
+    if missing := [column for column in spec.columns if column not in header]:
         raise ConfigError(
             f"published table {spec.name!r}: {path} has no column {missing[0]!r}; it has {', '.join(header)}"
         )

@@ -10,7 +10,6 @@ import numpy as np
 import plotly.express as px
 
 from cuprof.core.text import count, level_text
-from cuprof.report.conclusions import TELLING_SHARE
 from cuprof.report.figure import (
     NEUTRAL,
     Figure,
@@ -26,9 +25,10 @@ from cuprof.report.figure import (
     traces_of,
 )
 from cuprof.report.study import Study
+from cuprof.report.summary import TELLING_SHARE
+from cuprof.report.templates import say
 from cuprof.report.trials import StudyTrial, by_kind, by_time
 from cuprof.report.units import Scale, choose_scale, format_value, shorten
-from cuprof.report.variants_table import ABOVE_PEAK
 
 WIDE = 30.0
 """Times that differ by more than this are drawn as points on a logarithmic axis, not as bars: bars need a zero."""
@@ -140,7 +140,7 @@ def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
     )
     axis = {"title": {"text": axis_title("Bandwidth", scale)}, "range": [0, most / scale.divisor * 1.15]}
     layout = {**rows_layout(len(trials), axis, top=16 * len(tops)), "shapes": shapes, "annotations": annotations}
-    above = (ABOVE_PEAK,) if any((trial.share or 0.0) > 1 for trial in trials) else ()
+    above = say("tables.txt", "above_peak") if any((trial.share or 0.0) > 1 for trial in trials) else ()
     return Figure("figure-bandwidth", "Bandwidth by variant", data, layout, text, (*notes, *above))
 
 
@@ -184,9 +184,11 @@ def rate_figure(study: Study, styles: Styles) -> Figure | None:
 def distribution_figure(study: Study, styles: Styles) -> Figure | None:
     """Return the spread of every variant's samples around their median, in percent of it."""
     every, notes = fastest_variants(study)
-    around = {trial: values for trial in every if (values := _around(trial)).size}
-    if not around:
+    drawn = [trial for trial in every if trial.measure in trial.sampled and trial.median_ns]
+    if not drawn:
         return None
+    samples = zip(drawn, study.samples(drawn), strict=True)
+    around = {trial: np.sort(each.values / by_time(trial) - 1) * 100 for trial, each in samples}
     pooled = np.concatenate(list(around.values()))
     low, high = min(-1.0, 1.3 * float(np.quantile(pooled, 0.01))), max(1.0, 1.3 * float(np.quantile(pooled, 0.97)))
     inside = {trial: values[(values >= low) & (values <= high)] for trial, values in around.items()}
@@ -242,13 +244,6 @@ def thin(values: Sequence[float]) -> list[float]:
     if len(values) <= MOST_POINTS:
         return list(values)
     return [values[round(i * (len(values) - 1) / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
-
-
-def _around(trial: StudyTrial) -> np.ndarray:
-    """Return a trial's samples around its median in percent, ascending."""
-    if not (trial.entry and trial.median_ns and trial.measure in trial.entry.measures):
-        return np.empty(0)
-    return np.sort(trial.entry.read(trial.measure).values / trial.median_ns - 1) * 100
 
 
 def _quartiles(trial: StudyTrial) -> tuple[float, float]:

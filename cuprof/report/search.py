@@ -10,7 +10,7 @@ import numpy as np
 
 from cuprof.core.point import Coordinate
 from cuprof.report.study import Study
-from cuprof.report.trials import StudyTrial, by_sure_time, by_time
+from cuprof.report.trials import RANKING, StudyTrial, by_sure_time, by_time
 from cuprof.report.units import point_label
 from cuprof.search.duel import LOOKS, describe_failed, find_differing, look, noise_of
 from cuprof.search.space import Space
@@ -53,7 +53,7 @@ def find_search(study: Study) -> Found | None:
     """Return what a study's search has learned at its reference problem; None where it was no search."""
     if not study.is_search:
         return None
-    tried = sorted(study.right_here, key=lambda trial: trial.ordinal)
+    tried = study.rows(study.here[study.here["is_right"]].sort_values("ordinal"))
     if not tried:
         return None
     best = np.minimum.accumulate([by_sure_time(trial) for trial in tried])
@@ -72,18 +72,15 @@ def describe_standing(study: Study) -> str:
     if not study.is_search or study.sweep.state != "finished" or settings.get("objective") != "time":
         return ""
     last = _list_last(study)
-    right = [trial for trial in last if trial.is_right and trial.entry]
+    right = [trial for trial in last if trial.is_right and trial.measure in trial.sampled]
     if last and not right:
         return f"Of the search's candidates {describe_failed(len(last))}."
-    measures = {trial.measure for trial in right if trial.interval}
-    series = {
-        trial: trial.entry.read(trial.measure) for trial in right if trial.interval and trial.entry and trial.measure
-    }
-    if len(series) < 2 or len(measures) > 1:  # a single candidate, or looks of few samples
+    known = [trial for trial in right if trial.interval]
+    measures = {trial.measure for trial in known}
+    if len(known) < 2 or len(measures) > 1:  # a single candidate, or looks of few samples
         return ""
-    (measure,) = measures
-    assert measure is not None
-    noise = noise_of(measure, on_host=any(trial.entry.on_host for trial in series if trial.entry))
+    noise = noise_of(measures.pop() or RANKING[0], on_host=any(trial.on_host for trial in known))
+    series = dict(zip(known, study.samples(known), strict=True))
     effect, error_rate = float(settings["effect"]), float(settings["error_rate"])
     standing = look(series, Rule(effect, error_rate / LOOKS), noise)
     said = standing.describe(lambda trial: _describe(trial, standing.best), effect, error_rate)
@@ -92,13 +89,9 @@ def describe_standing(study: Study) -> str:
 
 def _list_last(study: Study) -> list[StudyTrial]:
     """Return the trials that a search measured last, side by side, at the reference problem; failed ones included."""
-    own = [
-        trial
-        for trial in study.trials
-        if trial.problem == study.reference and trial.run_sweep_id == study.sweep.id and trial.job
-    ]
-    job = max(((trial.run_id, trial.job) for trial in own), default=(0, ""))[1]
-    return [trial for trial in own if trial.job == job]
+    here = study.here
+    own = here[(here["run_sweep_id"] == study.sweep.id) & (here["job"] != "")].sort_values(["run_id", "job"])
+    return study.rows(own[own["job"] == own["job"].iloc[-1]].sort_index()) if len(own) else []
 
 
 def _describe(trial: StudyTrial, best: StudyTrial) -> str:

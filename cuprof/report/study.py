@@ -1,28 +1,32 @@
-"""A study: one sweep as typed rows that tables, figures and conclusions are made from."""
+"""A study: one sweep as a frame of its trials, and what is compared in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from cuprof.backends.registry import is_host
 from cuprof.comparison.compare import Options
 from cuprof.comparison.pairs import VariantComparisons
 from cuprof.comparison.sides import Side
-from cuprof.comparison.trials import make_trials
 from cuprof.config.model import MeasureConfig
 from cuprof.core.point import Point
-from cuprof.core.records import Calibration, DeviceFacts, Measure
+from cuprof.core.records import Calibration, DeviceFacts, Measure, State
 from cuprof.core.text import count, describe_tried
 from cuprof.report.counters import Counters
 from cuprof.report.experiment import Experiment
 from cuprof.report.published import PublishedValue
-from cuprof.report.trials import RANKING, StudyTrial, best_of_tunables, by_sure_time
+from cuprof.report.trials import RANKING, StudyTrial, Timed, by_sure_time
 from cuprof.report.units import describe_age
 from cuprof.results.sweeps import SweepRow, is_search
-from cuprof.statistics import Verdict
+from cuprof.statistics import Samples, Verdict
+
+COLUMNS = tuple(each.name for each in fields(StudyTrial) if each.name != "timings")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,38 +54,41 @@ class Device:
         return float(gigabytes) * 1e9 if gigabytes else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Study:
     """Hold everything a page says about one sweep; only samples are still read from the database.
 
     Attributes:
         configuration: the sweep's, as composed.
-        trials: in the sweep's order.
-        looked_again: of a search: how many of them it has looked at more than once.
+        frame: a row a trial in the sweep's order: the fields of `StudyTrial`, numbers that are not known as NaN, words
+            in place of `State` and `Measure`; and `at`, a number that is equal for equal problems.
+        timings: the fields of `Timed` and `measure`, a row a timing, under the place of its trial in the frame.
         reference: the problem at which variants are compared.
         reference_note: why that problem, when it is not the study's own.
         earlier_finished: number of the newest earlier sweep of the same experiment that was finished.
-        database: its place, for the provenance.
         agreeing: numbers of earlier sweeps whose times agree with this one's, as was tried by timing some trials again.
+        looked_again: of a search: how many trials it has looked at more than once.
+        side: the sweep as `cuprof compare` reads it.
+        database: its place, for the provenance.
         options: the rule for comparing variants: the default one of `cuprof compare`.
-        side: the sweep as `cuprof compare` reads it; without it no variants are compared.
     """
 
     experiment: Experiment
     sweep: SweepRow
     configuration: Mapping[str, Any]
     devices: tuple[Device, ...]
-    trials: tuple[StudyTrial, ...]
+    frame: pd.DataFrame
+    timings: pd.DataFrame
     reference: Point
-    reference_note: str = ""
-    published: tuple[PublishedValue, ...] = ()
-    counters: Counters = field(default_factory=Counters)
-    earlier_finished: int | None = None
-    looked_again: int = 0
-    database: str = ""
-    agreeing: frozenset[int] = frozenset()
+    reference_note: str
+    published: tuple[PublishedValue, ...]
+    counters: Counters
+    earlier_finished: int | None
+    agreeing: frozenset[int]
+    looked_again: int
+    side: Side
+    database: str
     options: Options = field(default_factory=Options)
-    side: Side | None = None
 
     @property
     def is_search(self) -> bool:
@@ -91,8 +98,8 @@ class Study:
     @property
     def size(self) -> str:
         """Return how many trials there are, or how many a search has tried."""
-        tried = describe_tried(len(self.trials), self.looked_again)
-        return tried if self.is_search else count(len(self.trials), "trial")
+        tried = describe_tried(len(self.frame), self.looked_again)
+        return tried if self.is_search else count(len(self.frame), "trial")
 
     @property
     def confidence(self) -> float:
@@ -115,20 +122,52 @@ class Study:
         """Return the author's findings, as Markdown; nothing where they are about devices that the sweep lacks."""
         return self.experiment.findings if self.has_gpu or self.experiment.findings_about != "gpu" else ""
 
+    def rows(self, chosen: pd.DataFrame) -> list[StudyTrial]:
+        """Return rows of the frame as trials; the same row is always the same object."""
+        missing = [place for place in chosen.index if place not in self._made]
+        if missing:
+            timings = self.timings[self.timings.index.isin(missing)]
+            facts = zip(*(timings[name].tolist() for name in Timed._fields), strict=True)
+            timed: dict[int, dict[Measure, Timed]] = {place: {} for place in missing}
+            for place, measure, values in zip(timings.index, timings["measure"], facts, strict=True):
+                timed[place][Measure(measure)] = Timed(*values)
+            columns = [_plain(self.frame[name].loc[missing]) for name in COLUMNS]
+            for place, *own in zip(missing, *columns, strict=True):
+                trial = StudyTrial(**dict(zip(COLUMNS, own, strict=True)), timings=timed[place])
+                trial.state, trial.measure = State(trial.state), Measure(trial.measure) if trial.measure else None
+                self._made[place] = trial
+        return [self._made[place] for place in chosen.index]
+
+    @cached_property
+    def trials(self) -> list[StudyTrial]:
+        """Return all trials; pages take rows of the frame instead, of which there may be 100,000."""
+        return self.rows(self.frame)
+
     @cached_property
     def right(self) -> list[StudyTrial]:
         """Return the trials that may be ranked."""
-        return [trial for trial in self.trials if trial.is_right]
+        return self.rows(self.frame[self.frame["is_right"]])
 
     @cached_property
-    def right_here(self) -> list[StudyTrial]:
-        """Return those of them at the reference problem."""
-        return [trial for trial in self.right if trial.problem == self.reference]
+    def here(self) -> pd.DataFrame:
+        """Return the rows of the reference problem."""
+        return self.frame[[problem == self.reference for problem in self.frame["problem"]]]
+
+    @cached_property
+    def standings(self) -> pd.DataFrame:
+        """Return a row a contender and problem, see `one_each`."""
+        return one_each(self.frame)
+
+    @cached_property
+    def fastest(self) -> list[StudyTrial]:
+        """Return the fastest choice of tunables of every contender at every problem, in the family's order."""
+        right = self.standings[self.standings["is_right"]].sort_index()
+        return self.rows(right.sort_values("order", kind="stable"))
 
     @cached_property
     def best(self) -> list[StudyTrial]:
-        """Return the fastest choice of tunables of every contender at the reference problem, in the family's order."""
-        return best_of_tunables(self.right_here)
+        """Return those at the reference problem."""
+        return [trial for trial in self.fastest if trial.problem == self.reference]
 
     @cached_property
     def baseline(self) -> str:
@@ -155,9 +194,8 @@ class Study:
 
     def baseline_of(self, trial: StudyTrial, against: str = "") -> StudyTrial | None:
         """Return the best trial of the baseline or of `against` at this problem, on the same device if there is one."""
-        name = against or self.stand_in or self.baseline
-        found = self._fastest.get((trial.problem, name), {})
-        return found.get(trial.device) or min(found.values(), key=by_sure_time, default=None)
+        found = self._fastest_of.get((trial.problem, against or self.stand_in or self.baseline), {})
+        return found.get(trial.device) or next(iter(found.values()), None)
 
     def speedup(self, trial: StudyTrial, against: str = "") -> float | None:
         """Return how many times as fast a right trial is as the baseline (or `against`), None where one is missing."""
@@ -169,10 +207,9 @@ class Study:
         base = self.baseline_of(trial, against or self.baseline) if trial.is_right else None
         return base.total_ns / trial.total_ns if base and base.total_ns and trial.total_ns else None
 
-    def foresee_speedups(self, trials: Iterable[StudyTrial]) -> None:
+    def foresee_speedups(self, trials: Iterable[StudyTrial], against: str = "") -> None:
         """Compute the speedups of many trials at once, for `speedup` to find; that is faster than one by one."""
-        right = [trial for trial in trials if trial.is_right]
-        pairs = [(self.baseline_of(trial, self.baseline), trial) for trial in right]
+        pairs = [(self.baseline_of(trial, against or self.baseline), trial) for trial in trials if trial.is_right]
         self.comparisons.foresee_ratios(
             (base.identity, new.identity, measure)
             for base, new in pairs
@@ -202,23 +239,14 @@ class Study:
     @cached_property
     def comparisons(self) -> VariantComparisons:
         """Return the comparisons of the sweep's variants, each made when it is asked for."""
-        side = self.side or Side("", "sweep", "", *make_trials([]))
-        return VariantComparisons(side, self.options)
+        return VariantComparisons(self.side, self.options)
 
-    @cached_property
-    def _fastest(self) -> dict[tuple[Point, str], dict[str, StudyTrial]]:
-        """Return problem and variant or contender → device → its fastest right trial."""
-        found: dict[tuple[Point, str], dict[str, StudyTrial]] = {}
-        for trial in sorted(self.right, key=by_sure_time):
-            for name in (trial.variant, trial.contender):
-                found.setdefault((trial.problem, name), {}).setdefault(trial.device, trial)
-        return found
-
-    def _shared_measure(self, base: StudyTrial, new: StudyTrial) -> Measure | None:
-        """Return the ranking measure that both have samples of and may be compared by, None without one."""
-        ours, theirs = (each.entry.measures if each.entry else () for each in (base, new))
-        shared = (measure for measure in RANKING if measure in ours and measure in theirs)
-        return None if self.are_apart(base, new) else next(shared, None)
+    def samples(self, trials: Iterable[StudyTrial]) -> list[Samples]:
+        """Return the samples that trials are ranked by, one series for each; all have to have some."""
+        keys = [(trial.identity, trial.measure) for trial in trials]
+        timed = self.side.trials.set_index(["identity", "measure"])
+        found = self.side.source.read(timed.loc[keys].reset_index())
+        return [found.take([place]) for place in range(len(keys))]
 
     def are_apart(self, base: StudyTrial, new: StudyTrial) -> bool:
         """Return whether two trials were measured by two sweeps that are not known to agree.
@@ -233,14 +261,47 @@ class Study:
         if not trial.is_reused:
             return ""
         seconds = self.age_s(trial)
-        return (
-            f"measured in sweep {trial.run_sweep_id}"
-            if seconds is None
-            else f"measured {describe_age(seconds)} earlier"
-        )
+        when = f"in sweep {trial.run_sweep_id}" if seconds is None else f"{describe_age(seconds)} earlier"
+        return f"measured {when}"
 
     def age_s(self, trial: StudyTrial) -> float | None:
         """Return by how much a trial was measured before this sweep started; None where that is not known."""
         if trial.started_at is None or self.sweep.started_at is None:
             return None
         return max(0.0, self.sweep.started_at - trial.started_at)
+
+    @cached_property
+    def _made(self) -> dict[int, StudyTrial]:
+        """Hold the trials made so far, by place."""
+        return {}
+
+    @cached_property
+    def _fastest_of(self) -> dict[tuple[Point, str], dict[str, StudyTrial]]:
+        """Return problem and variant or contender → device → its fastest right trial, the fastest device first."""
+        found: dict[tuple[Point, str], dict[str, StudyTrial]] = {}
+        for trial in sorted(self.fastest, key=by_sure_time):
+            for name in (trial.variant, trial.contender):
+                found.setdefault((trial.problem, name), {}).setdefault(trial.device, trial)
+        return found
+
+    def _shared_measure(self, base: StudyTrial, new: StudyTrial) -> Measure | None:
+        """Return the ranking measure that both have samples of and may be compared by, None without one."""
+        shared = (measure for measure in RANKING if measure in base.sampled and measure in new.sampled)
+        return None if self.are_apart(base, new) else next(shared, None)
+
+
+def one_each(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each contender at each problem: its fastest right trial, else its first.
+
+    They come in the order in which the contenders appear among the trials.
+    """
+    place = trials.groupby(["at", "contender"], sort=False).ngroup()
+    time = trials["sure_ns"].where(trials["is_right"], np.inf)
+    ranked = trials.assign(place=place, time=time).sort_values("time", kind="stable")
+    return ranked.drop_duplicates("place").sort_values("place").drop(columns=["place", "time"])
+
+
+def _plain(column: pd.Series[Any]) -> list[Any]:
+    """Return a column as plain values, None for a number that is missing."""
+    values: list[Any] = column.tolist()
+    return [None if value != value else value for value in values] if column.dtype == float else values

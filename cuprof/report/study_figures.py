@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 import plotly.express as px
 
-from cuprof.report.cells import Candidate, candidates, choose, describe, fact_label, keep, list_published, ordered
-from cuprof.report.counter_notes import left_out_notes, mode_note
+from cuprof.report.cells import Candidate, choose, describe, fact_label, keep, ordered
+from cuprof.report.counter_section import left_out_notes, mode_notes
 from cuprof.report.experiment import FigureSpec
 from cuprof.report.figure import (
     NEUTRAL,
@@ -30,7 +30,7 @@ from cuprof.report.figure import (
     traces_of,
 )
 from cuprof.report.line_figures import MOST_LINES, Roof, lines, roof_of, roof_trace
-from cuprof.report.published import whole
+from cuprof.report.published import list_published, whole
 from cuprof.report.study import Study
 from cuprof.report.trials import grouped
 from cuprof.report.units import QUANTITIES, Scale, choose_scale, shorten, value_label
@@ -88,9 +88,9 @@ def study_figure(study: Study, spec: FigureSpec, styles: Styles, index: int) -> 
 
 
 def _notes(study: Study, spec: FigureSpec, value: str, points: FigurePoints) -> tuple[str, ...]:
-    notes = [spec.note]
+    notes: list[str] = [spec.note]
     if value not in QUANTITIES:
-        notes += [mode_note(study), *left_out_notes(study, keep(study.trials, spec.where), value)]
+        notes += [*mode_notes(study), *left_out_notes(study, keep(study.frame, spec.where), value)]
     notes += points.notes
     if points.published:
         devices = ", ".join(dict.fromkeys(point.device for point in points.published if point.device))
@@ -103,13 +103,14 @@ def figure_points(study: Study, spec: FigureSpec) -> FigurePoints:
     value = spec.value if spec.kind == "map" else spec.y
     facts = (spec.series, spec.x, spec.y) if spec.kind == "map" else (spec.series, spec.x)
     measured, published, shown = [], [], []
-    for key, each in choose(candidates(study, spec.where, value), facts).items():
+    numbers_of = [each for each in study.published if spec.published and each.table == spec.published]
+    for key, each in choose(study, spec.where, value, facts).items():
         trial, place = each.trial, (key[0], key[1], key[2] if spec.kind == "map" else None)
         if each.value is not None and key[1] is not None:
             interval = trial.interval if value == "time" else None
             shown.append((key[1], each))
             measured.append(FigurePoint(*place, each.value, trial.order, trial.device, interval, trial.tunables_label))
-        found = whole(list_published(study, spec.published, value, trial, facts)) if spec.published else None
+        found = whole(list_published(numbers_of, value, trial, facts, reference=study.baseline))
         if found is not None and found.value is not None:
             published.append(FigurePoint(*place, found.value, trial.order, found.device))
     measured.sort(key=lambda point: point.order)

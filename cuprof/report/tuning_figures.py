@@ -53,7 +53,7 @@ class TunableMap:
 
 def tunable_maps(study: Study) -> list[TunableMap]:
     """Return a map for every contender that was measured with several choices of tunables."""
-    groups = grouped(study.right_here, lambda trial: trial.contender)
+    groups = grouped(study.rows(study.here[study.here["is_right"]]), lambda trial: trial.contender)
     return [made for name, trials in groups.items() if len(trials) >= FEWEST_CHOICES and (made := _map(name, trials))]
 
 

@@ -123,6 +123,17 @@ def format_ratio(ratio: float) -> str:
     return f"{ratio:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
+def format_counter(value: float | None, text: str | None = None) -> str:
+    """Return a counter's value with the digits that matter, whole numbers whole; its text where it has no value."""
+    if value is None or math.isnan(value):
+        return text or "–"
+    if math.isinf(value):
+        return "∞"
+    if float(value).is_integer() or abs(value) >= 100_000:
+        return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return f"{value:.4g}"
+
+
 def describe_age(seconds: float) -> str:
     """Return a span of time in its largest unit: "18 min", "3 days"."""
     for unit, size in (("day", 86_400), ("h", 3_600), ("min", 60)):

@@ -31,6 +31,8 @@ from cuprof.sandbox.view import enter_namespaces, show_own_processes
 
 WATCH_S = 0.25
 """Check the memory this often: each check takes a tenth of a millisecond, beside code that is being timed."""
+GUARDS = 2
+"""Processes between the one that is confined and its caller's parent: the keeper, and the first of the namespace."""
 REFUSED = 125
 """Exit code of the keeper if the system refused its sandbox."""
 PAGE_BYTES = resource.getpagesize()
@@ -127,7 +129,7 @@ def _tell(text: str) -> None:
         os.write(2, f"{text}\n".encode())
 
 
-def _family(first: int) -> Iterator[int]:
+def list_family(first: int) -> Iterator[int]:
     """Yield a process and all its descendants."""
     left = [first]
     while left:
@@ -141,7 +143,7 @@ def _family(first: int) -> Iterator[int]:
 
 def _taken_bytes(first: int, sandbox: Sandbox) -> int:
     """Return the memory of a process and its descendants, including the files in their private folders."""
-    processes = sum(map(_resident_bytes, _family(first)))
+    processes = sum(map(_resident_bytes, list_family(first)))
     return processes + (sum(map(_file_bytes, _own_folders(first))) if sandbox.namespaces else 0)
 
 

@@ -74,6 +74,13 @@ class Calibrated:
 
 
 @dataclass(frozen=True)
+class Load:
+    """Load a family ahead, while the engine loads it too; nothing answers."""
+
+    origin: AnyOrigin
+
+
+@dataclass(frozen=True)
 class Probe:
     """Request what a family's own functions show of problems by running; see `Family.sample`."""
 
@@ -233,7 +240,7 @@ class JobDone:
 
 
 KINDS = (
-    *(WorkerSettings, Open, Describe, Described, Calibrate, Calibrated, Probe, Probed, Outline, Outlined),
+    *(WorkerSettings, Open, Describe, Described, Calibrate, Calibrated, Load, Probe, Probed, Outline, Outlined),
     *(Job, Ready, Execute, Executed, Finished, JobDone),
 )
 """Messages that may be sent on their own."""

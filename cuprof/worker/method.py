@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from types import MappingProxyType
 from typing import Any
 
 from cuprof.backends.contract import ReadingOptions
@@ -15,6 +16,9 @@ from cuprof.worker.stopping import StoppingRule
 
 METHOD_VERSION = 4
 """Raise this whenever sampling, rotation, exclusion or summary changes the meaning of a number."""
+
+BORDER_VERSION = 1
+"""Raise this whenever a change to the timing across the border changes the meaning of a number."""
 
 RELEVANT: dict[Measure, tuple[str, ...]] = {
     Measure.COLD: ("flush", "blocking", "graph", "timer", "interleave", "energy", "energy_seconds"),
@@ -29,10 +33,18 @@ SAMPLING = (
 """Settings that decide how precise a number is, and which samples count."""
 
 
-def methods(config: MeasureConfig, backend: str) -> dict[Measure, str]:
-    """Return the method's hash for every requested measure that the back end offers."""
+def methods(config: MeasureConfig, backend: str, *, over_border: bool = False) -> dict[Measure, str]:
+    """Return the method's hash for every requested measure that the back end offers.
+
+    Args:
+        over_border: timed by another process than the one that executes; total times are not.
+    """
     offered = get_spec(backend).measures
-    return {measure: _hash(measure, config, backend) for measure in map(Measure, config.modes) if measure in offered}
+    measures = [measure for measure in map(Measure, config.modes) if measure in offered]
+    if over_border:
+        border = {"border": BORDER_VERSION}
+        return {measure: _hash(measure, config, backend, border) for measure in measures if measure != Measure.TOTAL}
+    return {measure: _hash(measure, config, backend) for measure in measures}
 
 
 def version(backend: str) -> str:
@@ -57,11 +69,14 @@ def relevant_settings(measure: Measure, settings: Mapping[str, Any]) -> dict[str
     return _in_effect({name: settings[name] for name in RELEVANT[measure] if name in settings})
 
 
-def _hash(measure: Measure, config: MeasureConfig, backend: str) -> str:
+def _hash(
+    measure: Measure, config: MeasureConfig, backend: str, border: Mapping[str, int] = MappingProxyType({})
+) -> str:
     spec = get_spec(backend)
     names = {*RELEVANT[measure], *SAMPLING} - spec.unheeded
     settings = _in_effect({name: getattr(config, name) for name in sorted(names)})
-    return method_hash({"measure": measure.value, "version": [METHOD_VERSION, spec.timing_version], **settings})
+    version = [METHOD_VERSION, spec.timing_version]
+    return method_hash({"measure": measure.value, "version": version, **settings, **border})
 
 
 def _in_effect(settings: Mapping[str, Any]) -> dict[str, Any]:

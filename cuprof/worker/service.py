@@ -39,6 +39,7 @@ from cuprof.worker.messages import (
     Executed,
     Job,
     JobDone,
+    Load,
     Open,
     Outline,
     Outlined,
@@ -90,6 +91,9 @@ class Worker:
             elif isinstance(message, Calibrate):
                 self.page.enter(NO_TRIAL, Phase.CALIBRATE)
                 self.pipe.send(self._calibrate(message.backend))
+            elif isinstance(message, Load):
+                with contextlib.suppress(Exception):  # reported when something is asked about the family
+                    self._load(message.origin)
             elif isinstance(message, Probe):
                 self.page.enter(NO_TRIAL, Phase.INPUTS)
                 self.pipe.send(self._probe(message))

@@ -16,6 +16,8 @@ from cuprof.core.records import Outcome, State
 from cuprof.report.load import load_study
 from tests.report.study_data import Made, fill, open_store
 
+QUICK = ("measure=quick", "measure.modes=[cold]", "measure.max_seconds=0.01", "measure.settle_seconds=0", "report=none")
+
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -95,3 +97,29 @@ def test_a_script_that_uses_its_results_can_be_swept() -> None:
     assert dict(result.verdicts.items()) == {}
     assert not isinstance(result.rows, list)
     result.report("pages").unlink()
+
+
+CELLS = (
+    "import numpy as np\nimport cuprof\nWEIGHTS = np.full(64, 2, np.float32)",
+    "def mine(x):\n    return WEIGHTS * x\n\ndef wrong(x):\n    raise ValueError('in a cell')\n\n"
+    "def inputs(rng, n=64):\n    return rng.random(n, np.float32)",
+    f"result = cuprof.compare(mine, lambda x: x + x, wrong, inputs=inputs, settings={[*QUICK]!r})\nresult",
+    "print(sorted(str(row['state']) for row in result.rows), *(row['message'] for row in result.rows))",
+)
+
+
+def test_a_real_notebook_runs_a_comparison_of_what_its_cells_define(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
+    nbclient.NotebookClient(book, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    *_, table = book.cells[2].outputs
+    assert "mine (base)" in table.data["text/html"]
+    said = book.cells[3].outputs[0].text
+    assert said.startswith("['launch_error', 'ok', 'ok']")
+    assert "ValueError: in a cell (" in said
+    assert "line 5, in wrong" in said

@@ -264,6 +264,27 @@ def test_a_script_runs_once_where_it_is_planned_and_once_where_it_is_measured(
     assert "6 trials, 6 of them stored already" in done.stderr, "it is the same family"
 
 
+MEETING = """
+import os, time
+from pathlib import Path
+Path(f"{os.getpid()}.pid").touch()
+for _ in range(600):
+    if len([*Path().glob("*.pid")]) == 2:
+        break
+    time.sleep(0.05)
+else:
+    raise RuntimeError("nobody else imports this file meanwhile")
+"""
+
+
+def test_a_script_that_takes_long_to_import_is_imported_by_planner_and_worker_at_once(
+    script: Path, cli: Callable[..., Any]
+) -> None:
+    script.write_text(MEETING + script.read_text())
+    done = cli("sweep", "base.py", *QUICK)
+    assert done.exit_code == 0, done.err
+
+
 def test_a_script_ends_as_a_sweep_of_it_does(script: Path, cli: Callable[..., Any]) -> None:
     done = run_script(script)
     assert done.returncode == 0, done.stderr
@@ -398,3 +419,15 @@ def test_a_module_beside_the_script_that_changes_meanwhile_is_refused(
     (tmp_path / "beside_it.py").write_text("def twice(x):\n    return 3 * x\n")
     assert taken.origin.load().code != taken.code  # which a worker compares before each job
     del sys.modules["beside_it"]
+
+
+def test_functions_of_a_script_name_its_file_wherever_the_worker_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`python script.py` names it by a relative path, and Triton reads the text of its functions from there."""
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").write_text("def mine(x):\n    return 2 * x\n", encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(Path("script.py").read_text(encoding="utf-8"), "script.py", "exec"), names)
+    made = passed_on(tmp_path, names["mine"])
+    assert made.variants["mine"].content.func.__code__.co_filename == str(tmp_path / "script.py")

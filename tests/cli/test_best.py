@@ -92,7 +92,9 @@ def test_the_header_compiles(cli: Cli, stored: Project, tmp_path: Path) -> None:
 
 def test_what_cannot_be_exported_is_one_line(cli: Cli, stored: Project) -> None:
     for argv, said in {
-        ("best", "nothing"): "no right time of family nothing is stored",
+        ("best", "cuconv"): "no right time of family cuconv is stored; run cuprof sweep family=cuconv first",
+        ("best", "invnted"): "unknown family 'invnted': did you mean invented",
+        ("portfolio", "reductoin"): "unknown family 'reductoin': did you mean reduction",
         ("best", "invented", "--export", "yaml"): "'yaml' is not known: there are header, json, python, triton",
         ("best", "invented", "--export", "json", "--output", "/nowhere/x"): "--output: /nowhere/x cannot be written",
     }.items():

@@ -119,4 +119,16 @@ def test_calls_that_do_not_fit_their_source_are_failures_wherever_it_is_compiled
     assert done.exit_code == 1
     assert done.err.startswith("failed: calls/cuda · n=8 and 2 more: run takes 3 arguments (x, y, n), and is given 2")
     assert "calls/right" not in done.err
-    assert done.out.startswith("0 of 1 programs compile for sm_90\ncompiled where they run: right, c, opencl")
+    assert done.out == (
+        "0 of 1 programs compile for sm_90\n"
+        "1 of 3 programs call their source with the parameters it declares\n"
+        "compiled where they run: right, c, opencl\n"
+    )
+
+
+def test_what_is_not_compiled_ahead_is_said_to_be_checked_by_a_sweep(
+    cli: Callable[..., Result], project: Project
+) -> None:
+    done = cli("check", "reduction", "variants=cpu_*")
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.out == "functions and libraries, checked by cuprof sweep alone: cpu_serial, cpu_numpy, cpu_parallel\n"

@@ -103,6 +103,7 @@ def test_what_was_meant_is_said(cli: Cli, project: Project) -> None:
         ("bench",): "did you mean sweep?",
         ("status", "--wach"): "unknown option --wach",
         ("compare", "a", "b", "--markdwn"): "did you mean --markdown",
+        ("check",): "\n  cuprof check reduction    a family\n",
     }.items():
         done = cli(*words)
         assert (done.exit_code, done.out) == (2, "")

@@ -352,6 +352,12 @@ def test_a_database_is_named_as_in_every_command(project: Project, path: str) ->
     assert facts["url"] == url
 
 
+@pytest.mark.parametrize("words", [["--store", "mine.sqlite"], ["store.url=mine.sqlite"]])
+def test_a_database_may_be_named_by_its_file(project: Project, words: list[str]) -> None:
+    assert run("sweep", words, tasks.note) == 0
+    assert tasks.noted(project.root)[0]["url"] == f"sqlite:///{project.root / 'mine.sqlite'}"
+
+
 def test_several_threads_may_compose(project: Project) -> None:
     with ThreadPoolExecutor(4) as pool:
         found = [*pool.map(lambda budget: compose([f"measure.max_seconds={budget}"], project), range(1, 9))]

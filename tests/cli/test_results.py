@@ -201,7 +201,7 @@ def test_reused_times_have_their_age(tmp_path: Path) -> None:
         assert new != old
         study = load_study(store, sweep_id=new)
     begun = study.sweep.started_at or 0.0
-    study = replace(study, trials=tuple(replace(trial, started_at=begun - 1080) for trial in study.trials))
+    study = replace(study, frame=study.frame.assign(started_at=begun - 1080))
     lines = to_text(result_parts(study), 100).splitlines()
     rows = {line.split()[0]: line for line in lines[3:5]}
     assert rows["base"].endswith("18 min before")
@@ -271,3 +271,12 @@ def test_a_speed_up_beside_the_quotient_of_the_times_is_explained(
     assert OF_PAIRS not in to_text(result_parts(study), 200)
     monkeypatch.setattr(Study, "speedup", lambda *_: 1.37)
     assert OF_PAIRS in to_text(result_parts(study), 200)
+
+
+def test_without_a_right_baseline_the_fastest_stands_in_and_is_named(tmp_path: Path) -> None:
+    skipped = Made("base", state=State.SKIPPED, message=str(NO_CUDA), unavailable=NO_CUDA)
+    lines = shown(tmp_path, skipped, Made("slow", 20.0, kind="cpu"), Made("fast", 10.0, kind="cpu"))
+    assert any(line.startswith("slow (base)") and " 1.00×" in line for line in lines)
+    assert any(line.startswith("fast ") and re.search(r" (1\.9|2\.0)\d× ", f"{line} ") for line in lines)
+    assert "the baseline base has no right, timed result here: slow stands in for it" in lines
+    assert re.match(r"best: fast, [12]\.\d+ ± 0\.\d+ × as fast as slow$", lines[-1])

@@ -283,7 +283,9 @@ def test_unfinished_sweeps_are_said(store: Store, url: str) -> None:
         ("git:ffff", "1", "fits no stored sweep's commit"),
         ("gone.sqlite", "1", "no file gone.sqlite"),
         ("gone.json", "1", "no file gone.json"),
-        ("first", "second", "'first' is unknown"),
+        ("first", "second", "'first' is unknown; did you mean invented/first?"),
+        ("frist", "invented/second", "'frist' is unknown; did you mean invented/first?"),
+        ("nonsense", "second", "'nonsense' is unknown; a side is a sweep"),
         ("invented/first", "1", "is compared with another variant"),
         ("other/first", "other/second", "no sweep of family 'other'"),
         ("", "1", "is no side of a comparison"),
@@ -295,7 +297,8 @@ def test_an_unknown_side_says_what_is_allowed(store: Store, url: str, base: str,
         load_sides(base, new, url)
     text = str(caught.value)
     assert "\n" not in text
-    assert all(form in text for form in ("latest~1", "git:", "runs.sqlite:3", "out.json"))
+    is_meant = "did you mean" in text
+    assert is_meant or all(form in text for form in ("latest~1", "git:", "runs.sqlite:3", "out.json"))
 
 
 def test_an_unknown_variant_names_the_nearest(store: Store, url: str) -> None:

@@ -41,14 +41,13 @@ def test_a_toolkit_named_by_the_environment_is_found_with_its_versions(
     (include / "cccl" / "cuda" / "std" / "__cccl" / "version.h").write_text("#define CCCL_VERSION 3000002\n")
     (include / "cuda_fp16.h").touch()
     (include / "cuda_runtime_api.h").write_text("#define CUDART_VERSION  13000\n")
-    monkeypatch.setattr(headers, "_located", lambda name: iter(()))
+    monkeypatch.setattr(headers, "_located", lambda name: [])
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     found = find_headers()
     assert found.folders == (include, include / "cccl", STANDARD)
     assert found.version == "cudart 13000, cccl 3000002"
 
 
-def test_without_any_the_stand_ins_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(headers, "_toolkits", lambda: iter(()))
-    monkeypatch.setattr(headers, "_cccl", lambda toolkit: iter(()))
+def test_without_any_the_stand_ins_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(headers, "_find_folder", lambda header, folders: None)
     assert find_headers() == headers.Headers((STANDARD,))

@@ -18,8 +18,8 @@ from cuprof.core.errors import CuprofError, UsageError
 from cuprof.core.project import Project
 from cuprof.families import Point
 from cuprof.interop.files import find_files
-from cuprof.interop.importers import read_results
 from cuprof.interop.origins import Definition, copy_alone
+from cuprof.interop.results import read_results
 from tests.conftest import Result
 from tests.interop.samples import DEFINITION, SOLUTIONS, WORKLOADS, write_beside
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cuprof.core.errors import UsageError
-from cuprof.interop.importers import read_results
+from cuprof.interop.results import read_results
 
 READER = """
 import json

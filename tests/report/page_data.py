@@ -6,12 +6,12 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from cuprof.report.conclusions import conclude
 from cuprof.report.counter_section import counter_section
 from cuprof.report.failures import failure_groups
 from cuprof.report.page import comparison_data, study_figures, study_tables
 from cuprof.report.provenance import provenance
 from cuprof.report.study import Study
+from cuprof.report.summary import conclude
 
 TRACE = (
     "type",

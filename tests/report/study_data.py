@@ -35,7 +35,6 @@ from cuprof.core.records import (
 from cuprof.families import Point
 from cuprof.report.load import load_study
 from cuprof.report.study import Study
-from cuprof.report.trials import StudyTrial, Timed
 from cuprof.results.read import read_results
 from cuprof.store import Store
 
@@ -162,30 +161,6 @@ def add_counters(
             rolled=tuple(rolled.values()),
         ),
     )
-
-
-def made_timing(
-    median_ns: float,
-    interval: tuple[float, float] = (0.0, 0.0),
-    *,
-    count: int = 20,
-    excluded: int = 0,
-    stopped_by: str = "interval",
-    details: Mapping[str, Any] | None = None,
-) -> Timed:
-    """Return a timing that no database holds."""
-    timed = Timed(count, excluded, median_ns, *interval, 0.95, *interval, stopped_by)
-    return timed._replace(energy_unavailable=str((details or {}).get(ENERGY_UNAVAILABLE, "")))
-
-
-def made_trial(**facts: Any) -> StudyTrial:
-    """Return a right trial that no database holds, with these facts."""
-    blank = dict.fromkeys(("identity", "family", "backend", "origin", "message", "job", "log"), "")
-    usual = {"id": 1, "sweep_id": 1, "ordinal": 0, "variant": "v", "order": 0, "kind": "kernel", "expected": "right"}
-    more = {"problem": Point(), "tunables": Point(), "timings": {}, "contender": "v", "problem_name": "n=1"}
-    more |= {"state": State.OK, "run_id": 1, "run_sweep_id": 1}
-    missing = dict.fromkeys(("useful_bytes", "flops", "started_at", "registers", "check_error"))
-    return StudyTrial(**{**blank, **usual, **more, **missing, **facts})
 
 
 def open_store(folder: Path) -> Store:

@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 from study_data import CPU, GPU, Made, add_counters
 
-from cuprof.report.counter_notes import launches_text, rollup_text
-from cuprof.report.counter_section import counter_section
-from cuprof.report.counter_sentences import describe_change, format_change
+from cuprof.report.counter_section import counter_section, describe_change, format_change, rollup_text
 from cuprof.report.counters import Counters
 from cuprof.report.load import load_study
 from cuprof.report.trials import grouped
@@ -121,7 +119,7 @@ def test_launches_are_listed_once_a_kernel_and_only_where_they_differ(store, mak
     trial = study.trials[0]
     rows = [LaunchCounter(trial.id, 1, 0, kernel, metric, "", "", value, None) for kernel, metric, value in LAUNCHES]
     study = replace(study, counters=Counters(launches=grouped(rows, lambda row: (trial.id, row.metric))))
-    said = {metric: launches_text(study, trial, metric) for metric in ("same", "one", "two", "single")}
+    said = {metric: study.counters.launches_text(trial.id, metric) for metric in ("same", "one", "two", "single")}
     assert said == {"same": "", "one": "first of 3 launches: 9", "two": "a 9; 3, b 1", "single": ""}
     assert rollup_text("mean:gpu__time_duration.sum") == "mean of the launches, weighted by time"
 

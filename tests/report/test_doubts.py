@@ -8,11 +8,11 @@ import pytest
 from study_data import CPU, GPU, START, Made, fill
 
 from cuprof.core.records import State
-from cuprof.report.conclusions import conclude
 from cuprof.report.experiment import TableSpec
 from cuprof.report.grid import grid_table
 from cuprof.report.load import load_study
 from cuprof.report.overview import make_overview
+from cuprof.report.summary import conclude
 from cuprof.report.units import describe_age
 from cuprof.report.variants_table import steps_table
 from cuprof.statistics import Verdict

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
 import pytest
-from study_data import Made, add_counters, made_timing, made_trial
+from study_data import Made, add_counters
 
-from cuprof.core.records import Measure
 from cuprof.report.counter_section import counter_section
 from cuprof.report.counters import OtherAlgorithm, find_other_algorithms
 from cuprof.report.experiment import TableSpec
@@ -34,15 +35,15 @@ GRID = "launch__grid_dim_z"
 def test_durations_far_apart_are_of_two_algorithms(
     kind: str, mode: str, profiled_us: float | None, judged: bool
 ) -> None:
-    trial = made_trial(kind=kind, timings={Measure.COLD: made_timing(20e3), Measure.HOT: made_timing(12e3)})
-    profile = ProfileDuration(trial.id, 7, mode, "none", profiled_us and profiled_us * 1e3)
-    assert [*find_other_algorithms([trial], [profile])] == ([7] if judged else [])
+    trials = pd.DataFrame({"id": [1], "kind": [kind], "cold_ns": [20e3], "hot_ns": [12e3]})
+    profile = ProfileDuration(1, 7, mode, "none", profiled_us and profiled_us * 1e3)
+    assert [*find_other_algorithms(trials, [profile])] == ([7] if judged else [])
 
 
 def test_without_a_time_nothing_is_judged() -> None:
-    trial = made_trial(kind="library")
-    profiles = [ProfileDuration(trial.id, i, mode, "none", 1e6) for i, mode in enumerate(("cold", "hot", "else"))]
-    assert find_other_algorithms([trial], profiles) == {}
+    trials = pd.DataFrame({"id": [1], "kind": ["library"], "cold_ns": [np.nan], "hot_ns": [np.nan]})
+    profiles = [ProfileDuration(1, i, mode, "none", 1e6) for i, mode in enumerate(("cold", "hot", "else"))]
+    assert find_other_algorithms(trials, profiles) == {}
 
 
 def profiled(store, make_study, *, library_ns: float, clock_control: str = "none") -> Study:

@@ -142,8 +142,8 @@ def test_a_sweep_without_an_experiment_is_found_by_its_family(store) -> None:
 
 def test_energy_is_found_with_whichever_measure_was_taken_first(make_study) -> None:
     study = make_study([Made("a", total=20.0, energy_j=0.5, energy_measure=Measure.TOTAL), Made("b", energy_j=0.25)])
-    assert [trial.energy and trial.energy.energy_j for trial in study.trials] == [0.5, 0.25]
-    assert [trial.energy and trial.energy.mean_w for trial in study.trials] == [250.0, 250.0]
+    assert [trial.energy_j for trial in study.trials] == [0.5, 0.25]
+    assert [trial.mean_w for trial in study.trials] == [250.0, 250.0]
 
 
 @pytest.mark.parametrize(("typed", "baseline"), [("after", "after"), ("", "before")])

@@ -8,17 +8,17 @@ from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
+import pytest
+from study_data import Made
 
 from cuprof.core.point import Point
-from cuprof.core.records import Measure, State
+from cuprof.core.records import State
 from cuprof.report.search import describe_standing, explain, find_search
-from cuprof.report.trials import Measured, StudyTrial, best_of_tunables
 from cuprof.report.tuning_figures import tunable_maps
 from cuprof.report.variants_table import ENOUGH, fastest_table
 from cuprof.results.sweeps import is_search
-from cuprof.statistics.samples import Samples
-from tests.report.study_data import made_timing, made_trial
+
+SEARCH = {"name": "surrogate", "objective": "time", "effect": 0.01, "error_rate": 0.05}
 
 
 def trials() -> list[Any]:
@@ -44,95 +44,78 @@ def test_few_trials_say_nothing() -> None:
     assert explain(trials()[:5]) == []
 
 
-def test_a_sweep_that_ran_everything_was_no_search() -> None:
+def test_a_sweep_that_ran_everything_was_no_search(make_study) -> None:
     assert not any(is_search(each) for each in ({"search": {"name": ""}}, {"search": None}, {}))
-    assert find_search(SimpleNamespace(is_search=False)) is None  # type: ignore[arg-type]
+    assert find_search(make_study([Made("v")])) is None
 
 
-def test_the_fastest_is_no_lucky_median_of_few_samples() -> None:
+def test_the_fastest_is_no_lucky_median_of_few_samples(make_study) -> None:
     """A search's last comparison takes many samples of a few; its first looks are many, of five samples each."""
-    times = {
-        16: made_timing(12.4e3, (12.3e3, 12.5e3), count=3200),
-        8: made_timing(12.1e3, (12.0e3, 12.6e3), count=5),
-        4: made_timing(13.0e3, (12.9e3, 13.1e3), count=20),
-    }
     tried = [
-        made_trial(id=width, ordinal=place, tunables=Point(width=width), timings={Measure.COLD: timing})
-        for place, (width, timing) in enumerate(times.items())
+        Made("v", time, tune={"width": width}, samples=count, spread=spread)
+        for width, time, count, spread in ((16, 12.4, 400, 0.001), (8, 12.1, 5, 0.2), (4, 13.0, 20, 0.001))
     ]
-    (best,) = best_of_tunables(tried)
+    study = make_study(tried, configuration={"search": SEARCH})
+    (best,) = study.best
     assert best.tunables.width == 16
-    study: Any = SimpleNamespace(right_here=tried)
     (drawn,) = tunable_maps(study)
     assert drawn.best is best
-    listed = fastest_table(SimpleNamespace(right_here=tried * ENOUGH))  # type: ignore[arg-type]
+    found = find_search(study)
+    assert found is not None
+    assert found.best_ns == tuple([pytest.approx(12.4e3)] * 3)
+    slow = [Made("v", 20.0 + i, tune={"width": 100 + i}) for i in range(ENOUGH)]
+    listed = fastest_table(make_study([*tried, *slow], name="many", configuration={"search": SEARCH}))
     assert listed is not None
     assert [listed.rows[0].note, listed.rows[0].cells[1].text] == ["width=16", "1.000"]
     assert "the longest counts" in listed.notes[0]
-    found = find_search(SimpleNamespace(is_search=True, right_here=tried))  # type: ignore[arg-type]
-    assert found is not None
-    assert found.best_ns == (12.4e3, 12.4e3, 12.4e3)
-    few = made_timing(12.1e3, (11.9e3, 12.2e3), count=5)
-    surely = made_trial(id=2, tunables=Point(width=2), timings={Measure.COLD: few})
-    assert best_of_tunables([*tried, surely]) == [surely], "even the longest of its samples is shorter"
+    surely = Made("v", 12.1, tune={"width": 2}, samples=5, spread=0.001)
+    (best,) = make_study([*tried, surely], name="surely").best
+    assert best.tunables.width == 2, "even the longest of its samples is shorter"
 
 
-def candidate(width: int, median_ns: float, job: str, run_id: int, samples: int = 200) -> StudyTrial:
-    """Return a trial that was measured in a job, beside others by rounds."""
-    durations = median_ns * np.exp(0.002 * np.random.default_rng(width).standard_normal(samples))
-    series = Samples.of([durations], [np.arange(samples)], rotation="one rotation")
-    entry = Measured(frozenset({Measure.COLD}), False, lambda _: series)
-    timing = made_timing(float(series.medians()[0]), (0.999 * median_ns, 1.001 * median_ns), count=samples)
-    return made_trial(
-        id=width,
-        tunables=Point(width=width),
-        timings={Measure.COLD: timing},
-        entry=entry,
-        run_id=run_id,
-        job=job,
-    )
+@pytest.fixture
+def searched(make_study):
+    """Return a function: width, time and job of trials → what is said of the search that tried them."""
+
+    def search(*tried: tuple[int, float, str], failed: tuple[int, ...] = (), n: int = 8, **facts: Any) -> str:
+        trials = [
+            Made("v", time, {"n": n if width in failed else 8}, {"width": width}, samples=200, spread=0.002,
+                 state=State.WRONG_RESULT if width in failed else State.OK)
+            for width, time, _ in tried
+        ]  # fmt: skip
+        settings = SEARCH | {"objective": facts.pop("objective", "time")}
+        study = make_study(trials, configuration={"search": settings}, **facts)
+        return describe_standing(replace(study, frame=study.frame.assign(job=[job for *_, job in tried])))
+
+    return search
 
 
-def searched(*trials: StudyTrial, state: str = "finished", objective: str = "time") -> Any:
-    settings = {"name": "surrogate", "objective": objective, "effect": 0.01, "error_rate": 0.05}
-    return SimpleNamespace(
-        is_search=True,
-        trials=trials,
-        reference=trials[0].problem if trials else None,
-        configuration={"search": settings},
-        sweep=SimpleNamespace(id=1, state=state),
-    )
+LOOKED, LAST = (1, 9.9, "a look"), ((2, 10.0, "the duel"), (4, 10.01, "the duel"), (8, 11.0, "the duel"))
 
 
-def test_the_last_comparison_is_told_by_the_searchs_own_rule() -> None:
-    looked = candidate(1, 0.99e4, "a look", 1)
-    last = [candidate(2, 1e4, "the duel", 2), candidate(4, 1.001e4, "the duel", 3), candidate(8, 1.1e4, "the duel", 4)]
-    assert describe_standing(searched(looked, *last)) == (
+def test_the_last_comparison_is_told_by_the_searchs_own_rule(searched) -> None:
+    assert searched(LOOKED, *LAST) == (
         "The search compared its last candidates side by side: v with width=2 is level with width=4 "
         "(within 1\N{NO-BREAK SPACE}%), faster than 1; error rate 5\N{NO-BREAK SPACE}%."
     )
-    for none in (
-        searched(*last, state="interrupted"),
-        searched(*last, objective="energy"),
-        searched(looked),
-        searched(),
-    ):
-        assert describe_standing(none) == ""
-    few = [replace(each, timings={Measure.COLD: made_timing(1e4, count=5)}) for each in last]
-    assert describe_standing(searched(*few)) == "", "looks of few samples are no comparison"
+    assert searched(*LAST, finish="interrupted") == ""
+    assert searched(*LAST, objective="energy") == ""
+    assert searched(LOOKED) == ""
 
 
-def test_where_all_candidates_fail_in_the_last_comparison_their_looks_before_are_not_taken_for_it() -> None:
-    looked = [candidate(1, 1e4, "a longer look", 1), candidate(2, 1.2e4, "a longer look", 2)]
-    failed = [
-        replace(each, state=State.WRONG_RESULT, timings={}, entry=None)
-        for each in (candidate(4, 1e4, "the duel", 3), candidate(8, 1e4, "the duel", 4))
-    ]
-    assert describe_standing(searched(*looked, *failed)) == (
+def test_looks_of_few_samples_are_no_comparison(make_study) -> None:
+    trials = [Made("v", 10.0 + width, tune={"width": width}, samples=5) for width in range(3)]
+    study = make_study(trials, configuration={"search": SEARCH})
+    assert describe_standing(replace(study, frame=study.frame.assign(job="the duel"))) == ""
+
+
+def test_where_all_candidates_fail_in_the_last_comparison_their_looks_before_are_not_taken_for_it(searched) -> None:
+    looked = (1, 10.0, "a longer look"), (2, 12.0, "a longer look")
+    failed = (4, 10.0, "the duel"), (8, 10.0, "the duel")
+    assert searched(*looked, *failed, failed=(4, 8)) == (
         "Of the search's candidates none of the 2 best gave a right result again when they were compared."
     )
-    assert describe_standing(searched(*looked, failed[0])) == (
+    assert searched(*looked, failed[0], failed=(4,)) == (
         "Of the search's candidates the best gave no right result when it was compared."
     )
-    elsewhere = replace(failed[0], problem=Point(n=7))
-    assert "faster than 1" in describe_standing(searched(*looked, elsewhere)), "each problem has its own"
+    assert "faster than 1" in searched(*looked, failed[0], failed=(4,), n=7), "each problem has its own"

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 from msgspec.structs import replace
-from study_data import CPU, NO_CUDA, STEPS, Made, add_counters
+from study_data import CPU, GPU, NO_CUDA, STEPS, Made, add_counters
 
 from cuprof.core.records import State
 from cuprof.report.experiment import SumSpec, TableSpec
@@ -200,13 +200,8 @@ def test_a_speedup_with_transfers_is_of_totals(make_study) -> None:
 def test_the_share_of_the_data_sheet_stands_beside_that_of_the_measured_peak(make_study) -> None:
     study = make_study([Made("one", 40.0)])
     assert "Of data sheet" not in [column.heading for column in steps_table(study, TableSpec()).columns]
-    (device,) = study.devices
-    sheet = {**device.facts.details, "theoretical_bandwidth_gbs": 1000.0}
-    known = dataclasses.replace(device, facts=dataclasses.replace(device.facts, details=sheet))
-    trials = tuple(
-        dataclasses.replace(trial, theoretical_bandwidth=known.theoretical_bandwidth) for trial in study.trials
-    )
-    table = steps_table(dataclasses.replace(study, devices=(known,), trials=trials), TableSpec())
+    gpu = dataclasses.replace(GPU, details={**GPU.details, "theoretical_bandwidth_gbs": 1000.0})
+    table = steps_table(make_study([Made("one", 40.0, device=gpu)], name="known"), TableSpec())
     headings = [column.heading for column in table.columns]
     assert headings.index("Of data sheet") == headings.index("Of peak") + 1
     shares = dict(zip(headings, table.rows[0].cells, strict=True))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from study_data import Made, add_counters
 
-from cuprof.report.counter_section import counter_section
-from cuprof.report.counter_sentences import explain
+from cuprof.report.counter_section import counter_section, explain
 from cuprof.report.experiment import TableSpec
 from cuprof.report.grid import grid_table
 from cuprof.report.load import load_study

@@ -13,6 +13,7 @@ SPEC = BackendSpec(
     setting="cpu_threads",
     opener="cuprof.backends.cpu.backend:CpuBackend",
     lister="cuprof.backends.cpu.processor:list_devices",
+    shared="cuprof.backends.cpu.shared:HostMemory",
     unheeded=frozenset({"blocking", "graph", "timer", "clock_tolerance", "energy"}),
     is_host=True,
     runs_in_process=True,

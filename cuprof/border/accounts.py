@@ -1,0 +1,74 @@
+"""The kernel's own books on processes: how long they ran, and how long they waited for a processor.
+
+A stranger's code cannot write them. On a busy machine most of a short request is waiting behind others, which is no
+part of what the code takes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """One look at the books, in nanoseconds; taken before and after a request.
+
+    Args:
+        run, delay: how long the thread that executes has run, and has waited.
+        cpu: CPU time of all of the stranger's processes.
+        ended: page faults of children that have ended, which show that there were some.
+    """
+
+    run: int
+    delay: int
+    cpu: int
+    ended: int
+
+    @classmethod
+    def read(cls, main: int, pids: Sequence[int], guards: Iterable[int]) -> Accounts:
+        """Read them.
+
+        Args:
+            main: the process whose first thread executes.
+            pids: all processes that may run the stranger's code.
+            guards: the processes above them.
+        """
+        run, delay = _schedule(f"/proc/{main}/schedstat")
+        return cls(run, delay, sum(map(_cpu_ns, pids)), sum(map(_child_faults, (*pids, *guards))))
+
+    def waited_ns(self, after: Accounts) -> int:
+        """Return how long the thread that executes waited behind others than the stranger's own."""
+        if self.ended != after.ended:
+            return 0
+        others = (after.cpu - self.cpu) - (after.run - self.run)
+        return max((after.delay - self.delay) - max(others, 0), 0)
+
+
+def read_own_delay() -> int:
+    """Return how long our thread has waited for a processor."""
+    return _schedule(f"/proc/self/task/{threading.get_native_id()}/schedstat")[1]
+
+
+def _schedule(path: str) -> tuple[int, int]:
+    """Return how long a thread has run and waited; 0 where the kernel does not say."""
+    with suppress(OSError, ValueError), open(path, "rb") as file:  # noqa: PTH123
+        run, delay, _ = file.read().split()
+        return int(run), int(delay)
+    return 0, 0
+
+
+def _cpu_ns(pid: int) -> int:
+    """Return the CPU time of all threads that a process has or had (Linux: CPUCLOCK_SCHED of a process)."""
+    with suppress(OSError):
+        return time.clock_gettime_ns(~pid << 3 | 2)
+    return 0
+
+
+def _child_faults(pid: int) -> int:
+    with suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+        return int(file.read().rpartition(b")")[2].split()[8])
+    return 0

@@ -1,0 +1,302 @@
+"""The process in which a stranger's code runs: it prepares a variant on shared memory and executes it when asked.
+
+Nothing that this process says is evidence. It answers with one byte, or with a byte, a length and JSON: why it cannot
+do what it was asked, or an outline.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cuprof.backends.registry import get_shared_memory, open_backend
+from cuprof.border.layout import Place, cut
+from cuprof.border.signals import DIRECT, DONE, GRAPH, LENGTH, OUTLINE, REFUSED, REQUEST, Ask, Refusal, Task
+from cuprof.core.errors import BuildError, CuprofError, ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.families.candidate import extend
+from cuprof.families.trace import describe, last_frames
+from cuprof.plan import plan
+from cuprof.plan.memory import arena_bytes
+from cuprof.worker.messages import Outline, Outlined
+from cuprof.worker.wire import encode
+
+
+class Stage:
+    """One variant, prepared on one set of arrays after the other.
+
+    Args:
+        memory: descriptor of the shared memory.
+    """
+
+    def __init__(self, task: Task, memory: int) -> None:
+        self.task = task
+        self.host = open_backend(task.job.backend, task.number)
+        shared = get_shared_memory(task.job.backend)
+        self.memory = shared(task.count, task.layout.stride, task.number, memory)
+        self.bench = BENCHES[task.job.backend](self.host, self.memory.rows, task)
+        self.calls: list[Callable[[], object]] = []
+        self.graphs: dict[int, Callable[[], object]] = {}
+
+    def load(self) -> None:
+        """Load the family with the stranger's file; from then on its code may run."""
+        job = self.task.job
+        (trial,) = job.trials
+        family = job.origin.load()
+        if job.extension is not None:
+            extend(family, job.extension)
+        self.variant, self.text, self.tunables = family.variant(trial.variant), trial.source_text, trial.tunables
+        self.program = self.variant.make(job.problem, self.tunables) if self.variant.kind == "kernel" else None
+        self.bench.open(arena_bytes(self.program))
+
+    def prepare(self, count: int) -> None:
+        """Bind the variant to further sets, as many as there are to be."""
+        for number in range(len(self.calls), count):
+            session = self.bench.session_on(number)
+            runnable = session.prepare(self.variant, self.task.job.problem, self.tunables, self.program, self.text)
+            self.calls.append(self.bench.as_call(session, runnable))
+
+    def execute(self, count: int) -> None:
+        """Execute on the first sets, one after the other, and wait."""
+        if count in self.graphs:
+            self.graphs[count]()
+        else:
+            for call in self.calls[:count]:
+                call()
+        self.bench.wait()
+
+    def capture(self, counts: Sequence[int]) -> bool:
+        """Capture executions as one graph for each count, if they can be; return whether they were."""
+        with suppress(Exception):  # what cannot be captured is launched each time
+            self.graphs = {count: self.bench.capture(self.calls[:count]) for count in counts}
+        return bool(self.graphs)
+
+
+class _HostBench:
+    """Sets in the host's memory, for functions and libraries."""
+
+    def __init__(self, host: Any, rows: Any, task: Task) -> None:
+        self.host, self.rows, self.task = host, rows, task
+
+    def open(self, scratch_bytes: int) -> None:
+        """Open the session that further ones are copies of."""
+        inputs = {name: np.zeros(place.shape, place.dtype) for name, place in self.task.layout.select("input").items()}
+        self.session = self.host.open(self.task.signature, inputs, self.task.options, scratch_bytes)
+
+    def session_on(self, number: int) -> Any:
+        """Return a session whose arrays are those of a set."""
+        session, layout = copy.copy(self.session), self.task.layout
+        session.inputs, session.outputs = (
+            {name: self._array(self.rows[number], place, like[name]) for name, place in layout.select(role).items()}
+            for role, like in (("input", session.inputs), ("output", session.outputs))
+        )
+        return session
+
+    def _array(self, row: Any, place: Place, like: Any) -> Any:
+        """Return one array of a set, of the kind of the session's own."""
+        return cut(row, place)
+
+    def as_call(self, session: Any, runnable: Any) -> Callable[[], object]:
+        """Return one execution, with its results where they belong."""
+        if runnable.deliver is None:
+            return runnable.call  # type: ignore[no-any-return]
+
+        def execute() -> None:
+            runnable.call()
+            runnable.deliver()
+
+        return execute
+
+    def wait(self) -> None:
+        """Do nothing: a function has done its work when it returns."""
+
+    def capture(self, calls: Sequence[Callable[[], object]]) -> Callable[[], object]:
+        """Refuse: the host has no graphs."""
+        raise NotImplementedError
+
+    def null(self) -> None:
+        """Do what an execution costs beside its work."""
+
+
+class _OpenClBench(_HostBench):
+    """Sets in the host's memory, used in place by an OpenCL device that is the host's own processor."""
+
+    def _array(self, row: Any, place: Place, like: Any) -> Any:
+        cl = self.host.device.cl
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+        return cl.Buffer(self.host.device.context, flags, hostbuf=row[place.offset : max(place.end, place.offset + 1)])
+
+    def as_call(self, session: Any, runnable: Any) -> Callable[[], object]:
+        """Return one execution, with its results where they belong."""
+        cl, queue, outputs = self.host.device.cl, self.host.device.queue, session.outputs
+        moved = {name: outputs[name] for name, buffer in runnable.results.items() if buffer is not outputs[name]}
+
+        def execute() -> None:
+            for step in (*runnable.setup, *runnable.actions):
+                step([])
+            for name, target in moved.items():
+                if name in runnable.parts:
+                    array = session.fetch(runnable)[name]
+                    cl.enqueue_copy(queue, target, array)
+                else:
+                    cl.enqueue_copy(queue, target, runnable.results[name], byte_count=target.size)
+            queue.finish()
+
+        return execute
+
+
+class _CudaBench(_HostBench):
+    """Sets in the memory of a CUDA device; executions are captured as graphs where they can be."""
+
+    def __init__(self, host: Any, rows: Any, task: Task) -> None:
+        super().__init__(host, rows, task)
+        self.device, self.cupy = host.device, host.device.cupy
+        self.stream = self.cupy.cuda.Stream()  # a blocking one: it keeps the order with work on the default stream
+        host.device.stream, host.device.claim = self.stream, self._claim
+        self._claim()
+        self._nothing = self.cupy.zeros(64, self.cupy.uint8)
+        self._null = self.capture([lambda: self._nothing.fill(0)])
+
+    def _claim(self) -> None:
+        self.cupy.cuda.Device(self.device.index).use()
+        self.stream.use()
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_initialized():
+            torch.cuda.set_stream(torch.cuda.ExternalStream(self.stream.ptr, self.device.index))
+
+    def _array(self, row: Any, place: Place, like: Any) -> Any:
+        return self.cupy.ndarray(like.shape, like.dtype, memptr=row.data + place.offset)
+
+    def as_call(self, session: Any, runnable: Any) -> Callable[[], object]:
+        """Return one execution, with its results where they belong."""
+        outputs, copy_to = session.outputs, self.host.device.driver.cuMemcpyDtoDAsync
+        stream, moved = self.stream.ptr, []
+        for name, (address, spec) in runnable.results.items():
+            if name not in runnable.reduced and address != outputs[name].data.ptr:
+                moved.append((outputs[name].data.ptr, address, spec.nbytes))
+
+        def execute() -> None:
+            for put in runnable.before:
+                put(stream)
+            runnable.enqueue()
+            if runnable.deliver is not None:
+                runnable.deliver()
+            for target, source, size in moved:
+                copy_to(target, source, size, stream)
+            if runnable.reduced:
+                self.stream.synchronize()
+                found = session.fetch(runnable)
+                for name in runnable.reduced:
+                    outputs[name].set(found[name].view(outputs[name].dtype).reshape(outputs[name].shape), self.stream)
+
+        return execute
+
+    def wait(self) -> None:
+        """Wait for all work of this process."""
+        self.cupy.cuda.runtime.deviceSynchronize()
+
+    def capture(self, calls: Sequence[Callable[[], object]]) -> Callable[[], object]:
+        """Return what replays these calls as one graph."""
+        torch = sys.modules.get("torch")
+        self._claim()
+        self.wait()
+        if torch is not None and torch.cuda.is_initialized():
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="relaxed"):
+                for call in calls:
+                    call()
+            return graph.replay  # type: ignore[no-any-return]
+        self.stream.begin_capture()
+        try:
+            for call in calls:
+                call()
+        finally:
+            captured = self.stream.end_capture()
+        return lambda: captured.launch(self.stream)
+
+    def null(self) -> None:
+        """Do what an execution costs beside its work."""
+        self._null()
+
+
+BENCHES: dict[str, Any] = {"cpu": _HostBench, "opencl": _OpenClBench, "cuda": _CudaBench}
+"""Back ends whose memory another process can share."""
+
+
+def explain(error: BaseException) -> Refusal:
+    """Return what an honest author needs to know of an error."""
+    log = "".join(traceback.format_exception(error))
+    if isinstance(error, BuildError):
+        return Refusal("compile_error", str(error), error.log)
+    if isinstance(error, MissingDependencyError | ImportError):
+        return Refusal("skipped", str(error), log)
+    if isinstance(error, CuprofError):
+        text = "" if isinstance(error, LaunchError) else log
+        return Refusal("impossible" if isinstance(error, ImpossibleError) else "launch_error", str(error), text)
+    return Refusal("launch_error", describe(error) + last_frames(error), log)
+
+
+def outline(task: Outline) -> bytes:
+    """Return the trials that a file adds to a family, as a message."""
+    family = task.origin.load()
+    names = extend(family, task.extension)
+    planned = plan(family, replace(task.selection, variants=names), {**task.found, **task.absent})
+    return encode(Outlined(planned.trials, tuple(f"{each.label}: {each.reason}" for each in planned.excluded)))
+
+
+def serve(pipe: socket.socket, memory: int) -> None:
+    """Do what is asked until the other side goes."""
+    task = pickle.loads(_receive(pipe, LENGTH.unpack(_receive(pipe, LENGTH.size))[0]))  # from the trusted side
+    if not isinstance(task, Task):
+        try:
+            _tell(pipe, OUTLINE, outline(task))
+        except BaseException as error:  # a process border: whatever the file raises is its own fault
+            _tell(pipe, REFUSED, explain(error).encode())
+        return
+    stage: Stage | None = None
+    while True:
+        ask, count = REQUEST.unpack(_receive(pipe, REQUEST.size))
+        answer = DONE
+        try:
+            if ask == Ask.OPEN:
+                stage = Stage(task, memory)
+            assert stage is not None
+            if ask == Ask.NULL:
+                stage.bench.null()
+                stage.bench.wait()
+            elif ask == Ask.LOAD:
+                stage.load()
+            elif ask == Ask.PREPARE:
+                stage.prepare(count)
+            elif ask == Ask.CAPTURE:
+                answer = GRAPH if stage.capture(sorted({1, count // 2, count} - {0})) else DIRECT
+            elif ask == Ask.RELEASE:
+                stage.graphs = {}
+            elif ask == Ask.EXECUTE:
+                stage.execute(count)
+        except BaseException as error:  # a process border: whatever a variant raises costs its own trial alone
+            _tell(pipe, REFUSED, explain(error).encode())
+            continue
+        pipe.sendall(answer)
+
+
+def _receive(pipe: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        part = pipe.recv(size - len(data))
+        if not part:
+            sys.exit(0)
+        data += part
+    return data
+
+
+def _tell(pipe: socket.socket, kind: bytes, text: bytes) -> None:
+    pipe.sendall(kind + LENGTH.pack(len(text)) + text)

@@ -1,0 +1,65 @@
+"""What the two sides of the border say to each other.
+
+trusted side → stranger   the task, pickled, with its length; then requests of five bytes
+stranger → trusted side   one byte; after `REFUSED` and `OUTLINE` a length and JSON
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from cuprof.backends.contract import ReadingOptions
+from cuprof.border.layout import Layout
+from cuprof.families import Signature
+from cuprof.worker.messages import Job
+
+REQUEST, LENGTH = struct.Struct("<cI"), struct.Struct("<I")
+DONE, GRAPH, DIRECT, REFUSED, OUTLINE = b"d", b"g", b"l", b"e", b"o"
+MOST_BYTES = 1 << 20
+"""Read at most this much of a stranger's text."""
+
+
+class Ask:
+    """Requests, each with a number of sets."""
+
+    OPEN, NULL, LOAD, PREPARE, CAPTURE, RELEASE, EXECUTE = b"o", b"n", b"l", b"p", b"c", b"r", b"x"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a stranger's process is to prepare.
+
+    Args:
+        job: with one trial.
+        number: of the device, as `open_backend` takes it.
+        count: how many sets there are in the shared memory.
+    """
+
+    job: Job
+    number: int | None
+    signature: Signature
+    options: ReadingOptions
+    layout: Layout
+    count: int
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a stranger's process cannot do what it was asked; it lowers the standing of its variant and no other."""
+
+    state: Literal["compile_error", "launch_error", "impossible", "skipped"]
+    message: str
+    log: str = ""
+
+    def encode(self) -> bytes:
+        """Return this as JSON that is short enough to be read."""
+        cut = [text[: MOST_BYTES // 16].encode("utf-8", "replace").decode() for text in (self.message, self.log)]
+        return msgspec.json.encode(Refusal(self.state, *cut))
+
+    @staticmethod
+    def decode(data: bytes) -> Refusal:
+        """Return the refusal that these bytes are; raise `msgspec.MsgspecError` where they are none."""
+        return msgspec.json.decode(data, type=Refusal)

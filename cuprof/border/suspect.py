@@ -1,0 +1,277 @@
+"""A stranger's process as the trusted side sees it: started, asked, stopped while it has nothing to do, ended."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from cuprof.border.accounts import Accounts, read_own_delay
+from cuprof.border.signals import DIRECT, DONE, GRAPH, LENGTH, MOST_BYTES, OUTLINE, REFUSED, REQUEST, Ask, Refusal
+from cuprof.core.errors import CuprofError
+from cuprof.core.interrupts import shielded, stop_if_requested
+from cuprof.core.processes import MARK, child_command, child_environment, end_guarded
+from cuprof.core.scratch import ScratchFolder
+from cuprof.sandbox.confinement import GUARDS, list_family
+from cuprof.sandbox.settings import Sandbox, inner_environment
+
+POLL_S = 0.05
+START_LIMIT_S = 60.0
+"""How long the process may take until it has opened the device; a stranger's code does not run by then."""
+STOP_LIMIT_S = 5.0
+UNDISTURBED_NS = 20_000
+"""What we may wait for a processor while a request is on its way. It may be executed meanwhile, so it cannot be left
+out."""
+LOG_TAIL_BYTES = 8192
+
+
+class RefusedError(CuprofError):
+    """Report that a stranger's process says it cannot do what it was asked."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+        super().__init__(refusal.message)
+
+
+class LostError(CuprofError):
+    """Report that a stranger's process ended, or says what is not foreseen."""
+
+
+class LateError(CuprofError):
+    """Report that a stranger's process gave no answer within its limit."""
+
+
+class Lap(NamedTuple):
+    """The duration of one request, without waiting for a processor that others have.
+
+    Args:
+        is_sound: we did not wait for a processor ourselves while the request was on its way.
+    """
+
+    duration_ns: int
+    is_sound: bool
+
+
+class Suspect:
+    """One process that runs a stranger's code; use as a context manager.
+
+    Args:
+        task: sent to it, pickled.
+        memory: the descriptor of the memory that it shares with us; -1 for none.
+        sandbox: confines it; None for no sandbox.
+        deadline: the end of all its time, by the monotonic clock.
+    """
+
+    def __init__(self, task: object, memory: int, sandbox: Sandbox | None, deadline: float) -> None:
+        self._deadline, self._folder = deadline, ScratchFolder()
+        self._count_of_guards = 1 + (GUARDS if sandbox is not None else 0)
+        self._guards: frozenset[int] = frozenset()
+        self._stopped: list[int] = []
+        self._main = 0
+        self._log = self._folder.path / "log"
+        self._pipe, theirs = socket.socketpair()
+        words = [str(theirs.fileno()), str(memory), str(os.getpid()), str(self._folder.path)]
+        environment = child_environment()
+        if sandbox is not None:
+            words.append(sandbox.encode())
+            environment = inner_environment(environment, sandbox.namespaces)
+        with shielded(), theirs, self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                child_command("cuprof.border", *words),
+                pass_fds=[theirs.fileno(), *([memory] if memory >= 0 else [])],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**environment, "PYTHONUNBUFFERED": "1", MARK: str(self._folder.path)},
+            )
+        with self._closing_on_error():
+            packed = pickle.dumps(task)
+            self._pipe.sendall(LENGTH.pack(len(packed)) + packed)
+            self._pipe.setblocking(False)
+
+    def __enter__(self) -> Suspect:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process and whatever it started, and remove its files."""
+        with shielded():
+            self._pipe.close()
+            end_guarded(self._process, self._folder.path)
+            self._folder.cleanup()
+
+    @contextmanager
+    def _closing_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def open(self) -> None:
+        """Let the process open the device; a stranger's code runs after that."""
+        self.ask(Ask.OPEN)
+        found = list(list_family(self._process.pid))
+        self._guards = frozenset(found[: self._count_of_guards])
+        self._main = found[self._count_of_guards]
+
+    def ask(self, ask: bytes, count: int = 0, limit_s: float = START_LIMIT_S) -> bytes:
+        """Ask for something; return the byte that says it is done.
+
+        Raises:
+            RefusedError: the process says that it cannot.
+            LateError: there was no answer in time.
+            LostError: the process ended, or said something else.
+        """
+        self.send(ask, count)
+        return self.await_answer(limit_s)
+
+    def send(self, ask: bytes, count: int = 0) -> None:
+        """Send a request; the pipe is empty, so it takes one at once."""
+        if select.select([self._pipe], [], [], 0)[0]:
+            raise self._lost() if self._process.poll() is not None else LostError("it speaks out of turn")
+        try:
+            self._pipe.sendall(REQUEST.pack(ask, count))
+        except BlockingIOError:
+            raise LostError("it reads no requests") from None
+        except OSError:
+            raise self._lost() from None
+
+    def await_answer(self, limit_s: float) -> bytes:
+        """Return the answer to the last request; raises as `ask` does."""
+        until = min(time.monotonic() + limit_s, self._deadline)
+        kind = self._receive(1, until, limit_s)
+        if kind == REFUSED:
+            raise RefusedError(Refusal.decode(self._receive_text(until, limit_s)))
+        if kind not in (DONE, GRAPH, DIRECT):
+            raise LostError("it says what means nothing")
+        return kind
+
+    def await_outline(self, limit_s: float) -> bytes:
+        """Return the outline that was asked for by the task, as bytes; raises as `ask` does."""
+        until = min(time.monotonic() + limit_s, self._deadline)
+        kind = self._receive(1, until, limit_s)
+        if kind not in (OUTLINE, REFUSED):
+            raise LostError("it says what means nothing")
+        text = self._receive_text(until, limit_s)
+        if kind == REFUSED:
+            raise RefusedError(Refusal.decode(text))
+        return text
+
+    def _receive_text(self, until: float, limit_s: float) -> bytes:
+        (size,) = LENGTH.unpack(self._receive(LENGTH.size, until, limit_s))
+        if size > MOST_BYTES:
+            raise LostError(f"it says more than {MOST_BYTES >> 20} MB")
+        return self._receive(size, until, limit_s)
+
+    def _receive(self, size: int, until: float, limit_s: float) -> bytes:
+        data = b""
+        while len(data) < size:
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                whole = "" if until < self._deadline else " with all that it did"
+                raise LateError(f"stopped after {limit_s:g} s{whole}")
+            stop_if_requested()
+            if not select.select([self._pipe], [], [], min(left_s, POLL_S))[0]:
+                if self._process.poll() is not None and not select.select([self._pipe], [], [], 0)[0]:
+                    raise self._lost()
+                continue
+            try:
+                part = self._pipe.recv(size - len(data))
+            except OSError:
+                part = b""
+            if not part:
+                raise self._lost()
+            data += part
+        return data
+
+    def execute(self, count: int, limit_s: float, look: Callable[[], None]) -> Lap:
+        """Execute on the first sets; the lap ends when `look`, which reads results, has returned.
+
+        The process is stopped before and afterwards; the clock starts before it goes on.
+        """
+        return self._clocked(Ask.EXECUTE, count, limit_s, look)
+
+    def respond(self, look: Callable[[], None]) -> Lap:
+        """Do as `execute` does, with nothing to execute."""
+        return self._clocked(Ask.NULL, 0, START_LIMIT_S, look)
+
+    def _clocked(self, ask: bytes, count: int, limit_s: float, look: Callable[[], None]) -> Lap:
+        self.send(ask, count)
+        before, stopped = Accounts.read(self._main, self._stopped, self._guards), self._stopped
+        own = [read_own_delay()]
+        started = time.perf_counter_ns()
+        self.go_on()
+        own.append(read_own_delay())
+        self.await_answer(limit_s)
+        look()
+        ended = time.perf_counter_ns()
+        own.append(read_own_delay())
+        after = Accounts.read(self._main, stopped, self._guards)
+        self.stop()
+        waited = own[2] - own[1] + (before.waited_ns(after) if stopped == self._stopped else 0)
+        return Lap(ended - started - waited, own[1] - own[0] < UNDISTURBED_NS)
+
+    def stop(self) -> None:
+        """Stop all of its processes, and return when none of their threads runs.
+
+        Raises:
+            LostError: one cannot be stopped.
+        """
+        until = time.monotonic() + STOP_LIMIT_S
+        while True:
+            pids = self._inner()
+            for pid in pids:
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGSTOP)
+            if all(map(_is_stopped, pids)) and pids == self._inner():
+                self._stopped = pids
+                return
+            if time.monotonic() > until:
+                raise LostError("it cannot be stopped")
+
+    def go_on(self) -> None:
+        """Let its processes go on."""
+        for pid in self._stopped:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGCONT)
+
+    def _inner(self) -> list[int]:
+        """Return the processes that may run a stranger's code: all but those that guard it."""
+        return [pid for pid in list_family(self._process.pid) if pid not in self._guards]
+
+    def _lost(self) -> LostError:
+        """Return how the process ended."""
+        give_up = time.monotonic() + STOP_LIMIT_S
+        while (code := self._process.poll()) is None and time.monotonic() < give_up:
+            time.sleep(0.002)
+        if code is None:
+            return LostError("it closed its pipe")
+        return LostError(signal.Signals(-code).name if code < 0 else f"exit code {code}")
+
+    def log_tail(self) -> str:
+        """Return the end of the process's output."""
+        with suppress(OSError), self._log.open("rb") as log:
+            log.seek(max(self._log.stat().st_size - LOG_TAIL_BYTES, 0))
+            return log.read(LOG_TAIL_BYTES).decode(errors="replace").strip()
+        return ""
+
+
+def _is_stopped(pid: int) -> bool:
+    """Return whether no thread of a process runs."""
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - a third of the time
+            with open(f"/proc/{pid}/task/{task}/stat", "rb") as file:  # noqa: PTH123
+                if file.read().rpartition(b")")[2].split()[0] not in b"TtZX":
+                    return False
+    return True

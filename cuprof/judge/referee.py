@@ -1,0 +1,493 @@
+"""Check and time strangers' host code from the trusted side of the border.
+
+The stranger's process prepares a variant on many sets of arrays in shared memory. While it is stopped, each set gets
+contents that differ from all others'. Then it executes on the first k of them. The clock here runs from before it goes
+on until random elements of its results have been read. A time is the slope between two numbers of executions, so what a
+request costs drops out; but no more of it than a request cost before the stranger's code was there.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import statistics
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE, InputSet
+from cuprof.backends.registry import get_shared_memory
+from cuprof.border.layout import Layout, cut
+from cuprof.border.signals import GRAPH, Ask, Task
+from cuprof.border.suspect import Lap, LateError, LostError, RefusedError, Suspect
+from cuprof.config.model import LimitsConfig
+from cuprof.core.errors import FamilyError, LaunchError
+from cuprof.core.records import OF_FAMILY, Check, Measure, Outcome, Sample, State, Timing
+from cuprof.engine.runner import JobRunner
+from cuprof.families import Family
+from cuprof.families.trace import describe
+from cuprof.sandbox.settings import Sandbox
+from cuprof.statistics.median import summarise
+from cuprof.worker.excerpt import excerpt, one_line
+from cuprof.worker.messages import Job, WorkerSettings
+from cuprof.worker.method import reading_options, stopping_rule
+from cuprof.worker.status_page import PHASE_TEXT, Phase
+from cuprof.worker.workload import COMPARED_SETS, Workload, as_long_as
+
+MOST_SETS = 64
+MEMORY_SHARE = 8
+"""All sets together take no more than 1/N of the free memory, unless one alone does."""
+LONG_NS = {"cuda": 5e6, "host": 20e6}
+"""Executions of one request need take no longer together: the clock is a thousand times as fine."""
+MOST_PREPARE_S = 8.0
+MOST_DRAWING_S = 3.0
+"""Prepare, and draw, only so many sets as this time is enough for, but two of them."""
+RESPONSES = 15
+ROUND_TRIP_SLACK, ROUND_TRIP_SLACK_NS = 1.25, {"cuda": 15_000.0, "host": 50_000.0}
+"""A slope may take out no more than a round trip took before the stranger's code was there, with so much for code that
+the caches lost."""
+MOST_LAPS = 12
+"""Ask this often for executions that nothing disturbs, on a machine that others use too."""
+FRESH_ROUNDS, FRESH_TRIES = 3, 4
+REMEMBERS, REMEMBERS_NS = 1.3, 20_000.0
+"""The shortest request on new contents may take this much longer than the shortest on contents that have come up, and
+one of `FRESH_TRIES` times it must: others may use the machine."""
+MOST_REFERENCES = 8
+EARLY_ROWS, EARLY_WORDS = 4, 16
+"""So many random words of so many results are read before the clock stops."""
+LATE_S = 0.2
+LATE = (
+    "; the right result is there a moment later: the call leaves work on a stream or in a thread. Launch on the "
+    "current stream, make it wait for yours (event.record, wait_event), or join the thread"
+)
+
+
+class BorderRunner(JobRunner):
+    """Run each trial of a job in a process of its own, on the far side of the border.
+
+    Args:
+        settings: which devices are used.
+        limits: how long one step of a trial may take.
+        family: loaded here, where no stranger's code runs; inputs, references and tolerances are its own.
+        confined: the sandbox of the processes; None for none.
+    """
+
+    def __init__(
+        self, settings: WorkerSettings, limits: LimitsConfig, family: Family, confined: Sandbox | None
+    ) -> None:
+        super().__init__(settings, limits)
+        self.family, self.confined = family, confined
+
+    def run(self, job: Job, judge: Callable[[Outcome], Outcome] = lambda outcome: outcome) -> Iterator[Outcome]:
+        """Yield every trial's outcome as it comes."""
+        self.lost = ""
+        for trial in job.trials:
+            yield judge(Referee(self, replace(job, trials=(trial,))).hold())
+
+
+class _WrongError(Exception):
+    """End a trial whose results are wrong."""
+
+    def __init__(self, check: Check) -> None:
+        self.check = check
+        super().__init__(check.message)
+
+
+class _DishonestError(Exception):
+    """End a trial whose times cannot be what they seem."""
+
+
+@dataclass
+class Referee:
+    """One trial: check it, time it, and check it again."""
+
+    runner: BorderRunner
+    job: Job
+    phase: Phase = Phase.INPUTS
+    check: Check | None = None
+    timings: dict[Measure, Timing] = field(default_factory=dict)
+    looks: int = 0
+
+    def hold(self) -> Outcome:
+        """Return what became of the trial."""
+        began, began_ns = time.time(), time.monotonic_ns()
+        ended = self._hold()
+        return replace(ended, started_at=began, duration_ns=time.monotonic_ns() - began_ns)
+
+    def _hold(self) -> Outcome:
+        limits = self.runner.limits
+        patience_s = self.job.measure.patience_seconds * max(len(self.job.methods), 1)
+        self.limit_s = 2 * limits.build_s + 3 * limits.check_s + patience_s
+        try:
+            self.workload = Workload.make(self.runner.family, self.job)
+        except Exception as error:  # whatever a family raises is the family's fault
+            said = str(error) if isinstance(error, FamilyError) else describe(error)
+            return self._end(State.SKIPPED, f"the family's {said}", traceback.format_exc(), OF_FAMILY)
+        self.variant = replace(next(iter(self.runner.family.variants.values())), tolerance=None)
+        if self.job.extension is None:
+            self.variant = self.runner.family.variant(self.job.trials[0].variant)
+        with ExitStack() as stack:
+            try:
+                self.sets = Sets.open(self.job, self.workload, self.runner, stack)
+                task = self.sets.task
+                suspect = Suspect(task, self.sets.memory.handle, self.runner.confined, time.monotonic() + self.limit_s)
+                self.suspect = stack.enter_context(suspect)
+                self._try()
+            except RefusedError as error:
+                state = State(error.refusal.state)
+                return self._end(state, one_line(error.refusal.message), error.refusal.log)
+            except LateError as error:
+                return self._end(State.TIMED_OUT, f"{error} while {PHASE_TEXT[self.phase]}")
+            except (LostError, msgspec.MsgspecError) as error:
+                return self._end(State.CRASHED, f"{error} while {PHASE_TEXT[self.phase]}", self.suspect.log_tail())
+            except _WrongError as error:
+                self.check = error.check
+                return self._end(State.WRONG_RESULT, error.check.message)
+            except _DishonestError as error:
+                return self._end(State.IMPLAUSIBLE, str(error))
+            except LaunchError as error:
+                return self._end(State.SKIPPED, str(error))
+            except FamilyError as error:
+                return self._end(State.SKIPPED, f"the family's {error}", phase=OF_FAMILY)
+        return self._end(State.OK)
+
+    def _end(self, state: State, message: str = "", log: str = "", phase: str = "") -> Outcome:
+        failed = state is not State.OK
+        return Outcome(
+            identity=self.job.trials[0].identity,
+            state=state,
+            message=message,
+            log=excerpt(log),
+            phase=phase or (self.phase.name.lower() if failed else ""),
+            check=self.check,
+            timings=() if failed else tuple(self.timings.values()),
+        )
+
+    def _enter(self, phase: Phase) -> None:
+        self.phase = phase
+        self.runner.watch(self.job.trials[0], phase)
+
+    def _try(self) -> None:
+        """Do all that is asked of a trial; raises what ends it."""
+        limits, suspect = self.runner.limits, self.suspect
+        self._enter(Phase.BUILD)
+        suspect.open()
+        suspect.stop()
+        self.sets.draw_early(0)
+        trips = []
+        for _ in range(RESPONSES):
+            self.sets.flush(self.job.measure.flush)
+            trips.append(suspect.respond(self.sets.look))
+        sound = [each.duration_ns for each in trips if each.is_sound] or [each.duration_ns for each in trips]
+        self.round_trip_ns = float(statistics.median(sound))
+        suspect.go_on()
+        suspect.ask(Ask.LOAD, 0, limits.build_s)
+        started = time.monotonic()
+        suspect.ask(Ask.PREPARE, 1, limits.build_s)
+        prepare_s = time.monotonic() - started
+        suspect.stop()
+        self._enter(Phase.CHECK)
+        self.check = self._check()
+        if not self.job.methods:
+            return
+        self._enter(Phase.TIME)
+        took_ns = min(self._once(number % COMPARED_SETS) for number in range(3)) - self.round_trip_ns
+        count = self.sets.choose_count(max(took_ns, 100.0), prepare_s)
+        self.sets.memory.rows[1:count] = self.sets.memory.rows[:1]  # constants are there to prepare from
+        suspect.go_on()
+        suspect.ask(Ask.PREPARE, count, limits.build_s)
+        suspect.stop()
+        self.sets.draw(count)
+        self.sets.give()
+        suspect.go_on()
+        suspect.ask(Ask.EXECUTE, count, limits.check_s)  # nothing is compiled or set up after this
+        self.is_graph = suspect.ask(Ask.CAPTURE, count, limits.build_s) == GRAPH
+        suspect.stop()
+        if self.is_graph and not self._is_right_as_graph(count):
+            self.is_graph = False
+            suspect.go_on()
+            suspect.ask(Ask.RELEASE, 0, limits.check_s)
+            suspect.stop()
+        for measure in self.job.methods:
+            if measure is not Measure.TOTAL:
+                self.timings[measure] = self._time(measure, count)
+
+    def _check(self) -> Check:
+        """Return the check of the first executions."""
+        first = None
+        for number, byte in ((0, POISON_BYTE), (1, SECOND_POISON_BYTE)):
+            if number >= self.workload.compared:
+                break
+            self.sets.put(0, self.workload.sets[number].inputs, byte)
+            self._execute(1)
+            check = self._judge(0, number)
+            if not check.passed:
+                raise _WrongError(replace(check, message=check.message + self._find_lateness(number)))
+            first = first or check
+            self._require_undamaged([0])
+        assert first is not None
+        return first
+
+    def _find_lateness(self, number: int) -> str:
+        """Return the message for a call that is right only a moment after it has ended, or an empty string."""
+        self.suspect.go_on()
+        time.sleep(LATE_S)
+        self.suspect.stop()
+        return LATE if self._judge(0, number).passed else ""
+
+    def _once(self, number: int) -> float:
+        """Return the time of one execution by itself, with the round trip."""
+        self.sets.put(0, self.workload.sets[min(number, self.workload.compared - 1)].inputs, POISON_BYTE)
+        return float(self._execute(1).duration_ns)
+
+    def _execute(self, count: int) -> Lap:
+        self.sets.draw_early(count)
+        self.sets.memory.wait()
+        lap = self.suspect.execute(count, self.runner.limits.check_s, self.sets.look)
+        if not self.sets.was_there():
+            check = Check(False, math.inf, math.inf, math.inf, "results change after the call has returned" + LATE)
+            raise _WrongError(check)
+        return lap
+
+    def _judge(self, row: int, number: int) -> Check:
+        """Return whether a row's results are right for the inputs of a number."""
+        self.looks += 1
+        outputs = self.sets.fetch(row)
+        if number >= COMPARED_SETS:
+            return self.workload.judge_unseen(outputs, number, self.variant, self.looks)
+        tolerances = self.workload.held_to(self.variant)[number]
+        assert tolerances is not None
+        return self.workload.judge(outputs, number, tolerances, self.looks)
+
+    def _require(self, row: int) -> None:
+        """Raise if a row's results are wrong for the contents that it has."""
+        check = self._judge(row, COMPARED_SETS + int(self.sets.order[row]))
+        if not check.passed:
+            message = f"wrong on inputs that it met while it was timed: {check.message}"
+            raise _WrongError(replace(check, message=message))
+
+    def _require_undamaged(self, rows: list[int]) -> None:
+        if damage := self.sets.find_damage(rows):
+            raise _WrongError(Check(False, math.inf, math.inf, math.inf, f"it {damage}"))
+
+    def _is_right_as_graph(self, count: int) -> bool:
+        self.sets.give()
+        self._execute(count)
+        try:
+            self._require(secrets.randbelow(count))
+            self._require(count - 1)
+        except _WrongError:
+            return False
+        return True
+
+    def _time(self, measure: Measure, count: int) -> Timing:
+        """Return the timing of a measure; the caches are emptied for the cold one."""
+        config, rule = self.job.measure, stopping_rule(self.job.measure)
+        flush = config.flush if measure is Measure.COLD else "none"
+        low = count // 2
+        times: dict[int, list[float]] = {1: [], low: [], count: []}
+        slopes: list[float] = []
+        spent_ns, last_look, reason, number = 0, 0, None, 0
+        settled = time.monotonic() + config.settle_seconds
+        while reason is None:
+            began = time.perf_counter_ns()
+            wanted = {low, count, *([1] if number % 4 == 0 else [])} - {0}
+            for each in sorted(wanted, key=lambda _: secrets.randbits(32)):
+                times[each].append(self._read(each, flush))
+            base_ns = times[low][-1] if low else self.round_trip_ns
+            slopes.append((times[count][-1] - base_ns) / (count - low))
+            number += 1
+            if time.monotonic() < settled or number == 1:
+                slopes.clear()
+                continue
+            spent_ns += time.perf_counter_ns() - began
+            if rule.is_due(len(slopes), spent_ns, last_look):
+                last_look = len(slopes)
+                reason = rule.reason([max(each, 0.0) for each in slopes], 0, spent_ns, 0.0)
+        self._meet_new(count)
+        for row in range(count):
+            if int(self.sets.order[row]) + COMPARED_SETS in self.workload.late:
+                self._require(row)
+        self._require_undamaged([*range(count)])
+        return self._conclude(measure, slopes, times, count, reason)
+
+    def _read(self, count: int, flush: str) -> float:
+        """Execute so often, on contents in a new order, check a result, and return the time."""
+        for _ in range(MOST_LAPS):
+            self.sets.give()
+            self.sets.flush(flush)
+            lap = self._execute(count)
+            if lap.is_sound:
+                break
+        late = self.workload.late
+        rows = [row for row in range(count) if int(self.sets.order[row]) + COMPARED_SETS in late]
+        chosen = secrets.randbelow(count) if len(late) < MOST_REFERENCES or not rows else secrets.choice(rows)
+        self._require(chosen)
+        self._require_undamaged([chosen])
+        return float(lap.duration_ns)
+
+    def _meet_new(self, count: int) -> None:
+        """Execute on contents that never were there before, and again; raise if new ones always take longer."""
+        for _ in range(FRESH_TRIES):
+            times: dict[bool, list[float]] = {True: [], False: []}
+            for _ in range(FRESH_ROUNDS):
+                self.sets.draw(count)
+                self.workload.late.clear()
+                for is_new in (True, False, False):
+                    times[is_new].append(self._read(count, "clean"))
+            new_ns, met_ns = min(times[True]), min(times[False])
+            if new_ns <= REMEMBERS * met_ns + REMEMBERS_NS:
+                return
+        found = f"{new_ns / count / 1e3:.2f} µs on inputs that are new, {met_ns / count / 1e3:.2f} µs on others"
+        raise _DishonestError(f"it remembers results: an execution takes {found}")
+
+    def _conclude(
+        self, measure: Measure, slopes: list[float], times: dict[int, list[float]], count: int, reason: str
+    ) -> Timing:
+        """Return the timing, held to the time that the requests took as a whole."""
+        most_ns = ROUND_TRIP_SLACK * self.round_trip_ns + ROUND_TRIP_SLACK_NS[self.sets.kind]
+        least_ns = max((statistics.median(taken) - most_ns) / each for each, taken in times.items() if each and taken)
+        middle_ns = statistics.median(slopes)
+        shift_ns = max(least_ns - middle_ns, 0.0)
+        durations = [each + shift_ns for each in slopes]
+        samples = tuple(
+            Sample(number, max(each, 1.0), None, "" if each > 0 else "too short for the clock")
+            for number, each in enumerate(durations)
+        )
+        if all(sample.excluded for sample in samples):
+            samples = tuple(replace(sample, excluded="") for sample in samples)
+        details: dict[str, Any] = {
+            "batch": count,
+            "round_trip_ns": round(self.round_trip_ns),
+            "launches_included": not self.is_graph and self.job.backend == "cuda",
+            "held_to_requests": shift_ns > 0,
+        }
+        summary = summarise(samples, self.job.measure.confidence)
+        return Timing(measure, self.job.methods[measure], samples, summary, reason, details)
+
+
+@dataclass
+class Sets:
+    """The shared memory with its contents, which only the trusted side knows.
+
+    Attributes:
+        order: which contents each row has.
+    """
+
+    task: Task
+    workload: Workload
+    memory: Any
+    order: np.ndarray
+    junk: Any
+    draw_s: float
+    contents: Any = None
+
+    @classmethod
+    def open(cls, job: Job, workload: Workload, runner: BorderRunner, stack: ExitStack) -> Sets:
+        """Allocate shared memory for the sets, closed with the stack; the first inputs are in each row that counts."""
+        layout, shared = Layout.of(workload.signature), get_shared_memory(job.backend)
+        number = runner.settings.numbers.get(job.backend)
+        most = min(shared.most_bytes, shared.find_room(number) // MEMORY_SHARE) // layout.stride
+        count = max(1, min(MOST_SETS, most))
+        memory = shared(count, layout.stride, number)
+        stack.callback(memory.close)
+        task = Task(job, number, workload.signature, reading_options(job.measure), layout, count)
+        started = time.monotonic()
+        shown = as_long_as(workload.signature, workload.draw(next(workload.further)))
+        draw_s = time.monotonic() - started
+        sets = cls(task, workload, memory, np.zeros(count, int), memory.get_junk(number), draw_s)
+        sets.put(0, shown, POISON_BYTE)
+        return sets
+
+    @property
+    def kind(self) -> str:
+        """Return "cuda", or "host" for memory of the host."""
+        return "cuda" if self.task.job.backend == "cuda" else "host"
+
+    def choose_count(self, took_ns: float, prepare_s: float) -> int:
+        """Return on how many sets to execute at once."""
+        wanted = math.ceil(LONG_NS[self.kind] / took_ns)
+        bounds = [MOST_PREPARE_S / max(prepare_s, 1e-6), MOST_DRAWING_S / max(self.draw_s, 1e-6)]
+        return max(1, min(wanted, self.task.count, *(max(2, int(bound)) for bound in bounds)))
+
+    def draw(self, count: int) -> None:
+        """Draw new contents, unlike any before, for the first rows."""
+        workload, stride = self.workload, self.task.layout.stride
+        drawn = [workload.draw(next(workload.further)) for _ in range(count)]
+        workload.unseen[:] = drawn
+        inputs = [as_long_as(workload.signature, each) for each in drawn]
+        workload.sets[COMPARED_SETS:] = [InputSet(each) for each in inputs]
+        host = np.empty((count, stride), np.uint8)
+        for row, each in enumerate(inputs):
+            self.task.layout.fill(host[row], each, (POISON_BYTE, SECOND_POISON_BYTE)[row % 2])
+        self.contents = self.memory.array_module.asarray(host).view(np.uint64)
+
+    def give(self) -> None:
+        """Give each row contents, in a random order."""
+        count, xp = len(self.contents), self.memory.array_module
+        self.order = np.random.default_rng(secrets.randbits(64)).permutation(count)
+        rows = self.memory.rows.view(np.uint64)[:count]
+        if xp is np:
+            np.take(self.contents, self.order, axis=0, out=rows, mode="clip")
+        else:
+            rows[...] = self.contents[xp.asarray(self.order)]
+
+    def put(self, row: int, inputs: Any, byte: int) -> None:
+        """Write inputs and a fill into one row."""
+        host = np.empty(self.task.layout.stride, np.uint8)
+        self.task.layout.fill(host, inputs, byte)
+        self._put = host
+        self.memory.rows[row] = self.memory.array_module.asarray(host)
+
+    def flush(self, how: str) -> None:
+        """Fill the caches with other data."""
+        if how == "clean":
+            self.junk.max()
+        elif how == "dirty":
+            self.junk.fill(1.0)
+        self.memory.wait()
+
+    def draw_early(self, count: int) -> None:
+        """Choose the words to be read as soon as so many executions are said to be done."""
+        xp, rng = self.memory.array_module, np.random.default_rng(secrets.randbits(64))
+        rows = np.append(rng.integers(0, max(count, 1), EARLY_ROWS - 1), max(count - 1, 0))
+        places = [place for place in self.task.layout.select("output").values() if place.end > place.offset]
+        chosen = [places[each] for each in rng.integers(0, len(places), (EARLY_ROWS * EARLY_WORDS))]
+        words = [rng.integers(each.offset // 8, -(-each.end // 8)) for each in chosen]
+        self._places = xp.asarray(np.repeat(rows, EARLY_WORDS)), xp.asarray(np.array(words))
+        self._words = self.memory.rows.view(np.uint64)
+
+    def look(self) -> None:
+        """Read the chosen words."""
+        found = self._words[self._places]
+        self._early = found if isinstance(found, np.ndarray) else found.get()
+
+    def was_there(self) -> bool:
+        """Return whether the chosen words are what they were at the first look."""
+        early = self._early
+        self.look()
+        return bool(np.array_equal(early, self._early))
+
+    def fetch(self, row: int) -> dict[str, np.ndarray]:
+        """Return copies of a row's outputs."""
+        held = self.memory.rows[row]
+        host = np.array(held) if isinstance(held, np.ndarray) else held.get()
+        return {name: cut(host, place) for name, place in self.task.layout.select("output").items()}
+
+    def find_damage(self, rows: list[int]) -> str:
+        """Return what was done to memory that no execution may change, or an empty string."""
+        xp = self.memory.array_module
+        for row in rows:
+            held, known = self.memory.rows[row], xp.asarray(self._put)
+            if self.contents is not None:
+                known = self.contents[int(self.order[row])].view(np.uint8)
+            for what, part in self.task.layout.protected():
+                if not bool(xp.array_equal(held[part], known[part])):
+                    return what
+        return ""

@@ -1,0 +1,270 @@
+"""What a page says first: the fastest right variant, by how much, and what does not hold.
+
+The facts are gathered here; the words are in `reports/templates/summary.txt`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from cuprof.core.records import FAILED, State
+from cuprof.report.cells import doubt_of
+from cuprof.report.failures import failure_groups, surprising_passes
+from cuprof.report.search import describe_standing
+from cuprof.report.study import Study
+from cuprof.report.templates import say, say_once
+from cuprof.report.trials import RANKING, StudyTrial, are_few, by_sure_time, by_time, grouped
+from cuprof.report.units import format_ratio, format_value, shorten
+from cuprof.statistics import Verdict
+
+WORDS = "summary.txt"
+TELLING_SHARE = 0.1
+"""Below this share of the read bandwidth memory is not the limit, and the headline leaves the share out."""
+MANY = 0.2
+"""From this share of samples left out on, a page says so."""
+LEVEL = (Verdict.SAME, Verdict.UNDECIDED)
+
+
+@dataclass(frozen=True)
+class KeyNumber:
+    """One number of the summary: what it is, the number, and a word on it."""
+
+    name: str
+    value: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Conclusions:
+    """The summary of a study.
+
+    Args:
+        headline: one sentence.
+        sentences: what follows from the measurements, the most important first.
+        cautions: what a reader must know before believing it.
+        method: how ratios and intervals were made; empty where none is stated.
+        numbers: the handful to remember.
+    """
+
+    headline: str
+    sentences: tuple[str, ...]
+    cautions: tuple[str, ...]
+    method: str
+    numbers: tuple[KeyNumber, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two trials as a sentence compares them; numbers are None where nothing is known.
+
+    Args:
+        ratio: how many times as long `new` takes as `base`.
+        ends: of the interval of the ratio; None without a comparison, and "none" where samples were too few for one.
+        doubt: "±58 %", where one of the times is known as badly as that.
+    """
+
+    base: StudyTrial
+    new: StudyTrial
+    ratio: float | None
+    ends: tuple[float, float] | str | None
+    verdict: Verdict | None
+    is_apart: bool
+    doubt: str
+
+    @property
+    def is_level(self) -> bool:
+        """Return whether the two times are not shown to differ."""
+        return self.verdict in LEVEL
+
+
+def conclude(study: Study) -> Conclusions:
+    """Return what the study's measurements say at its reference problem."""
+    cautions = tuple(dict.fromkeys(say(WORDS, "cautions", study, _cautions(study))))
+    ranked = sorted(study.best, key=by_sure_time)
+    endings: Counter[str] = Counter()
+    for group in failure_groups(study):
+        endings[group.words] += group.trials
+    headline = say_once(WORDS, "headline", ranked, dict(endings), is_near_peak(ranked[0]) if ranked else False)
+    if not ranked:
+        return Conclusions(headline, (), cautions, "")
+    sentences = say(WORDS, "sentences", study, _facts(study, ranked))
+    method = say_once(WORDS, "method", study) if len(ranked) > 1 else ""
+    return Conclusions(headline, tuple(sentences), cautions, method, tuple(_numbers(study, ranked[0])))
+
+
+def is_near_peak(trial: StudyTrial) -> bool:
+    """Return whether a trial's share of the read bandwidth says something; above 1 a cache served it."""
+    return trial.share is not None and TELLING_SHARE <= trial.share <= 1
+
+
+def pair(study: Study, base: StudyTrial, new: StudyTrial) -> Pair:
+    """Return two trials with what `cuprof compare` says of them."""
+    compared = study.compare(base, new)
+    ends: Any = (compared.low, compared.high) if compared else None
+    if compared and (not compared.low or np.isinf(compared.high)):
+        ends = "none"
+    verdict = Verdict(compared.verdict) if compared else None
+    return Pair(base, new, study.ratio(base, new), ends, verdict, study.are_apart(base, new), doubt_of(base, new))
+
+
+def _numbers(study: Study, fastest: StudyTrial) -> list[KeyNumber]:
+    name = shorten(fastest.contender)
+    spread = " to ".join(fastest.bounds) or fastest.few_samples
+    found = [KeyNumber("Fastest", format_value("time", fastest.median_ns), ", ".join(filter(None, (name, spread))))]
+    if is_near_peak(fastest):
+        share = f"{(fastest.share or 0.0) * 100:.0f}\N{NO-BREAK SPACE}%"
+        of = " of ".join(format_value("bandwidth", each) for each in (fastest.bandwidth, _roof(study, fastest)))
+        found.append(KeyNumber("Of the measured peak", share, of))
+    elif fastest.rate:
+        found.append(KeyNumber("Arithmetic rate", format_value("rate", fastest.rate), name))
+    baseline = study.baseline_of(fastest)
+    if baseline is not None and baseline is not fastest:
+        heading = f"Against {baseline.contender}" if study.stand_in else "Against the baseline"
+        note = f"in place of {study.baseline}" if study.stand_in else baseline.contender
+        found += _times_as_fast(study, baseline, fastest, heading, note)
+    mine = min((trial for trial in study.best if trial.kind == "kernel"), key=by_sure_time, default=None)
+    if study.libraries and mine is not None:
+        note = f"{mine.contender} against {study.libraries[0].contender}"
+        found += _times_as_fast(study, study.libraries[0], mine, "Best kernel against best library", note)
+    return found
+
+
+def _roof(study: Study, trial: StudyTrial) -> float | None:
+    return next((device.read_bandwidth for device in study.devices if device.label == trial.device), None)
+
+
+def _times_as_fast(study: Study, base: StudyTrial, new: StudyTrial, heading: str, note: str) -> list[KeyNumber]:
+    ratio, doubt = study.ratio(base, new), doubt_of(base, new)
+    return [KeyNumber(heading, f"{format_ratio(1 / ratio)}×{f' ({doubt})' if doubt else ''}", note)] if ratio else []
+
+
+def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
+    """Return what the sentences speak of."""
+    fastest, baseline = ranked[0], study.baseline_of(ranked[0])
+    own = [trial for trial in ranked if trial not in study.libraries and trial.kind == "kernel"]
+    beaten = [
+        pair(study, library, own[0])
+        for library in study.libraries[1:]
+        if own and library.backend == own[0].backend and study.verdict(library, own[0]) is Verdict.FASTER
+    ]
+    cpu = next((trial for trial in ranked if trial.kind == "cpu"), None)
+    other = next((trial for trial in ranked if trial.kind != "cpu"), None)
+    elsewhere = [trial for trial in ranked if trial.device != fastest.device and not trial.on_host]
+    bests = [trials[0] for trials in grouped(elsewhere, lambda trial: trial.device).values()]
+    return {
+        "standing": describe_standing(study),
+        "fastest": fastest,
+        "against": pair(study, baseline, fastest) if baseline else None,
+        "library": study.libraries[0] if study.libraries else None,
+        "own": pair(study, study.libraries[0], own[0]) if study.libraries and own else None,
+        "own_first": bool(own) and bool(study.libraries) and by_time(own[0]) <= by_time(study.libraries[0]),
+        "beaten": beaten,
+        "cpu": pair(study, other, cpu) if cpu and other and not study.are_apart(other, cpu) else None,
+        "cpu_first": bool(cpu and other) and by_time(cpu) < by_time(other),  # type: ignore[arg-type]
+        "elsewhere": [(best, _on_device(study, best)) for best in bests],
+        "steps": _steps(study),
+        "winners": _winners(study),
+        "duel": _duel(study),
+    }
+
+
+def _on_device(study: Study, best: StudyTrial) -> Pair | None:
+    """Return how the fastest on a device compares with the baseline there."""
+    base = study.baseline_of(best)
+    is_there = base is not None and base is not best and base.device == best.device
+    return pair(study, base, best) if base is not None and is_there and not study.are_apart(base, best) else None
+
+
+def _steps(study: Study) -> dict[str, Any] | None:
+    """Return whether each of the study's steps is faster here than the one before, and which are not."""
+    trials = {trial.variant: trial for trial in study.best}
+    steps = [trials[step] for step in study.experiment.steps if step in trials]
+    pairs = [pair(study, before, after) for before, after in pairwise(steps)]
+    if not pairs or any(each.is_apart for each in pairs):
+        return None
+    found = {
+        verdict.value: [each for each in pairs if (each.verdict or Verdict.UNDECIDED) is verdict] for verdict in Verdict
+    }
+    missing = [step for step in study.experiment.steps if step not in trials]
+    several = len({trial.problem for trial in study.fastest}) > 1
+    return {**found, "count": len(steps), "missing": missing, "where": steps[0].problem_name if several else ""}
+
+
+def _winners(study: Study) -> tuple[int, list[tuple[tuple[list[str], ...], list[str]]]] | None:
+    """Return at how many problems there are times, and the fastest there: level and not told apart → the problems."""
+    problems = grouped(study.fastest, lambda trial: trial.problem)
+    in_order = [problems[problem] for problem in dict.fromkeys(study.standings["problem"]) if problem in problems]
+    if len(in_order) < 2:
+        return None
+    groups: dict[str, tuple[tuple[list[str], ...], list[str]]] = {}
+    for trials in in_order:
+        first = min(trials, key=by_sure_time)
+        verdicts = {trial: Verdict.SAME if trial is first else study.verdict(first, trial) for trial in trials}
+        names = tuple(
+            [shorten(trial.contender) for trial, verdict in verdicts.items() if verdict is wanted] for wanted in LEVEL
+        )
+        groups.setdefault(repr(names), (names, []))[1].append(trials[0].problem_name)
+    return len(in_order), sorted(groups.values(), key=lambda each: -len(each[1]))
+
+
+def _duel(study: Study) -> dict[str, Any] | None:
+    """Return, for a study of two steps, where the second is faster and where the first still is."""
+    steps = study.experiment.steps
+    problems = grouped(study.fastest, lambda trial: trial.problem).values()
+    both = [
+        (named[steps[0]], named[steps[1]])
+        for trials in problems
+        if len(steps) == 2 and {*steps} <= (named := {trial.variant: trial for trial in trials}).keys()
+    ]
+    if len(both) < 2:
+        return None
+    pairs = [pair(study, *each) for each in both]
+    found = {word: [each for each in pairs if each.ratio and each.verdict is word] for word in Verdict}
+    return {"steps": steps, "count": len(both), "won": found[Verdict.FASTER], "lost": found[Verdict.SLOWER]}
+
+
+def _cautions(study: Study) -> dict[str, Any]:
+    """Return what the cautions speak of."""
+    frame = study.frame
+    reused = frame[frame["is_reused"]]
+    ages_s = (study.sweep.started_at or np.nan) - reused["started_at"]
+    sweeps = {study.sweep.id if each in study.agreeing else each for each in frame["run_sweep_id"][frame["run_id"] > 0]}
+    configurations = len(study.here) and int(study.here["is_right"].sum()) > len(study.best)
+    return {
+        "missing": int((frame["state"] == State.PLANNED.value).sum()),
+        "reused": len(reused),
+        "oldest_s": max(0.0, float(ages_s.max())) if ages_s.notna().any() else None,
+        "is_apart": len(sweeps) > 1,
+        "failed": FAILED,
+        "groups": failure_groups(study),
+        "passes": surprising_passes(study),
+        "tuned": configurations and any(trial.tunables for trial in study.best),
+        **_sampling(study),
+    }
+
+
+def _sampling(study: Study) -> dict[str, Any]:
+    """Return what is to be said of right trials' timings that lost many samples, or stopped before they were narrow."""
+    frame, timings = study.frame, study.timings
+    is_right = frame["state"] == State.OK.value
+    ranked = timings[timings["measure"].isin([*RANKING]) & timings.index.isin(frame.index[is_right])]
+    lost = ranked["excluded"] / (ranked["excluded"] + ranked["samples"])
+    lossy = ranked[(ranked["stopped_by"] == "excluded") | (lost >= MANY)]
+    wide = ranked[ranked["stopped_by"] != "interval"]
+    known = wide[~are_few(wide) & (wide["low_ns"] + wide["high_ns"]).notna()]
+    reach = np.maximum(known["high_ns"] - known["median_ns"], known["median_ns"] - known["low_ns"]) / known["median_ns"]
+    silent = frame[frame["energy_unavailable"] != ""].groupby("energy_unavailable", sort=False)["variant"]
+    return {
+        "lossy": list(dict.fromkeys(frame["variant"].loc[lossy.index])),
+        "silent": [(why, list(each.unique())) for why, each in silent],
+        "timings": len(ranked),
+        "wide": len(wide),
+        "few": len(wide) - len(known),
+        "reach": float(reach.max()) if len(known) else 0.0,
+    }

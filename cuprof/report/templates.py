@@ -1,0 +1,86 @@
+"""The templates of pages and of what they say: HTML, and texts with a sentence a paragraph (`reports/templates`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from cuprof.core.project import bundled
+from cuprof.core.text import count, level_text, list_first, visible
+from cuprof.report.provenance import moment
+from cuprof.report.units import describe_age, format_counter, format_ratio, format_value, list_names, shorten
+
+FOLDER = "templates"
+
+
+def list_folders(folders: Sequence[Path]) -> list[Path]:
+    """Return where templates are looked for: in the users' folders, then among the bundled ones."""
+    return [folder / FOLDER for folder in (*folders, bundled("reports"))]
+
+
+def make_environment(folders: Sequence[Path] = ()) -> Environment:
+    """Return the environment of the HTML templates.
+
+    Args:
+        folders: folders that hold `templates`; an earlier one wins, the bundled one comes last.
+    """
+    environment = _make_environment(folders, lambda value: visible(value) if type(value) is str else value)
+    environment.autoescape = True
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False, "ensure_ascii": False}
+    environment.filters |= {"moment": moment, "breakable": breakable}
+    return environment
+
+
+def say(template: str, macro: str, *facts: Any) -> list[str]:
+    """Return the paragraphs that a macro of a text template writes, each on one line."""
+    text = getattr(_words(template), macro)(*facts)
+    paragraphs = re.split(r"\n[ \n]*\n", text)  # no other white space: texts hold spaces that do not break
+    return [line for line in (re.sub(r"[ \n]+", " ", each).strip(" \n") for each in paragraphs) if line]
+
+
+def say_once(template: str, macro: str, *facts: Any) -> str:
+    """Return the one paragraph that a macro writes, or the empty text."""
+    return " ".join(say(template, macro, *facts))
+
+
+def breakable(text: str) -> Markup:
+    """Return text that may be broken after underscores, dots, slashes and @, where names of code have their joints."""
+    return Markup(re.sub(r"([_./@]+)", r"\1<wbr>", str(escape(visible(text)))))  # escaped first
+
+
+@cache
+def _words(template: str) -> Any:
+    return _make_environment((), _on_one_line).get_template(template).module
+
+
+def _on_one_line(value: Any) -> Any:
+    return value.strip("\n").replace("\n", " ") if isinstance(value, str) else value
+
+
+def _make_environment(folders: Sequence[Path], finalize: Callable[[Any], Any]) -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(list_folders(folders)),
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters |= {
+        "ratio": format_ratio,
+        "short": shorten,
+        "names": list_names,
+        "first": list_first,
+        "level": level_text,
+        "counter": format_counter,
+        "time": partial(format_value, "time"),
+        "bandwidth": partial(format_value, "bandwidth"),
+        "age": describe_age,
+        "count": count,
+    }
+    return environment
