@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ def run(family: Family, settings: Sequence[str], project: Project) -> Comparison
     """
     from cuprof.cli import hydra_app
     from cuprof.cli.hydra_arguments import quoted
-    from cuprof.cli.progress import make_observer
+    from cuprof.cli.progress import is_notebook, make_observer
     from cuprof.cli.sweep import show_results
     from cuprof.engine.sweep import run_sweep
     from cuprof.report.load import load_study
@@ -32,7 +31,7 @@ def run(family: Family, settings: Sequence[str], project: Project) -> Comparison
         result = run_sweep(config, project, observer, family=family)
     with Store.open(config.store.url or project.database_url, create=False, read_only=True) as store:
         study = load_study(store, sweep_id=result.sweep_id, folders=project.experiment_folders)
-    if "ipykernel" not in sys.modules:
+    if not is_notebook():
         show_results(config, project, result)
     return Comparison(study, project, config.report.folder(project))
 

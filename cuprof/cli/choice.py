@@ -27,7 +27,7 @@ GROUPS = ("measure", "check", "device", "store", "ncu", "report", "search", "exp
 _RUNS = ("cuprof.compare", "tune_kernel")
 """Calls in a Python file that can be swept by itself."""
 MOST_FILES = 5
-_FOLDER, _JOBS = ("--config-dir", "-cd"), ("--multirun", "-m", "--run", "-r")
+_FOLDER, _JOBS = ("--config-dir", "-cd"), ("--multirun", "-m")
 """Hydra's options that do not choose what runs; all others show something or name a configuration."""
 
 

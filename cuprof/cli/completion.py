@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import sys
@@ -59,7 +58,7 @@ def _words(command: str) -> tuple[str, ...]:
     """Return what may follow a command that is no Hydra application."""
     if command not in COMMANDS:
         return ()
-    parser = importlib.import_module(COMMANDS[command].module).make_parser()
+    parser = COMMANDS[command].load(COMMANDS[command].parser)()
     named = (
         word
         for action in parser._actions

@@ -80,8 +80,6 @@ def run(command_name: str, argv: Sequence[str], task: Task, help_text: str = "")
         return 0
     if not (composer.arguments.has_lists or "multirun" in options):
         return task(composer.config(command_line), project)
-    if "run" in options:
-        raise ConfigError("--run starts one job, but a list on a key that is no axis asks for several; leave --run out")
     return _run_jobs(composer, task, command_line)
 
 
@@ -168,8 +166,7 @@ class Composer:
         from hydra._internal.utils import create_config_search_path
         from hydra.core.config_search_path import SearchPathQuery
 
-        main = self.options.get("config_path")
-        path = create_config_search_path(str(Path(main).absolute() if main else bundled("conf")))
+        path = create_config_search_path(str(bundled("conf")))
         if folder := self.options.get("config_dir"):
             if not Path(folder).is_dir():
                 raise ConfigError(f"--config-dir: folder {folder!r} not found")
@@ -222,8 +219,6 @@ class Composer:
                 with flag_override(config, ["struct", "readonly"], [False, False]):
                     set_axes(config, self.arguments.axes)
             shown = self.hydra.get_sanitized_cfg(config, self.options["cfg"])
-            if "resolve" in self.options:
-                OmegaConf.resolve(shown)
             part = OmegaConf.select(shown, package) if package else shown
         if part is None:
             raise ConfigError(f"package {package!r} not found in config")

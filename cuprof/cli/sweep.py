@@ -14,7 +14,7 @@ from cuprof.core.project import Project, try_writing
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
-    from cuprof.engine.sweep import SweepResult
+    from cuprof.engine.running import SweepResult
     from cuprof.report.study import Study
 
 SHOWING, PAGE = ("cuprof.report.load", "scipy.special", "cuprof.cli.results"), ("cuprof.report",)

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from cuprof.core.point import Point
 from cuprof.core.records import Trial
+from cuprof.engine.executor import Executor
 from cuprof.engine.planning import Prepared
 from cuprof.worker.messages import Job, JobTrial
 
@@ -27,7 +28,7 @@ def make_jobs(prepared: Prepared, problem: Point, trials: Sequence[Trial], seed:
     isolate = prepared.config.limits.isolate
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
-        groups.setdefault(trial.variant if isolate and trial.kind != "kernel" else "", []).append(trial)
+        groups.setdefault(process_key(trial, isolate=isolate)[2], []).append(trial)
     for process, members in groups.items():
         backend = members[0].backend
         yield Job(
@@ -42,6 +43,14 @@ def make_jobs(prepared: Prepared, problem: Point, trials: Sequence[Trial], seed:
             isolated=bool(process),
             code=prepared.family.code,
         )
+
+
+def ready_part(executor: Executor, job: Job, trials: Sequence[JobTrial]) -> tuple[JobTrial, ...]:
+    """Return the trials of a job that are built; while others are not, whole rotations if there is one."""
+    ready = tuple(trial for trial in trials if executor.is_built(job.backend, trial.identity))
+    size = job.measure.rotation
+    whole = len(ready) if len(ready) == len(trials) or len(ready) < size else len(ready) // size * size
+    return ready[:whole]
 
 
 def find_references(prepared: Prepared) -> dict[tuple[Point, str], JobTrial]:
@@ -62,6 +71,11 @@ def find_references(prepared: Prepared) -> dict[tuple[Point, str], JobTrial]:
 def job_key(each: Trial | Job) -> tuple[Point, str]:
     """Return what trials of one job have in common: problem and back end."""
     return each.problem, each.backend
+
+
+def process_key(trial: Trial, *, isolate: bool) -> tuple[Point, str, str]:
+    """Return what trials of one job have in common; an isolated variant shares its worker's process with no other."""
+    return trial.problem, trial.backend, trial.variant if isolate and trial.kind != "kernel" else ""
 
 
 def _job_trial(trial: Trial) -> JobTrial:

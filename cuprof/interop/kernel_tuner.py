@@ -264,8 +264,8 @@ def _list_far(result: np.ndarray, first: np.ndarray, bound: Tolerance) -> np.nda
     """Return which elements lie further from those of the first result than the bound; NaN is equal to NaN."""
     if is_floating(first):  # a tenth of what `isclose` takes, which is asked where that is not enough
         with np.errstate(invalid="ignore"):
-            far = np.asarray(np.abs(result - first) > bound.absolute + bound.relative * np.abs(first))
-        if not far.any() and np.isfinite(np.sum(result)):
+            far = np.asarray(~(np.abs(result - first) <= bound.absolute + bound.relative * np.abs(first)))
+        if not far.any():  # nor NaN
             return far
     return np.asarray(~np.isclose(result, first, bound.relative, bound.absolute, equal_nan=True))
 

@@ -13,7 +13,7 @@ import secrets
 import statistics
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,8 +28,8 @@ from cuprof.border.signals import GRAPH, Ask, Task
 from cuprof.border.suspect import Lap, LateError, LostError, RefusedError, Suspect
 from cuprof.config.model import LimitsConfig
 from cuprof.core.errors import FamilyError, LaunchError
-from cuprof.core.records import OF_FAMILY, Check, Measure, Outcome, Sample, State, Timing
-from cuprof.engine.runner import JobRunner
+from cuprof.core.records import OF_FAMILY, Check, DeviceFacts, Measure, Outcome, Sample, State, Timing, Unavailable
+from cuprof.engine.executor import Executor
 from cuprof.families import Family
 from cuprof.families.trace import describe
 from cuprof.sandbox.settings import Sandbox
@@ -68,7 +68,7 @@ LATE = (
 )
 
 
-class BorderRunner(JobRunner):
+class BorderExecutor(Executor):
     """Run each trial of a job in a process of its own, on the far side of the border.
 
     Args:
@@ -76,19 +76,29 @@ class BorderRunner(JobRunner):
         limits: how long one step of a trial may take.
         family: loaded here, where no stranger's code runs; inputs, references and tolerances are its own.
         confined: the sandbox of the processes; None for none.
+        devices: see `Executor`.
     """
 
     def __init__(
-        self, settings: WorkerSettings, limits: LimitsConfig, family: Family, confined: Sandbox | None
+        self,
+        settings: WorkerSettings,
+        limits: LimitsConfig,
+        family: Family,
+        confined: Sandbox | None,
+        devices: Mapping[str, DeviceFacts | Unavailable],
     ) -> None:
-        super().__init__(settings, limits)
+        super().__init__(settings, limits, devices=devices)
         self.family, self.confined = family, confined
 
-    def run(self, job: Job, judge: Callable[[Outcome], Outcome] = lambda outcome: outcome) -> Iterator[Outcome]:
+    def measure(self, job: Job) -> Iterator[Outcome]:
         """Yield every trial's outcome as it comes."""
-        self.lost = ""
+        self.unavailable = ""
         for trial in job.trials:
-            yield judge(Referee(self, replace(job, trials=(trial,))).hold())
+            yield self.judge(Referee(self, replace(job, trials=(trial,))).hold())
+
+    def builds_ahead(self, backend: str) -> bool:
+        """Return False: programs are built on the far side of the border."""
+        return False
 
 
 class _WrongError(Exception):
@@ -107,7 +117,7 @@ class _DishonestError(Exception):
 class Referee:
     """One trial: check it, time it, and check it again."""
 
-    runner: BorderRunner
+    runner: BorderExecutor
     job: Job
     phase: Phase = Phase.INPUTS
     check: Check | None = None
@@ -389,7 +399,7 @@ class Sets:
     contents: Any = None
 
     @classmethod
-    def open(cls, job: Job, workload: Workload, runner: BorderRunner, stack: ExitStack) -> Sets:
+    def open(cls, job: Job, workload: Workload, runner: BorderExecutor, stack: ExitStack) -> Sets:
         """Allocate shared memory for the sets, closed with the stack; the first inputs are in each row that counts."""
         layout, shared = Layout.of(workload.signature), get_shared_memory(job.backend)
         number = runner.settings.numbers.get(job.backend)

@@ -95,6 +95,11 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
     return run_id
 
 
+def record_all(connection: Connection, sweep_id: int, outcomes: Sequence[tuple[Outcome, Origin]]) -> list[int | None]:
+    """Write how several trials ended, all in one transaction; see `record`."""
+    return [record(connection, sweep_id, outcome, origin) for outcome, origin in outcomes]
+
+
 def _record_timing(connection: Connection, run_id: int, timing: Timing) -> None:
     summary = timing.summary
     figures = columns_of(t.timing, summary, sample_count=summary.count, excluded_count=summary.excluded)

@@ -134,6 +134,7 @@ class Store:
     withdraw = transaction(trials.withdraw)
     stored = transaction(trials.stored)
     record = transaction(outcomes.record)
+    record_all = transaction(outcomes.record_all)
 
     record_profile = transaction(counters.record_profile)
     profiled = transaction(counters.profiled)

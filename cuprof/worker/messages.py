@@ -1,7 +1,8 @@
 """What engine and worker say to each other; `cuprof.worker.wire` makes bytes of it.
 
-engine → worker   WorkerSettings, Open, Describe, Calibrate, Probe, Outline, Job, Execute
-worker → engine   Described, Calibrated, Probed, Outlined, Ready and Executed (a trial), Finished (a trial), JobDone
+engine → worker   WorkerSettings, Open, Describe, Calibrate, Probe, Outline, Build, Job, Execute
+worker → engine   Described, Calibrated, Probed, Outlined, Built (some trials), Ready and Executed (a trial), Finished
+                  (a trial), JobDone
 """
 
 from __future__ import annotations
@@ -139,14 +140,10 @@ class Job:
         origin: of the family.
         seed: seed of the inputs.
         methods: the measures to take, with the hash of each method; empty to check only.
-        build_ahead: build in the background; if the worker is lost then, the source at fault is unknown.
         extension: a file that adds to the family.
         isolated: its worker does nothing else, before or afterwards.
-        ahead: trials of the likely next job, to build in the background while this job's are timed.
         code: the family's own files at planning; see `Family.code`. Empty if unchecked.
         is_block: further jobs of the same problem are likely to follow and to use the same arrays.
-        least_built: the job may end once this many are built and answered, or none for a while, with others still being
-            built. Those are deferred to a later job of the same worker. 0 waits for all.
     """
 
     origin: AnyOrigin
@@ -156,13 +153,29 @@ class Job:
     seed: int
     measure: MeasureConfig = field(default_factory=MeasureConfig)
     methods: Mapping[Measure, str] = field(default_factory=dict)
-    build_ahead: bool = True
     extension: Extension | None = None
     isolated: bool = False
-    ahead: tuple[JobTrial, ...] = ()
     is_block: bool = False
-    least_built: int = 0
     code: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Build:
+    """Request the programs of a job that may follow, built in the background; its inputs are made meanwhile.
+
+    Args:
+        limit_s: a build that takes longer is refused.
+    """
+
+    job: Job
+    limit_s: float
+
+
+@dataclass(frozen=True)
+class Built:
+    """Answer `Build`, in parts: these trials' programs are built or refused, or there is nothing to build."""
+
+    identities: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -227,8 +240,7 @@ class JobDone:
     """Every trial of the job has been answered; `fault` says why none could even be tried.
 
     `unavailable` means that the back end cannot be opened, `of_family` that a function of the family failed to make
-    inputs or reference; neither is a trial's fault. `starved` means that memory was short. `put_off` has the indices of
-    unanswered trials that are still being built; see `Job.least_built`.
+    inputs or reference; neither is a trial's fault. `starved` means that memory was short.
     """
 
     fault: str = ""
@@ -236,11 +248,10 @@ class JobDone:
     unavailable: bool = False
     of_family: bool = False
     starved: bool = False
-    put_off: tuple[int, ...] = ()
 
 
 KINDS = (
     *(WorkerSettings, Open, Describe, Described, Calibrate, Calibrated, Load, Probe, Probed, Outline, Outlined),
-    *(Job, Ready, Execute, Executed, Finished, JobDone),
+    *(Build, Built, Job, Ready, Execute, Executed, Finished, JobDone),
 )
 """Messages that may be sent on their own."""

@@ -8,13 +8,14 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import process_time_ns
+from typing import Any
 
-from cuprof.backends.contract import Backend, Runnable
 from cuprof.backends.registry import get_spec
 from cuprof.builds import BuildPool
 from cuprof.core.errors import CuprofError, DeviceMemoryError, FamilyError
@@ -31,6 +32,8 @@ from cuprof.worker.excerpt import excerpt
 from cuprof.worker.held import Held
 from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import (
+    Build,
+    Built,
     Calibrate,
     Calibrated,
     Describe,
@@ -59,6 +62,8 @@ JUDGING = ("verify", "generate", "reference", "tolerance")
 """Functions of a family that decide which results are right."""
 QUESTIONS_S = 0.05
 """Questions about devices follow one another within this time; a job comes later."""
+BUILT_S = 0.002
+"""Look this often whether a compiler is done while there is nothing else to do."""
 
 
 class Worker:
@@ -73,6 +78,8 @@ class Worker:
         self._held = Held()
         self._families: dict[AnyOrigin, Family] = {}
         self._ahead: dict[str, None] = {}
+        self._building: dict[str, Sequence[Future[Any]]] = {}
+        self._next: Job | None = None
 
     def serve(self) -> None:
         """Work until told to stop."""
@@ -82,6 +89,10 @@ class Worker:
                 if self._ahead and not self.pipe.poll(QUESTIONS_S):
                     _import(*self._ahead)
                     self._ahead.clear()
+                if self._building and not self.pipe.poll(BUILT_S):
+                    self._prepare_next()
+                    self._tell_built()
+                    continue
                 message = self.pipe.receive()
             except (EOFError, ConnectionResetError):
                 return
@@ -102,6 +113,8 @@ class Worker:
                 self.pipe.send(self._outline(message))
             elif isinstance(message, Open):
                 self._open(message.backends)
+            elif isinstance(message, Build):
+                self._build(message.job, message.limit_s)
             elif isinstance(message, Job) and not self._do(message):
                 return
 
@@ -156,9 +169,44 @@ class Worker:
             return Outlined(fault=describe(error), log=excerpt(traceback.format_exc()))
         return Outlined(planned.trials, tuple(f"{each.label}: {each.reason}" for each in planned.excluded))
 
+    def _build(self, job: Job, limit_s: float) -> None:
+        """Begin to build the programs of a job that may follow; the job itself reports what is wrong with them."""
+        self._ahead.clear()
+        self._building |= {trial.identity: () for trial in job.trials}
+        self._next = job
+        self.page.enter(NO_TRIAL, Phase.BUILD)  # of variants' code, which may not return
+        with contextlib.suppress(Exception):
+            backend = self.devices.get(job.backend)
+            self._integrity = self._integrity or Integrity()
+            if job.extension is None:  # strangers' code runs after inputs and reference have been made
+                family = self._load(job.origin)
+                with _kept(family, self._integrity):
+                    signature = family.signature(job.problem)
+                    for trial in job.trials:
+                        program = make_ahead(family, job.problem, [trial], self._held)
+                        for builds in backend.build_ahead(signature, program, limit_s):
+                            self._building[trial.identity] = builds
+
+    def _prepare_next(self) -> None:
+        """Make inputs and reference of the job that is being built, which takes few of the host's cores."""
+        job, self._next = self._next, None
+        if job is not None:
+            self.page.enter(NO_TRIAL, Phase.INPUTS)
+            with contextlib.suppress(Exception):
+                self._get_workload(job, self._integrity or Integrity())
+
+    def _tell_built(self) -> None:
+        """Tell the engine which programs are built."""
+        done = [identity for identity, builds in self._building.items() if all(build.done() for build in builds)]
+        if done:
+            for identity in done:
+                del self._building[identity]
+            self.pipe.send(Built(tuple(done)))
+
     def _do(self, job: Job) -> bool:
         """Carry out a job; return False when this process can do no more."""
         self._ahead.clear()
+        self._next = None
         self.page.enter(NO_TRIAL, Phase.INPUTS)
         try:
             backend = self.devices.get(job.backend)
@@ -168,7 +216,7 @@ class Worker:
         try:
             # The back end is open, no family is loaded yet.
             integrity = self._integrity = self._integrity or Integrity()
-            workload = self._get_workload(job, backend, integrity)
+            workload = self._get_workload(job, integrity)
         except Exception as error:  # a process border: whatever a family raises is the family's fault
             said = str(error) if isinstance(error, FamilyError) else describe(error)
             self.pipe.send(_fault(error, f"the family's {said}", of_family=True))
@@ -185,7 +233,8 @@ class Worker:
             if finished.lost:
                 return False
         self.page.enter(NO_TRIAL, Phase.IDLE)  # before the engine can send a job whose trials count anew
-        self.pipe.send(JobDone(put_off=runner.put_off))
+        self._tell_built()
+        self.pipe.send(JobDone())
         return True
 
     def _be_seen(self, index: int, claimed_ns: float, execute: Callable[[int, bool], float], once: bool) -> None:
@@ -197,7 +246,7 @@ class Worker:
             own_ns = execute(asked.count, asked.only_write)
             self.pipe.send(Executed(asked.count, own_ns, process_time_ns() - began))
 
-    def _get_workload(self, job: Job, backend: Backend[Runnable], integrity: Integrity) -> Workload:
+    def _get_workload(self, job: Job, integrity: Integrity) -> Workload:
         """Return inputs and reference, kept from the previous job where it had the same problem."""
         key = (job.origin, job.extension, job.problem, job.seed)
         if self._workload is None or self._workload[0] != key:
@@ -205,11 +254,6 @@ class Worker:
             self._workload = None  # free the old inputs before making new ones
             family = self._load(job.origin) if job.extension is None else job.origin.load()
             _require_unchanged(family, job)
-            if job.build_ahead:
-                self.page.enter(NO_TRIAL, Phase.BUILD)  # of variants' code, which may not return
-                with _kept(family, integrity):
-                    _begin_builds(backend, family, job, self._held)
-                self.page.enter(NO_TRIAL, Phase.INPUTS)
             self._workload = (key, Workload.make(family, job))
             _trust(self._workload[1].family, integrity)
             if job.extension is not None:  # strangers' code, after inputs and reference have been made
@@ -235,14 +279,6 @@ def _kept(family: Family, integrity: Integrity) -> Iterator[None]:
         yield
     for name, function in functions.items():
         setattr(family, name, function)
-
-
-def _begin_builds(backend: Backend[Runnable], family: Family, job: Job, held: Held) -> None:
-    """Begin to compile what runs first while inputs and reference are made, which needs few of the host's cores."""
-    with contextlib.suppress(Exception):  # reported when the workload is made
-        size = job.measure.rotation if job.measure.interleave else 1
-        first = make_ahead(family, job.problem, job.trials[:size], held)
-        backend.build_ahead(family.signature(job.problem), first)
 
 
 def _require_unchanged(family: Family, job: Job) -> None:

@@ -10,7 +10,6 @@ from contextlib import suppress
 from cuprof.backends.contract import Backend, Runnable, Session
 from cuprof.backends.device_state import StateMonitor
 from cuprof.backends.registry import is_host
-from cuprof.builds import Patience
 from cuprof.core.point import Point
 from cuprof.families import Family, Program, Variant
 from cuprof.plan.memory import arena_bytes
@@ -28,10 +27,6 @@ from cuprof.worker.rotation import Rotation
 from cuprof.worker.rounds import Rounds
 from cuprof.worker.status_page import NO_TRIAL, Phase
 from cuprof.worker.workload import Workload
-
-PATIENCE = Patience(most_s=1.0, others_s=0.05)
-"""How long a job waits for builds that it may defer: `most_s` for the number it needs, then `others_s` for the rest.
-Deferring those to a job of their own costs about as much."""
 
 
 def make_ahead(
@@ -59,9 +54,6 @@ class TrialRunner:
         integrity: what checks and times, as it was before the family was loaded.
         be_seen: has a trial that the host's own clock timed executed under the engine's.
         held: keeps the arrays for further blocks of the problem.
-
-    Attributes:
-        put_off: indices of those that are not answered, since they are being built still.
     """
 
     def __init__(
@@ -79,14 +71,12 @@ class TrialRunner:
         self.monitor = StateMonitor.find(backend.facts().uuid)
         self.be_seen, self.held = be_seen, held or Held()
         self.state, self.integrity = ProcessState(), integrity or Integrity()
-        self.put_off: tuple[int, ...] = ()
 
     def run(self) -> Iterator[Finished]:
-        """Yield a `Finished` for every trial of the job but those put off."""
+        """Yield a `Finished` for every trial of the job."""
         ready = yield from self._make_programs()
-        if self.job.least_built or not is_host(self.backend.facts()):
-            self._build_ahead(ready, self.job.ahead)
-            ready = self._put_off_unbuilt(ready)
+        if not is_host(self.backend.facts()):
+            self._build(ready)
         opened = yield from self._open(ready)
         if opened is None:
             return
@@ -117,25 +107,10 @@ class TrialRunner:
                 ready.append(candidate)
         return ready
 
-    def _build_ahead(self, candidates: Sequence[Candidate], following: Sequence[JobTrial] = ()) -> None:
-        """Start building the candidates and the trials likely to follow them."""
-        if self.job.build_ahead:
-            builds = [(c.variant, c.program, c.trial.source_text) for c in candidates if c.program]
-            builds += make_ahead(self.workload.family, self.job.problem, following, self.held)
-            self.backend.build_ahead(self.workload.signature, builds)
-
-    def _put_off_unbuilt(self, ready: list[Candidate]) -> list[Candidate]:
-        """Return those that have been built, where the job need not wait for all."""
-        kernels = [candidate for candidate in ready if candidate.program]
-        if not (kernels and self.job.least_built and self.job.build_ahead):
-            return ready
-        self.enter(kernels[0].index, Phase.BUILD)
-        builds = [(c.variant, c.program, c.trial.source_text) for c in kernels if c.program]
-        least = min(self.job.least_built, len(kernels))
-        built = self.backend.await_builds(self.workload.signature, builds, least, PATIENCE)
-        unbuilt = {candidate.index for candidate, is_built in zip(kernels, built, strict=True) if not is_built}
-        self.put_off = tuple(sorted(unbuilt))
-        return [candidate for candidate in ready if candidate.index not in unbuilt]
+    def _build(self, candidates: Sequence[Candidate]) -> None:
+        """Begin to build side by side what was not built ahead of the job."""
+        builds = [(c.variant, c.program, c.trial.source_text) for c in candidates if c.program]
+        self.backend.build_ahead(self.workload.signature, builds)
 
     def _make_program(self, candidate: Candidate) -> None:
         if candidate.variant.kind == "kernel":
@@ -200,7 +175,7 @@ class TrialRunner:
         while waiting:
             rotation = Rotation(bench, rounds, energy, waiting.popleft(), self.begin)
             if is_host(facts):  # no compiler takes part in times of the host: a rotation is built before it is timed
-                self._build_ahead(rotation.candidates)
+                self._build(rotation.candidates)
             for finished in rotation.run():
                 yield finished
                 if finished.lost:

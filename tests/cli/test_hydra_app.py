@@ -213,12 +213,10 @@ def test_a_main_configuration_of_ones_own_may_choose_no_experiment(project: Proj
         (["problem.n.x=3"], "problem.n is an axis and has no parts; write problem.n=VALUE"),
         (["variants.x=3"], "variants is an axis and has no parts"),
         (["measure.modes.x=3"], "the settings do not compose: invalid literal"),
-        (["--resolve"], "--resolve is about what --cfg shows; add --cfg job"),
         (["-p", "measure"], "--package is about what --cfg shows"),
-        (["--cfg", "job", "-m"], "--multirun and --cfg exclude each other"),
+        (["--cfg", "job", "-m"], "not allowed with argument --cfg"),
         (["--experimental-rerun=x"], "unknown option --experimental-rerun=x"),
         (["-m", "hydra.sweep.dir=/proc/x"], "/proc/x cannot be used: No such file or directory"),
-        (["--run", "measure=quick,hot"], "leave --run out"),
     ],
 )
 def test_what_does_not_compose_is_one_line_and_runs_nothing(project: Project, argv: list[str], message: str) -> None:
@@ -335,7 +333,6 @@ def test_an_experiment_of_several_runs_each_and_keeps_the_worst_exit_code(
     [
         (["experiment=all_studies", "problem.n=1"], "problem.n is of one family"),
         (["experiment=all_studies", "--cfg", "job"], "--cfg and --info show one: write experiment=reduction"),
-        (["experiment=all_studies", "--run"], "leave --run out"),
     ],
 )
 def test_an_experiment_of_several_says_what_it_cannot(project: Project, argv: list[str], message: str) -> None:

@@ -13,7 +13,7 @@ from cuprof.cli.hydra_app import compose
 from cuprof.core.errors import ProfilerError
 from cuprof.core.project import Project
 from cuprof.core.records import Outcome, State, SweepFacts, Trial
-from cuprof.engine.sweep import SweepResult
+from cuprof.engine.running import SweepResult
 from cuprof.results.queries import query
 from cuprof.store import Store
 

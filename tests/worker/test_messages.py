@@ -33,6 +33,8 @@ from cuprof.statistics.median import summarise
 from cuprof.worker import messages
 from cuprof.worker.messages import (
     KINDS,
+    Build,
+    Built,
     Calibrate,
     Calibrated,
     Describe,
@@ -106,6 +108,8 @@ MESSAGES = (
     Load(Definition(Path("/a b"), solutions=False)),
     Probe(Snapshot(Path("/a b/mine.py"), ("/s",), (Path("/f.py"),)), (Point(n=8), Point(kind="rows"))),
     Probed((SHOWN,), "fault"),
+    Build(Job(Folder(Path("/a")), "cpu", Point(n=1), (MEMBER,), 1), 2.0),
+    Built(("0" * 32,)),
     Ready(3, 1.5),
     Execute(1 << 20),
     Executed(0),

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing.connection import Pipe
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 
 from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.registry import get_spec
-from cuprof.config.model import MeasureConfig
 from cuprof.core.point import Point
-from cuprof.families import Family, Program, Signature, Variant
+from cuprof.families import Family, Signature
 from cuprof.families.origin import Folder
 from cuprof.worker import devices, service
-from cuprof.worker.messages import Describe, Described, Job, JobTrial, Open, WorkerSettings
+from cuprof.worker.messages import Build, Built, Describe, Described, Job, JobTrial, Open, WorkerSettings
 from cuprof.worker.status_page import Phase, StatusPage
 from cuprof.worker.wire import Wire
 from cuprof.worker.workload import Workload
@@ -135,8 +136,9 @@ def test_what_a_program_replaces_while_it_is_made_ahead_has_no_part_in_the_refer
     begun: list[str] = []
 
     class Building(CpuBackend):
-        def build_ahead(self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]]) -> None:
+        def build_ahead(self, signature: Signature, builds: Any, limit_s: float | None = None) -> list[Any]:
             begun.extend(variant.name for variant, _, _ in builds)
+            return [[]]
 
     def keep(backend: object, workload: Workload, *_: object) -> object:
         made.append(workload)
@@ -146,6 +148,8 @@ def test_what_a_program_replaces_while_it_is_made_ahead_has_no_part_in_the_refer
     monkeypatch.setattr(service, "TrialRunner", keep)
     job = Job(Folder(folder), "cpu", Point(n=8), (JobTrial("id", "cheats", Point(), ""),), seed=3)
     with serving(tmp_path) as wire:
+        wire.send(Build(job, 10.0))
+        assert wire.receive() == Built(("id",))
         wire.send(job)
         assert "enough seen" in wire.receive().fault
     assert begun == ["cheats"]
@@ -156,15 +160,20 @@ def test_what_a_program_replaces_while_it_is_made_ahead_has_no_part_in_the_refer
         assert each.inputs["x"].any()
 
 
-def test_what_runs_first_is_built_while_the_inputs_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_are_built_while_the_inputs_are_made_and_told_as_they_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steps: list[object] = []
     entered: list[Phase] = []
+    compiled: Future[Any] = Future()
     enter = StatusPage.enter
     monkeypatch.setattr(StatusPage, "enter", lambda page, *where: (entered.append(where[1]), enter(page, *where)))
 
     class Building(CpuBackend):
-        def build_ahead(self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]]) -> None:
-            steps.append([(variant.name, text, entered[-1]) for variant, _, text in builds])
+        def build_ahead(self, signature: Signature, builds: Any, limit_s: float | None = None) -> list[Any]:
+            begun = [(variant.name, text, entered[-1], limit_s) for variant, _, text in builds]
+            steps.extend(begun)
+            return [[compiled] for _ in begun]
 
     def make(family: Family, job: Job) -> Workload:
         steps.append(entered[-1])
@@ -172,11 +181,14 @@ def test_what_runs_first_is_built_while_the_inputs_are_made(tmp_path: Path, monk
 
     monkeypatch.setattr(devices, "open_backend", lambda name, number: Building())
     monkeypatch.setattr(Workload, "make", make)
-    names = ("doubles_cpu", "doubles_cuda", "absent", "adds_cuda")  # a function is not built, nor what comes later
+    names = ("doubles_cpu", "doubles_cuda", "absent")  # a function is not built
     trials = tuple(JobTrial(f"id {name}", name, Point(), f"of {name}") for name in names)
-    job = Job(Folder(FAMILY), "cpu", Point(n=16), trials, seed=3, measure=MeasureConfig(rotation=3))
+    job = Job(Folder(FAMILY), "cpu", Point(n=16), trials, seed=3)
     with serving(tmp_path) as wire:
-        for each in (job, replace(job, build_ahead=False)):
-            wire.send(each)
-            assert "enough seen" in wire.receive().fault
-    assert steps == [[("doubles_cuda", "of doubles_cuda", Phase.BUILD)], Phase.INPUTS, Phase.INPUTS]
+        wire.send(Build(job, 7.0))
+        assert wire.receive() == Built(("id doubles_cpu", "id absent"))
+        assert steps == [("doubles_cuda", "of doubles_cuda", Phase.BUILD, 7.0), Phase.INPUTS]
+        compiled.set_exception(ValueError("it does not compile"))
+        assert wire.receive() == Built(("id doubles_cuda",)), "what is refused is done, too"
+        wire.send(job)
+        assert "enough seen" in wire.receive().fault, "what was wrong meanwhile is the job's to tell"

@@ -26,7 +26,7 @@ from cuprof.families.origin import Folder, load_family
 from cuprof.worker.messages import Finished, Job, JobTrial
 from cuprof.worker.rotation import Rotation
 from cuprof.worker.status_page import NO_TRIAL, Phase
-from cuprof.worker.trials import TrialRunner
+from cuprof.worker.trials import TrialRunner, make_ahead
 from cuprof.worker.workload import COMPARED_SETS, UNSEEN_SETS, Workload
 
 FAULTY = Path(__file__).parents[1] / "data" / "families" / "faulty"
@@ -319,8 +319,6 @@ class Refusing:
         self.closed = 0
         self.begun: list[str] = []
         self.driven_by = "cpu"
-        self.slow: tuple[str, ...] = ()
-        self.awaited: list[int] = []
 
     def facts(self) -> DeviceFacts:
         return DeviceFacts(self.driven_by, 0, "a back end that refuses", uuid="")
@@ -361,10 +359,6 @@ class Refusing:
     def build_ahead(self, signature: Any, builds: Any) -> None:
         self.begun += [variant.name for variant, _, _ in builds]
 
-    def await_builds(self, signature: Signature, builds: Any, least: int, patience: Any) -> list[bool]:
-        self.awaited.append(least)
-        return [variant.name not in self.slow for variant, _, _ in builds]
-
     def watch_inputs(self) -> None:
         if self.opened[-1] > self.most_watched:
             raise DeviceMemoryError("open", "no more")
@@ -393,16 +387,6 @@ def kernels(family: Family) -> Family:
     return family
 
 
-def test_what_is_likely_to_follow_is_built_meanwhile_and_its_failures_wait(kernels: Family) -> None:
-    kernels.variants["unmade"] = replace(kernels.variants["small"], name="unmade", make=lambda problem, tune: 1 / 0)
-    following = make_job("medium", "unmade").trials
-    backend = Refusing()
-    backend.driven_by = "cuda"
-    found = Watched(kernels, make_job("small", methods={}, ahead=following), backend).run()
-    assert backend.begun == ["small", "medium"]
-    assert {name: outcome.state for name, outcome in found.items()} == {"small": State.OK}
-
-
 def test_where_the_host_is_timed_a_rotation_is_built_before_it_begins_and_nothing_while_it_is_timed(
     kernels: Family,
 ) -> None:
@@ -414,26 +398,11 @@ def test_where_the_host_is_timed_a_rotation_is_built_before_it_begins_and_nothin
         entered.append(list(backend.begun))
         return run(rotation)
 
-    job = make_job("small", "medium", "large", methods={}, measure=measure, ahead=make_job("huge").trials)
+    job = make_job("small", "medium", "large", methods={}, measure=measure)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Rotation, "run", watch)
         Watched(kernels, job, backend).run()
     assert entered == [["small", "medium"], ["small", "medium", "large"]]
-
-
-@pytest.mark.parametrize(("changes", "put_off"), [({"least_built": 2}, (1, 3)), ({}, ()), ({"least_built": 9}, (1, 3))])
-def test_what_is_built_still_is_put_off_where_the_job_need_not_wait(
-    kernels: Family, changes: dict[str, int], put_off: tuple[int, ...]
-) -> None:
-    backend = Refusing()
-    backend.driven_by, backend.slow = "cuda", ("medium", "large")
-    job = make_job("small", "medium", "no_compile", "large", methods={}, **changes)
-    watched = Watched(kernels, job, backend)
-    answered = {finished.index for finished in watched.runner.run()}
-    assert watched.runner.put_off == put_off
-    assert answered == {0, 1, 2, 3} - {*put_off}
-    assert backend.awaited == ([min(4, changes["least_built"])] if changes else [])
-    assert (max(backend.opened) < 1000) == bool(put_off), "no room is made for what does not run"
 
 
 def test_files_that_are_opened_once_when_a_program_is_made_ahead_are_told_with_its_trial(
@@ -446,14 +415,13 @@ def test_files_that_are_opened_once_when_a_program_is_made_ahead_are_told_with_i
     kernels.variants["reads"] = replace(
         kernels.variants["small"], name="reads", make=lambda problem, tune: read() and program(problem, tune)
     )
-    first = Watched(kernels, make_job("small", methods={}, ahead=make_job("small", "reads").trials[1:]), Refusing())
-    first.runner.backend.driven_by = "cuda"  # type: ignore[attr-defined]
-    first.run()
+    first = Watched(kernels, make_job("small", methods={}), Refusing())
     trials = make_job("small", "reads").trials[1:]
+    assert len([*make_ahead(kernels, first.runner.job.problem, trials, first.runner.held)]) == 1
     second = TrialRunner(
         Refusing(),  # type: ignore[arg-type]
         first.runner.workload,
-        replace(first.runner.job, trials=trials, ahead=()),
+        replace(first.runner.job, trials=trials),
         lambda *_: None,
         held=first.runner.held,
     )
