@@ -108,7 +108,7 @@ def test_what_parquet_cannot_hold_is_named() -> None:
     pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
     with pytest.raises(UsageError, match="column a: .*; CAST each column to one type"):
         to_parquet(rows([(1,), ("x",)], names=["a"]))
-    with pytest.raises(UsageError, match="a.*; CAST each column to one type"):
+    with pytest.raises(UsageError, match=r"a.*; CAST each column to one type"):
         to_parquet(rows([(1,)], [("x",)], names=["a"]))
     with pytest.raises(UsageError, match="2 columns are named a, and Parquet takes each name once"):
         to_parquet(rows([(1, 2)], names=["a", "a"]))
