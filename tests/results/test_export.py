@@ -106,7 +106,7 @@ def test_parquet_reads_back() -> None:
 
 def test_what_parquet_cannot_hold_is_named() -> None:
     pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
-    with pytest.raises(UsageError, match="column a: .*; CAST each column to one type"):
+    with pytest.raises(UsageError, match=r"column a: .*; CAST each column to one type"):
         to_parquet(rows([(1,), ("x",)], names=["a"]))
     with pytest.raises(UsageError, match=r"a.*; CAST each column to one type"):
         to_parquet(rows([(1,)], [("x",)], names=["a"]))
