@@ -72,9 +72,9 @@ def run(command_name: str, argv: Sequence[str], task: Task, help_text: str = "")
 
     options, typed = read_arguments(command_name, argv)
     project = find_project()
-    composer = Composer(project, [] if "hydra_help" in options else typed, options)
+    composer = Composer(project, typed, options)
     command_line = shlex.join(["cuprof", command_name, *argv])
-    if {"cfg", "info", "hydra_help"} & options.keys():
+    if {"cfg", "info"} & options.keys():
         _check_one_study(composer.settings, typed)
         print(composer.show(), end="")
         return 0
@@ -188,18 +188,12 @@ class Composer:
             raise explained from None
 
     def show(self) -> str:
-        """Return what --cfg, --info or --hydra-help show, without passwords."""
+        """Return what --cfg or --info shows, without passwords."""
         if "cfg" in self.options:
             return self._show_config()
-        from hydra._internal.utils import get_args_parser
-
         shown = StringIO()
         with self.explaining(), redirect_stdout(shown):
-            if "info" in self.options:
-                self.hydra.show_info(self.options["info"], self._main, list(self.arguments.overrides))
-            else:
-                parser = get_args_parser()
-                self.hydra.hydra_help(self._main, parser, parser.parse_args([]))
+            self.hydra.show_info(self.options["info"], self._main, list(self.arguments.overrides))
         return hide_folded_passwords(shown.getvalue())
 
     @property

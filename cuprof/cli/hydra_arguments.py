@@ -36,7 +36,6 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str
     forms.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
     forms.add_argument("--info", "-i", choices=INFO)
     forms.add_argument("--multirun", "-m", action="store_true")
-    forms.add_argument("--hydra-help", action="store_true")
     parser.add_argument("settings", nargs="*")
     values = vars(parser.parse_intermixed_args(_complete_info(argv)))
     words = values.pop("settings")

@@ -88,7 +88,7 @@ def split_jobs(overrides: Sequence[str], loader: Any) -> list[list[str]]:
     for override in OverridesParser.create(config_loader=loader).parse_overrides(list(overrides)):
         key = override.get_key_element()
         if not override.is_sweep_override():
-            choices[key] = [f"{key}={override.get_value_element_as_str()}"]
+            choices[key] = [str(override.input_line)]
         elif override.is_discrete_sweep():
             choices[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
         else:

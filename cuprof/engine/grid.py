@@ -246,7 +246,7 @@ class GridScheduler:
 
 
 class EachScheduler:
-    """Give every executor all jobs of a plan. Jobs timed on the host go to one alone, at the end.
+    """Give every executor all jobs of a plan. Jobs timed on the host go to the first one alone, at the end.
 
     The sweep goes by the results of the first executor that is not lost.
 
@@ -260,48 +260,32 @@ class EachScheduler:
     def __init__(self, jobs: Iterable[Job], executors: Sequence[Executor]) -> None:
         every, is_host = list(jobs), executors[0].is_host
         cards = [job for job in every if not is_host(job.backend)]
-        self._open = {each: deque(job for job in cards if each.can_do(job.backend)) for each in executors}
-        self._alone = deque(job for job in every if is_host(job.backend))
-        self._busy: set[Executor] = set()
+        self._plans = {executor: GridScheduler(cards) for executor in executors}
+        self._alone = GridScheduler(job for job in every if is_host(job.backend))
 
     @property
     def done(self) -> bool:
         """Return whether every executor has measured everything."""
-        return not (any(self._open.values()) or self._alone or self._busy)
+        return all(plan.done for plan in self._plans.values()) and self._alone.done
 
     def ask(self, executor: Executor) -> Batch | None:
         """Return what is built of the executor's next job."""
-        self._busy.discard(executor)
-        jobs = self._open.get(executor, deque())
-        if not jobs and self._alone and not self._busy and not any(self._open.values()):
-            jobs = deque([self._alone.popleft()])
-            self._open[executor] = jobs
-        if not jobs:
-            return None
-        self._busy.add(executor)
-        job = jobs[0]
-        ready = ready_part(executor, job, job.trials)
-        if not ready:
-            return Batch(build=(job,))
-        jobs.popleft()
-        chosen = {trial.identity for trial in ready}
-        if left := tuple(trial for trial in job.trials if trial.identity not in chosen):
-            jobs.appendleft(replace(job, trials=left))
-        first = next(one for one in self._open if not one.is_lost)
-        return Batch(
-            job=replace(job, trials=ready, is_block=bool(left)),
-            build=tuple(jobs)[:1],
-            series=executor.find_series(job.problem, job.backend),
-            beside=frozenset() if executor is first else frozenset(chosen),
-        )
+        first = next(iter(self._plans))
+        batch = self._plans[executor].ask(executor)
+        if batch is None and executor is first and all(plan.done for plan in self._plans.values()):
+            return self._alone.ask(executor)
+        if batch is None or batch.job is None or executor is first:
+            return batch
+        return replace(batch, beside=frozenset(trial.identity for trial in batch.job.trials))
 
     def tell(self, executor: Executor, result: Result) -> None:
-        """Do nothing: no executor's work depends on another's."""
+        """Keep what need not be done again; the executors' plans do not depend on one another."""
+        self._plans[executor].tell(executor, result)
+        self._alone.tell(executor, result)
 
     def release(self, executor: Executor, batch: Batch) -> None:
         """Leave a lost card's jobs undone: no other card can run them in its place."""
-        self._open.pop(executor, None)
-        self._busy.discard(executor)
+        del self._plans[executor]
 
 
 def open_grid(recorder: Recorder, trials: Sequence[Trial]) -> Scheduler:

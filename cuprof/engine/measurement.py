@@ -53,6 +53,7 @@ class Measurement:
             alone, before = bool(self._suspects), len(self._left)
             if alone:
                 self.workers.drop_worker()
+                self.workers.reconsider(self.job.backend)
             given = (self._suspects.pop(0),) if alone else tuple(self._left)
             for outcome in _Turn(self, replace(self.job, trials=given), alone).run():
                 self._left = [trial for trial in self._left if trial.identity != outcome.identity]
@@ -70,12 +71,13 @@ class Measurement:
 
         A launch refused for its own size needs no second try, but for lack of memory it does: others may hold it.
         """
+        spec = get_spec(self.job.backend)
+        if outcome.state is State.IMPLAUSIBLE and not (message.lost or self._clock_is_sound):
+            return message.has_company or spec.is_host  # whose limits may have been measured while others used it
         if not message.has_company:
             return False
-        if outcome.state is State.IMPLAUSIBLE:
-            return not (message.lost or self._clock_is_sound)
         failed = outcome.state in (State.LAUNCH_ERROR, State.WRONG_RESULT) and outcome.phase != "inputs"
-        return message.starved or (failed and get_spec(self.job.backend).runs_in_process)
+        return message.starved or (failed and spec.runs_in_process)
 
     def suspect(self, trial: JobTrial) -> None:
         """Have a trial run in a worker of its own next."""

@@ -18,13 +18,14 @@ import linecache
 import pickle
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Any
 
 import msgspec
 
@@ -155,6 +156,11 @@ class Snapshot(Origin, frozen=True, tag=True):
                 f"the process that measures cannot load the arguments of cuprof.compare: {describe(error)}"
             ) from error
         return family
+
+
+def restore_code(make: Callable[..., CodeType], arguments: tuple[Any, ...], file: str) -> CodeType:
+    """Return the unpickled code of a function, with the name of its file."""
+    return make(*arguments).replace(co_filename=file)
 
 
 def list_families(folders: Sequence[Path]) -> dict[str, Path]:

@@ -59,7 +59,7 @@ def load_study(
     with store.snapshot() as connection:
         sweep = get_sweep(connection, experiment, sweep_id)
         description = find_experiment(experiment or sweep.experiment, folders)
-        devices = _devices(connection, sweep.id)
+        devices = list_sweep_devices(connection, sweep.id)
         results = read_results(connection, [sweep.id], whole=True)
         if results.empty:
             raise SelectionError(f"sweep {sweep.id} has no trials; run python -m cuprof sweep again")
@@ -111,7 +111,7 @@ def _holds(problem: Point, wanted: Mapping[str, Any]) -> bool:
     return all(problem.get(axis) == value for axis, value in wanted.items())
 
 
-def _devices(connection: Connection, sweep_id: int) -> dict[int, Device]:
+def list_sweep_devices(connection: Connection, sweep_id: int) -> dict[int, Device]:
     """Return the device of every number; rows that are comparable are one device."""
     rows = list_devices(connection, [sweep_id])
     first: dict[str, DeviceRow] = {}

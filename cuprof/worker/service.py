@@ -19,7 +19,7 @@ from typing import Any
 from cuprof.backends.registry import get_spec
 from cuprof.builds import BuildPool
 from cuprof.core.errors import CuprofError, DeviceMemoryError, FamilyError
-from cuprof.core.processes import AHEAD
+from cuprof.core.processes import AHEAD, AT_ONCE
 from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.core.text import list_first
 from cuprof.families import Family
@@ -304,7 +304,8 @@ def serve(handle: int, status: Path) -> int:
     sys.dont_write_bytecode = True  # a family's files may change between two sweeps within a second
     pipe = Wire(Connection(handle))
     page = StatusPage(status)
-    _import("cuda.bindings.driver", "cuda.bindings.nvrtc", "cuprof.worker.trials")
+    at_once = filter(None, os.environ.get(AT_ONCE, "").split(","))
+    _import("cuda.bindings.driver", "cuda.bindings.nvrtc", "cuprof.worker.trials", *at_once)
     try:
         if (modules := os.environ.get(AHEAD)) and not pipe.poll(SOON_S):
             _import(*modules.split(","))

@@ -133,11 +133,6 @@ def test_bare_info_may_be_followed_by_a_setting(project: Project, capsys: pytest
     assert "measure: quick" in capsys.readouterr().out
 
 
-def test_hydras_own_help_is_shown_whatever_is_set(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("sweep", ["experiment=reduction", "--hydra-help", "problem.n=7"], tasks.break_down) == 0
-    assert capsys.readouterr().out.startswith("Hydra ")
-
-
 def test_the_projects_files_hide_the_bundled_ones(project: Project) -> None:
     folder = project.root / "conf" / "experiment"
     folder.mkdir(parents=True)
