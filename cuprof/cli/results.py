@@ -132,7 +132,7 @@ def best_line(study: Study, trials: Sequence[StudyTrial]) -> str:
 
     It is the surest: a median of a few samples may lie below it. The text is empty where nothing has a time.
     """
-    from cuprof.report.trials import by_sure_time
+    from cuprof.report.trials import by_sure_time, median_over_best
 
     right = [trial for trial in trials if trial.is_right]
     if not right:
@@ -142,6 +142,9 @@ def best_line(study: Study, trials: Sequence[StudyTrial]) -> str:
     if base is None or base is best or _is_base(study, best):
         others = len({trial.contender for trial in right}) > 1
         of_base = f", {BASES[bool(study.stand_in)]}" if _is_base(study, best) and others else ""
+        if not others and len(right) > 1:
+            middle = f"its median configuration takes {median_over_best(right):.2f} × as long"
+            of_base = f" (no baseline: one variant; {middle})"
         return f"best: {best.setting}, {format_time(best.median_ns or 0.0)}{of_base}"
     compared, speedup = study.compare(base, best), study.speedup(best, _base(study))
     if compared is None and speedup is None:

@@ -19,7 +19,7 @@ from cuprof.report.failures import failure_groups, surprising_passes
 from cuprof.report.search import describe_standing
 from cuprof.report.study import Study
 from cuprof.report.templates import say, say_once
-from cuprof.report.trials import RANKING, StudyTrial, are_few, by_sure_time, by_time, grouped
+from cuprof.report.trials import RANKING, StudyTrial, are_few, by_sure_time, by_time, grouped, median_over_best
 from cuprof.report.units import format_ratio, format_value, shorten
 from cuprof.statistics import Verdict
 
@@ -147,6 +147,7 @@ def _times_as_fast(study: Study, base: StudyTrial, new: StudyTrial, heading: str
 def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
     """Return what the sentences speak of."""
     fastest, baseline = ranked[0], study.baseline_of(ranked[0])
+    here = study.here[study.here["is_right"]]
     own = [trial for trial in ranked if trial not in study.libraries and trial.kind == "kernel"]
     beaten = [
         pair(study, library, own[0])
@@ -159,6 +160,8 @@ def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
     bests = [trials[0] for trials in grouped(elsewhere, lambda trial: trial.device).values()]
     return {
         "standing": describe_standing(study),
+        "tried": len(here),
+        "median_over_best": median_over_best(study.rows(here)),
         "fastest": fastest,
         "against": pair(study, baseline, fastest) if baseline else None,
         "library": study.libraries[0] if study.libraries else None,
