@@ -259,7 +259,7 @@ def _sampling(study: Study) -> dict[str, Any]:
     ranked = timings[timings["measure"].isin([*RANKING]) & timings.index.isin(frame.index[is_right])]
     lost = ranked["excluded"] / (ranked["excluded"] + ranked["samples"])
     lossy = ranked[(ranked["stopped_by"] == "excluded") | (lost >= MANY)]
-    wide = ranked[ranked["stopped_by"] != "interval"]
+    wide = ranked[~ranked["stopped_by"].isin(["interval", "slower"])]
     known = wide[~are_few(wide) & (wide["low_ns"] + wide["high_ns"]).notna()]
     reach = np.maximum(known["high_ns"] - known["median_ns"], known["median_ns"] - known["low_ns"]) / known["median_ns"]
     silent = frame[frame["energy_unavailable"] != ""].groupby("energy_unavailable", sort=False)["variant"]
@@ -267,6 +267,7 @@ def _sampling(study: Study) -> dict[str, Any]:
         "lossy": list(dict.fromkeys(frame["variant"].loc[lossy.index])),
         "silent": [(why, list(each.unique())) for why, each in silent],
         "timings": len(ranked),
+        "slower": int((ranked["stopped_by"] == "slower").sum()),
         "wide": len(wide),
         "few": len(wide) - len(known),
         "reach": float(reach.max()) if len(known) else 0.0,
