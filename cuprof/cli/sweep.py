@@ -61,7 +61,7 @@ settings:
 single settings of these groups, written GROUP.NAME=VALUE; --cfg job shows what each is set to:
   measure  modes, target, confidence, min_samples, max_samples, max_seconds, patience_seconds, warmup, flush,
            interleave, rotation, blocking, host_memory, graph, energy, energy_seconds, timer, settle_seconds,
-           clock_tolerance
+           clock_tolerance, race
   check    seed
   device   backends, cuda, opencl, cpu_threads
   limits   build_s, check_s, trial_s: seconds that a step of a trial may take; isolate: a process

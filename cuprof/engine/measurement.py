@@ -13,10 +13,9 @@ from dataclasses import replace
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import LimitsConfig
 from cuprof.core.records import OF_FAMILY, Outcome, State
-from cuprof.engine.witness import Witness
 from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.engine.workers import Workers
-from cuprof.worker.messages import Built, Executed, Finished, Job, JobDone, JobTrial, Ready
+from cuprof.worker.messages import Built, Finished, Job, JobDone, JobTrial
 from cuprof.worker.status_page import PHASE_TEXT, Phase, Status
 
 MOST_IDLE_TURNS = 2
@@ -109,7 +108,6 @@ class _Turn:
         self.was_used = self.worked = False
         spec = get_spec(job.backend)
         self.in_process = spec.runs_in_process
-        self.witness = Witness() if spec.is_host and job.methods else None
 
     def run(self) -> Iterator[Outcome]:
         """Yield outcomes until the job is done or its worker is lost, except those of trials that become suspects."""
@@ -131,8 +129,6 @@ class _Turn:
                 elif isinstance(message, JobDone):
                     yield from self._end(message)
                     return
-                elif isinstance(message, Ready | Executed) and self.witness:
-                    worker.send(self.witness.answer(message))
                 status = worker.page.read()
                 if seen is None or (status.index, status.phase) != (seen.index, seen.phase):
                     if 0 <= status.index < len(self.job.trials):
@@ -159,7 +155,7 @@ class _Turn:
             raise WorkerDiedError("an answer without a question", self.workers.worker.page.read(), "")
         del self.left[message.index]
         self.worked = True
-        outcome = self.workers.judge(self.witness.judge(message) if self.witness else message.outcome)
+        outcome = self.workers.judge(message.outcome)
         is_over = message.lost
         if self.alone:
             self.measurement.note_alone(outcome)
