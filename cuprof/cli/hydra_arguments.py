@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from cuprof.cli.arguments import add_store
 from cuprof.cli.choice import find_meant, name_setting
 from cuprof.config.build import list_settings
+from cuprof.config.overrides import quoted
 from cuprof.core.errors import ConfigError, suggest
 from cuprof.core.project import find_project
 from cuprof.core.text import list_first
@@ -69,24 +70,6 @@ def _family_setting(word: str) -> str:
     if word.endswith(".json") or Path(word).is_dir():
         return f"family={quoted(str(Path(word).absolute()))}"
     return name_setting(word, find_project()) if word.replace("-", "_").isidentifier() else word
-
-
-def quoted(text: str) -> str:
-    """Return a text in quotes, as Hydra reads it back."""
-    from hydra.core.override_parser.types import Quote, QuotedString
-
-    return QuotedString(text, Quote.single).with_quotes()
-
-
-def find_main(options: Options, folders: Sequence[Path]) -> Path | None:
-    """Return the file of the main configuration, or None where there is none.
-
-    Args:
-        options: as `read_arguments` returns them.
-        folders: folders of configuration; an earlier one wins.
-    """
-    name = options.get("config_name", "config").removesuffix(".yaml")
-    return next((path for folder in folders if (path := folder / f"{name}.yaml").is_file()), None)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from cuprof.engine.running import SweepResult
     from cuprof.report.study import Study
 
-SHOWING, PAGE = ("cuprof.report.load", "scipy.special", "cuprof.cli.results"), ("cuprof.report",)
+SHOWING, PAGE = (
+    ("cuprof.report.load", "scipy.special", "cuprof.cli.results"),
+    ("cuprof.report.page", "cuprof.report.freshness"),
+)
 """Modules that read, compare and write the results: half a second that would follow the last trial."""
 
 HELP = """\
@@ -58,7 +61,7 @@ settings:
 single settings of these groups, written GROUP.NAME=VALUE; --cfg job shows what each is set to:
   measure  modes, target, confidence, min_samples, max_samples, max_seconds, patience_seconds, warmup, flush,
            interleave, rotation, blocking, host_memory, graph, energy, energy_seconds, timer, settle_seconds,
-           clock_tolerance
+           clock_tolerance, race
   check    seed
   device   backends, cuda, opencl, cpu_threads
   limits   build_s, check_s, trial_s: seconds that a step of a trial may take; isolate: a process
@@ -153,7 +156,7 @@ def show_results(config: SweepConfig, project: Project, result: SweepResult) -> 
     from cuprof.cli.results import print_results
     from cuprof.store.store import wait_for
 
-    study, number, made_of = wait_for(partial(_read_study, project, result))
+    study, number, made_of = wait_for(partial(_read_study, config, project, result))
     page = None
     try:
         if config.report.enabled:
@@ -161,16 +164,16 @@ def show_results(config: SweepConfig, project: Project, result: SweepResult) -> 
             from cuprof.report import is_current, write
 
             folder, name = config.report.folder(project), name_page(study.sweep, "", number, project)
-            page = folder / f"{name}.html"
-            if not is_current(page, made_of):
+            path = folder / f"{name}.html"
+            if not is_current(path, made_of):
                 write(study, folder, name=name, folders=project.report_folders, made_of=made_of)
+            page = path
     finally:  # the results are shown, whatever becomes of the page
         print_results(study, config.output, page)
 
 
-def _read_study(project: Project, result: SweepResult) -> tuple[Study, int | None, str]:
+def _read_study(config: SweepConfig, project: Project, result: SweepResult) -> tuple[Study, int | None, str]:
     """Return the stored study of a sweep, its number if a newer sweep has taken the page's name, and the digest."""
-    from cuprof.report import digest
     from cuprof.report.load import load_study
     from cuprof.results.sweeps import get_sweep, is_newest
     from cuprof.store import Store
@@ -179,6 +182,10 @@ def _read_study(project: Project, result: SweepResult) -> tuple[Study, int | Non
         with store.snapshot() as connection:
             sweep = get_sweep(connection, "", result.sweep_id)
             number = None if is_newest(connection, sweep) else sweep.id
-        folders = project.experiment_folders
-        made_of = digest(store, sweep, experiments=folders, reports=project.report_folders)
-        return load_study(store, sweep_id=sweep.id, folders=folders), number, made_of
+        study = load_study(store, sweep_id=sweep.id, folders=project.experiment_folders)
+        if not config.report.enabled:
+            return study, number, ""
+        from cuprof.report import digest
+
+        reports = project.report_folders
+        return study, number, digest(store, sweep, experiments=project.experiment_folders, reports=reports)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import psutil
 
+from cuprof.backends.registry import is_host
 from cuprof.core.errors import WorkerError
-from cuprof.core.records import Calibration, Outcome
+from cuprof.core.records import Calibration, DeviceFacts, Outcome, State
 from cuprof.engine.executor import Executor
 from cuprof.engine.plausibility import Plausibility
 from cuprof.engine.recorder import Recorder
@@ -24,6 +26,8 @@ class Calibrator:
     def __init__(self, recorder: Recorder, note: Callable[[str], object]) -> None:
         self.recorder, self.config, self.note = recorder, recorder.prepared.config, note
         self._known: dict[tuple[Executor, str], Plausibility] = {}
+        self._doubted: set[tuple[Executor, str]] = set()
+        self._reconsidered: set[tuple[Executor, str]] = set()
 
     def calibrate(self, executor: Executor, backend: str) -> None:
         """Calibrate a device, once; reuse an earlier sweep's calibration unless `retry=all`."""
@@ -42,9 +46,27 @@ class Calibrator:
             if calibration is None:
                 return
             store.save_calibration(sweep_id, device, calibration)
-        cache_bytes = int(device.details.get("l2_bytes") or 0)
-        flushed = self.config.measure.flush != "none"
-        self._known[executor, backend] = Plausibility(on_host, calibration, cache_bytes, flushed)
+        self._bound(executor, device, calibration)
+
+    def _bound(self, executor: Executor, device: DeviceFacts, calibration: Calibration) -> None:
+        """Let a calibration bound the times of a device."""
+        self._known[executor, device.backend] = Plausibility(
+            is_host(device),
+            calibration,
+            cache_bytes=int(device.details.get("l2_bytes") or 0),
+            flushed=self.config.measure.flush != "none",
+        )
+
+    def reconsider(self, executor: Executor, backend: str) -> None:
+        """Measure the host again, once, before a time counts as impossible by limits that others' work may lower."""
+        device, known = executor.find_device(backend), self._known.get((executor, backend))
+        if (executor, backend) not in self._doubted or device is None or known is None or known.calibration is None:
+            return
+        self._doubted.discard((executor, backend))
+        if again := self._measure(executor, backend):
+            larger = find_larger(known.calibration, again)
+            self.recorder.store.save_calibration(self.recorder.sweep_id, device, larger)
+            self._bound(executor, device, larger)
 
     def believe(self, executor: Executor, outcome: Outcome) -> Outcome:
         """Return the outcome, implausible where the device cannot be as fast as it says."""
@@ -53,7 +75,11 @@ class Calibrator:
         trial = self.recorder.trials[outcome.identity]
         outputs = self.recorder.prepared.family.signature(trial.problem).outputs.values()
         known = self._known.get((executor, trial.backend)) or Plausibility(executor.is_host(trial.backend))
-        return known.judge(trial, outcome, sum(spec.nbytes for spec in outputs))
+        judged = known.judge(trial, outcome, sum(spec.nbytes for spec in outputs))
+        if judged.state is State.IMPLAUSIBLE and known.on_host and (executor, trial.backend) not in self._reconsidered:
+            self._doubted.add((executor, trial.backend))
+            self._reconsidered.add((executor, trial.backend))
+        return judged
 
     def _measure(self, executor: Executor, backend: str) -> Calibration | None:
         try:
@@ -67,6 +93,16 @@ class Calibrator:
         elif others := answer.calibration.details.get("other_processes"):
             self.note(f"{backend}: other processes compute on the device: {_name_processes(others)}")
         return answer.calibration
+
+
+def find_larger(one: Calibration, other: Calibration) -> Calibration:
+    """Return a calibration with the larger of each limit; work of others only ever lowers them."""
+    details = {**one.details, **other.details}
+    for name in ("cache_bandwidth", "fma_rate"):
+        if name in one.details and name in other.details:
+            details[name] = max(float(one.details[name]), float(other.details[name]))
+    bandwidths = [each.read_bandwidth for each in (one, other) if each.read_bandwidth]
+    return replace(other, read_bandwidth=max(bandwidths, default=None), details=details)
 
 
 def _name_processes(pids: Sequence[int]) -> str:

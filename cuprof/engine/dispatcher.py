@@ -15,7 +15,7 @@ from cuprof.engine.events import Batch, Event, Failed, Idle, Lost, Note, Result,
 from cuprof.engine.executor import Executor
 from cuprof.engine.recorder import Recorder
 from cuprof.engine.scheduler import Scheduler
-from cuprof.engine.workers import StoppedError, believe, nobody
+from cuprof.engine.workers import StoppedError, believe, nobody, stand_by
 
 POLL_S = 0.02
 """Ask the scheduler this often whether there is something for an executor that has nothing to do."""
@@ -145,6 +145,7 @@ class Dispatcher:
         inbox = self._inboxes[executor]
         executor.watch = lambda trial, phase: self._events.put((executor, Started(trial.identity, phase)))
         executor.judge = lambda outcome: self.calibrator.believe(executor, outcome)
+        executor.reconsider = lambda backend: self.calibrator.reconsider(executor, backend)
         try:
             while (batch := inbox.get()) is not None:
                 with self._turn(executor, batch):
@@ -159,7 +160,7 @@ class Dispatcher:
             self._events.put((executor, Failed(error)))
         finally:
             # They would hold one another, and the plan, for as long as there is memory.
-            executor.watch, executor.judge = nobody, believe
+            executor.watch, executor.judge, executor.reconsider = nobody, believe, stand_by
 
     def _turn(self, executor: Executor, batch: Batch) -> AbstractContextManager[None]:
         device = executor.find_device(batch.job.backend) if batch.job else None

@@ -14,7 +14,7 @@ from cuprof.core.point import Point
 from cuprof.core.records import Trial
 from cuprof.engine.events import Batch, Result
 from cuprof.engine.executor import Executor
-from cuprof.engine.jobs import find_references, job_key, list_jobs, ready_part
+from cuprof.engine.jobs import find_references, job_key, list_jobs
 from cuprof.engine.recorder import Recorder
 from cuprof.engine.scheduler import Scheduler
 from cuprof.store.stations import Claim
@@ -38,12 +38,12 @@ Claiming = Callable[[Executor, Sequence[str]], Claim]
 
 @dataclass
 class _Block:
-    """The trials that an executor has claimed, and those among them that are not given out yet."""
+    """The trials that an executor has claimed."""
 
     job: Job
     beside: frozenset[str]
     since: float
-    left: tuple[JobTrial, ...]
+    is_given: bool = False
 
 
 class GridScheduler:
@@ -51,8 +51,7 @@ class GridScheduler:
 
     A problem stays with the executor that began it, so that compared trials are measured on one device. A problem with
     too many trials for that is cut into blocks. Each executor's first block also has the problem's reference, which
-    shows how the devices differ. Jobs timed on the host run at the end, while no other executor works. Of a block, what
-    is built is measured first.
+    shows how the devices differ. Jobs timed on the host run at the end, while no other executor works.
 
     Args:
         jobs: those of one problem follow one another.
@@ -97,25 +96,19 @@ class GridScheduler:
         return not (self._blocks or self._problems or any(self._begun.values()) or self._alone or self._elsewhere)
 
     def ask(self, executor: Executor) -> Batch | None:
-        """Return what is built of the executor's block, or of the next one that it has devices for."""
+        """Return the executor's next block, once one of its programs is built."""
         block = self._blocks.get(executor)
-        if block is not None and not block.left:
+        if block is not None and block.is_given:
             self._end_block(executor, block)
             block = None
         if block is None and (block := self._begin_block(executor)) is None:
             return None
-        ready = ready_part(executor, block.job, block.left)
-        if not ready:
-            return Batch(build=(replace(block.job, trials=block.left),))
-        chosen = {trial.identity for trial in ready}
-        block.left = tuple(trial for trial in block.left if trial.identity not in chosen)
-        following = (replace(block.job, trials=block.left),) if block.left else self._find_following(executor)
-        return Batch(
-            job=replace(block.job, trials=ready, is_block=block.job.is_block or bool(block.left)),
-            build=following,
-            series=executor.find_series(block.job.problem, block.job.backend),
-            beside=block.beside,
-        )
+        job = block.job
+        if not any(executor.is_built(job.backend, trial.identity) for trial in job.trials):
+            return Batch(build=(job,))
+        block.is_given = True
+        series = executor.find_series(job.problem, job.backend)
+        return Batch(job, self._find_following(executor), series, block.beside)
 
     def tell(self, executor: Executor, result: Result) -> None:
         """Keep what need not be done again."""
@@ -163,7 +156,7 @@ class GridScheduler:
             else:
                 continue
             block = self._claim(executor, job)
-            if block.left:
+            if block.job.trials:
                 self._blocks[executor] = block
                 self._last[executor] = job_key(job)
                 return block
@@ -177,7 +170,7 @@ class GridScheduler:
         is_again = reference in self._asked
         self._asked.add(reference)
         if self.claim is None:
-            return _Block(job, frozenset({reference} if is_again else ()), self.clock(), job.trials)
+            return _Block(job, frozenset({reference} if is_again else ()), self.clock())
         wanted = [trial for trial in job.trials if trial.identity != reference or not is_again]
         found = self.claim(executor, [trial.identity for trial in wanted])
         self.executors = max(found.stations, 1)
@@ -186,7 +179,7 @@ class GridScheduler:
             trial.identity: replace(job, trials=(trial,)) for trial in wanted if trial.identity not in known
         }
         mine = tuple(trial for trial in job.trials if trial.identity in granted) if found.granted else ()
-        return _Block(replace(job, trials=mine), frozenset({reference} - found.granted), self.clock(), mine)
+        return _Block(replace(job, trials=mine), frozenset({reference} - found.granted), self.clock())
 
     def _ask_again(self, executor: Executor) -> bool:
         """Ask which trials other processes have finished or lost; return whether that changed anything."""
@@ -246,7 +239,7 @@ class GridScheduler:
 
 
 class EachScheduler:
-    """Give every executor all jobs of a plan. Jobs timed on the host go to one alone, at the end.
+    """Give every executor all jobs of a plan. Jobs timed on the host go to the first one alone, at the end.
 
     The sweep goes by the results of the first executor that is not lost.
 
@@ -260,48 +253,32 @@ class EachScheduler:
     def __init__(self, jobs: Iterable[Job], executors: Sequence[Executor]) -> None:
         every, is_host = list(jobs), executors[0].is_host
         cards = [job for job in every if not is_host(job.backend)]
-        self._open = {each: deque(job for job in cards if each.can_do(job.backend)) for each in executors}
-        self._alone = deque(job for job in every if is_host(job.backend))
-        self._busy: set[Executor] = set()
+        self._plans = {executor: GridScheduler(cards) for executor in executors}
+        self._alone = GridScheduler(job for job in every if is_host(job.backend))
 
     @property
     def done(self) -> bool:
         """Return whether every executor has measured everything."""
-        return not (any(self._open.values()) or self._alone or self._busy)
+        return all(plan.done for plan in self._plans.values()) and self._alone.done
 
     def ask(self, executor: Executor) -> Batch | None:
         """Return what is built of the executor's next job."""
-        self._busy.discard(executor)
-        jobs = self._open.get(executor, deque())
-        if not jobs and self._alone and not self._busy and not any(self._open.values()):
-            jobs = deque([self._alone.popleft()])
-            self._open[executor] = jobs
-        if not jobs:
-            return None
-        self._busy.add(executor)
-        job = jobs[0]
-        ready = ready_part(executor, job, job.trials)
-        if not ready:
-            return Batch(build=(job,))
-        jobs.popleft()
-        chosen = {trial.identity for trial in ready}
-        if left := tuple(trial for trial in job.trials if trial.identity not in chosen):
-            jobs.appendleft(replace(job, trials=left))
-        first = next(one for one in self._open if not one.is_lost)
-        return Batch(
-            job=replace(job, trials=ready, is_block=bool(left)),
-            build=tuple(jobs)[:1],
-            series=executor.find_series(job.problem, job.backend),
-            beside=frozenset() if executor is first else frozenset(chosen),
-        )
+        first = next(iter(self._plans))
+        batch = self._plans[executor].ask(executor)
+        if batch is None and executor is first and all(plan.done for plan in self._plans.values()):
+            return self._alone.ask(executor)
+        if batch is None or batch.job is None or executor is first:
+            return batch
+        return replace(batch, beside=frozenset(trial.identity for trial in batch.job.trials))
 
     def tell(self, executor: Executor, result: Result) -> None:
-        """Do nothing: no executor's work depends on another's."""
+        """Keep what need not be done again; the executors' plans do not depend on one another."""
+        self._plans[executor].tell(executor, result)
+        self._alone.tell(executor, result)
 
     def release(self, executor: Executor, batch: Batch) -> None:
         """Leave a lost card's jobs undone: no other card can run them in its place."""
-        self._open.pop(executor, None)
-        self._busy.discard(executor)
+        del self._plans[executor]
 
 
 def open_grid(recorder: Recorder, trials: Sequence[Trial]) -> Scheduler:

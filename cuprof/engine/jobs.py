@@ -7,7 +7,6 @@ from itertools import groupby
 
 from cuprof.core.point import Point
 from cuprof.core.records import Trial
-from cuprof.engine.executor import Executor
 from cuprof.engine.planning import Prepared
 from cuprof.worker.messages import Job, JobTrial
 
@@ -43,14 +42,6 @@ def make_jobs(prepared: Prepared, problem: Point, trials: Sequence[Trial], seed:
             isolated=bool(process),
             code=prepared.family.code,
         )
-
-
-def ready_part(executor: Executor, job: Job, trials: Sequence[JobTrial]) -> tuple[JobTrial, ...]:
-    """Return the trials of a job that are built; while others are not, whole rotations if there is one."""
-    ready = tuple(trial for trial in trials if executor.is_built(job.backend, trial.identity))
-    size = job.measure.rotation
-    whole = len(ready) if len(ready) == len(trials) or len(ready) < size else len(ready) // size * size
-    return ready[:whole]
 
 
 def find_references(prepared: Prepared) -> dict[tuple[Point, str], JobTrial]:

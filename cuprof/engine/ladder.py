@@ -31,7 +31,12 @@ LEAST_TARGET = 5e-4
 
 def list_rungs(config: SweepConfig) -> list[MeasureConfig]:
     """Return how trials are timed on the first two rungs, by the first of the sweep's measures."""
-    shared = {**BRIEF, "modes": config.measure.modes[:1], "energy": "energy" in config.search.factors}
+    shared = {
+        **BRIEF,
+        "modes": config.measure.modes[:1],
+        "energy": "energy" in config.search.factors,
+        "race": config.measure.race is not False,
+    }
     return [replace(config.measure, **shared, **samples) for samples in (FEW, MORE)]
 
 

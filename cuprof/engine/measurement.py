@@ -13,10 +13,9 @@ from dataclasses import replace
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import LimitsConfig
 from cuprof.core.records import OF_FAMILY, Outcome, State
-from cuprof.engine.witness import Witness
 from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.engine.workers import Workers
-from cuprof.worker.messages import Built, Executed, Finished, Job, JobDone, JobTrial, Ready
+from cuprof.worker.messages import Built, Finished, Job, JobDone, JobTrial
 from cuprof.worker.status_page import PHASE_TEXT, Phase, Status
 
 MOST_IDLE_TURNS = 2
@@ -53,6 +52,7 @@ class Measurement:
             alone, before = bool(self._suspects), len(self._left)
             if alone:
                 self.workers.drop_worker()
+                self.workers.reconsider(self.job.backend)
             given = (self._suspects.pop(0),) if alone else tuple(self._left)
             for outcome in _Turn(self, replace(self.job, trials=given), alone).run():
                 self._left = [trial for trial in self._left if trial.identity != outcome.identity]
@@ -70,12 +70,13 @@ class Measurement:
 
         A launch refused for its own size needs no second try, but for lack of memory it does: others may hold it.
         """
+        spec = get_spec(self.job.backend)
+        if outcome.state is State.IMPLAUSIBLE and not (message.lost or self._clock_is_sound):
+            return message.has_company or spec.is_host  # whose limits may have been measured while others used it
         if not message.has_company:
             return False
-        if outcome.state is State.IMPLAUSIBLE:
-            return not (message.lost or self._clock_is_sound)
         failed = outcome.state in (State.LAUNCH_ERROR, State.WRONG_RESULT) and outcome.phase != "inputs"
-        return message.starved or (failed and get_spec(self.job.backend).runs_in_process)
+        return message.starved or (failed and spec.runs_in_process)
 
     def suspect(self, trial: JobTrial) -> None:
         """Have a trial run in a worker of its own next."""
@@ -107,7 +108,6 @@ class _Turn:
         self.was_used = self.worked = False
         spec = get_spec(job.backend)
         self.in_process = spec.runs_in_process
-        self.witness = Witness() if spec.is_host and job.methods else None
 
     def run(self) -> Iterator[Outcome]:
         """Yield outcomes until the job is done or its worker is lost, except those of trials that become suspects."""
@@ -129,8 +129,6 @@ class _Turn:
                 elif isinstance(message, JobDone):
                     yield from self._end(message)
                     return
-                elif isinstance(message, Ready | Executed) and self.witness:
-                    worker.send(self.witness.answer(message))
                 status = worker.page.read()
                 if seen is None or (status.index, status.phase) != (seen.index, seen.phase):
                     if 0 <= status.index < len(self.job.trials):
@@ -157,7 +155,7 @@ class _Turn:
             raise WorkerDiedError("an answer without a question", self.workers.worker.page.read(), "")
         del self.left[message.index]
         self.worked = True
-        outcome = self.workers.judge(self.witness.judge(message) if self.witness else message.outcome)
+        outcome = self.workers.judge(message.outcome)
         is_over = message.lost
         if self.alone:
             self.measurement.note_alone(outcome)

@@ -51,6 +51,7 @@ class Recorder:
         self._medians: dict[str, dict[str, float]] = {}
         self._claimed: set[str] = set()
         self._has_company = False
+        self._device_keys: dict[tuple[Executor, str], int | None] = {}
         self._without_energy: set[tuple[str, str]] = set()
 
     def record(self, results: Sequence[tuple[Executor, Result]]) -> list[tuple[Executor, Result]]:
@@ -69,7 +70,7 @@ class Recorder:
         origins = [
             Origin(
                 executor.number,
-                executor.find_device(trial.backend),
+                self._find_device_key(executor, trial.backend),
                 result.batch.series,
                 again=result.outcome.identity in result.batch.beside,
             )
@@ -85,6 +86,13 @@ class Recorder:
                 self._report(trial, outcome)
                 kept.append(one)
         return kept
+
+    def _find_device_key(self, executor: Executor, backend: str) -> int | None:
+        """Return the key of an executor's device in the store, None where it has none."""
+        if (executor, backend) not in self._device_keys:
+            device = executor.find_device(backend)
+            self._device_keys[executor, backend] = None if device is None else self.store.save_device(device)
+        return self._device_keys[executor, backend]
 
     def _find_ran(self, outcome: Outcome) -> Trial:
         """Return the trial that was run, which takes the place of the planned one if its variant opens other files."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -148,11 +147,7 @@ class Run:
         if self.prepared.config.search.name:
             from cuprof.engine.search import open_search  # NumPy and SciPy are for searches
 
-            def read_clock() -> float:
-                """Return seconds that stand still while turns are waited for: others' work spends no budget."""
-                return time.monotonic() - dispatcher.locks.waited_s / len(recorder.executors)
-
-            search = open_search(recorder, self.project, collectors, read_clock, self.before)
+            search = open_search(recorder, self.project, collectors, dispatcher.locks, self.before)
             self._take_care_of_host(search.trials)
             return search
         due, self._again = take_up(recorder, self.before)

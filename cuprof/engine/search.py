@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import secrets
-import statistics
+import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -20,6 +20,7 @@ from cuprof.core.processes import count_cores
 from cuprof.core.project import Project
 from cuprof.core.records import Measure, Outcome, State, Trial
 from cuprof.core.text import count
+from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.events import Batch, Result
 from cuprof.engine.executor import Executor
 from cuprof.engine.final import LEAST_EXECUTIONS, LEAST_S, OF_TRYING, Ending, Final, describe_ending, keep_time
@@ -47,8 +48,6 @@ LEAST_BUILT = 4
 """Compile at least this many sources in parallel: a single one would take as long."""
 LEAST_AHEAD = 8
 """Once this many trials are finished, build the next ones while others are timed."""
-STUCK_S, STUCK_TIMES = 5.0, 10
-"""Give up on a build that takes this long and this many times the median build; some sources take minutes."""
 LEAST_GAIN = 1e-3
 """Report no smaller expected gain than this: no model predicts times that precisely."""
 
@@ -107,12 +106,10 @@ class SearchScheduler:
         self._most_trials = self.settings.most_trials(len(self.trials))
         self._began, self._tried_s = clock(), 0.0
         self._given: set[int] = set()
-        self._asked: defaultdict[Executor, dict[int, float]] = defaultdict(dict)
-        """What an executor builds or is to measure next → when it was proposed."""
+        self._asked: defaultdict[Executor, list[int]] = defaultdict(list)
+        """What an executor builds, or is to measure next."""
         self._orphans: list[int] = []
         self._out: defaultdict[Executor, set[int]] = defaultdict(set)
-        self._lasted_s: list[float] = []
-        self._stuck_s: list[float] = []
         self._uncounted: defaultdict[Executor, dict[str, Outcome]] = defaultdict(dict)
         self.endings: list[Ending] = []
         self._finals: deque[Final] | None = None
@@ -155,7 +152,7 @@ class SearchScheduler:
         if final is not None and self._finals is not None:
             self._finals.appendleft(final.anew())
         else:
-            self._orphans += [*self._asked.pop(executor, {}), *left]
+            self._orphans += [*self._asked.pop(executor, []), *left]
 
     @property
     def spent_s(self) -> float:
@@ -170,12 +167,11 @@ class SearchScheduler:
     def _ask_trials(self, executor: Executor) -> Batch | None:
         """Return trials for the first or the second rung, or what to build for them; None where there are none."""
         asked = self._asked[executor]
-        asked |= dict.fromkeys(self._orphans, self.clock())
+        asked += self._orphans
         self._orphans.clear()
         if self._is_time_up:
             asked.clear()
             return None
-        self._give_up(executor)
         ready = self._list_ready(executor)
         self._propose(executor, len(asked) - len(ready))
         if not ready or len(self.ladder.promoted) >= LEAST_AGAIN:
@@ -186,8 +182,7 @@ class SearchScheduler:
                 return self._rate(executor, chosen, rung=1)
         ready = self._like_first(ready or self._list_ready(executor))
         if ready:
-            for index in ready:
-                self._lasted_s.append(self.clock() - asked.pop(index))
+            self._asked[executor] = [index for index in asked if index not in ready]
             return self._rate(executor, ready, rung=0)
         return Batch(build=tuple(self._jobs(asked, self._rungs[0]))) if asked else None
 
@@ -227,7 +222,7 @@ class SearchScheduler:
         most = min(wanted - building, self._most_trials - len(self.ladder.tried | self._given))
         chosen = self.strategy.ask(max(0, most))
         self._given.update(chosen)
-        asked |= dict.fromkeys(chosen, self.clock())
+        asked += chosen
 
     def _find_fitting(self) -> list[int]:
         """Return the trials whose second rung fits into the time left for trying: what has begun is finished."""
@@ -240,18 +235,6 @@ class SearchScheduler:
             if left_s > 0:
                 fitting.append(index)
         return fitting
-
-    def _give_up(self, executor: Executor) -> None:
-        """Count trials that compile for far too long as failures, so that the strategy avoids similar ones."""
-        usual_s = statistics.median(self._lasted_s) if self._lasted_s else math.inf
-        most_s = min(max(STUCK_S, STUCK_TIMES * usual_s), self.prepared.config.limits.build_s)
-        ready = {*self._list_ready(executor)}
-        for index, since in list(self._asked[executor].items()):
-            lasted_s = self.clock() - since
-            if lasted_s > most_s and index not in ready:
-                del self._asked[executor][index]
-                self._stuck_s.append(lasted_s)
-                self.strategy.tell(index, math.nan, lasted_s)
 
     def _jobs(self, indices: Iterable[int], measure: MeasureConfig) -> list[Job]:
         """Return jobs of these trials: one of each problem and back end, more where variants are isolated."""
@@ -286,10 +269,6 @@ class SearchScheduler:
             f"search: tried {len(ladder.tried):,} of {len(self.trials):,} configurations in {self.spent_s:.1f} s"
             + (f"; {known} more, stored before, are in the last comparison" if known else "")
         )
-        if self._stuck_s:
-            self.note(
-                f"search: {len(self._stuck_s)} were compiled for over {min(self._stuck_s):.0f} s and are left out"
-            )
         shares = [self.strategy.likely_left(group) for group in range(len(self.problems))]
         if (left := max((share for share in shares if share is not None), default=None)) is not None:
             gain = f"about {100 * left:.1f} %" if left >= LEAST_GAIN else f"less than {100 * LEAST_GAIN:g} %"
@@ -366,14 +345,14 @@ def open_search(
     recorder: Recorder,
     project: Project,
     collectors: ExitStack,
-    clock: Callable[[], float],
+    locks: DeviceLocks,
     before: Recorder | None = None,
 ) -> SearchScheduler:
     """Return the scheduler of a search that starts from the family's stored results.
 
     Args:
         collectors: closes the profiler, if the objective includes counters.
-        clock: seconds, for the budget.
+        locks: of the devices. The budget's clock stands still while turns are waited for.
         before: the recorder of the same search in a database now out of reach.
 
     Raises:
@@ -394,12 +373,16 @@ def open_search(
     check_trials(trials, measure, config.search)
     with store.snapshot() as connection:
         earlier = list_earlier(connection, prepared.family.name, measure, {trial.variant for trial in trials})
-    counting = None
+
+    def clock() -> float:
+        return time.monotonic() - locks.waited_s / executors
+
+    counting, executors = None, len(recorder.executors)
     if names := config.search.counters:
         ncu = replace(config.ncu, name="search", metrics=names, extra_metrics=(), set="", sections=())
         collector = collectors.enter_context(open_collector(replace(config, ncu=ncu), project))
-        counting = ObjectiveCounters(names, collector, store, recorder.sweep_id)
-    return SearchScheduler(prepared, trials, earlier, recorder.sweep_id, note, clock, len(recorder.executors), counting)
+        counting = ObjectiveCounters(names, collector, store, recorder.sweep_id, locks.hold)
+    return SearchScheduler(prepared, trials, earlier, recorder.sweep_id, note, clock, executors, counting)
 
 
 def _columns(trial: Trial) -> dict[str, Coordinate]:

@@ -25,6 +25,10 @@ def believe(outcome: Outcome) -> Outcome:
     return outcome
 
 
+def stand_by(backend: str) -> None:
+    """Leave the device's limits as they are."""
+
+
 class StoppedError(Exception):
     """Report that another thread stopped the workers while they were used."""
 
@@ -79,6 +83,7 @@ class Workers:
     Attributes:
         watch: called with the current trial and phase at every change.
         judge: marks outcomes with implausible times.
+        reconsider: called with the back end before a doubtful trial runs alone; it may measure the device's limits.
         builds: what is built in the background, and what is built.
         is_used: whether the current worker has had a job.
         unavailable: why the last job's device could not be opened; empty if it could.
@@ -88,6 +93,7 @@ class Workers:
         self.settings, self.limits, self.sandbox = settings, limits, sandbox
         self.watch: Watch = nobody
         self.judge: Judge = believe
+        self.reconsider: Callable[[str], None] = stand_by
         self.is_used, self.unavailable = False, ""
         self.builds = Builds()
         self._worker: WorkerProcess | None = None

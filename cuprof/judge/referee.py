@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE, InputSet
+from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE
 from cuprof.backends.registry import get_shared_memory
 from cuprof.border.layout import Layout, cut
 from cuprof.border.signals import GRAPH, Ask, Task
@@ -30,15 +30,15 @@ from cuprof.config.model import LimitsConfig
 from cuprof.core.errors import FamilyError, LaunchError
 from cuprof.core.records import OF_FAMILY, Check, DeviceFacts, Measure, Outcome, Sample, State, Timing, Unavailable
 from cuprof.engine.executor import Executor
-from cuprof.families import Family
+from cuprof.families import Arrays, Family
 from cuprof.families.trace import describe
 from cuprof.sandbox.settings import Sandbox
 from cuprof.statistics.median import summarise
 from cuprof.worker.excerpt import excerpt, one_line
 from cuprof.worker.messages import Job, WorkerSettings
 from cuprof.worker.method import reading_options, stopping_rule
+from cuprof.worker.problem import COMPARED_SETS, Problem, Standard, as_long_as
 from cuprof.worker.status_page import PHASE_TEXT, Phase
-from cuprof.worker.workload import COMPARED_SETS, Workload, as_long_as
 
 MOST_SETS = 64
 MEMORY_SHARE = 8
@@ -135,7 +135,7 @@ class Referee:
         patience_s = self.job.measure.patience_seconds * max(len(self.job.methods), 1)
         self.limit_s = 2 * limits.build_s + 3 * limits.check_s + patience_s
         try:
-            self.workload = Workload.make(self.runner.family, self.job)
+            self.problem = Problem.make(self.runner.family, self.job)
         except Exception as error:  # whatever a family raises is the family's fault
             said = str(error) if isinstance(error, FamilyError) else describe(error)
             return self._end(State.SKIPPED, f"the family's {said}", traceback.format_exc(), OF_FAMILY)
@@ -144,7 +144,7 @@ class Referee:
             self.variant = self.runner.family.variant(self.job.trials[0].variant)
         with ExitStack() as stack:
             try:
-                self.sets = Sets.open(self.job, self.workload, self.runner, stack)
+                self.sets = Sets.open(self.job, self.problem, self.runner, stack)
                 task = self.sets.task
                 suspect = Suspect(task, self.sets.memory.handle, self.runner.confined, time.monotonic() + self.limit_s)
                 self.suspect = stack.enter_context(suspect)
@@ -232,9 +232,9 @@ class Referee:
         """Return the check of the first executions."""
         first = None
         for number, byte in ((0, POISON_BYTE), (1, SECOND_POISON_BYTE)):
-            if number >= self.workload.compared:
+            if number >= self.problem.compared:
                 break
-            self.sets.put(0, self.workload.sets[number].inputs, byte)
+            self.sets.put(0, self.problem.inputs(number), byte)
             self._execute(1)
             check = self._judge(0, number)
             if not check.passed:
@@ -253,7 +253,7 @@ class Referee:
 
     def _once(self, number: int) -> float:
         """Return the time of one execution by itself, with the round trip."""
-        self.sets.put(0, self.workload.sets[min(number, self.workload.compared - 1)].inputs, POISON_BYTE)
+        self.sets.put(0, self.problem.inputs(min(number, self.problem.compared - 1)), POISON_BYTE)
         return float(self._execute(1).duration_ns)
 
     def _execute(self, count: int) -> Lap:
@@ -269,11 +269,8 @@ class Referee:
         """Return whether a row's results are right for the inputs of a number."""
         self.looks += 1
         outputs = self.sets.fetch(row)
-        if number >= COMPARED_SETS:
-            return self.workload.judge_unseen(outputs, number, self.variant, self.looks)
-        tolerances = self.workload.held_to(self.variant)[number]
-        assert tolerances is not None
-        return self.workload.judge(outputs, number, tolerances, self.looks)
+        standard = self.problem.standards[number] if number < COMPARED_SETS else self.sets.find_right(number)
+        return self.problem.compare_with(outputs, standard, self.problem.hold(self.variant, standard), self.looks)
 
     def _require(self, row: int) -> None:
         """Raise if a row's results are wrong for the contents that it has."""
@@ -322,7 +319,7 @@ class Referee:
                 reason = rule.reason([max(each, 0.0) for each in slopes], 0, spent_ns, 0.0)
         self._meet_new(count)
         for row in range(count):
-            if int(self.sets.order[row]) + COMPARED_SETS in self.workload.late:
+            if int(self.sets.order[row]) + COMPARED_SETS in self.sets.late:
                 self._require(row)
         self._require_undamaged([*range(count)])
         return self._conclude(measure, slopes, times, count, reason)
@@ -335,7 +332,7 @@ class Referee:
             lap = self._execute(count)
             if lap.is_sound:
                 break
-        late = self.workload.late
+        late = self.sets.late
         rows = [row for row in range(count) if int(self.sets.order[row]) + COMPARED_SETS in late]
         chosen = secrets.randbelow(count) if len(late) < MOST_REFERENCES or not rows else secrets.choice(rows)
         self._require(chosen)
@@ -348,7 +345,6 @@ class Referee:
             times: dict[bool, list[float]] = {True: [], False: []}
             for _ in range(FRESH_ROUNDS):
                 self.sets.draw(count)
-                self.workload.late.clear()
                 for is_new in (True, False, False):
                     times[is_new].append(self._read(count, "clean"))
             new_ns, met_ns = min(times[True]), min(times[False])
@@ -391,27 +387,36 @@ class Sets:
     """
 
     task: Task
-    workload: Workload
+    problem: Problem
     memory: Any
     order: np.ndarray
     junk: Any
     draw_s: float
     contents: Any = None
+    drawn: list[Arrays] = field(default_factory=list)
+    late: dict[int, Standard] = field(default_factory=dict)
+    """What is right on drawn contents, found out when it is first asked for, by their number."""
+
+    def find_right(self, number: int) -> Standard:
+        """Return what is right on drawn contents."""
+        if number not in self.late:
+            self.late[number] = self.problem.find_right(self.drawn[number - COMPARED_SETS])
+        return self.late[number]
 
     @classmethod
-    def open(cls, job: Job, workload: Workload, runner: BorderExecutor, stack: ExitStack) -> Sets:
+    def open(cls, job: Job, problem: Problem, runner: BorderExecutor, stack: ExitStack) -> Sets:
         """Allocate shared memory for the sets, closed with the stack; the first inputs are in each row that counts."""
-        layout, shared = Layout.of(workload.signature), get_shared_memory(job.backend)
+        layout, shared = Layout.of(problem.signature), get_shared_memory(job.backend)
         number = runner.settings.numbers.get(job.backend)
         most = min(shared.most_bytes, shared.find_room(number) // MEMORY_SHARE) // layout.stride
         count = max(1, min(MOST_SETS, most))
         memory = shared(count, layout.stride, number)
         stack.callback(memory.close)
-        task = Task(job, number, workload.signature, reading_options(job.measure), layout, count)
+        task = Task(job, number, problem.signature, reading_options(job.measure), layout, count)
         started = time.monotonic()
-        shown = as_long_as(workload.signature, workload.draw(next(workload.further)))
+        shown = as_long_as(problem.signature, problem.draw())
         draw_s = time.monotonic() - started
-        sets = cls(task, workload, memory, np.zeros(count, int), memory.get_junk(number), draw_s)
+        sets = cls(task, problem, memory, np.zeros(count, int), memory.get_junk(number), draw_s)
         sets.put(0, shown, POISON_BYTE)
         return sets
 
@@ -428,11 +433,9 @@ class Sets:
 
     def draw(self, count: int) -> None:
         """Draw new contents, unlike any before, for the first rows."""
-        workload, stride = self.workload, self.task.layout.stride
-        drawn = [workload.draw(next(workload.further)) for _ in range(count)]
-        workload.unseen[:] = drawn
-        inputs = [as_long_as(workload.signature, each) for each in drawn]
-        workload.sets[COMPARED_SETS:] = [InputSet(each) for each in inputs]
+        stride = self.task.layout.stride
+        self.drawn, self.late = [self.problem.draw() for _ in range(count)], {}
+        inputs = [as_long_as(self.problem.signature, each) for each in self.drawn]
         host = np.empty((count, stride), np.uint8)
         for row, each in enumerate(inputs):
             self.task.layout.fill(host[row], each, (POISON_BYTE, SECOND_POISON_BYTE)[row % 2])

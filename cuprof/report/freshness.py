@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,18 @@ from cuprof.store.rows import CHUNK
 
 HEAD_BYTES = 4096
 """The digest stands in a page's first lines."""
+
+
+def page_name(sweep: SweepRow, experiment: str = "", sweep_id: int | None = None) -> str:
+    """Return the page's file name without ending: the experiment's, with nothing in it that a file system dislikes.
+
+    Args:
+        experiment: the name that was asked for, where the sweep has no experiment.
+        sweep_id: the sweep that was asked for by number, so that its page does not take the newest one's place.
+    """
+    name = sweep.experiment or experiment or sweep.name or sweep.family
+    name = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:80] or f"sweep-{sweep.id}"
+    return name if sweep_id is None else f"{name}-sweep-{sweep_id}"
 
 
 def digest(

@@ -20,6 +20,7 @@ from cuprof.core.point import Point
 from cuprof.core.records import ENERGY_UNAVAILABLE, Measure, State
 from cuprof.report.counters import read_counters
 from cuprof.report.experiment import Experiment, find_experiment
+from cuprof.report.provenance import provenance
 from cuprof.report.published import read_published
 from cuprof.report.study import COLUMNS, Device, Study
 from cuprof.report.trials import RANKING, Timed, are_few
@@ -35,6 +36,7 @@ from cuprof.results.sweeps import (
     read_configurations,
 )
 from cuprof.store import Store
+from cuprof.store.connection import checking
 
 ENERGIES = ("energy_j", "mean_w", "idle_w")
 
@@ -55,8 +57,9 @@ def load_study(
         UnknownNameError: no sweep of that name is stored.
         SelectionError: no sweep of that number is stored, it is another experiment's, or it has no trials.
         ConfigError: the experiment's study.yaml or a published table cannot be read.
+        StoreError: the database holds what cuprof never writes.
     """
-    with store.snapshot() as connection:
+    with store.snapshot() as connection, checking(connection.engine.url):
         sweep = get_sweep(connection, experiment, sweep_id)
         description = find_experiment(experiment or sweep.experiment, folders)
         devices = list_sweep_devices(connection, sweep.id)
@@ -67,7 +70,7 @@ def load_study(
         frame, timings = make_frames(results, side.trials, devices, description)
         configuration = read_configurations(connection, [sweep.id])[sweep.id]
         reference, note = choose_reference(frame, description)
-        return Study(
+        study = Study(
             experiment=description,
             sweep=sweep,
             configuration=configuration,
@@ -84,6 +87,8 @@ def load_study(
             side=side,
             database=store.place,
         )
+        provenance(study)  # which writes out all that the page says of sweep and devices: wrong values fail here
+        return study
 
 
 def choose_reference(trials: pd.DataFrame, experiment: Experiment) -> tuple[Point, str]:

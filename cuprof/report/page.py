@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import math
-import re
 import secrets
 import time
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from cuprof.report.counter_section import counter_section
 from cuprof.report.experiment import STANDARD
 from cuprof.report.failures import failure_groups
 from cuprof.report.figure import Figure, styles_of
+from cuprof.report.freshness import page_name
 from cuprof.report.grid import grid_table
 from cuprof.report.markdown import to_html
 from cuprof.report.overview import make_overview
@@ -33,7 +33,6 @@ from cuprof.report.summary import conclude
 from cuprof.report.tables import Cell, Table
 from cuprof.report.templates import make_environment
 from cuprof.report.variants_table import fastest_table, steps_table
-from cuprof.results.sweeps import SweepRow
 
 PART = ".part"
 ABANDONED_S = 60.0
@@ -167,15 +166,3 @@ def comparison_data(study: Study) -> list[dict[str, Any]]:
             known = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
             data.append({**entries, **facts, **known})
     return data
-
-
-def page_name(sweep: SweepRow, experiment: str = "", sweep_id: int | None = None) -> str:
-    """Return the page's file name without ending: the experiment's, with nothing in it that a file system dislikes.
-
-    Args:
-        experiment: the name that was asked for, where the sweep has no experiment.
-        sweep_id: the sweep that was asked for by number, so that its page does not take the newest one's place.
-    """
-    name = sweep.experiment or experiment or sweep.name or sweep.family
-    name = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:80] or f"sweep-{sweep.id}"
-    return name if sweep_id is None else f"{name}-sweep-{sweep_id}"

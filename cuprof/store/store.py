@@ -124,6 +124,7 @@ class Store:
     read_start = transaction(sweeps.read_start)
     finish_sweep = transaction(sweeps.finish)
     save_calibration = transaction(sweeps.save_calibration)
+    save_device = transaction(sweeps.save_device)
     reuse_calibration = transaction(sweeps.reuse_calibration)
 
     claim = transaction(stations.claim)

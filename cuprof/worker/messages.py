@@ -1,8 +1,8 @@
 """What engine and worker say to each other; `cuprof.worker.wire` makes bytes of it.
 
-engine → worker   WorkerSettings, Open, Describe, Calibrate, Probe, Outline, Build, Job, Execute
-worker → engine   Described, Calibrated, Probed, Outlined, Built (some trials), Ready and Executed (a trial), Finished
-                  (a trial), JobDone
+engine → worker   WorkerSettings, Open, Describe, Calibrate, Load, Probe, Build, Job
+worker → engine   Described, Calibrated, Probed, Built (some trials), Finished (a trial), JobDone
+border → judge    Outlined, which answers Outline
 """
 
 from __future__ import annotations
@@ -179,46 +179,6 @@ class Built:
 
 
 @dataclass(frozen=True)
-class Ready:
-    """Report that a trial timed by the host's own clock can now be timed from outside.
-
-    Args:
-        claimed_ns: its claimed duration.
-        once: there is a single execution, which is a sample and is not repeated if it takes long.
-    """
-
-    index: int
-    claimed_ns: float
-    once: bool = False
-
-
-@dataclass(frozen=True)
-class Execute:
-    """Request executions, each on fresh inputs and outputs; 0 ends them. Answered by `Ready` or `Executed`.
-
-    Args:
-        only_write: write them, and execute nothing.
-    """
-
-    count: int
-    only_write: bool = False
-
-
-@dataclass(frozen=True)
-class Executed:
-    """Answer `Execute` after the executions.
-
-    Args:
-        own_ns: duration of the executions by the worker's own clock.
-        busy_ns: CPU time of all the worker's threads in that time.
-    """
-
-    count: int
-    own_ns: float = 0.0
-    busy_ns: int = 0
-
-
-@dataclass(frozen=True)
 class Finished:
     """One trial of the job is done.
 
@@ -252,6 +212,6 @@ class JobDone:
 
 KINDS = (
     *(WorkerSettings, Open, Describe, Described, Calibrate, Calibrated, Load, Probe, Probed, Outline, Outlined),
-    *(Build, Built, Job, Ready, Execute, Executed, Finished, JobDone),
+    *(Build, Built, Job, Finished, JobDone),
 )
 """Messages that may be sent on their own."""

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cuprof.cli.hydra_app import compose, run
+from cuprof.cli.hydra_app import run
 from cuprof.cli.main import main
 from cuprof.config.build import list_settings
+from cuprof.config.composer import compose
 from cuprof.config.explain import COMPLETE
 from cuprof.core.errors import ConfigError, CuprofError, SelectionError, UnknownNameError
 from cuprof.core.project import Project, bundled

@@ -17,10 +17,10 @@ from shutil import rmtree
 from tempfile import mkdtemp
 
 import cuprof.families
-from cuprof.cli import hydra_app
 from cuprof.cli.hydra_arguments import read_arguments
 from cuprof.cli.main import COMMANDS
 from cuprof.config.build import list_settings
+from cuprof.config.composer import compose
 from cuprof.core.errors import CuprofError
 from cuprof.core.project import Project
 from cuprof.interop.origins import find_origin
@@ -150,7 +150,7 @@ def _try_command(command: str, words: list[str], text: str) -> None:
 @cache
 def _select(settings: tuple[str, ...]) -> None:
     """Compose the settings, and choose from the family what they ask for."""
-    config = hydra_app.compose(settings, PROJECT)
+    config = compose(settings, PROJECT)
     family = find_origin(config.family, PROJECT.kernel_folders).load()
     read_selection(
         family,

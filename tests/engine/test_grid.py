@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from cuprof.config.model import LimitsConfig, MeasureConfig
+from cuprof.config.model import MeasureConfig
 from cuprof.core.point import Point
 from cuprof.core.records import Outcome, State, Trial
 from cuprof.engine.dispatcher import POLL_S, Dispatcher
@@ -30,7 +30,7 @@ from cuprof.engine.jobs import find_references
 from cuprof.families import Tunable
 from cuprof.families.origin import Folder
 from cuprof.store.stations import Claim
-from cuprof.worker.messages import Built, Job, JobTrial, WorkerSettings
+from cuprof.worker.messages import Built, Job, JobTrial
 from tests.engine.scripted import ask, list_identities, make_executors, tell
 from tests.store.store_samples import make_timing
 
@@ -50,13 +50,6 @@ def make_job(count: int, problem: int = 0) -> Job:
     return Job(Folder(Path()), "cuda", Point(n=problem), trials, 1, MeasureConfig(), {"cold": "a method"})
 
 
-class Ready(Executor):
-    """An executor whose back ends compile nothing ahead."""
-
-    def builds_ahead(self, backend: str) -> bool:
-        return False
-
-
 def play(
     jobs: list[Job], stations: int, durations: dict[str, float], sizes: list[int] | None = None
 ) -> tuple[float, dict[str, int]]:
@@ -65,7 +58,7 @@ def play(
     now = 0.0
     scheduler = GridScheduler(jobs, stations, references, clock=lambda: now)
     free = [(0.0, place) for place in range(stations)]
-    every = [Ready(WorkerSettings(), LimitsConfig()) for _ in range(stations)]
+    every = make_executors(stations)
     held: dict[int, Batch] = {}
     ran: dict[str, int] = {}
     end = 0.0
@@ -124,23 +117,32 @@ def test_a_block_has_the_first_rotation_of_what_comes_after_it_built() -> None:
     assert (first.beside, second.beside) == (set(), {job.trials[0].identity})
 
 
-def test_what_is_built_is_measured_first_in_whole_rotations() -> None:
+def test_a_block_is_given_once_a_program_of_it_is_built() -> None:
     job, (executor,) = make_job(40), make_executors(1)
     scheduler = GridScheduler([job])
     begun = scheduler.ask(executor)
     assert begun is not None
-    assert (begun.job, [each.trials for each in begun.build]) == (None, [job.trials]), "only what is built is measured"
+    assert (begun.job, begun.build) == (None, (job,)), "only what is built is measured"
     executor.builds.begin(trial.identity for trial in job.trials)
-    executor.builds.take(Built(tuple(trial.identity for trial in job.trials[20:40])))
-    batch = scheduler.ask(executor)
-    assert list_identities(batch) == [trial.identity for trial in job.trials[20:36]]
-    executor.builds.end()  # the worker was lost; a new one builds the others when their turn comes
+    assert scheduler.ask(executor) == begun
+    executor.builds.take(Built((job.trials[20].identity,)))
     batch = scheduler.ask(executor)
     assert batch is not None
-    assert list_identities(batch) == [trial.identity for trial in (*job.trials[:20], *job.trials[36:])]
+    assert batch.job == job, "the worker takes what is built first"
     assert not scheduler.done
     assert scheduler.ask(executor) is None
     assert scheduler.done
+
+
+def test_what_a_lost_worker_was_building_is_built_when_its_turn_comes() -> None:
+    job, (executor,) = make_job(3), make_executors(1)
+    scheduler = GridScheduler([job])
+    assert scheduler.ask(executor) == Batch(build=(job,))
+    executor.builds.begin(trial.identity for trial in job.trials)
+    executor.builds.end()
+    batch = scheduler.ask(executor)
+    assert batch is not None
+    assert batch.job == job
 
 
 def make_named(n: int, names: str, backend: str = "cuda") -> Job:

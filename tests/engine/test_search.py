@@ -187,27 +187,6 @@ def test_what_is_compiled_still_when_the_budget_is_spent_is_left_out(built_ahead
     assert bench.search.endings[0].best is not None
 
 
-@pytest.mark.parametrize("limit_s", [60.0, 3.0])
-def test_what_is_compiled_for_far_too_long_is_given_up_as_if_it_had_failed(built_ahead: None, limit_s: float) -> None:
-    bench = SearchBench(trials=36)
-    del bench.executors[1:]
-    limits = replace(bench.config.limits, build_s=limit_s)
-    bench.search.prepared = replace(bench.prepared, config=replace(bench.config, limits=limits))
-    stuck = {trial.identity for trial in bench.trials if trial.tunables.width >= 256}
-    bench.takes_builds = lambda identity: 10**6 if identity in stuck else 0  # type: ignore[method-assign]
-    bench.run()
-    values = bench.search.strategy.values
-    given_up = {index for index, trial in enumerate(bench.trials) if trial.identity in stuck and index in values}
-    assert given_up
-    assert all(math.isnan(values[index]) for index in given_up)
-    assert len(bench.search.ladder.tried) == 36 - len(given_up)
-    (said,) = (note for note in bench.notes if "left out" in note)
-    found = re.fullmatch(r"search: (\d+) were compiled for over (\d+) s and are left out", said)
-    assert found is not None
-    assert int(found[1]) == len(given_up)
-    assert int(found[2]) >= (3 if limit_s == 3 else 5)
-
-
 def test_where_the_host_is_timed_nothing_is_compiled_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cuprof.engine.executor.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
     bench = SearchBench(trials=20)

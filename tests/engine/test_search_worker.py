@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.cli import portfolio
+from cuprof.cli import best
 from cuprof.cli.status import status_parts
 from cuprof.cli.table import to_text
 from cuprof.config.model import MeasureConfig, SearchConfig, SweepConfig
@@ -70,16 +70,16 @@ def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(
     assert (int(sweeps["sweeps"][0]), sweeps["state"][0]) == (1, "finished"), "the interrupted one went on"
 
     header = tmp_path / "choose.h"
-    assert portfolio.main(["searchable", "--store", url, "--header", str(header)]) == 0
+    assert best.main_portfolio(["searchable", "--store", url, "--header", str(header)]) == 0
     assert re.search(r"1 configuration keeps 1 problem on .* within 5%\n", capsys.readouterr().out)
     if shutil.which("cc"):
         main = f'#include "{header.name}"\nint main(void) {{ return searchable_pick(64)->width != BEST; }}\n'
         (tmp_path / "it.c").write_text(main)
-        best = int(re.findall(r'"waiting", (\d+)', header.read_text())[0])
-        subprocess.run(["cc", "-Wall", "-Werror", f"-DBEST={best}", "it.c", "-lm"], cwd=tmp_path, check=True)
+        widest = int(re.findall(r'"waiting", (\d+)', header.read_text())[0])
+        subprocess.run(["cc", "-Wall", "-Werror", f"-DBEST={widest}", "it.c", "-lm"], cwd=tmp_path, check=True)
         assert subprocess.run([tmp_path / "a.out"], check=False).returncode == 0
     with pytest.raises(UsageError, match=r"no/folder/choose\.h"):
-        portfolio.main(["searchable", "--store", url, "--header", "/no/folder/choose.h"])
+        best.main_portfolio(["searchable", "--store", url, "--header", "/no/folder/choose.h"])
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")

@@ -39,8 +39,6 @@ from cuprof.worker.messages import (
     Calibrated,
     Describe,
     Described,
-    Execute,
-    Executed,
     Finished,
     Job,
     JobDone,
@@ -51,7 +49,6 @@ from cuprof.worker.messages import (
     Outlined,
     Probe,
     Probed,
-    Ready,
     WorkerSettings,
 )
 from cuprof.worker.wire import NonsenseError, decode, encode
@@ -110,9 +107,6 @@ MESSAGES = (
     Probed((SHOWN,), "fault"),
     Build(Job(Folder(Path("/a")), "cpu", Point(n=1), (MEMBER,), 1), 2.0),
     Built(("0" * 32,)),
-    Ready(3, 1.5),
-    Execute(1 << 20),
-    Executed(0),
     Finished(3, OUTCOME, True),
     JobDone("fault", "log"),
 )

@@ -8,8 +8,8 @@ import pytest
 from cuprof.backends.contract import DeviceLostError
 from cuprof.core.errors import BuildError, DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
 from cuprof.core.records import FAILED, State
-from cuprof.worker.candidate import Candidate
 from cuprof.worker.status_page import Phase
+from cuprof.worker.trial import Trial
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from cuprof.worker.status_page import Phase
 def test_states(raised: Exception, state: State, lost: bool) -> None:
     trial: Any = SimpleNamespace(identity="0")
     variant: Any = SimpleNamespace(name="v")
-    finished = Candidate(0, trial, variant).fail(Phase.CHECK, raised)
+    finished = Trial(0, trial, variant).fail(Phase.CHECK, raised)
     assert (finished.outcome.state, finished.outcome.message, finished.lost) == (state, str(raised), lost)
     assert finished.starved == isinstance(raised, DeviceMemoryError)
     assert (state in FAILED) == (state not in (State.IMPOSSIBLE, State.SKIPPED))

@@ -24,34 +24,24 @@ from cuprof.worker.excerpt import excerpt, one_line
 from cuprof.worker.messages import Finished, JobTrial
 from cuprof.worker.status_page import Phase
 
-LONG_NS = 100_000_000
-"""An execution of at least this long is not repeated for the engine's clock, which watches its first sample instead."""
-ALIKE = 1.5
-"""The engine may have seen an execution, with its writes and fetches, last at most this many times its usual duration.
-Otherwise it looks again."""
 
-Enter = Callable[[int, Phase], None]
-"""Called with a trial's index and the phase before each step of the trial."""
-
-
-@dataclass
-class Candidate:
+@dataclass(eq=False)
+class Trial:
     """A trial in progress.
 
     Attributes:
         index: its place in the job.
+        asked: what the job asks for.
         runnable: the session's runnable, from its preparation until its rotation is over.
         tolerances: the tolerances of its results, for each set of inputs.
-        looks: how many of its results have been judged.
+        looks: how many of its results have been compared on the host.
         begun: its own code has been run.
         opened: files that it opened during preparation.
         changes_settings: its own code sets limits or preferences of the device, which stay in effect while it is alone.
-        check_ns: duration of its first execution, which may include compilation.
-        seen_ns: duration of its first sample by the engine's clock, if that saw it.
     """
 
     index: int
-    trial: JobTrial
+    asked: JobTrial
     variant: Variant
     program: Program | None = None
     runnable: Runnable | None = None
@@ -64,21 +54,25 @@ class Candidate:
     timings: dict[Measure, Timing] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)
     changes_settings: bool = False
-    check_ns: int = 0
-    seen_ns: int = 0
-
-    def was_seen(self, usual_ns: float) -> bool:
-        """Return whether the engine's clock has seen an execution that took as long as they usually do, and long."""
-        return usual_ns >= LONG_NS and 0 < self.seen_ns <= ALIKE * usual_ns
 
     @property
     def calls_host(self) -> bool:
         """Return whether an execution runs code of its own on the host."""
         return self.program is None or self.program.calls_host
 
-    def attempt(self, phase: Phase, action: Callable[[Candidate], None], enter: Enter) -> Finished | None:
+    @property
+    def bound(self) -> Runnable:
+        """Return its runnable.
+
+        Raises:
+            LaunchError: it has not been prepared.
+        """
+        if self.runnable is None:
+            raise LaunchError(f"{self.variant.name} has not been prepared")
+        return self.runnable
+
+    def attempt(self, phase: Phase, action: Callable[[Trial], None]) -> Finished | None:
         """Carry out one step; return how it failed, or None."""
-        enter(self.index, phase)
         try:
             action(self)
         except Exception as error:  # whatever a variant raises costs its own trial alone
@@ -90,8 +84,7 @@ class Candidate:
         name = phase.name.lower()
         message = one_line(str(error)) if isinstance(error, CuprofError | ImportError) else describe(error)
         if isinstance(error, FamilyFault):
-            self.timings = {}
-            return self.finish(State.SKIPPED, f"the family's {message}", phase=OF_FAMILY)
+            return self.reject(State.SKIPPED, f"the family's {message}", OF_FAMILY)
         if isinstance(error, BuildError):
             return self.finish(State.COMPILE_ERROR, message, excerpt(error.log), name)
         if isinstance(error, ImpossibleError):
@@ -99,17 +92,21 @@ class Candidate:
         if isinstance(error, MissingDependencyError | ImportError):
             return self.finish(State.SKIPPED, message, phase=name)
         if isinstance(error, LaunchError):
-            self.timings = {}
-            finished = self.finish(State.LAUNCH_ERROR, message, phase=name)
+            finished = self.reject(State.LAUNCH_ERROR, message, name)
             lost, starved = isinstance(error, DeviceLostError), isinstance(error, DeviceMemoryError)
             return replace(finished, lost=lost, starved=starved)
         log = excerpt("".join(traceback.format_exception(error)))
         return self.finish(State.LAUNCH_ERROR, describe(error) + last_frames(error), log, name)
 
+    def reject(self, state: State, message: str, phase: str = "time") -> Finished:
+        """Return the answer to a trial whose times do not count."""
+        self.timings = {}
+        return self.finish(state, message, phase=phase)
+
     def finish(self, state: State, message: str = "", log: str = "", phase: str = "") -> Finished:
         """Return the answer to this trial as it stands."""
         outcome = Outcome(
-            identity=self.trial.identity,
+            identity=self.asked.identity,
             state=state,
             message=message,
             log=log,
@@ -125,4 +122,4 @@ class Candidate:
 
     def release(self) -> None:
         """Release its resources and measurements: samples, library plans and their workspace."""
-        self.runnable, self.check, self.seen_ns, self.timings = None, None, 0, {}
+        self.runnable, self.check, self.timings = None, None, {}

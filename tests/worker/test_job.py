@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -23,11 +24,13 @@ from cuprof.core.errors import BuildError, DeviceMemoryError
 from cuprof.core.records import ENERGY_UNAVAILABLE, DeviceFacts, Measure, Outcome, State
 from cuprof.families import Array, Family, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.families.origin import Folder, load_family
+from cuprof.worker.job import JobRun, make_ahead
 from cuprof.worker.messages import Finished, Job, JobTrial
-from cuprof.worker.rotation import Rotation
+from cuprof.worker.problem import COMPARED_SETS, Problem
+from cuprof.worker.rotation import Rotations
 from cuprof.worker.status_page import NO_TRIAL, Phase
-from cuprof.worker.trials import TrialRunner, make_ahead
-from cuprof.worker.workload import COMPARED_SETS, UNSEEN_SETS, Workload
+from cuprof.worker.trial import Trial
+from tests.worker.pages import Page
 
 FAULTY = Path(__file__).parents[1] / "data" / "families" / "faulty"
 QUICK = MeasureConfig(
@@ -52,11 +55,9 @@ class Watched:
     """A runner on the CPU, with what it entered."""
 
     def __init__(self, family: Family, job: Job, backend: Any = None) -> None:
-        self.entered: list[tuple[int, Phase]] = []
-        workload = Workload.make(family, job)
-        self.runner = TrialRunner(
-            backend or CpuBackend(1), workload, job, lambda index, phase: self.entered.append((index, phase))
-        )
+        page = Page()
+        self.entered = page.entered
+        self.runner = JobRun(backend or CpuBackend(1), Problem.make(family, job), job, page)  # type: ignore[arg-type]
 
     def run(self) -> dict[str, Outcome]:
         done = list(self.runner.run())
@@ -278,9 +279,9 @@ def test_a_reference_that_works_in_place_is_refused(family: Family, part: str) -
 
     setattr(family, part, in_place)
     with pytest.raises(ValueError, match="writes into the inputs; let it work on a copy"):
-        Workload.make(family, make_job())
+        Problem.make(family, make_job())
     setattr(family, part, kept)
-    assert Workload.make(family, make_job()).inputs["x"].flags.writeable
+    assert Problem.make(family, make_job()).inputs()["x"].flags.writeable
 
 
 @pytest.mark.parametrize(
@@ -297,7 +298,7 @@ def test_a_tolerance_that_nothing_could_be_held_to_is_the_familys_fault(
 ) -> None:
     family.tolerance = lambda problem, inputs, reference: given
     with pytest.raises(ValueError, match=complaint):
-        Workload.make(family, make_job())
+        Problem.make(family, make_job())
 
 
 def test_a_variant_may_have_a_tolerance_of_its_own(family: Family) -> None:
@@ -318,6 +319,7 @@ class Refusing:
         self.opened: list[int] = []
         self.closed = 0
         self.begun: list[str] = []
+        self.compiling: dict[str, list[Future[Any]]] = {}
         self.driven_by = "cpu"
 
     def facts(self) -> DeviceFacts:
@@ -356,14 +358,19 @@ class Refusing:
     def expect(self, runnable: Any, tolerances: Any) -> bool:
         return False
 
-    def build_ahead(self, signature: Any, builds: Any) -> None:
-        self.begun += [variant.name for variant, _, _ in builds]
+    def build_ahead(self, signature: Any, builds: Any) -> list[list[Future[Any]]]:
+        names = [variant.name for variant, _, _ in builds]
+        self.begun += names
+        return [self.compiling.get(name, []) for name in names]
 
     def watch_inputs(self) -> None:
         if self.opened[-1] > self.most_watched:
             raise DeviceMemoryError("open", "no more")
 
     def check_in_place(self, *_: Any) -> None:
+        return None
+
+    def checksum(self, runnable: Any) -> None:
         return None
 
     def overrun_arrays(self) -> tuple[str, ...]:
@@ -392,17 +399,36 @@ def test_where_the_host_is_timed_a_rotation_is_built_before_it_begins_and_nothin
 ) -> None:
     backend = Refusing()
     entered: list[list[str]] = []
-    run, measure = Rotation.run, replace(QUICK, interleave=True, rotation=2)
+    run, measure = Rotations.run, replace(QUICK, interleave=True, rotation=2)
 
-    def watch(rotation: Rotation) -> Any:
+    def watch(rotations: Rotations, trials: Sequence[Trial]) -> Any:
         entered.append(list(backend.begun))
-        return run(rotation)
+        return run(rotations, trials)
 
     job = make_job("small", "medium", "large", methods={}, measure=measure)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Rotation, "run", watch)
+        patch.setattr(Rotations, "run", watch)
         Watched(kernels, job, backend).run()
     assert entered == [["small", "medium"], ["small", "medium", "large"]]
+
+
+def test_what_is_built_is_timed_while_the_rest_is_compiled(kernels: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend, compiled = Refusing(), Future[Any]()
+    backend.driven_by, backend.compiling = "cuda", {"small": [compiled]}
+    timed: list[list[str]] = []
+    run = Rotations.run
+
+    def watch(rotations: Rotations, trials: Sequence[Trial]) -> Any:
+        timed.append([trial.variant.name for trial in trials])
+        yield from run(rotations, trials)
+        if not compiled.done():
+            compiled.set_result(None)
+
+    monkeypatch.setattr(Rotations, "run", watch)
+    job = make_job("small", "medium", "large", methods={}, measure=replace(QUICK, interleave=True, rotation=2))
+    found = Watched(kernels, job, backend).run()
+    assert timed == [["medium", "large"], ["small"]]
+    assert {outcome.state for outcome in found.values()} == {State.OK}
 
 
 def test_files_that_are_opened_once_when_a_program_is_made_ahead_are_told_with_its_trial(
@@ -418,13 +444,8 @@ def test_files_that_are_opened_once_when_a_program_is_made_ahead_are_told_with_i
     first = Watched(kernels, make_job("small", methods={}), Refusing())
     trials = make_job("small", "reads").trials[1:]
     assert len([*make_ahead(kernels, first.runner.job.problem, trials, first.runner.held)]) == 1
-    second = TrialRunner(
-        Refusing(),  # type: ignore[arg-type]
-        first.runner.workload,
-        replace(first.runner.job, trials=trials),
-        lambda *_: None,
-        held=first.runner.held,
-    )
+    job = replace(first.runner.job, trials=trials)
+    second = JobRun(Refusing(), first.runner.problem, job, Page(), first.runner.held)  # type: ignore[arg-type]
     (finished,) = second.run()
     assert finished.outcome.opened == (str(table),)
 
@@ -482,7 +503,7 @@ def test_a_lost_device_ends_the_job_and_leaves_the_rest_unanswered(kernels: Fami
 def test_inputs_that_do_not_match_the_signature_are_refused(family: Family, given: Any, complaint: str) -> None:
     family.generate = lambda problem, rng: given
     with pytest.raises(ValueError, match=r"generate\(\)|reference\(\)") as raised:
-        Workload.make(family, make_job())
+        Problem.make(family, make_job())
     assert complaint in str(raised.value)
 
 
@@ -497,7 +518,7 @@ def test_inputs_that_do_not_match_the_signature_are_refused(family: Family, give
 def test_a_reference_that_does_not_cover_the_outputs_is_refused(family: Family, given: Any, complaint: str) -> None:
     family.reference = lambda problem, inputs: given
     with pytest.raises(ValueError, match=r"generate\(\)|reference\(\)") as raised:
-        Workload.make(family, make_job())
+        Problem.make(family, make_job())
     assert complaint in str(raised.value)
 
 
@@ -517,7 +538,7 @@ def test_a_function_of_the_family_that_returns_something_else_is_named(
     setattr(family, part, lambda *_: given)
     found = "None" if given is None else "a int"
     with pytest.raises(ValueError, match=rf"family faulty: {part}\(\) returned {found}, and must return {wanted}"):
-        Workload.make(family, make_job())
+        Problem.make(family, make_job())
 
 
 def test_what_a_compiler_says_at_length_is_cut(kernels: Family) -> None:
@@ -540,33 +561,32 @@ def test_a_familys_constants_are_the_same_in_every_set_and_must_be_inputs(family
     family.generate = lambda problem, rng: {"x": rng.random(4, np.float32), "w": rng.random(2, np.float32)}
     family.reference = lambda problem, inputs: {"y": inputs["x"] * float(inputs["w"][0])}
     family.constants = ("w",)
-    workload = Workload.make(family, make_job())
-    every = [*(each.inputs for each in workload.sets), workload.draw(9)]
-    assert len(every) == COMPARED_SETS + UNSEEN_SETS + 2  # one more on the host, and the one drawn here
-    assert all(np.array_equal(each["w"], workload.inputs["w"]) for each in every)
+    problem = Problem.make(family, make_job())
+    every = [problem.inputs(0), problem.inputs(1), problem.make_unmet(), problem.make_unmet()]
+    assert all(np.array_equal(each["w"], problem.inputs()["w"]) for each in every)
     assert len({each["x"].tobytes() for each in every}) == len(every)
     family.constants = ("weights",)
     with pytest.raises(ValueError, match=r"constants names weights, signature\(\) has no input of that name"):
-        Workload.make(family, make_job())
+        Problem.make(family, make_job())
 
 
-@pytest.mark.parametrize(("free_bytes", "sets"), [(0, 1), (16 * 64, 2), (16 * 2 * 64, 3), (1 << 40, 4)])
+@pytest.mark.parametrize(("free_bytes", "sets"), [(0, 1), (16 * 64, 2), (16 * 2 * 64, 3), (1 << 40, 3)])
 def test_as_many_sets_are_drawn_as_memory_holds(
     family: Family, monkeypatch: pytest.MonkeyPatch, free_bytes: int, sets: int
 ) -> None:
-    monkeypatch.setattr("cuprof.worker.workload.available_bytes", lambda: free_bytes)
-    workload = Workload.make(family, make_job())
-    assert (len(workload.sets), workload.compared) == (sets, min(sets, COMPARED_SETS))
+    monkeypatch.setattr("cuprof.worker.problem.available_bytes", lambda: free_bytes)
+    problem = Problem.make(family, make_job())
+    assert (len(problem.sets), problem.compared) == (sets, min(sets, COMPARED_SETS))
 
 
 def test_inputs_follow_the_seed_and_lie_in_c_order(family: Family) -> None:
-    one, same = Workload.make(family, make_job()), Workload.make(family, make_job())
-    other = Workload.make(family, make_job(seed=4))
-    assert np.array_equal(one.inputs["x"], same.inputs["x"])
-    assert not np.array_equal(one.inputs["x"], other.inputs["x"])
+    one, same = Problem.make(family, make_job()), Problem.make(family, make_job())
+    other = Problem.make(family, make_job(seed=4))
+    assert np.array_equal(one.inputs()["x"], same.inputs()["x"])
+    assert not np.array_equal(one.inputs()["x"], other.inputs()["x"])
     family.signature = lambda problem: Signature({"x": Array((4, 3), "float32")}, {"y": Array((4, 3), "float32")})
     family.generate = lambda problem, rng: {"x": np.asfortranarray(rng.random((4, 3), dtype=np.float32))}
-    assert Workload.make(family, make_job()).inputs["x"].flags.c_contiguous
+    assert Problem.make(family, make_job()).inputs()["x"].flags.c_contiguous
 
 
 class Board:

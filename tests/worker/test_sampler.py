@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, repeat
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +13,11 @@ import pytest
 
 from cuprof.backends.contract import CLOCKS_DISAGREE, Draw, Frame, Reading
 from cuprof.backends.device_state import DeviceState
+from cuprof.core.errors import LaunchError
 from cuprof.core.records import DOUBT, Measure, Timing
-from cuprof.worker import sampling
-from cuprof.worker.sampling import HOT_BATCH_MOST, Sampler
-from cuprof.worker.stopping import StoppingRule
+from cuprof.worker import sampler
+from cuprof.worker.sampler import HOT_BATCH_MOST, Sampler
+from cuprof.worker.stopping import Race, StoppingRule
 
 OVERHEAD_NS = 1_000
 RULE = StoppingRule(target=0.01, min_samples=20, max_samples=200, max_ns=1e12, patience_ns=1e13)
@@ -29,6 +30,7 @@ class Kernel:
     durations: Iterable[float | Reading]
     steps: int = 1
     launch_phases: int = 1
+    depth: int = 99
     batches: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -41,10 +43,19 @@ class Kernel:
 
 
 class FakeSession:
-    """Reads kernels and lets the clock go on by what they take."""
+    """Reads kernels and lets the clock go on by what they take.
 
-    def __init__(self, clock: FakeClock) -> None:
-        self.clock, self.read_keys, self.tick = clock, [], 0.0
+    Attributes:
+        depth: how many frames may be in flight.
+        pending, most_pending: how many are, and the most that ever were.
+    """
+
+    def __init__(self, clock: FakeClock, depth: int = 1) -> None:
+        self.clock, self.tick, self.depth = clock, 0.0, depth
+        self.pending = self.most_pending = 0
+
+    def in_flight(self, runnable: Kernel) -> int:
+        return min(self.depth, runnable.depth)
 
     def tick_ns(self, measure: Measure) -> float:
         return self.tick
@@ -53,10 +64,17 @@ class FakeSession:
         self, runnable: Kernel, measure: Measure, batch: int = 1, draw: Callable[[], Draw] = lambda: Draw()
     ) -> Frame:
         draw()
-        reading = runnable.next()
         runnable.batches.append(batch)
-        self.clock.now_ns += int(reading.duration_ns) * batch + OVERHEAD_NS
-        return Frame.ended(reading)
+        self.pending += 1
+        self.most_pending = max(self.pending, self.most_pending)
+
+        def finish() -> Reading:
+            self.pending -= 1
+            reading = runnable.next()
+            self.clock.now_ns += int(reading.duration_ns) * batch + OVERHEAD_NS
+            return reading
+
+        return Frame(finish)
 
 
 class FakeClock:
@@ -69,17 +87,18 @@ class FakeClock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     clock = FakeClock()
-    monkeypatch.setattr(sampling, "perf_counter_ns", clock.perf_counter_ns)
+    monkeypatch.setattr(sampler, "perf_counter_ns", clock.perf_counter_ns)
     return clock
 
 
 class Bench:
     """A sampler on the fake session, and what it attended to."""
 
-    def __init__(self, clock: FakeClock, **settings: Any) -> None:
+    def __init__(self, clock: FakeClock, depth: int = 1, **settings: Any) -> None:
         self.attended: list[int] = []
+        self.session = FakeSession(clock, depth)
         given = {"rule": RULE, "settle_ns": 0.0, "warmup": 1, "method": "m", "rng": np.random.default_rng(3)}
-        self.sampler = Sampler(session=FakeSession(clock), attend=self.attended.append, **{**given, **settings})
+        self.sampler = Sampler(session=self.session, attend=self.attended.append, **{**given, **settings})
 
     def sample(self, *kernels: Kernel, measure: Measure = Measure.COLD) -> list[tuple[int, Timing]]:
         return list(self.sampler.sample(list(enumerate(kernels)), measure))
@@ -120,38 +139,99 @@ def test_short_executions_of_several_launches_are_sampled_over_the_phases_of_the
     assert [timings[key].details["batch"] for key in (0, 1)] == [executions, 1]
 
 
-class FakeDealer:
+class FakeExecutions:
     """Keeps what it was asked for and told, in order."""
 
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, int, float]] = []
+    def __init__(self, clock: FakeClock | None = None, *, is_fetched: bool = False) -> None:
+        self.clock, self.is_fetched = clock, is_fetched
+        self.dealt = 0
+        self.settled: list[int] = []
 
-    def deal(self, index: int) -> Draw:
-        self.calls.append(("deal", index, 0))
+    def deal(self) -> Draw:
+        self.dealt += 1
         return Draw()
 
-    def settle(self, index: int, runnable: Kernel, spent_ns: int) -> None:
-        self.calls.append(("settle", index, spent_ns))
+    def settle(self, spent_ns: int) -> None:
+        self.settled.append(spent_ns)
+        if self.clock:
+            self.clock.now_ns += 10**6
 
 
-def test_every_reading_is_dealt_and_settled_warm_up_included(bench: Callable[..., Bench]) -> None:
-    dealer = FakeDealer()
-    one = bench(dealer=dealer, warmup=2, rule=StoppingRule(target=1e-9, min_samples=5, max_samples=5))
+FIVE = StoppingRule(target=1e-9, min_samples=5, max_samples=5)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_every_reading_is_dealt_and_settled_warm_up_included(bench: Callable[..., Bench], depth: int) -> None:
+    both: Any = {0: FakeExecutions(), 1: FakeExecutions()}
+    one = bench(executions=both, warmup=2, rule=FIVE, depth=depth)
     found = dict(one.sample(Kernel([1e4]), Kernel([3e4])))
-    assert len(dealer.calls) == 2 * 2 * (2 + 5)
-    for (dealt, key, _), (settled, same, spent_ns) in zip(dealer.calls[::2], dealer.calls[1::2], strict=True):
-        assert (dealt, settled, key) == ("deal", "settle", same)
-        assert spent_ns == (1e4, 3e4)[key] + OVERHEAD_NS
+    assert [each.dealt for each in both.values()] == [len(each.settled) for each in both.values()] == [7, 7]
+    assert [{*each.settled} for each in both.values()] == [{11_000}, {31_000}]
     assert [found[key].details["sampling_ns"] for key in (0, 1)] == [5 * 11_000, 5 * 31_000]
 
 
 def test_what_settling_takes_is_not_laid_to_the_sampling(bench: Callable[..., Bench], clock: FakeClock) -> None:
-    dealer = FakeDealer()
-    dealer.settle = lambda *_: setattr(clock, "now_ns", clock.now_ns + 10**6)  # type: ignore[method-assign]
-    ((_, timing),) = bench(dealer=dealer, rule=StoppingRule(target=1e-9, min_samples=5, max_samples=5)).sample(
-        Kernel([1e4])
-    )
+    ((_, timing),) = bench(executions={0: FakeExecutions(clock)}, rule=FIVE).sample(Kernel([1e4]))
     assert timing.details["sampling_ns"] == 5 * 11_000
+
+
+def test_as_many_frames_are_in_flight_as_the_session_allows_and_none_at_a_look(bench: Callable[..., Bench]) -> None:
+    one = bench(depth=4, rule=StoppingRule(target=1e-9, min_samples=20, max_samples=30))
+    left = []
+    kernels = [Kernel(noisy(1e4, 0.2, seed)) for seed in range(3)]
+    for _, timing in one.sampler.sample(list(enumerate(kernels)), Measure.COLD):
+        left.append(one.session.pending)
+        assert [sample.round for sample in timing.samples] == list(range(30))
+    assert one.session.most_pending == 4
+    assert left == [0, 0, 0]
+
+
+def test_host_code_and_results_that_are_fetched_have_the_device_for_themselves(bench: Callable[..., Bench]) -> None:
+    pending: list[int] = []
+    one = bench(depth=4, rule=FIVE, executions={1: FakeExecutions(is_fetched=True)})
+
+    class Host(Kernel):
+        def next(self) -> Reading:
+            pending.append(one.session.pending)
+            return super().next()
+
+    one.sample(Kernel([1e4]), Host([1e4]), Host([1e4], depth=1))
+    assert {*pending} == {0}
+
+
+def test_the_first_frame_that_fails_names_the_trial_at_fault(bench: Callable[..., Bench]) -> None:
+    class Failing(Kernel):
+        def next(self) -> Reading:
+            if len(self.batches) > 5:
+                raise LaunchError("illegal address")
+            return super().next()
+
+    one = bench(depth=4, warmup=1)
+    begin = one.session.begin
+
+    def refuse(runnable: Kernel, *given: Any) -> Frame:
+        if any(len(kernel.batches) > 5 for kernel in kernels if isinstance(kernel, Failing)):
+            raise LaunchError("an earlier one failed")  # as a context does that was lost
+        return begin(runnable, *given)
+
+    one.session.begin = refuse  # type: ignore[method-assign]
+    kernels = [Kernel([1e4]), Failing([1e4]), Kernel([1e4])]
+    with pytest.raises(LaunchError, match="illegal address"):
+        one.sample(*kernels)
+    assert one.attended[-1] == 1
+
+
+def test_a_race_stops_what_is_established_to_be_slower_and_nothing_else(bench: Callable[..., Bench]) -> None:
+    rule = StoppingRule(target=1e-4, min_samples=20, max_samples=200, races=True)
+    race = Race()
+    kernels = [Kernel(noisy(median, 0.003, seed)) for seed, median in enumerate((1e4, 1.005e4, 1.1e4, 2e4))]
+    found = dict(bench(rule=rule, race=race).sample(*kernels))
+    assert [found[key].stopped_by for key in range(4)] == ["samples", "samples", "slower", "slower"]
+    assert all(8 <= len(found[key].samples) < 20 for key in (2, 3))
+    ((_, later),) = bench(rule=rule, race=race).sample(Kernel(noisy(1.1e4, 0.003, 9)))
+    assert later.stopped_by == "slower", "the best of an earlier job of the problem counts"
+    ((_, free),) = bench(rule=replace(rule, races=False)).sample(Kernel(noisy(2e4, 0.003, 9)))
+    assert free.stopped_by == "samples"
 
 
 @pytest.mark.parametrize(("honest", "doubted"), [(0, True), (1, False)])
@@ -308,18 +388,6 @@ def test_an_execution_that_is_longer_than_warming_up_counts(
     assert [sample.duration_ns for sample in timing.samples] == [3e9, 4e9, 5e9][:count]
     assert [sample.round for sample in timing.samples] == [-1, 0, 1][:count]
     assert len(kernel.batches) == count
-
-
-@pytest.mark.parametrize(("patience_ns", "durations"), [(2e9, [3e9]), (5e9, [3e9, 4e9])])
-def test_a_reading_that_was_taken_before_is_the_first_sample(
-    bench: Callable[..., Bench], patience_ns: float, durations: list[float]
-) -> None:
-    kernel, other = Kernel([4e9]), Kernel([1e4])
-    settings = bench(rule=StoppingRule(patience_ns=patience_ns), begun={0: Reading(3e9)}, settle_ns=1e6)
-    timings = dict(settings.sample(kernel, other))
-    assert [sample.duration_ns for sample in timings[0].samples] == durations
-    assert (timings[0].stopped_by, timings[1].stopped_by) == ("time", "interval")
-    assert len(kernel.batches) == len(durations) - 1  # neither for warming up nor so that clocks rise
 
 
 def test_the_device_works_for_a_while_before_the_first_sample(bench: Callable[..., Bench]) -> None:

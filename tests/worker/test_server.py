@@ -18,11 +18,11 @@ from cuprof.backends.registry import get_spec
 from cuprof.core.point import Point
 from cuprof.families import Family, Signature
 from cuprof.families.origin import Folder
-from cuprof.worker import devices, service
+from cuprof.worker import devices, server
 from cuprof.worker.messages import Build, Built, Describe, Described, Job, JobTrial, Open, WorkerSettings
+from cuprof.worker.problem import Problem
 from cuprof.worker.status_page import Phase, StatusPage
 from cuprof.worker.wire import Wire
-from cuprof.worker.workload import Workload
 
 FAMILY = Path(__file__).parents[1] / "data" / "families" / "backends"
 LONG_S = 60.0
@@ -33,7 +33,7 @@ def serving(folder: Path) -> Iterator[Wire]:
     """Yield the engine's end of the pipe of a worker in a thread."""
     ours, theirs = Pipe()
     page = StatusPage(folder / "status", create=True)
-    worker = service.Worker(Wire(theirs), page, WorkerSettings({"cpu": 1}))
+    worker = server.Worker(Wire(theirs), page, WorkerSettings({"cpu": 1}))
     thread = Thread(target=worker.serve)
     thread.start()
     try:
@@ -53,8 +53,8 @@ def imported(monkeypatch: pytest.MonkeyPatch) -> tuple[list[tuple[str, ...]], Ev
         found.append(modules)
         event.set()
 
-    monkeypatch.setattr(service, "get_spec", lambda name: replace(get_spec(name), imports=("slow",)))
-    monkeypatch.setattr(service, "_import", take)
+    monkeypatch.setattr(server, "get_spec", lambda name: replace(get_spec(name), imports=("slow",)))
+    monkeypatch.setattr(server, "_import", take)
     return found, event
 
 
@@ -78,7 +78,7 @@ def test_without_a_device_nothing_is_imported(tmp_path: Path, imported: tuple[li
         said = wire.receive()
         assert isinstance(said, Described)
         assert not said.found
-        assert not event.wait(4 * service.QUESTIONS_S)
+        assert not event.wait(4 * server.QUESTIONS_S)
     assert found == []
 
 
@@ -99,67 +99,6 @@ def test_devices_are_opened_ahead_and_what_refuses_is_no_fault(tmp_path: Path, m
     assert opened == [("broken", None), ("cpu", 1)]
 
 
-CHEATS = """
-import numpy as np
-from cuprof.families import Array, Axis, Family, Launch, Program, Signature, Tolerance
-
-def right(x):
-    return 2 * x
-
-family = Family(
-    name="cheats", title="2 x", axes=(Axis("n", 8),),
-    signature=lambda problem: Signature({"x": Array((problem.n,), "float64")}, {"y": Array((problem.n,), "float64")}),
-    generate=lambda problem, rng: {"x": rng.random(problem.n)},
-    reference=lambda problem, inputs: {"y": right(inputs["x"])},
-    tolerance=lambda problem, inputs, reference: Tolerance(),
-    useful_bytes=lambda problem: 16 * problem.n,
-)
-
-@family.cuda("cheats", source="k.cu")
-def cheats(problem, tune):
-    def wrong(*given):
-        return {"y": np.zeros(problem.n)}
-    global right
-    right, family.reference, np.random.default_rng = wrong, wrong, wrong
-    return Program((Launch("k", (1,)),))
-"""
-
-
-def test_what_a_program_replaces_while_it_is_made_ahead_has_no_part_in_the_reference(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "cheats"
-    folder.mkdir()
-    (folder / "family.py").write_text(CHEATS)
-    (folder / "k.cu").write_text('extern "C" __global__ void k() {}')
-    made: list[Workload] = []
-    begun: list[str] = []
-
-    class Building(CpuBackend):
-        def build_ahead(self, signature: Signature, builds: Any, limit_s: float | None = None) -> list[Any]:
-            begun.extend(variant.name for variant, _, _ in builds)
-            return [[]]
-
-    def keep(backend: object, workload: Workload, *_: object) -> object:
-        made.append(workload)
-        raise ValueError("enough seen")
-
-    monkeypatch.setattr(devices, "open_backend", lambda name, number: Building())
-    monkeypatch.setattr(service, "TrialRunner", keep)
-    job = Job(Folder(folder), "cpu", Point(n=8), (JobTrial("id", "cheats", Point(), ""),), seed=3)
-    with serving(tmp_path) as wire:
-        wire.send(Build(job, 10.0))
-        assert wire.receive() == Built(("id",))
-        wire.send(job)
-        assert "enough seen" in wire.receive().fault
-    assert begun == ["cheats"]
-    (workload,) = made
-    for each in workload.sets[: workload.compared]:
-        assert each.reference is not None
-        assert (each.reference.open()["y"] == 2 * each.inputs["x"]).all()
-        assert each.inputs["x"].any()
-
-
 def test_programs_are_built_while_the_inputs_are_made_and_told_as_they_are_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,12 +114,12 @@ def test_programs_are_built_while_the_inputs_are_made_and_told_as_they_are_done(
             steps.extend(begun)
             return [[compiled] for _ in begun]
 
-    def make(family: Family, job: Job) -> Workload:
+    def make(family: Family, job: Job) -> Problem:
         steps.append(entered[-1])
         raise ValueError("enough seen")
 
     monkeypatch.setattr(devices, "open_backend", lambda name, number: Building())
-    monkeypatch.setattr(Workload, "make", make)
+    monkeypatch.setattr(Problem, "make", make)
     names = ("doubles_cpu", "doubles_cuda", "absent")  # a function is not built
     trials = tuple(JobTrial(f"id {name}", name, Point(), f"of {name}") for name in names)
     job = Job(Folder(FAMILY), "cpu", Point(n=16), trials, seed=3)
