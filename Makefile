@@ -2,6 +2,7 @@
 # make test       set up, then run the tests
 # make test-gpu   the tests that need a GPU
 # make check      format, lint, imports between packages, types and tests
+# make docs       the site, in docs/_build/html; warnings are errors
 # make setup      the virtual environment alone
 
 VENV    := .venv
@@ -20,7 +21,7 @@ CUDA_MAJOR := $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: *\([0-9
 CUDA_EXTRA := $(if $(CUDA_MAJOR),$(if $(filter 12,$(CUDA_MAJOR)),cuda12,$(if $(filter 1 2 3 4 5 6 7 8 9 10 11,$(CUDA_MAJOR)),,cuda13)))
 comma := ,
 
-.PHONY: sweep test test-gpu check lint types setup setup-dev clean
+.PHONY: sweep test test-gpu check lint types docs setup setup-dev clean
 
 sweep: setup
 	$(PYTHON) -m cuprof sweep $(ARGS)
@@ -43,6 +44,10 @@ lint: setup-dev
 types: setup-dev
 	$(PYTHON) -m mypy
 
+docs: setup-dev
+	$(PYTHON) -m sphinx -q -W --keep-going -b html -c docs . docs/_build/html
+	@echo docs/_build/html/docs/index.html
+
 setup: $(STAMPS)/run-$(or $(CUDA_EXTRA),cpu)
 setup-dev: $(STAMPS)/dev-$(or $(CUDA_EXTRA),cpu)
 
@@ -62,4 +67,4 @@ $(STAMPS)/dev-%: pyproject.toml | $(PYTHON)
 	@mkdir -p $(STAMPS) && touch $@
 
 clean:
-	rm -rf $(STAMPS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(STAMPS) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -23,7 +23,7 @@ from benchmarks.table import make_parser, report, start
 from cuprof.config.model import LimitsConfig, MeasureConfig
 from cuprof.core.errors import CuprofError
 from cuprof.core.records import Measure, Outcome, State, Timing
-from cuprof.engine.runner import JobRunner
+from cuprof.engine.executor import Executor
 from cuprof.families import Family, Point
 from cuprof.families.fingerprint import source_text
 from cuprof.families.origin import Folder, load_family
@@ -60,8 +60,8 @@ class Pair:
 class Laboratory:
     """Sweeps of pairs on one worker."""
 
-    def __init__(self, runner: JobRunner, family: Family, problem: Point, measure: MeasureConfig) -> None:
-        self.runner, self.family, self.problem, self.measure = runner, family, problem, measure
+    def __init__(self, executor: Executor, family: Family, problem: Point, measure: MeasureConfig) -> None:
+        self.executor, self.family, self.problem, self.measure = executor, family, problem, measure
         base = family.variant("base")
         self.text, self.backend, self.folder = source_text(family, base), base.backend, family.folder or FOLDER
 
@@ -84,7 +84,7 @@ class Laboratory:
             measure=self.measure,
             methods=methods(self.measure, self.backend),
         )
-        return {outcome.identity: cold_timing(outcome) for outcome in self.runner.run(job)}
+        return {outcome.identity: cold_timing(outcome) for outcome in self.executor.measure(job)}
 
     def compare(self, spin_ns: int) -> Pair:
         """Sweep both variants, the second with the wait, and judge."""
@@ -157,11 +157,11 @@ def measure(same: int, different: int, steps: int) -> tuple[list[dict[str, Any]]
     """
     family, rate = load_family(FOLDER), Rule().error_rate
     settings = MeasureConfig(modes=("cold",), settle_seconds=SETTLE_S)
-    with JobRunner(WorkerSettings(), LimitsConfig(), lambda trial, phase: None) as runner:
+    with Executor(WorkerSettings(), LimitsConfig()) as executor:
         careful = MeasureConfig(modes=("cold",), target=0.001, min_samples=400, max_samples=4000)
-        alone = Laboratory(runner, family, Point(steps=steps), careful).time(base=0)["base"].summary.median_ns
+        alone = Laboratory(executor, family, Point(steps=steps), careful).time(base=0)["base"].summary.median_ns
         spin_ns = round(SLOWER * alone / RESOLUTION_NS) * RESOLUTION_NS
-        laboratory = Laboratory(runner, family, Point(steps=steps), settings)
+        laboratory = Laboratory(executor, family, Point(steps=steps), settings)
         equal = [laboratory.compare(0) for _ in range(same)]
         slower = [laboratory.compare(spin_ns) for _ in range(different)]
     print(f"the kernel alone: {alone * 1e-3:.3f} µs; the slower one waits {spin_ns} ns more")

@@ -132,6 +132,8 @@ SCENARIOS = (
 
 FEW = ((5, 5), (10, 10), (20, 20), (100, 100), (10, 104))
 """Samples of BASE and of NEW."""
+RATIOS = (1.02, 1.1, 1.3, 2.0, 3.0)
+"""True ratios of unequal pairs of few samples."""
 OF_FEW: dict[str, tuple[Draw, float]] = {
     "independent": (gaussian(0.01), 0.0),
     "autocorrelation 0.3": (correlated(0.01, 0.3), 0.0),
@@ -194,19 +196,28 @@ def simulate_few(
 
 
 def print_few(count: int, seed: int) -> None:
-    """Print the table of few samples: called different / interval misses of equal pairs, slower at a ratio of 1.02."""
+    """Print the table of few samples: errors at equal times, and what is found at each of `RATIOS`."""
     print("\n| data | " + " | ".join(f"{base} against {new}" for base, new in FEW) + " |")
     print("|---|" + "---:|" * len(FEW))
     for name, (noise, drift) in OF_FEW.items():
-        cells = []
-        for counts in FEW:
-            equal = simulate_few(noise, counts, 1.0, count, seed, drift)
-            slower = simulate_few(noise, counts, 1.02, count // 3, seed + 1, drift)
-            far = simulate_few(noise, counts, 1.3, count // 3, seed + 2, drift)
-            wrong, found = called(verdicts(equal), *DIFFERENT), called(verdicts(slower), Verdict.SLOWER)
-            open_ = called(verdicts(far), Verdict.UNDECIDED)
-            cells.append(f"{wrong:.1%} / {misses(equal, 1.0):.1%}; {found:.0%}; {open_:.1%}")
-        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+        print(
+            f"| {name} | " + " | ".join(_few_cell(noise, each, drift, count, seed) for each in FEW) + " |", flush=True
+        )
+
+
+def _few_cell(noise: Draw, counts: tuple[int, int], drift: float, count: int, seed: int) -> str:
+    """Return the rates at one kind of data and these numbers of samples; those of all ratios together miss."""
+    equal = simulate_few(noise, counts, 1.0, count, seed, drift)
+    parts = [(equal, 1.0)]
+    parts += [
+        (simulate_few(noise, counts, ratio, count // 3, seed + place, drift), ratio)
+        for place, ratio in enumerate(RATIOS, 1)
+    ]
+    wrong = called(verdicts(equal), *DIFFERENT)
+    missed = sum(misses(found, ratio) * len(found) for found, ratio in parts) / sum(len(found) for found, _ in parts)
+    slower = "/".join(f"{called(verdicts(found), Verdict.SLOWER):.0%}" for found, ratio in parts if 1 < ratio < 1.3)
+    left = max(called(verdicts(found), Verdict.UNDECIDED) for found, ratio in parts if ratio >= 1.3)
+    return f"{wrong:.1%}; {missed:.1%}; {slower}; {left:.1%}"
 
 
 def misses(contrasts: Contrasts, ratio: float, error_rate: float = 0.05) -> float:

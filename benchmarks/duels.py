@@ -25,11 +25,9 @@ from benchmarks.table import make_parser, report, start
 from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
 from cuprof.core.project import Project
 from cuprof.core.records import Measure, Trial
-from cuprof.engine.duel import Duel, Ending
-from cuprof.engine.feed import Later
+from cuprof.engine.executor import Executor
+from cuprof.engine.final import Ending, Final
 from cuprof.engine.planning import Prepared, prepare
-from cuprof.engine.runner import JobRunner
-from cuprof.engine.station import Station
 from cuprof.worker.messages import WorkerSettings
 
 FAMILY, VARIANT, TUNABLE = "padded_read", "other", "spin_ns"
@@ -69,32 +67,30 @@ class Ring:
         project: where the family is.
     """
 
-    def __init__(self, runner: JobRunner, config: SweepConfig, project: Project) -> None:
-        self.runner, self.config, self.project = runner, config, project
+    def __init__(self, executor: Executor, config: SweepConfig, project: Project) -> None:
+        self.executor, self.config, self.project = executor, config, project
 
     def prepare(self, spins_ns: Sequence[int]) -> Prepared:
         """Return the plan of one trial for each wait."""
         config = replace(self.config, tune={TUNABLE: tuple(spins_ns)})
-        return prepare(config, self.project, [Station(self.runner)])
+        return prepare(config, self.project, [self.executor])
 
     def time_alone(self) -> float:
         """Return the time in ns of the best, more closely than a duel does."""
         prepared = self.prepare([LEAST_SPIN_NS])
         careful = replace(self.config.measure, target=0.001, min_samples=400, max_samples=4000)
-        job = Duel(prepared, prepared.plan.trials, Measure.COLD, SEED).next_job()
-        assert not isinstance(job, Later)
-        (outcome,) = self.runner.run(replace(job, measure=careful))
+        job = Final(prepared, prepared.plan.trials, Measure.COLD, SEED).next_job()
+        (outcome,) = self.executor.measure(replace(job, measure=careful))
         return cold_timing(outcome).summary.median_ns
 
     def fight(self, prepared: Prepared, candidates: Sequence[Trial], allowed_s: float) -> Fought:
         """Return what one duel comes to."""
         began = time.perf_counter()
-        duel = Duel(prepared, tuple(candidates), Measure.COLD, SEED, allowed_s=allowed_s)
+        duel = Final(prepared, tuple(candidates), Measure.COLD, SEED, allowed_s=allowed_s)
         medians_ns: dict[str, float] = {}
         while duel.ending is None:
             job = duel.next_job()
-            assert not isinstance(job, Later)
-            for outcome in self.runner.run(job):
+            for outcome in self.executor.measure(job):
                 medians_ns[outcome.identity] = cold_timing(outcome).summary.median_ns
                 duel.tell(outcome)
         return Fought(duel.ending, medians_ns, duel.looks, time.perf_counter() - began)
@@ -166,12 +162,12 @@ def measure(
         measure=MeasureConfig(modes=("cold",), settle_seconds=SETTLE_S),
         search=SearchConfig(name="random"),
     )
-    with JobRunner(WorkerSettings(), LimitsConfig(), lambda trial, phase: None) as runner:
-        alone_ns = Ring(runner, config, Project(PROJECT)).time_alone()
+    with Executor(WorkerSettings(), LimitsConfig()) as executor:
+        alone_ns = Ring(executor, config, Project(PROJECT)).time_alone()
         spins_ns = [LEAST_SPIN_NS + round(by * alone_ns / RESOLUTION_NS) * RESOLUTION_NS for by in SLOWER]
         for effect in effects:
             searching = replace(config, search=replace(config.search, effect=effect))
-            ring = Ring(runner, searching, Project(PROJECT))
+            ring = Ring(executor, searching, Project(PROJECT))
             prepared = ring.prepare(spins_ns)
             trials = sorted(prepared.plan.trials, key=lambda trial: int(trial.tunables[TUNABLE]))
             duels = [ring.fight(prepared, chance.sample(trials, len(trials)), allowed_s) for _ in range(count)]

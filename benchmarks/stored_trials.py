@@ -19,7 +19,7 @@ from sqlalchemy.engine import Connection
 from cuprof.config.build import build_config
 from cuprof.core.project import Project
 from cuprof.core.records import SweepFacts, Trial
-from cuprof.engine.fleet import open_stations
+from cuprof.engine.devices import open_executors
 from cuprof.engine.planning import prepare
 from cuprof.store import Store, ranking
 from cuprof.store import tables as t
@@ -92,8 +92,8 @@ def fill(project: Project, url: str, trials: int, sweeps: int = 2) -> Filled:
     facts = SweepFacts(**{field.name: getattr(row, field.name) for field in fields(SweepFacts)})
     facts = replace(facts, configuration=composed)
     config = build_config(composed, experiment=EXPERIMENT)
-    with open_stations(config) as fleet:
-        prepared = prepare(config, project, fleet.stations)
+    with open_executors(config) as executors:
+        prepared = prepare(config, project, executors)
         with Store.open(url) as store:
             planned = prepared.plan.trials
             methods = {measure.value: method for measure, method in prepared.methods["cpu"].items()}

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-AHEAD = ("cuda.bindings.driver", "cuda.bindings.nvrtc", "cuprof.backends.cpu.backend", "cuprof.worker.service")
+AHEAD = ("cuda.bindings.driver", "cuda.bindings.nvrtc", "cuprof.backends.cpu.backend", "cuprof.worker.server")
 MOST_BYTES = 1 << 17
 
 

@@ -17,7 +17,7 @@ from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.core.records import Measure, Timing
 from cuprof.families import Launch
 from cuprof.families.program import as_scalar
-from cuprof.worker.sampling import Sampler
+from cuprof.worker.sampler import Sampler
 from cuprof.worker.stopping import StoppingRule
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.trick_records import FAMILY
 from cuprof.families import Family, Point, Program, Variant
 from cuprof.families.origin import load_family
-from cuprof.worker.check import compare
+from cuprof.worker.compare import compare
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -6,6 +6,7 @@ import difflib
 import inspect
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from cuprof.core.point import Coordinate
 from cuprof.core.processes import MARK
 from cuprof.core.project import find_project
 from cuprof.core.scratch import ScratchFolder
+from cuprof.engine.launch import prestart
 from cuprof.families import Family, Verdict
 from cuprof.families.callables import with_names
 from cuprof.families.computation import Computation
@@ -25,6 +27,9 @@ from cuprof.families.kernel import Kernel, kernel
 from cuprof.families.model import as_names
 from cuprof.families.origin import family_name, loading
 from cuprof.families.validation import NAME, check_family
+
+LIBRARIES = ("torch", "triton", "cupy", "jax", "numba")
+"""Libraries that take seconds to import. The worker imports those of a script while the script's process plans."""
 
 
 def compare(
@@ -113,6 +118,7 @@ def compare(
         return Defined()
     if MARK in os.environ:  # a worker that imports a module which compares something of its own
         return Defined()
+    prestart(modules=[library for library in LIBRARIES if library in sys.modules])
     scratch = ScratchFolder()
     try:
         place = find_script() or _make_folder(scratch.path, name, kernels)

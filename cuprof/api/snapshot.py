@@ -25,7 +25,7 @@ from cuprof.core.errors import UsageError
 from cuprof.families import Family
 from cuprof.families.function_source import own_folder
 from cuprof.families.modules import imported_files
-from cuprof.families.origin import Snapshot
+from cuprof.families.origin import Snapshot, restore_code
 
 JIT_OPTIONS = ("do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline", "launch_metadata")
 """The options of `@triton.jit`, as a function of Triton's keeps them."""
@@ -83,13 +83,10 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(value, FunctionType) and hasattr(value, "_torchdynamo_orig_callable"):
             context = inspect.getclosurevars(value).nonlocals["self"]
             return operator.call, (context, value._torchdynamo_orig_callable)
-        if (
-            isinstance(value, CodeType)
-            and not Path(value.co_filename).is_absolute()
-            and Path(value.co_filename).exists()
-        ):
-            # `python script.py` names it by a path that holds in the current folder alone.
-            return self.dispatch_table[CodeType](value.replace(co_filename=str(Path(value.co_filename).absolute())))
+        if isinstance(value, CodeType):  # cloudpickle drops the file's name, and Triton reads the file
+            make, arguments = self.dispatch_table[CodeType](value)[:2]
+            file = Path(value.co_filename)
+            return restore_code, (make, arguments, str(file.absolute() if file.exists() else file))
         torch: Any = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.jit.ScriptModule | torch.jit.ScriptFunction):
             torch.jit.save(value, content := io.BytesIO())

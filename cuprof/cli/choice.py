@@ -23,16 +23,17 @@ MEANT = {
     "db": "store.url={}",
 }
 """Words that people try → the setting that they mean, with the word or its value in {}."""
-GROUPS = ("measure", "check", "device", "store", "ncu", "report", "search", "experiment")
 _RUNS = ("cuprof.compare", "tune_kernel")
 """Calls in a Python file that can be swept by itself."""
 MOST_FILES = 5
-_FOLDER, _JOBS = ("--config-dir", "-cd"), ("--multirun", "-m", "--run", "-r")
+_FOLDER, _JOBS = ("--config-dir", "-cd"), ("--multirun", "-m")
 """Hydra's options that do not choose what runs; all others show something or name a configuration."""
 
 
 def find_meant(word: str) -> str:
     """Return the setting that an option or a bare word stands for, such as measure=quick for --quick, or ""."""
+    from cuprof.config.overrides import GROUPS
+
     key, equals, value = word.lstrip("-").replace("-", "_").partition("=")
     if key in MEANT:
         return MEANT[key].format(value if equals else "…" if MEANT[key].startswith(("variants", "store")) else key)
@@ -61,12 +62,16 @@ def name_setting(word: str, project: Project) -> str:
 
 def list_experiments(project: Project) -> dict[str, Path]:
     """Return name → file of every experiment, the project's own first."""
+    return list_choices(project, "experiment")
+
+
+def list_choices(project: Project, group: str) -> dict[str, Path]:
+    """Return name → file of every choice of a group of the configuration, the project's own first."""
     found: dict[str, Path] = {}
     for folder in project.conf_folders:
-        for file in sorted((folder / "experiment").rglob("*.yaml")):
+        for file in sorted((folder / group).rglob("*.yaml")):
             if not file.name.startswith("_"):
-                name = file.relative_to(folder / "experiment").with_suffix("").as_posix()
-                found.setdefault(name, file)
+                found.setdefault(file.relative_to(folder / group).with_suffix("").as_posix(), file)
     return found
 
 

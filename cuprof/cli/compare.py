@@ -210,17 +210,50 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "noise": [_noise(device, noise) for device, noise in comparison.noises.items()],
         "noise_within": comparison.noise_within,
         "nothing_changed": comparison.nothing_changed,
-        "counts": {verdict.value: count for verdict, count in comparison.counts.items()},
+        "counts": comparison.counts,
         "rows": map(_row, each(comparison.rows)),
         "broken": [{**_trial(trial), "message": trial.message} for trial in each(missing.broken)],
         "one_run": len(missing.one_run),
         "skipped": len(missing.skipped),
-        "incomparable": list(missing.incomparable),
-        "only_base": [_trial(trial) for trial in each(missing.only_base)],
-        "only_new": [_trial(trial) for trial in each(missing.only_new)],
-        "warnings": list(comparison.warnings),
+        "incomparable": missing.incomparable,
+        "only_base": map(_trial, each(missing.only_base)),
+        "only_new": map(_trial, each(missing.only_new)),
+        "warnings": comparison.warnings,
         "exit_code": comparison.exit_code,
     }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    names = ("text", "kind", "description", "sweeps")
+    return {**{name: getattr(side, name) for name in names}, "trials": side.trials["trial"].nunique()}
+
+
+def _noise(device: str, noise: SweepNoise) -> dict[str, Any]:
+    sizes = ((model.what, noise.factor(model), model) for model in noise.models)
+    return {
+        "device": device,
+        "source": noise.source,
+        "times": [
+            {"of": what, "relative": factor * model.relative, "absolute_ns": factor * model.absolute_ns}
+            for what, factor, model in sizes
+        ],
+        "unchanged_trials": noise.trials,
+        "farthest_unchanged_ratio": noise.farthest_ratio if noise.trials else None,
+        "text": noise.text,
+    }
+
+
+def _trial(trial: Any, side: str = "") -> dict[str, Any]:
+    """Return a trial of a side, or that of one side of a row."""
+    names = ("family", "variant", "problem", "tunables", "device", "identity", "state")
+    return {name: getattr(trial, f"{side}{name}") for name in names}
+
+
+def _row(row: Any) -> dict[str, Any]:
+    names = ("verdict", "measure", "ratio", "low", "high", "error_rate", "paired")
+    times = {"base_ns": row.base_median_ns, "new_ns": row.new_median_ns, "unchanged": row.unchanged}
+    sides = {"base": _trial(row, "base_"), "new": _trial(row, "new_")}
+    return {**{name: getattr(row, name) for name in names}, **times, **sides}
 
 
 def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
@@ -234,34 +267,19 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
     rows = comparison.rows[names]
     shown = _sorted(rows[rows["verdict"] != "same"] if hidden else rows)
     scale = choose_scale("time", [*shown["base_median_ns"], *shown["new_median_ns"]])
-    several = comparison.rows["measure"].nunique() > 1
-    devices = comparison.rows["new_device"].nunique() > 1
-    columns = [
-        Column("verdict", "left"),
-        Column("trial", "left"),
-        *([Column("device", "left")] if devices else []),
-        *([Column("time", "left")] if several else []),
-        Column(f"base {scale.unit}"),
-        Column(f"new {scale.unit}"),
-        Column("new/base"),
-        Column("interval"),
-    ]
+    varied = {"new_device": "device", "measure": "time"}  # shown where there are several
+    varied = {name: heading for name, heading in varied.items() if comparison.rows[name].nunique() > 1}
+    left, right = ("verdict", "trial", *varied.values()), (f"base {scale.unit}", f"new {scale.unit}")
     lines, labels = [], dict[int, str]()
     for row in each(shown):
         if row.match not in labels:
             labels[row.match] = row_label(row)
-        cells = (
-            MARKS[row.verdict],
-            labels[row.match],
-            *([row.new_device] if devices else []),
-            *([row.measure] if several else []),
-            _number(scale.format(row.base_median_ns)),
-            _number(scale.format(row.new_median_ns)),
-            ratio_text(row.ratio),
-            interval_text(row),
-        )
+        times = (_number(scale.format(time)) for time in (row.base_median_ns, row.new_median_ns))
+        facts = (getattr(row, name) for name in varied)
+        cells = (MARKS[row.verdict], labels[row.match], *facts, *times, ratio_text(row.ratio), interval_text(row))
         lines.append(Row(cells, STYLES[row.verdict]))
-    return Table(columns, lines), hidden
+    headings = (*right, "new/base", "interval")
+    return Table([*(Column(name, "left") for name in left), *map(Column, headings)], lines), hidden
 
 
 def is_beside_medians(ratio: float, base_ns: float, new_ns: float) -> bool:
@@ -366,47 +384,3 @@ def interval_text(judged: Any) -> str:
     """
     mark = "" if (judged.high - judged.low) / 2 <= NOISY * judged.ratio else f" {MARK}"
     return f"{ratio_text(judged.low)} to {ratio_text(judged.high)}{mark}"
-
-
-def _side(side: Side) -> dict[str, Any]:
-    return {**_picked(side, "text", "kind", "description", "sweeps"), "trials": side.trials["trial"].nunique()}
-
-
-def _noise(device: str, noise: SweepNoise) -> dict[str, Any]:
-    return {
-        "device": device,
-        "source": noise.source,
-        "times": [
-            {
-                "of": model.what,
-                "relative": noise.factor(model) * model.relative,
-                "absolute_ns": noise.factor(model) * model.absolute_ns,
-            }
-            for model in noise.models
-        ],
-        "unchanged_trials": noise.trials,
-        "farthest_unchanged_ratio": noise.farthest_ratio if noise.trials else None,
-        "text": noise.text,
-    }
-
-
-def _picked(source: object, *names: str) -> dict[str, Any]:
-    """Return these attributes by name, for JSON."""
-    return {name: getattr(source, name) for name in names}
-
-
-def _trial(trial: Any, side: str = "") -> dict[str, Any]:
-    """Return a trial of a side, or that of one side of a row."""
-    names = ("family", "variant", "problem", "tunables", "device", "identity", "state")
-    return {name: getattr(trial, f"{side}{name}") for name in names}
-
-
-def _row(row: Any) -> dict[str, Any]:
-    return {
-        **_picked(row, "verdict", "measure", "ratio", "low", "high", "error_rate", "paired"),
-        "base_ns": row.base_median_ns,
-        "new_ns": row.new_median_ns,
-        "unchanged": row.unchanged,
-        "base": _trial(row, "base_"),
-        "new": _trial(row, "new_"),
-    }

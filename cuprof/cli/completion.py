@@ -1,4 +1,4 @@
-"""Shell completion: Hydra completes settings, this module the commands ahead of them and what a family decides.
+"""Shell completion: commands, options, settings, and what a family decides.
 
 `eval "$(cuprof -sc install=bash)"` installs Hydra's shell function for `cuprof`; the shell then asks
 `cuprof -sc query=bash` with the line in `COMP_LINE`.
@@ -6,19 +6,20 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import redirect_stdout
-from io import StringIO
 from typing import TYPE_CHECKING
 
-from cuprof.cli import hydra_app
+from cuprof.cli.choice import list_choices
 from cuprof.cli.main import COMMANDS
+from cuprof.config.build import list_settings
+from cuprof.config.composer import Composer, compose
+from cuprof.config.overrides import GROUPS
 from cuprof.core.errors import CuprofError, UsageError
 from cuprof.core.project import find_project
+from cuprof.families.origin import list_families
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 _OF_FAMILY = re.compile(r"(?:variants=|baseline=|problem\.|tune\.)")
 _CHOICE = re.compile(r"(?:experiment|family)=.+")
-_INDEX = re.compile(r"=\d+=$")
-"""Where Hydra takes an axis for a mapping, and the positions in its list for settings."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -36,19 +35,13 @@ def main(argv: Sequence[str]) -> int:
     if not re.fullmatch(r"(install|uninstall|query)=(bash|zsh|fish)", action):
         raise UsageError('completion takes install=SHELL; write eval "$(cuprof -sc install=bash)" (or zsh, fish)')
     if not action.startswith("query="):
-        return _ask_hydra(action)
-    line = os.environ.get("COMP_LINE", "")
-    program, _, rest = line.partition(" ")
-    command, space, arguments = rest.lstrip().partition(" ")
+        return _print_function(action)
+    command, space, arguments = os.environ.get("COMP_LINE", "").partition(" ")[2].lstrip().partition(" ")
     *before, word = arguments.split(" ")
     if not space:
         found = [name for name in COMMANDS if name.startswith(command)]
     elif command in COMMANDS and COMMANDS[command].is_hydra:
-        if _OF_FAMILY.match(word):
-            found = _of_family(before, word)
-        else:
-            os.environ["COMP_LINE"] = f"{program} {arguments}"
-            found = _hydras_words(action)
+        found = _of_family(before, word) if _OF_FAMILY.match(word) else _settings(word)
     else:
         found = [name for name in _words(command) if name.startswith(word)]
     print(("\n" if action.endswith("fish") else " ").join(found))
@@ -59,7 +52,7 @@ def _words(command: str) -> tuple[str, ...]:
     """Return what may follow a command that is no Hydra application."""
     if command not in COMMANDS:
         return ()
-    parser = importlib.import_module(COMMANDS[command].module).make_parser()
+    parser = COMMANDS[command].load(COMMANDS[command].parser)()
     named = (
         word
         for action in parser._actions
@@ -72,28 +65,25 @@ def _words(command: str) -> tuple[str, ...]:
 
         return (*list_queries(), *words)
     if command in ("judge", "check", "best", "portfolio"):
-        from cuprof.families.origin import list_families
-
         return (*list_families(find_project().kernel_folders), *words)
     return words
 
 
 def _of_family(before: Sequence[str], word: str) -> list[str]:
     """Return what completes an axis, a tunable or variants; nothing where no single family is chosen."""
-    from cuprof.interop.origins import get_family
+    from cuprof.interop.origins import find_origin
 
     project = find_project()
     try:
-        config = hydra_app.compose([text for text in before if _CHOICE.fullmatch(text)], project)
-        family = get_family(config.family, project.kernel_folders)
+        config = compose([text for text in before if _CHOICE.fullmatch(text)], project)
+        family = find_origin(config.family, project.kernel_folders).load()
     except CuprofError:
         return []
     key, equals, value = word.partition("=")
     values = _values(family, config)
     if not equals:
         return [f"{name}=" for name in values if name.startswith(word)]
-    head, comma, last = value.rpartition(",")
-    return [f"{key}={head}{comma}{each}" for each in map(str, values.get(key, ())) if each.startswith(last)]
+    return _complete_list(key, value, values.get(key, ()))
 
 
 def _values(family: Family, config: SweepConfig) -> dict[str, Iterable[object]]:
@@ -110,17 +100,24 @@ def _values(family: Family, config: SweepConfig) -> dict[str, Iterable[object]]:
     return values
 
 
-def _hydras_words(action: str) -> list[str]:
-    told = StringIO()
-    with redirect_stdout(told):
-        _ask_hydra(action)
-    found = (re.sub(r"^variants\.$", "variants=", word) for word in told.getvalue().split())
-    return [word for word in found if not _INDEX.search(word)]
+def _settings(word: str) -> list[str]:
+    """Return the settings that begin with a word, or the choices of a group."""
+    project = find_project()
+    key, equals, value = word.partition("=")
+    if not equals:
+        return [f"{name}=" for name in dict.fromkeys((*GROUPS, *list_settings())) if name.startswith(word)]
+    choices = list_families(project.kernel_folders) if key == "family" else list_choices(project, key)
+    return _complete_list(key, value, choices)
 
 
-def _ask_hydra(action: str) -> int:
-    sys.argv[:1] = ["cuprof"]  # Hydra names the program by it
-    composer = hydra_app.Composer(find_project(), [])
-    with composer.explaining():
-        composer.hydra.shell_completion("config", [action])
+def _complete_list(key: str, value: str, choices: Iterable[object]) -> list[str]:
+    """Return each list whose last element one of the choices completes."""
+    head, comma, last = value.rpartition(",")
+    return [f"{key}={head}{comma}{each}" for each in map(str, choices) if each.startswith(last)]
+
+
+def _print_function(action: str) -> int:
+    """Print Hydra's shell function, for this program."""
+    sys.argv[:1] = ["cuprof"]
+    Composer(find_project(), []).hydra.shell_completion("config", [action])
     return 0

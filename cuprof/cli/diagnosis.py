@@ -22,6 +22,11 @@ from cuprof.ncu.executable import get_executable
 
 PROFILING_PARAMETERS = Path("/proc/driver/nvidia/params")
 CUPY = {"cuda12": "cupy-cuda12x", "cuda13": "cupy-cuda13x"}
+OPEN_COUNTERS = (
+    "run ncu-collect as root, or let every user profile: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' "
+    "| sudo tee /etc/modprobe.d/nvidia-profiling.conf, then restart"
+)
+_PIP = f"{sys.executable} -m pip"
 OPTIONAL = {
     "pyarrow": ("parquet", "query --format parquet"),
     "psycopg": ("postgres", "a PostgreSQL store"),
@@ -65,7 +70,7 @@ def install_command(extra: str) -> str:
     """Return the command that installs one of cuprof's extras."""
     root = checkout()
     target = f"-e '{root}[{extra}]'" if root else f"'cuprof[{extra}]'"
-    return f"{sys.executable} -m pip install {target}"
+    return f"{_PIP} install {target}"
 
 
 def examine_dependencies(requirements: Sequence[str], installed: Mapping[str, str]) -> Iterator[Diagnosis]:
@@ -78,71 +83,61 @@ def examine_dependencies(requirements: Sequence[str], installed: Mapping[str, st
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
-    for text in requirements:
-        requirement = Requirement(text)
-        name = canonicalize_name(requirement.name)
-        remedy = f"{sys.executable} -m pip install --upgrade '{text}'"
-        if name not in installed:
-            yield Diagnosis(requirement.name, Health.MISSING, "not installed", remedy)
-        elif not requirement.specifier.contains(installed[name], prereleases=True):
-            detail = f"{installed[name]}, but {requirement.specifier} is needed"
-            yield Diagnosis(requirement.name, Health.MISSING, detail, remedy)
-        else:
-            yield Diagnosis(requirement.name, Health.GOOD, installed[name])
+    for requirement in map(Requirement, requirements):
+        version = installed.get(canonicalize_name(requirement.name), "")
+        health, detail, remedy = Health.GOOD, version, ""
+        if not requirement.specifier.contains(version or "0", prereleases=True):
+            health, remedy = Health.MISSING, f"{_PIP} install --upgrade '{requirement}'"
+            detail = f"{version}, but {requirement.specifier} is needed" if version else "not installed"
+        yield Diagnosis(requirement.name, health, detail, remedy)
 
 
 def examine_driver(driver: Driver | None) -> Diagnosis:
     """Judge the NVIDIA driver."""
     if driver is None:
         return Diagnosis("NVIDIA driver", Health.OPTIONAL, "none; CUDA variants are skipped, CPU variants run")
-    detail = f"{driver.version}, CUDA {driver.cuda[0]}.{driver.cuda[1]}; " + (
-        ", ".join(gpu.name for gpu in driver.gpus) or "no GPU visible"
-    )
-    if not driver.extra:
-        return Diagnosis("NVIDIA driver", Health.WARNING, detail, "install a driver that supports CUDA 12 or newer")
-    return Diagnosis("NVIDIA driver", Health.GOOD, detail)
+    gpus = ", ".join(gpu.name for gpu in driver.gpus) or "no GPU visible"
+    detail = f"{driver.version}, CUDA {driver.cuda[0]}.{driver.cuda[1]}; {gpus}"
+    if driver.extra:
+        return Diagnosis("NVIDIA driver", Health.GOOD, detail)
+    return Diagnosis("NVIDIA driver", Health.WARNING, detail, "install a driver that supports CUDA 12 or newer")
 
 
 def examine_cupy(driver: Driver | None, installed: Mapping[str, str]) -> Diagnosis:
     """Judge whether CuPy is there and fits the driver."""
     found = {extra: installed[name] for extra, name in CUPY.items() if name in installed}
     described = ", ".join(f"{CUPY[extra]} {version}" for extra, version in found.items())
+    wanted = driver.extra if driver else ""
+    health, detail, remedy = Health.WARNING, described, ""
     if len(found) > 1:
-        keep = driver.extra if driver and driver.extra else "cuda13"
+        keep = wanted or "cuda13"
         other = next(CUPY[extra] for extra in found if extra != keep)
-        remedy = f"{sys.executable} -m pip uninstall -y {other} && {install_command(keep)} --force-reinstall --no-deps"
-        return Diagnosis("CuPy", Health.WARNING, f"{described} overwrite each other", remedy)
-    if driver is None or not driver.extra:
-        return Diagnosis(
-            "CuPy", Health.GOOD if found else Health.OPTIONAL, described or "not installed; no use without a GPU"
-        )
-    if not found:
-        return Diagnosis(
-            "CuPy", Health.WARNING, "not installed; CUDA variants are skipped", install_command(driver.extra)
-        )
-    (extra,) = found
-    if extra > driver.extra:
-        remedy = f"{sys.executable} -m pip uninstall -y {CUPY[extra]} && {install_command(driver.extra)}"
+        detail = f"{described} overwrite each other"
+        remedy = f"{_PIP} uninstall -y {other} && {install_command(keep)} --force-reinstall --no-deps"
+    elif driver is None or not wanted:
+        health = Health.GOOD if found else Health.OPTIONAL
+        detail = described or "not installed; no use without a GPU"
+    elif not found:
+        detail, remedy = "not installed; CUDA variants are skipped", install_command(wanted)
+    elif (extra := next(iter(found))) > wanted:
         detail = f"{described}, but the driver supports CUDA {driver.cuda[0]}.{driver.cuda[1]} at most"
-        return Diagnosis("CuPy", Health.WARNING, detail, remedy)
-    return Diagnosis("CuPy", Health.GOOD, described)
+        remedy = f"{_PIP} uninstall -y {CUPY[extra]} && {install_command(wanted)}"
+    else:
+        health = Health.GOOD
+    return Diagnosis("CuPy", health, detail, remedy)
 
 
 def examine_counters(driver: Driver | None, parameters: Path) -> Diagnosis:
     """Judge whether hardware counters are open to this user."""
-    if driver is None:
-        return Diagnosis("GPU counters", Health.OPTIONAL, "no NVIDIA driver")
+    health, detail, remedy = Health.GOOD, "open to this user", ""
     try:
-        restricted = "RmProfilingAdminOnly: 1" in parameters.read_text()
+        if driver is None:
+            health, detail = Health.OPTIONAL, "no NVIDIA driver"
+        elif "RmProfilingAdminOnly: 1" in parameters.read_text() and os.geteuid() != 0:
+            health, detail, remedy = Health.WARNING, "for administrators only", OPEN_COUNTERS
     except OSError:
-        return Diagnosis("GPU counters", Health.OPTIONAL, f"{parameters} cannot be read; ncu itself will say")
-    if restricted and os.geteuid() != 0:
-        remedy = (
-            "run ncu-collect as root, or let every user profile: echo 'options nvidia "
-            "NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/nvidia-profiling.conf, then restart"
-        )
-        return Diagnosis("GPU counters", Health.WARNING, "for administrators only", remedy)
-    return Diagnosis("GPU counters", Health.GOOD, "open to this user")
+        health, detail = Health.OPTIONAL, f"{parameters} cannot be read; ncu itself will say"
+    return Diagnosis("GPU counters", health, detail, remedy)
 
 
 def examine_opencl(
@@ -155,11 +150,9 @@ def examine_opencl(
     if driver is not None and not nvidia_icd:
         remedy = f"sudo mkdir -p {OPENCL_VENDORS} && echo libnvidia-opencl.so.1 | sudo tee {OPENCL_VENDORS}/nvidia.icd"
         return Diagnosis("OpenCL", Health.WARNING, f"{described or 'no platform'}; NVIDIA's is not registered", remedy)
-    if not platforms:
-        return Diagnosis(
-            "OpenCL", Health.OPTIONAL, "no platform", "sudo apt install pocl-opencl-icd (OpenCL on the CPU)"
-        )
-    return Diagnosis("OpenCL", Health.GOOD, described)
+    if platforms:
+        return Diagnosis("OpenCL", Health.GOOD, described)
+    return Diagnosis("OpenCL", Health.OPTIONAL, "no platform", "sudo apt install pocl-opencl-icd (OpenCL on the CPU)")
 
 
 def _examine_nvrtc(driver: Driver | None) -> Diagnosis:
@@ -168,18 +161,16 @@ def _examine_nvrtc(driver: Driver | None) -> Diagnosis:
     try:
         return Diagnosis("NVRTC", Health.GOOD, nvrtc_version())
     except CuprofError as error:
-        extra = driver.extra if driver and driver.extra else "cuda13"
-        health = Health.WARNING if driver else Health.OPTIONAL
-        return Diagnosis("NVRTC", health, str(error).partition(";")[0], install_command(extra))
+        health, detail = Health.WARNING if driver else Health.OPTIONAL, str(error).partition(";")[0]
+        return Diagnosis("NVRTC", health, detail, install_command(_extra(driver)))
 
 
 def examine_headers(driver: Driver | None, version: str) -> Diagnosis:
     """Judge CUDA's own headers, by the version of those found; only sources with `#include <…>` need them."""
     if version:
         return Diagnosis("CUDA headers", Health.GOOD, version)
-    extra = driver.extra if driver and driver.extra else "cuda13"
     detail = "not found; only sources that include <cuda_fp16.h> and the like need them"
-    return Diagnosis("CUDA headers", Health.OPTIONAL, detail, install_command(extra))
+    return Diagnosis("CUDA headers", Health.OPTIONAL, detail, install_command(_extra(driver)))
 
 
 def _examine_profiler(driver: Driver | None) -> Diagnosis:
@@ -187,9 +178,13 @@ def _examine_profiler(driver: Driver | None) -> Diagnosis:
         executable = get_executable()
         return Diagnosis(TITLE, Health.GOOD, f"{executable.version_text} at {executable.path}")
     except CuprofError as error:
-        health = Health.WARNING if driver else Health.OPTIONAL
         detail, _, remedy = str(error).partition("; ")
-        return Diagnosis(TITLE, health, detail, remedy if driver else "")
+        return Diagnosis(TITLE, Health.WARNING if driver else Health.OPTIONAL, detail, remedy if driver else "")
+
+
+def _extra(driver: Driver | None) -> str:
+    """Return the extra with CUDA's packages: the one that the driver takes, or the newest."""
+    return (driver.extra if driver else "") or "cuda13"
 
 
 def _requirements() -> list[str]:

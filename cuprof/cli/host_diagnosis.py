@@ -77,10 +77,10 @@ def examine_database(url: str) -> Diagnosis:
 
 def examine_disk(folder: Path, free_bytes: int) -> Diagnosis:
     """Judge the room for the database and reports."""
-    detail = f"{free_bytes / 2**30:.1f} GiB free at {folder}"
-    if free_bytes < LEAST_FREE_BYTES:
-        return Diagnosis("disk", Health.WARNING, detail, "make room; reports of Nsight Compute are large")
-    return Diagnosis("disk", Health.GOOD, detail)
+    is_full = free_bytes < LEAST_FREE_BYTES
+    remedy = "make room; reports of Nsight Compute are large" if is_full else ""
+    health, detail = Health.WARNING if is_full else Health.GOOD, f"{free_bytes / 2**30:.1f} GiB free at {folder}"
+    return Diagnosis("disk", health, detail, remedy)
 
 
 def examine_memory(wanted_bytes: int, given_bytes: int) -> Diagnosis:
@@ -90,10 +90,10 @@ def examine_memory(wanted_bytes: int, given_bytes: int) -> Diagnosis:
         wanted_bytes, given_bytes: as `cuprof.backends.cpu.backend.plan_calibration` returns them.
     """
     detail = f"the host's bandwidth is measured on {given_bytes >> 20} MiB"
-    if given_bytes < wanted_bytes:
-        detail += f" in place of {wanted_bytes >> 20}: caches help, and it comes out too high or not at all"
-        return Diagnosis("memory", Health.WARNING, detail, "end other programs, or raise the container's limit")
-    return Diagnosis("memory", Health.GOOD, detail)
+    if given_bytes >= wanted_bytes:
+        return Diagnosis("memory", Health.GOOD, detail)
+    detail += f" in place of {wanted_bytes >> 20}: caches help, and it comes out too high or not at all"
+    return Diagnosis("memory", Health.WARNING, detail, "end other programs, or raise the container's limit")
 
 
 def examine_locks(folders: Sequence[Path]) -> Diagnosis:
@@ -102,23 +102,18 @@ def examine_locks(folders: Sequence[Path]) -> Diagnosis:
     Args:
         folders: as `cuprof.engine.device_lock.list_folders` returns them; the last is for all users.
     """
-    usable = [folder for folder in folders if os.access(_existing(folder), os.W_OK | os.X_OK)]
+    usable = [str(folder) for folder in folders if os.access(_existing(folder), os.W_OK | os.X_OK)]
     shared = folders[-1]
+    mode = shared.stat().st_mode & 0o7777 if shared.exists() else 0o1777
+    detail, remedy = f"locks in {' and '.join(usable)}", ""
     if not usable:
-        return Diagnosis(
-            "turns on devices",
-            Health.WARNING,
-            f"no lock can be made in {' or '.join(map(str, folders))}: sweeps side by side disturb each other",
-            f"sudo chmod 1777 {shared}, or set CUPROF_LOCKS to a folder that all who share the devices can write",
-        )
-    if shared.exists() and shared.stat().st_mode & 0o7777 != 0o1777:
-        return Diagnosis(
-            "turns on devices",
-            Health.WARNING,
-            f"{shared} has mode {shared.stat().st_mode & 0o7777:o}: other users cannot take turns, or can undo them",
-            f"sudo chmod 1777 {shared}",
-        )
-    return Diagnosis("turns on devices", Health.GOOD, f"locks in {' and '.join(map(str, usable))}")
+        where = " or ".join(map(str, folders))
+        detail = f"no lock can be made in {where}: sweeps side by side disturb each other"
+        remedy = f"sudo chmod 1777 {shared}, or set CUPROF_LOCKS to a folder that all who share the devices can write"
+    elif mode != 0o1777:
+        detail = f"{shared} has mode {mode:o}: other users cannot take turns, or can undo them"
+        remedy = f"sudo chmod 1777 {shared}"
+    return Diagnosis("turns on devices", Health.WARNING if remedy else Health.GOOD, detail, remedy)
 
 
 def _existing(folder: Path) -> Path:

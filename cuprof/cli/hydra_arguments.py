@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from cuprof.cli.arguments import add_store
 from cuprof.cli.choice import find_meant, name_setting
 from cuprof.config.build import list_settings
+from cuprof.config.overrides import quoted
 from cuprof.core.errors import ConfigError, suggest
 from cuprof.core.project import find_project
 from cuprof.core.text import list_first
@@ -29,13 +30,13 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str
             each other. (--experimental-rerun needs the pickled configuration of a job, and cuprof's jobs leave none.)
     """
     parser = _Parser(prog=f"cuprof {command}", add_help=False, allow_abbrev=False)
-    for flags in _VALUED:
+    for flags in (("--package", "-p"), ("--config-name", "-cn"), ("--config-dir", "-cd")):
         parser.add_argument(*flags)
     add_store(parser)
-    parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
-    parser.add_argument("--info", "-i", choices=INFO)
-    for names in _FLAGS:
-        parser.add_argument(*names, action="store_true")
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
+    forms.add_argument("--info", "-i", choices=INFO)
+    forms.add_argument("--multirun", "-m", action="store_true")
     parser.add_argument("settings", nargs="*")
     values = vars(parser.parse_intermixed_args(_complete_info(argv)))
     words = values.pop("settings")
@@ -44,26 +45,9 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str
     settings = [*_settings_of(words), *map(_family_setting, words)]
     if url := values.pop("store"):
         settings.append(f"store.url={quoted(url)}")
-    for name in ("resolve", "package"):
-        if values[name] and not values["cfg"]:
-            raise ConfigError(f"--{name} is about what --cfg shows; add --cfg job, or leave --{name} out")
-    if len(asked := [f"--{name}" for name in ("run", "multirun", "cfg", "info") if values[name]]) > 1:
-        raise ConfigError(f"{' and '.join(asked)} exclude each other; choose one")
+    if values["package"] and not values["cfg"]:
+        raise ConfigError("--package is about what --cfg shows; add --cfg job, or leave --package out")
     return {name: value for name, value in values.items() if value}, settings
-
-
-_VALUED = (
-    ("--package", "-p"),
-    ("--config-path", "-cp"),
-    ("--config-name", "-cn"),
-    ("--config-dir", "-cd"),
-)
-_FLAGS = (
-    ("--run", "-r"),
-    ("--multirun", "-m"),
-    ("--resolve",),
-    ("--hydra-help",),
-)
 
 
 def _settings_of(words: Sequence[str]) -> list[str]:
@@ -88,40 +72,21 @@ def _family_setting(word: str) -> str:
     return name_setting(word, find_project()) if word.replace("-", "_").isidentifier() else word
 
 
-def quoted(text: str) -> str:
-    """Return a text in quotes, as Hydra reads it back."""
-    from hydra.core.override_parser.types import Quote, QuotedString
-
-    return QuotedString(text, Quote.single).with_quotes()
-
-
-def find_main(options: Options, folders: Sequence[Path]) -> Path | None:
-    """Return the file of the main configuration, or None where there is none.
-
-    Args:
-        options: as `read_arguments` returns them.
-        folders: folders of configuration; an earlier one wins, and `--config-path` replaces them all.
-    """
-    name = options.get("config_name", "config").removesuffix(".yaml")
-    searched = [Path(options["config_path"])] if "config_path" in options else folders
-    return next((path for folder in searched if (path := folder / f"{name}.yaml").is_file()), None)
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if message.startswith("unrecognized arguments: "):
             option = message.removeprefix("unrecognized arguments: ").split()[0]
-            if meant := find_meant(option):
-                raise ConfigError(f"unknown option {option}: settings have no dashes; write {meant}")
             setting = option.lstrip("-").replace("-", "_")
             if setting.partition("=")[0] in list_settings():
-                example = setting if "=" in setting else f"{setting}=…"
-                raise ConfigError(f"unknown option {option}: settings have no dashes; write {example}")
+                setting = setting if "=" in setting else f"{setting}=…"
+            else:
+                setting = ""
+            if meant := find_meant(option) or setting:
+                raise ConfigError(f"unknown option {option}: settings have no dashes; write {meant}")
             known = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
             hint = suggest(option, known) if option.startswith("--") else ""
-            hint = (
-                hint if hint.startswith("did you mean") else f"settings are written key=value; see {self.prog} --help"
-            )
+            if not hint.startswith("did you mean"):
+                hint = f"settings are written key=value; see {self.prog} --help"
             raise ConfigError(f"unknown option {option}: {hint}")
         raise ConfigError(f"{message}; see {self.prog} --help")
 

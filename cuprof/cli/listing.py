@@ -45,14 +45,9 @@ def main(argv: Sequence[str]) -> int:
 def list_lists(project: Project) -> Iterator[dict[str, Any]]:
     """Yield one record a list: how many entries it has, the first of them, and the command that shows them all."""
     for what, (entries, key) in LISTS.items():
-        found = list(entries(project, ()))
-        names = dict.fromkeys(str(record[key]) for record in found)
-        yield {
-            "what": what,
-            "count": len(found),
-            "see": f"cuprof list {what}",
-            "such as": shorten(", ".join(names), SUCH_AS, placeholder=" …"),
-        }
+        names = [str(record[key]) for record in entries(project, ())]
+        first = shorten(", ".join(dict.fromkeys(names)), SUCH_AS, placeholder=" …")
+        yield {"what": what, "count": len(names), "see": f"cuprof list {what}", "such as": first}
 
 
 def list_families(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
@@ -77,11 +72,11 @@ def list_variants(project: Project, names: Sequence[str] = ()) -> Iterator[dict[
         UnknownNameError: there is no such family.
         FamilyError: a named family cannot be loaded; without names such a family is passed over with a warning.
     """
-    from cuprof.interop.origins import get_family
+    from cuprof.interop.origins import find_origin
 
     for name in names or _find_families(project):
         try:
-            family = get_family(name, project.kernel_folders)
+            family = find_origin(name, project.kernel_folders).load()
         except FamilyError as error:
             if names:
                 raise
@@ -130,16 +125,11 @@ def list_device_facts() -> Iterator[dict[str, Any]]:
             except CuprofError as error:
                 print_message(f"warning: {backend} {device.index}: {error}")
                 continue
+            named = {"backend": backend, "index": device.index, "device": facts.name}
             known = {**facts.identity, **facts.details, "memory_bytes": facts.memory_bytes}
             for fact, value in known.items():
                 if fact != "name" and value not in (None, ""):
-                    yield {
-                        "backend": backend,
-                        "index": device.index,
-                        "device": facts.name,
-                        "fact": fact,
-                        "value": value,
-                    }
+                    yield {**named, "fact": fact, "value": value}
 
 
 def list_metrics(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cuprof import __version__
 from cuprof.cli.output import print_message
@@ -23,11 +24,22 @@ from cuprof.core.processes import spare_cores
 
 @dataclass(frozen=True)
 class Command:
-    """Name the module of one command (its `main(argv)` returns the exit code) and its summary."""
+    """Name the module of one command, its functions, and its summary.
+
+    Args:
+        main: takes the words after the command and returns the exit code.
+        parser: makes the parser of the words of a command without Hydra.
+    """
 
     module: str
     summary: str
     is_hydra: bool = False
+    main: str = "main"
+    parser: str = "make_parser"
+
+    def load(self, name: str) -> Callable[..., Any]:
+        """Return a function of the module, imported now."""
+        return getattr(importlib.import_module(self.module), name)  # type: ignore[no-any-return]
 
 
 COMMANDS: dict[str, Command] = {
@@ -40,7 +52,12 @@ COMMANDS: dict[str, Command] = {
     "judge": Command("cuprof.cli.judge", "say whether somebody's candidate is right, honest and fast"),
     "status": Command("cuprof.cli.status", "say how far sweeps are, what runs where, and what has failed"),
     "best": Command("cuprof.cli.best", "print the fastest configuration of each problem, or export them"),
-    "portfolio": Command("cuprof.cli.portfolio", "find the fewest configurations that are good for every problem"),
+    "portfolio": Command(
+        "cuprof.cli.best",
+        "find the fewest configurations that are good for every problem",
+        main="main_portfolio",
+        parser="make_portfolio_parser",
+    ),
     "query": Command("cuprof.cli.query", "read the database with SQL or a named query"),
     "list": Command("cuprof.cli.listing", "list families, variants, experiments, devices or metrics"),
     "merge": Command("cuprof.cli.merge", "take other machines' databases into one"),
@@ -166,13 +183,9 @@ def _dispatch(words: list[str]) -> int:
         print(f"cuprof {__version__}")
         return 0
     if words[0] in ("-sc", "--shell-completion"):
-        return _main_of("cuprof.cli.completion")(words)
+        return Command("cuprof.cli.completion", "").load("main")(words)  # type: ignore[no-any-return]
     command = COMMANDS.get(words[0])
     if command is None:
         print_message(f"error: unknown command {words[0]!r}: {suggest(words[0], COMMANDS)}")
         return 2
-    return _main_of(command.module)(words[1:])
-
-
-def _main_of(module: str) -> Callable[[Sequence[str]], int]:
-    return importlib.import_module(module).main  # type: ignore[no-any-return]
+    return command.load(command.main)(words[1:])  # type: ignore[no-any-return]

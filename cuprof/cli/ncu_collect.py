@@ -44,7 +44,7 @@ settings:
 
 options:
   -h, --help              show this text
-  --cfg job               show the composed configuration; further options of Hydra's: --hydra-help
+  --cfg job               show the composed configuration; further options: cuprof sweep --help
 
 examples:
   cuprof ncu-collect experiment=reduction

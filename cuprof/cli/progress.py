@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from cuprof.cli.marks import is_expected, mark_of
 from cuprof.cli.stream import styled
 from cuprof.cli.units import format_duration, format_time
-from cuprof.core.records import FAILED, Measure, Outcome, State, Summary, Trial
+from cuprof.core.records import FAILED, NOT_RUN, Measure, Outcome, State, Summary, Trial
 from cuprof.core.text import count, describe_tried, visible
 from cuprof.engine.observer import Observer
 from cuprof.statistics.median import is_mere_range
@@ -35,7 +35,7 @@ Clock = Callable[[], float]
 
 def make_observer(stream: TextIO | None = None) -> Progress:
     """Return the observer that fits the stream (default: standard error), to be used as a context manager."""
-    if stream is None and "ipykernel" in sys.modules:
+    if stream is None and is_notebook():
         return NotebookProgress()
     stream = stream or sys.stderr
     if stream and stream.isatty():
@@ -59,8 +59,8 @@ class Progress(Observer):
         self.planned: int | None = 0
         self.doing = "planning"
         self._looked, self._again = set[str](), set[str]()
-        self.reused = self.done = self.failed = self.expected_wrong = self.elsewhere = 0
-        self.skipped = self.impossible = 0
+        self.reused = self.done = self.elsewhere = 0
+        self.endings = Counter[str]()
 
     def __enter__(self) -> Self:
         return self
@@ -118,23 +118,16 @@ class Progress(Observer):
     @property
     def left(self) -> str:
         """Return the time left at the pace of the trials that ran, empty before the first of them and at the end."""
-        measured, left = self.done + self.elsewhere - self.skipped, (self.planned or 0) - self.place
+        measured, left = self.done + self.elsewhere - self.endings["skipped"], (self.planned or 0) - self.place
         seconds = (self._clock() - self._begun) / measured * left if measured > 0 and left > 0 else 0.0
         return f"{format_duration(seconds)} left" if seconds else ""
 
     def summarize(self, sweep_id: int) -> str:
         """Return one line about the whole sweep."""
-        measured = self.done - self.skipped - self.impossible - self.failed - self.expected_wrong
         is_search = self.planned is None
-        parts = [describe_tried(self.done, len(self._again)) if is_search else f"{measured} measured"]
-        others = {
-            "stored before": self.reused,
-            "by other processes": self.elsewhere,
-            "wrong as expected": self.expected_wrong,
-            "failed": self.failed,
-            "impossible": self.impossible,
-            "skipped": self.skipped,
-        }
+        parts = [describe_tried(self.done, len(self._again)) if is_search else f"{self.endings['measured']} measured"]
+        others = {"stored before": self.reused, "by other processes": self.elsewhere}
+        others |= {what: self.endings[what] for what in ("wrong as expected", "failed", "impossible", "skipped")}
         parts += [f"{number} {what}" for what, number in others.items() if number]
         return f"sweep {sweep_id}: {', '.join(parts)}, {format_duration(self._clock() - self._begun)}"
 
@@ -144,11 +137,13 @@ class Progress(Observer):
         else:
             self.done += 1
             self._looked.add(outcome.identity)
-        as_expected = is_expected(outcome.state, trial.expected)
-        self.expected_wrong += as_expected
-        self.failed += outcome.state in FAILED and not as_expected
-        self.skipped += outcome.state is State.SKIPPED
-        self.impossible += outcome.state is State.IMPOSSIBLE
+        if is_expected(outcome.state, trial.expected):
+            ending = "wrong as expected"
+        elif outcome.state in FAILED:
+            ending = "failed"
+        else:
+            ending = outcome.state.value if outcome.state in NOT_RUN else "measured"
+        self.endings[ending] += 1
 
 
 class PlainProgress(Progress):
@@ -235,6 +230,13 @@ class LiveProgress(Progress):
     def _show(self) -> None:
         shown: dict[str, Any] = {"total": self.planned or None, "completed": self.place, "left": self.left}
         self._bar.update(self._task, description=visible(self.doing, keep=""), visible=True, **shown)
+
+
+def is_notebook() -> bool:
+    """Return whether this process runs the cells of a notebook; a library may import ipykernel anywhere."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
 
 
 class NotebookProgress(Progress):

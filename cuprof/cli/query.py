@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,31 +95,25 @@ def frame_parts(names: Sequence[str], values: Sequence[Sequence[Any]], width: fl
 
 def view_parts(names: Sequence[str], values: Sequence[Sequence[Any]], width: int) -> Iterator[Part]:
     """Yield as many of a view's columns as fit in `width`, and a note about the others."""
+    columns = dict(zip(names, values, strict=True))
     if not any(values):
         yield from frame_parts(names, values)
         return
-    shown, same = dict[str, Sequence[Any]](), list[str]()
-    for name, column in zip(names, values, strict=True):
-        is_detail = DETAIL.fullmatch(name) and not name == names[0] == "sweep_id"  # which other commands take
-        if is_detail or not any(value not in (None, "") for value in column):
-            continue
-        if len(column) > 1 and len(set(column)) == 1:
-            same.append(f"{name} {_cell(column[0])}")
-        else:
-            shown[name] = column
-    table, taken = to_table(list(shown), list(shown.values())), 0
-    for place, each in enumerate(table.widths):
-        taken += min(each, LONG) + len(GAP)
-        if taken - len(GAP) > width and place:
-            table = Table(table.columns[:place], [Row(row.cells[:place]) for row in table.rows])
-            break
-    yield table
+    first = names[0] if names[0] == "sweep_id" else ""  # which other commands take
+    columns = {name: each for name, each in columns.items() if name == first or not DETAIL.fullmatch(name)}
+    columns = {name: each for name, each in columns.items() if any(value not in (None, "") for value in each)}
+    same = {name: each[0] for name, each in columns.items() if len(each) > 1 and len(set(each)) == 1}
+    shown = {name: each for name, each in columns.items() if name not in same}
+    table = to_table(list(shown), list(shown.values()))
+    ends = accumulate(min(each, LONG) + len(GAP) for each in table.widths)
+    fitting = max(1, sum(end - len(GAP) <= width for end in ends))
+    yield Table(table.columns[:fitting], [Row(row.cells[:fitting]) for row in table.rows])
     if same:
-        yield Line(f"in every row: {', '.join(same)}")
+        yield Line(f"in every row: {', '.join(f'{name} {_cell(value)}' for name, value in same.items())}")
     methods = len(set(values[names.index("method")])) if "method" in names else 1
     if methods > 1:
         yield Line(f"measured by {methods} methods, whose times are not ranked together; --full names them")
-    if hidden := len(names) - len(table.columns) - len(same):
+    if hidden := len(names) - min(fitting, len(shown)) - len(same):
         yield Line(f"{count(hidden, 'column')} left out; --full shows all")
 
 

@@ -12,13 +12,13 @@ from cuprof.core.project import Project
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
-    from cuprof.report.study import Study
+    from cuprof.results.sweeps import SweepRow
 
 HELP = """\
 usage: cuprof report [SETTING=VALUE ...] [OPTION ...]
 
 Write one self-contained HTML page about the newest stored sweep of an experiment, or about an earlier one, and print
-its path. Nothing is measured.
+its path. A page that shows all that is stored stays as it is. Nothing is measured.
 
 settings:
   experiment=NAME   the study (default: reduction); see cuprof list experiments
@@ -30,7 +30,7 @@ settings:
 options:
   --store URL       another database, any SQLAlchemy URL
   -h, --help        show this text
-  --cfg job         show the composed configuration; further options of Hydra's: --hydra-help
+  --cfg job         show the composed configuration; further options: cuprof sweep --help
 
 examples:
   cuprof report experiment=reduction
@@ -45,33 +45,39 @@ def main(argv: Sequence[str]) -> int:
 
 
 def task(config: SweepConfig, project: Project) -> int:
-    """Write the page of one experiment and print its path."""
+    """Write the page of one experiment, unless it shows what is stored already, and print its path."""
     from cuprof.interop.origins import name_family
-    from cuprof.report import write
+    from cuprof.report import digest, is_current, write
     from cuprof.report.load import load_study
+    from cuprof.results.sweeps import get_sweep
     from cuprof.store import Store
 
     url, chosen = config.store.url or project.database_url, config.report.sweep
     name = config.experiment or name_family(config.family)
+    folders, reports = project.experiment_folders, project.report_folders
     with Store.open(url, create=False, read_only=True) as store:
-        study = load_study(store, name, sweep_id=chosen, folders=project.experiment_folders)
-    folder = config.report.folder(project)
-    path = write(study, folder, name=name_page(study, chosen, project), folders=project.report_folders)
+        with store.snapshot() as connection:
+            sweep = get_sweep(connection, name, chosen)
+        file, folder = name_page(sweep, name, chosen, project), config.report.folder(project)
+        path, made_of = folder / f"{file}.html", digest(store, sweep, name, experiments=folders, reports=reports)
+        if not is_current(path, made_of):
+            study = load_study(store, name, sweep_id=sweep.id, folders=folders)
+            write(study, folder, name=file, folders=reports, made_of=made_of)
     if config.output == "json":
-        print_json({"experiment": config.experiment, "sweep": study.sweep.id, "report": str(path)})
+        print_json({"experiment": config.experiment, "sweep": sweep.id, "report": str(path)})
     else:
         print(path)
     return 0
 
 
-def name_page(study: Study, sweep_id: int | None, project: Project) -> str:
+def name_page(sweep: SweepRow, experiment: str, sweep_id: int | None, project: Project) -> str:
     """Return a page's file name without ending; a family's page does not take the place of the study of its name.
 
     Args:
-        sweep_id: as `page_name` takes it.
+        experiment, sweep_id: as `page_name` takes them.
     """
     from cuprof.report import page_name
 
-    name = page_name(study, sweep_id)
-    is_of_family = not study.sweep.experiment and study.sweep.family in list_experiments(project)
+    name = page_name(sweep, experiment, sweep_id)
+    is_of_family = not sweep.experiment and sweep.family in list_experiments(project)
     return f"family-{name}" if is_of_family else name

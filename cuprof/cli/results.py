@@ -86,9 +86,11 @@ def result_parts(study: Study) -> Iterator[Part]:
     placed = [trial for trial in study.trials if trial.state not in UNPLACED]
     problems = list(grouped(placed, lambda trial: trial.problem).values())
     bests = [best_line(study, trials) for trials in problems]
-    marks = set[str]()
+    marks, is_beside = set[str](), False
     for trials, best in zip(problems, bests, strict=True):
-        table, hidden = _problem_table(study, trials)
+        shown = _choose_shown(trials)
+        table, hidden = _table(study, shown), len(trials) - len(shown)
+        is_beside = is_beside or any(_is_beside_medians(study, trial) for trial in shown)
         names = sum(column.heading in ("variant", "tunables") for column in table.columns)
         yield from (Line(_heading(study, trials), "bold"), table)
         if hidden:
@@ -98,7 +100,7 @@ def result_parts(study: Study) -> Iterator[Part]:
         yield Line("")
         marks |= {mark for row in table.rows for cell in row.cells[names:] for mark in LEGEND if cell.endswith(mark)}
     yield from (Line(meaning, "dim") for mark, meaning in LEGEND.items() if mark in marks)
-    if any(_is_beside_medians(study, trial) for trial in study.right):
+    if is_beside:
         yield Line(OF_PAIRS, "dim")
     yield from reasons(study.trials)
     if study.stand_in and len({trial.contender for trial in study.right}) > 1:
@@ -113,8 +115,8 @@ def result_parts(study: Study) -> Iterator[Part]:
         yield Line(bests[0], "bold")
 
 
-def _problem_table(study: Study, trials: Sequence[StudyTrial]) -> tuple[Table, int]:
-    """Return the table of one problem, the fastest first, and how many trials it leaves out."""
+def _choose_shown(trials: Sequence[StudyTrial]) -> list[StudyTrial]:
+    """Return those of one problem's trials that its table shows, the fastest first."""
     from cuprof.report.trials import by_kind, by_time, grouped
 
     shown = by_kind(trials)
@@ -122,8 +124,7 @@ def _problem_table(study: Study, trials: Sequence[StudyTrial]) -> tuple[Table, i
         groups = grouped(shown, lambda trial: trial.contender).values()
         most = max(1, min(TOP, MOST_ROWS // len(groups)))
         shown = [trial for group in groups for trial in sorted(group, key=by_time)[:most]]
-    shown.sort(key=lambda trial: (not _has_time(trial), by_time(trial)))
-    return _table(study, shown), len(trials) - len(shown)
+    return sorted(shown, key=lambda trial: (not _has_time(trial), by_time(trial)))
 
 
 def best_line(study: Study, trials: Sequence[StudyTrial]) -> str:
@@ -131,7 +132,7 @@ def best_line(study: Study, trials: Sequence[StudyTrial]) -> str:
 
     It is the surest: a median of a few samples may lie below it. The text is empty where nothing has a time.
     """
-    from cuprof.report.trials import by_sure_time
+    from cuprof.report.trials import by_sure_time, median_over_best
 
     right = [trial for trial in trials if trial.is_right]
     if not right:
@@ -141,6 +142,9 @@ def best_line(study: Study, trials: Sequence[StudyTrial]) -> str:
     if base is None or base is best or _is_base(study, best):
         others = len({trial.contender for trial in right}) > 1
         of_base = f", {BASES[bool(study.stand_in)]}" if _is_base(study, best) and others else ""
+        if not others and len(right) > 1:
+            middle = f"its median configuration takes {median_over_best(right):.2f} × as long"
+            of_base = f" (no baseline: one variant; {middle})"
         return f"best: {best.setting}, {format_time(best.median_ns or 0.0)}{of_base}"
     compared, speedup = study.compare(base, best), study.speedup(best, _base(study))
     if compared is None and speedup is None:

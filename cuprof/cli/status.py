@@ -21,14 +21,7 @@ LOG = """\
 SELECT t.label, r.state, r.message, r.log
 FROM run AS r JOIN trial AS t ON t.id = r.trial_id JOIN variant AS v ON v.id = t.variant_id
 WHERE v.name = :variant AND r.log <> '' ORDER BY r.id DESC LIMIT 1"""
-COLUMNS = (
-    Column("station", "left"),
-    Column("host", "left"),
-    Column("pid"),
-    Column("done"),
-    Column("seen"),
-    Column("doing", "left"),
-)
+COLUMNS = (*(Column(name, "left") for name in ("station", "host")), *map(Column, ("pid", "done", "seen")))
 DOING = {"silent": "silent", "gone": "its process has ended"}
 EXAMPLES = """\
 examples:
@@ -81,9 +74,8 @@ def status_parts(found: Sequence[Progress]) -> list[Part]:
 def _sweep_parts(sweep: Progress) -> Iterator[Part]:
     tried = describe_tried(sweep.done, sweep.looked_again)
     parts = [tried if sweep.is_search else f"{sweep.done} of {sweep.planned} trials"]
-    parts += [
-        f"{number} {what}" for number, what in ((sweep.reused, "stored before"), (sweep.failed, "failed")) if number
-    ]
+    others = {"stored before": sweep.reused, "failed": sweep.failed}
+    parts += [f"{number} {what}" for what, number in others.items() if number]
     parts.append(f"{format_duration(sweep.running_s)} since it began")
     if sweep.state == "running" and sweep.seconds_left is not None:
         parts.append(f"about {format_duration(sweep.seconds_left)} left")
@@ -91,7 +83,7 @@ def _sweep_parts(sweep: Progress) -> Iterator[Part]:
     present = [station for station in sweep.stations if station.state != "left"]
     if present and sweep.state != "finished":
         taken = ": others take its trials" if any(station.state == "working" for station in present) else ""
-        yield Table(COLUMNS, [_station_row(station, taken) for station in present])
+        yield Table((*COLUMNS, Column("doing", "left")), [_station_row(station, taken) for station in present])
     if sweep.state in ("interrupted", "abandoned"):
         yield Line("nobody works on it; the same command goes on where it stopped")
     if sweep.is_outdated:

@@ -14,10 +14,13 @@ from cuprof.core.project import Project, try_writing
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
-    from cuprof.engine.sweep import SweepResult
+    from cuprof.engine.running import SweepResult
     from cuprof.report.study import Study
 
-SHOWING, PAGE = ("cuprof.report.load", "scipy.special", "cuprof.cli.results"), ("cuprof.report",)
+SHOWING, PAGE = (
+    ("cuprof.report.load", "scipy.special", "cuprof.cli.results"),
+    ("cuprof.report.page", "cuprof.report.freshness"),
+)
 """Modules that read, compare and write the results: half a second that would follow the last trial."""
 
 HELP = """\
@@ -58,7 +61,7 @@ settings:
 single settings of these groups, written GROUP.NAME=VALUE; --cfg job shows what each is set to:
   measure  modes, target, confidence, min_samples, max_samples, max_seconds, patience_seconds, warmup, flush,
            interleave, rotation, blocking, host_memory, graph, energy, energy_seconds, timer, settle_seconds,
-           clock_tolerance
+           clock_tolerance, race
   check    seed
   device   backends, cuda, opencl, cpu_threads
   limits   build_s, check_s, trial_s: seconds that a step of a trial may take; isolate: a process
@@ -79,7 +82,6 @@ options:
   -cd, --config-dir DIR  add a folder of configuration
   -cn, --config-name N   another main configuration
   -p, --package P        with --cfg: only this part
-  --hydra-help           Hydra's own options
 
 examples:
   cuprof sweep reduction
@@ -154,26 +156,36 @@ def show_results(config: SweepConfig, project: Project, result: SweepResult) -> 
     from cuprof.cli.results import print_results
     from cuprof.store.store import wait_for
 
-    study, number = wait_for(partial(_read_study, project, result))
+    study, number, made_of = wait_for(partial(_read_study, config, project, result))
     page = None
     try:
         if config.report.enabled:
             from cuprof.cli.report import name_page
-            from cuprof.report import write
+            from cuprof.report import is_current, write
 
-            folder, name = config.report.folder(project), name_page(study, number, project)
-            page = write(study, folder, name=name, folders=project.report_folders)
+            folder, name = config.report.folder(project), name_page(study.sweep, "", number, project)
+            path = folder / f"{name}.html"
+            if not is_current(path, made_of):
+                write(study, folder, name=name, folders=project.report_folders, made_of=made_of)
+            page = path
     finally:  # the results are shown, whatever becomes of the page
         print_results(study, config.output, page)
 
 
-def _read_study(project: Project, result: SweepResult) -> tuple[Study, int | None]:
-    """Return the stored study of a sweep, and the sweep's number if a newer sweep has taken the page's name."""
+def _read_study(config: SweepConfig, project: Project, result: SweepResult) -> tuple[Study, int | None, str]:
+    """Return the stored study of a sweep, its number if a newer sweep has taken the page's name, and the digest."""
     from cuprof.report.load import load_study
-    from cuprof.results.sweeps import is_newest
+    from cuprof.results.sweeps import get_sweep, is_newest
     from cuprof.store import Store
 
     with Store.open(result.url, create=False, read_only=True) as store:
-        study = load_study(store, sweep_id=result.sweep_id, folders=project.experiment_folders)
         with store.snapshot() as connection:
-            return study, None if is_newest(connection, study.sweep) else result.sweep_id
+            sweep = get_sweep(connection, "", result.sweep_id)
+            number = None if is_newest(connection, sweep) else sweep.id
+        study = load_study(store, sweep_id=sweep.id, folders=project.experiment_folders)
+        if not config.report.enabled:
+            return study, number, ""
+        from cuprof.report import digest
+
+        reports = project.report_folders
+        return study, number, digest(store, sweep, experiments=project.experiment_folders, reports=reports)

@@ -109,27 +109,17 @@ def display_width(text: str) -> int:
 
 
 def _lay_out(columns: Sequence[Column], row: Row, widths: Sequence[int]) -> Iterator[Line]:
-    sizes = list(map(display_width, row.cells))
-    if all(size <= width for size, width in zip(sizes, widths, strict=True)):
-        yield _join(columns, row.cells, sizes, widths, row.style)
-        return
+    """Yield the lines of a row, each piece filled up to its column's width."""
     wrapped = [
-        [cell] if size <= width else textwrap.wrap(cell, width, **_WHOLE) or [""]
-        for cell, size, width in zip(row.cells, sizes, widths, strict=True)
+        [cell] if display_width(cell) <= width else textwrap.wrap(cell, width, **_WHOLE) or [""]
+        for cell, width in zip(row.cells, widths, strict=True)
     ]
     for pieces in zip_longest(*wrapped, fillvalue=""):
-        yield _join(columns, pieces, list(map(display_width, pieces)), widths, row.style)
-
-
-def _join(
-    columns: Sequence[Column], pieces: Sequence[str], sizes: Sequence[int], widths: Sequence[int], style: str
-) -> Line:
-    """Return one line of a row, each piece filled up to its column's width."""
-    parts = []
-    for column, piece, size, width in zip(columns, pieces, sizes, widths, strict=True):
-        padding = " " * (width - size)
-        parts.append(piece + padding if column.align == "left" else padding + piece)
-    return Line(GAP.join(parts).rstrip(), style)
+        parts = []
+        for column, piece, width in zip(columns, pieces, widths, strict=True):
+            padding = " " * (width - display_width(piece))
+            parts.append(piece + padding if column.align == "left" else padding + piece)
+        yield Line(GAP.join(parts).rstrip(), row.style)
 
 
 def _fit(table: Table, width: int) -> list[int]:

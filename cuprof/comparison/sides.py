@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,15 +14,15 @@ from pathlib import Path
 import pandas as pd
 from sqlalchemy.engine import Connection
 
-from cuprof.comparison.trials import Source, Stored, each, ending_of, make_trials, name_of, read_trials
+from cuprof.comparison.trials import Source, Stored, each, ending_of, is_timed, make_trials, name_of, read_trials
 from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.point import Point
 from cuprof.core.project import find_project
 from cuprof.core.records import FAILED, State
 from cuprof.core.text import hide_passwords, list_first
 from cuprof.engine.provenance import run_git
-from cuprof.interop.results import read_results
-from cuprof.results.standings import Standing, list_standings
+from cuprof.interop import results as imported_results
+from cuprof.results.read import read_results
 from cuprof.results.sweeps import SweepRow, list_tried_sweeps
 from cuprof.results.trials import list_variant_names
 from cuprof.statistics.samples import Samples
@@ -157,13 +157,18 @@ class Finder:
                     "of one"
                 )
             candidates = {sweep.id: sweep for sweep in reversed(sweeps) if sweep.family == families[0]}
-            standings = list_standings(connection, families[0])
-            ran = [self._ran(connection, families[0], name, standings, candidates) for name in names]
+            results = read_results(connection, list(candidates), names)
+            ran = [self._ran(connection, families[0], name, results, list(candidates)) for name in names]
             source = Stored(connection.engine)
-            sides = [
-                self._variant_side(connection, text, name, chosen, candidates, source)
-                for text, name, chosen in zip((base, new), names, _newest_common(*ran), strict=True)
-            ]
+            sides = []
+            for text, name, chosen in zip((base, new), names, _newest_common(*ran), strict=True):
+                places = zip(results["variant"], results["problem"], results["sweep_id"], strict=True)
+                own = [variant == name and chosen.get(problem) == sweep for variant, problem, sweep in places]
+                used = tuple(sweep for sweep in candidates if sweep in chosen.values())
+                trials = read_trials(connection, used, results=results[own])
+                where = list_first([_describe(candidates[sweep]) for sweep in used], MOST_SWEEPS)
+                label = f"{name_of(next(each(trials)))} in {where}"
+                sides.append(Side(text, "variant", label, trials, source, self.url, used))
         trials = sides[0].trials
         failed = trials[trials["state"].isin([*FAILED])]
         if len(failed) and not (trials["measure"] != "").any():
@@ -172,51 +177,22 @@ class Finder:
         return sides[0], sides[1]
 
     def _ran(
-        self,
-        connection: Connection,
-        family: str,
-        name: str,
-        standings: Iterable[Standing],
-        candidates: Mapping[int, SweepRow],
+        self, connection: Connection, family: str, name: str, results: pd.DataFrame, candidates: Sequence[int]
     ) -> dict[Point, list[int]]:
         """Return problem → which of the candidates timed the variant at it, or found it failing, the newest first."""
-        own = [standing for standing in standings if standing.variant == name]
-        if own and own[-1].is_expected_wrong:
+        own = results[(results["variant"] == name) & (results["run_id"] > 0)]
+        if len(own) and own["expected"].iloc[own["sweep_id"].argmax()] == "wrong":
             raise UsageError(f"{family}/{name} is kept as known wrong and is never ranked; compare another variant")
+        tried = own[is_timed(own) | own["state"].isin([*FAILED])]
         found: dict[Point, list[int]] = defaultdict(list)
-        for standing in reversed(own):
-            if (
-                standing.is_tried
-                and standing.sweep_id in candidates
-                and standing.sweep_id not in found[standing.problem]
-            ):
-                found[standing.problem].append(standing.sweep_id)
-        if any(found.values()):
-            return {problem: sweeps for problem, sweeps in found.items() if sweeps}
-        stored = list_variant_names(connection, list(candidates))
+        for problem, sweep in dict.fromkeys(zip(tried["problem"], tried["sweep_id"], strict=True)):
+            found[problem].append(sweep)
+        if found:
+            return found
+        stored = list_variant_names(connection, candidates)
         if name in stored:
             raise UsageError(f"{family}/{name} has no timing in {self.place}; run a sweep of it first")
         raise UnknownNameError("variant", name, stored, f"of family {family} in {self.place}")
-
-    def _variant_side(
-        self,
-        connection: Connection,
-        text: str,
-        name: str,
-        chosen: Mapping[Point, int],
-        sweeps: Mapping[int, SweepRow],
-        source: Source,
-    ) -> Side:
-        used = tuple(sweep for sweep in sweeps if sweep in chosen.values())
-        parts = []
-        for number, sweep in enumerate(used):
-            trials = read_trials(connection, [sweep], [name])
-            at_problem = trials[[chosen.get(problem) == sweep for problem in trials["problem"]]]
-            parts.append(at_problem.assign(trial=at_problem["trial"] + (number << 40)))
-        trials = pd.concat(parts, ignore_index=True)
-        where = list_first([_describe(sweeps[sweep]) for sweep in used], MOST_SWEEPS)
-        label = f"{name_of(next(each(trials)))} in {where}"
-        return Side(text, "variant", label, trials, source, self.url, used)
 
     def _family(self, connection: Connection, text: str, sweeps: Sequence[SweepRow]) -> str:
         family, slash, _ = text.rpartition("/")
@@ -311,7 +287,7 @@ class Finder:
             yield connection
 
 
-def _suggest(connection: Connection, text: str, sweeps: Iterable[SweepRow]) -> str:
+def _suggest(connection: Connection, text: str, sweeps: Sequence[SweepRow]) -> str:
     """Return a message's end that names the stored FAMILY/VARIANT near to a name alone; empty for none."""
     ids: dict[str, list[int]] = defaultdict(list)
     for sweep in sweeps:
@@ -325,7 +301,7 @@ def _suggest(connection: Connection, text: str, sweeps: Iterable[SweepRow]) -> s
 
 def read_side(path: Path, text: str = "") -> Side:
     """Return a file of another tool's as one side; devices that share their name are marked so."""
-    imported = read_results(path)
+    imported = imported_results.read_results(path)
     numbers: dict[str, set[int | None]] = defaultdict(set)
     for trial in imported.trials:
         numbers[trial.device].add(trial.device_id)

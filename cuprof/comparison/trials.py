@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 from weakref import finalize
 
 import numpy as np
@@ -16,8 +16,7 @@ from cuprof.core.point import Point, format_coordinate
 from cuprof.core.records import Measure, State
 from cuprof.results.devices import list_devices
 from cuprof.results.read import read_results
-from cuprof.results.references import list_references
-from cuprof.results.samples import read_pool, read_samples
+from cuprof.results.samples import read_pool, read_references, read_samples
 from cuprof.results.sweeps import read_configurations
 from cuprof.statistics.contrasts import learn
 from cuprof.statistics.correlation import Pools
@@ -48,49 +47,33 @@ They are those of the results frame, and beside them:
 _TRIAL = ("family", "variant", "backend", "problem", "tunables", "device")
 
 
-class Source(Protocol):
-    """Where the samples of trials come from."""
-
-    def read(self, rows: pd.DataFrame) -> Samples:
-        """Return the samples of timed rows, a series a row."""
-
-    def learn(self, rows: pd.DataFrame) -> tuple[Pools, Pools]:
-        """Return the correlation, for each row, in its series and in differences within its rounds."""
-
-    def settings(self, sweep_id: int, measure: Measure) -> Mapping[str, Any]:
-        """Return what decides what a number of a measure means, as the sweep that made it was told."""
-
-    def references(self, sweep_ids: Sequence[int]) -> Mapping[tuple[int, str, str], tuple[str, int]]:
-        """Return (sweep, job, measure) → identity and timing of the trial that several jobs of the sweep measured."""
-
-
-class Given:
-    """Samples that are at hand; all of them are one pool."""
+class Source:
+    """Where the samples of trials come from: here, samples that are at hand and form one pool."""
 
     def __init__(self, samples: Samples) -> None:
         self._samples = samples
         self._learned: tuple[Pools, Pools] | None = None
 
     def read(self, rows: pd.DataFrame) -> Samples:
-        """Return the samples of timed rows."""
+        """Return the samples of timed rows, a series a row."""
         return self._samples.take(rows["timing_id"].to_numpy())
 
     def learn(self, rows: pd.DataFrame) -> tuple[Pools, Pools]:
-        """Return what all of the samples say, for each row."""
+        """Return the correlation, for each row, in its series and in differences within its rounds."""
         self._learned = self._learned or learn(self._samples)
         every = np.zeros(len(rows), np.int64)
         return self._learned[0].take(every), self._learned[1].take(every)
 
     def settings(self, sweep_id: int, measure: Measure) -> Mapping[str, Any]:
-        """Return nothing: no sweep has made them."""
+        """Return what decides what a number of a measure means, as the sweep that made it was told."""
         return {}
 
     def references(self, sweep_ids: Sequence[int]) -> Mapping[tuple[int, str, str], tuple[str, int]]:
-        """Return nothing: they know no jobs."""
+        """Return (sweep, job, measure) → identity and timing of the trial that several jobs of the sweep measured."""
         return {}
 
 
-class Stored:
+class Stored(Source):
     """Samples of a database; the runs that one sweep made of one measure on one device are a pool."""
 
     def __init__(self, engine: Engine) -> None:
@@ -128,17 +111,9 @@ class Stored:
         return relevant_settings(measure, self._settings[sweep_id])
 
     def references(self, sweep_ids: Sequence[int]) -> Mapping[tuple[int, str, str], tuple[str, int]]:
-        """Return the references of some sweeps; of several that a job has, as a search's jobs do, the first."""
+        """Return the references of some sweeps."""
         with self._reading() as connection:
-            found = list_references(connection, sweep_ids)
-        first: dict[tuple[int, str], str] = {}
-        for each in found:
-            first.setdefault((each.sweep_id, each.job), each.identity)
-        return {
-            (each.sweep_id, each.job, each.measure.value): (each.identity, each.timing_id)
-            for each in found
-            if each.identity == first[each.sweep_id, each.job]
-        }
+            return read_references(connection, sweep_ids)
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -170,17 +145,23 @@ def read_trials(
         last = np.zeros(trial.size, dtype=np.int64)
         last[trial] = member  # of equal places the last one stands
         frame = frame.assign(trial=trial)[member == last[trial]]
-        is_timed = (frame["state"] == State.OK.value) & (frame["samples"] > 0) & (frame["max_ns"] > 0)
-        timed = frame[is_timed].copy()
+        timed = frame[is_timed(frame)].copy()
         partly = timed["min_ns"].isna() | (timed["min_ns"] <= 0) | timed["median_ns"].isna()
         if partly.any():  # the stored median is of samples without a logarithm, too
             timed.loc[partly, "median_ns"] = read_samples(connection, timed[partly]).medians()
+        if not ((timed["median_ns"] > 0) & np.isfinite(timed["median_ns"])).all():
+            raise ValueError("timing.median_ns is no duration, though there are samples")
     untimed = frame[~frame["trial"].isin(timed["trial"])].drop_duplicates("trial").copy()
     untimed = untimed.assign(measure="", timing_id=-1, median_ns=np.nan, samples=0)
     return _complete(pd.concat([timed, untimed]).sort_index(kind="stable"))
 
 
-def make_trials(records: Iterable[Mapping[str, Any]]) -> tuple[pd.DataFrame, Given]:
+def is_timed(results: pd.DataFrame) -> pd.Series[bool]:
+    """Return which rows of the results frame have a time of a right run, with a sample that has a logarithm."""
+    return (results["state"] == State.OK.value) & (results["samples"] > 0) & (results["max_ns"] > 0)
+
+
+def make_trials(records: Iterable[Mapping[str, Any]]) -> tuple[pd.DataFrame, Source]:
     """Return trials that are in no database, and their samples.
 
     Args:
@@ -202,7 +183,7 @@ def make_trials(records: Iterable[Mapping[str, Any]]) -> tuple[pd.DataFrame, Giv
     frame = pd.DataFrame(
         {name: pd.Series([row.get(name, COLUMNS.get(name)) for row in rows], dtype=_dtype(name)) for name in names}
     )
-    return frame, Given(Samples.joined(samples))
+    return frame, Source(Samples.joined(samples))
 
 
 def each(rows: pd.DataFrame) -> Iterator[Any]:

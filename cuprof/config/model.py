@@ -68,6 +68,8 @@ class MeasureConfig(_Section):
         timer: "events" (CUDA events) or "cupti" (kernel durations from CUPTI, when cupti-python is there).
         settle_seconds: work before the first sample, so that the clocks rise.
         clock_tolerance: leave out samples with an SM clock further below the sweep's median than this fraction.
+        race: stop sampling a trial once it is established to be slower than the best of its problem; None does so in
+            searches alone.
     """
 
     modes: tuple[Measure, ...] = (Measure.COLD, Measure.TOTAL)
@@ -89,6 +91,7 @@ class MeasureConfig(_Section):
     timer: Literal["events", "cupti"] = "events"
     settle_seconds: Annotated[float, Meta(ge=0, le=600)] = 0.2
     clock_tolerance: Annotated[float, Meta(ge=0.001, le=1)] = 0.05
+    race: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

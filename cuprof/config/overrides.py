@@ -88,12 +88,19 @@ def split_jobs(overrides: Sequence[str], loader: Any) -> list[list[str]]:
     for override in OverridesParser.create(config_loader=loader).parse_overrides(list(overrides)):
         key = override.get_key_element()
         if not override.is_sweep_override():
-            choices[key] = [f"{key}={override.get_value_element_as_str()}"]
+            choices[key] = [str(override.input_line)]
         elif override.is_discrete_sweep():
             choices[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
         else:
             raise ConfigError(f"{override.input_line!r} is an interval; write range(start,stop,step) or a comma list")
     return [list(job) for job in product(*choices.values())]
+
+
+def quoted(text: str) -> str:
+    """Return a text in quotes, as Hydra reads it back."""
+    from hydra.core.override_parser.types import Quote, QuotedString
+
+    return QuotedString(text, Quote.single).with_quotes()
 
 
 def set_axes(composed: Any, axes: Mapping[str, list[Any]]) -> None:

@@ -71,37 +71,28 @@ def _expand(name: str, folders: Sequence[Path], settings: Sequence[str]) -> list
 
 def _read_studies(path: Path, folders: Sequence[Path]) -> list[str]:
     """Return the experiments that a file stands for; none for an ordinary one."""
-    raw = _read_mapping(path, "studies")
-    if "studies" not in raw:
+    raw = _read_mapping(path)
+    studies = raw.pop("studies", None)
+    if studies is None:
         return []
-    studies = raw["studies"]
     if not isinstance(studies, list) or not studies or not all(isinstance(each, str) for each in studies):
         raise ConfigError(f"{path}: studies must be a list of experiments' names, such as [reduction, cuconv]")
-    for key in raw.keys() - {"studies"}:
-        raise ConfigError(f"{path} holds studies and {key}; an experiment that stands for several holds nothing else")
+    if raw:
+        other = next(iter(raw))
+        raise ConfigError(f"{path} has studies and {other}; an experiment that stands for several has nothing else")
     for study in studies:
-        own = _find(study, folders)
-        if own and (own == path or "studies" in _read_mapping(own, "studies")):
+        if (own := _find(study, folders)) and "studies" in _read_mapping(own):
             raise ConfigError(f"{path}: {study!r} stands for several experiments itself; name single ones")
     return studies
 
 
-def _read_mapping(path: Path, word: str = "") -> dict[str, Any]:
-    """Return what a file of configuration holds; nothing where it holds no mapping, or not the word.
-
-    Parsing every experiment's file for the sake of a few costs milliseconds, so this looks for the word first.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 text: {error.reason}") from None
-    if word not in text:
-        return {}
+def _read_mapping(path: Path) -> dict[str, Any]:
+    """Return what a file of configuration holds; nothing where it holds no mapping."""
     import yaml
 
     try:
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError:
+        raw = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, UnicodeDecodeError):
         return {}  # Hydra reports it
     return raw if isinstance(raw, dict) else {}
 

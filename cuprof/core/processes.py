@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from subprocess import Popen
 
+AT_ONCE = "CUPROF_AT_ONCE"
+"""Environment variable: modules that a worker imports before it is asked for anything."""
 AHEAD = "CUPROF_AHEAD"
 """Environment variable of a worker that starts idle: modules to import meanwhile, separated by commas."""
 MARK = "CUPROF_WORKER_FOLDER"

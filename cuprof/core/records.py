@@ -221,7 +221,8 @@ class Timing:
         method: hash of the settings and the version of the measuring method; timings of different methods are
             never mixed.
         stopped_by: "interval" (narrow enough), "samples" (the most allowed), "time" (a time bound, also below the
-            least number of samples) or "excluded" (too many left out; if all were, they count after all).
+            least number of samples), "slower" (established to be slower than the best of its problem, `measure.race`)
+            or "excluded" (too many left out; if all were, they count after all).
         details: what the method adds (correction_ns, batch size, flush, throttled samples, …).
         rotation: equal for timings whose samples of one round were taken side by side; empty if none were.
         energy: the energy of an execution, if it was requested and the device reports it.

@@ -13,7 +13,7 @@ from cuprof.core.errors import BuildError, ImpossibleError
 from cuprof.core.processes import count_cores
 from cuprof.core.project import Project
 from cuprof.core.records import Trial
-from cuprof.engine.fleet import open_stations
+from cuprof.engine.devices import open_executors
 from cuprof.engine.planning import prepare
 from cuprof.families import Family, Program
 from cuprof.families.includes import relocate
@@ -85,8 +85,8 @@ def prepare_building(config: SweepConfig, project: Project) -> Building:
     Raises:
         UsageError: the selection cannot be carried out.
     """
-    with open_stations(config) as fleet:
-        prepared = prepare(replace(config, dry_run=True), project, fleet.stations)
+    with open_executors(config) as executors:
+        prepared = prepare(replace(config, dry_run=True), project, executors)
     family = prepared.family
     programs: dict[str, tuple[Trial, Program]] = {}
     unbuilt: dict[str, tuple[Trial, Program]] = {}

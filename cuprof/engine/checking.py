@@ -8,12 +8,11 @@ from cuprof.config.model import SweepConfig
 from cuprof.core.project import Project
 from cuprof.core.records import Outcome, Trial
 from cuprof.engine.device_lock import DeviceLocks
-from cuprof.engine.fleet import open_stations
-from cuprof.engine.ledger import Ledger
+from cuprof.engine.devices import open_executors
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
 from cuprof.engine.profiling import CollectResult, collect
-from cuprof.engine.sweep import Sweep, SweepResult
+from cuprof.engine.running import SweepResult, run_prepared
 from cuprof.ncu import BACKENDS
 from cuprof.ncu.collector import Collector
 from cuprof.results.counters import NewestCounter, list_newest_counters
@@ -83,12 +82,12 @@ def check_trials(
         UsageError: the selection cannot be carried out; nothing has been stored.
         KeyboardInterrupt: after the sweep has been marked as interrupted.
     """
-    with open_stations(config) as fleet:
-        prepared = prepare(config, project, fleet.stations, timed=False)
+    with open_executors(config) as executors:
+        prepared = prepare(config, project, executors, timed=False)
         planned = prepared.plan.trials
         wanted = tuple(trial for trial in planned if trial.backend in backends)
         part = replace(prepared, plan=replace(prepared.plan, trials=wanted))
-        result = Sweep(Ledger(part, project, store, fleet, observer), project).run()
+        result = run_prepared(part, project, store, executors, observer)
     known = part.stored(store)
     outcomes = {identity: Outcome(identity, stored.state, stored.message) for identity, stored in known.items()}
     return planned, outcomes, result

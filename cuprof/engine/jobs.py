@@ -27,7 +27,7 @@ def make_jobs(prepared: Prepared, problem: Point, trials: Sequence[Trial], seed:
     isolate = prepared.config.limits.isolate
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
-        groups.setdefault(trial.variant if isolate and trial.kind != "kernel" else "", []).append(trial)
+        groups.setdefault(process_key(trial, isolate=isolate)[2], []).append(trial)
     for process, members in groups.items():
         backend = members[0].backend
         yield Job(
@@ -62,6 +62,11 @@ def find_references(prepared: Prepared) -> dict[tuple[Point, str], JobTrial]:
 def job_key(each: Trial | Job) -> tuple[Point, str]:
     """Return what trials of one job have in common: problem and back end."""
     return each.problem, each.backend
+
+
+def process_key(trial: Trial, *, isolate: bool) -> tuple[Point, str, str]:
+    """Return what trials of one job have in common; an isolated variant shares its worker's process with no other."""
+    return trial.problem, trial.backend, trial.variant if isolate and trial.kind != "kernel" else ""
 
 
 def _job_trial(trial: Trial) -> JobTrial:

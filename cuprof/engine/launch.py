@@ -18,7 +18,7 @@ from threading import Thread
 from typing import Any
 
 from cuprof.core.interrupts import shielded
-from cuprof.core.processes import AHEAD, MARK, child_command, child_environment, end_guarded
+from cuprof.core.processes import AHEAD, AT_ONCE, MARK, child_command, child_environment, end_guarded
 from cuprof.core.scratch import ScratchFolder
 from cuprof.sandbox.settings import Sandbox, inner_environment
 from cuprof.worker.status_page import StatusPage
@@ -78,13 +78,17 @@ _at_first: list[int] = []
 _retiring: list[Thread] = []
 
 
-def prestart(count: int = 1) -> None:
-    """Start the workers that the next calls of `take` return; unused ones end with this process."""
+def prestart(count: int = 1, modules: Sequence[str] = ()) -> None:
+    """Start the workers that the next calls of `take` return; unused ones end with this process.
+
+    Args:
+        modules: modules to import at once, if installed.
+    """
     if not _at_first:
         atexit.register(_discard_spares)
         _at_first.append(count)
     while len(_spares) < count:
-        _spares.append(_launch())
+        _spares.append(_launch(at_once=modules))
 
 
 def prestart_for_next_job(modules: Sequence[str] = ()) -> None:
@@ -132,13 +136,14 @@ def _discard_spares() -> None:
         _spares.pop().discard()
 
 
-def _launch(sandbox: Sandbox | None = None, modules: Sequence[str] = ()) -> Launched:
+def _launch(sandbox: Sandbox | None = None, modules: Sequence[str] = (), at_once: Sequence[str] = ()) -> Launched:
     with shielded():
         folder = ScratchFolder()
         status, log_path = folder.path / "status", folder.path / "worker.log"
         page = StatusPage(status, create=True)
         ours, theirs = Pipe()
         words, environment = [str(theirs.fileno()), str(status), str(os.getpid())], child_environment()
+        imports = {AHEAD: ",".join(modules), AT_ONCE: ",".join(at_once)}
         if sandbox is not None:
             home = folder.path / "home"
             home.mkdir()
@@ -153,7 +158,7 @@ def _launch(sandbox: Sandbox | None = None, modules: Sequence[str] = ()) -> Laun
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**environment, "PYTHONUNBUFFERED": "1", MARK: str(folder.path), AHEAD: ",".join(modules)},
+                env={**environment, "PYTHONUNBUFFERED": "1", MARK: str(folder.path), **imports},
             )
         theirs.close()
         return Launched(process, ours, page, log_path, folder)

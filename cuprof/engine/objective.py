@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import SearchConfig
 from cuprof.core.errors import ProfilerError, UnknownNameError, UsageError, suggest
 from cuprof.core.records import Measure, Outcome, Trial
 from cuprof.engine.observer import Observer
-from cuprof.engine.profiling import collect
+from cuprof.engine.profiling import Hold, collect
 from cuprof.ncu import BACKENDS, TITLE
 from cuprof.ncu.collector import Collector
 from cuprof.ncu.metrics import METRICS, list_matches
@@ -92,10 +91,12 @@ class ObjectiveCounters:
     Args:
         names: of the counters.
         collector: set up for them.
+        hold: keeps other cuprof processes off a device.
     """
 
-    def __init__(self, names: Sequence[str], collector: Collector, store: Store, sweep_id: int) -> None:
-        self.names, self.collector, self.store, self.sweep_id = tuple(names), collector, store, sweep_id
+    def __init__(self, names: Sequence[str], collector: Collector, store: Store, sweep_id: int, hold: Hold) -> None:
+        self.names, self.collector, self.hold = tuple(names), collector, hold
+        self.store, self.sweep_id = store, sweep_id
 
     def read(self, identities: Sequence[str]) -> Values:
         """Return the stored values of these trials."""
@@ -108,7 +109,7 @@ class ObjectiveCounters:
         return {identity: self._pick(found) for identity, found in values.items()}
 
     def collect(self, trials: Sequence[Trial], outcomes: Mapping[str, Outcome]) -> Values:
-        """Profile those of the trials that are not yet, and return the values of all; their device's turn is ours.
+        """Profile those of the trials that are not yet, and return the values of all.
 
         Raises:
             ProfilerError: the profiler cannot work, or the chip does not have a counter.
@@ -121,7 +122,7 @@ class ObjectiveCounters:
             store=self.store,
             sweep_id=self.sweep_id,
             observer=Observer(),
-            hold=lambda _: nullcontext(),
+            hold=self.hold,
         )
         if result.missing:
             raise ProfilerError(f"search.objective: {'; '.join(result.missing.values())}")

@@ -14,10 +14,10 @@ from cuprof.config.model import Axes, SweepConfig
 from cuprof.core.errors import FamilyError, WorkerError
 from cuprof.core.project import Project
 from cuprof.core.records import FAILED, DeviceFacts, Measure, State, Trial, Unavailable
-from cuprof.engine.enrolment import enroll
+from cuprof.engine.devices import enroll
+from cuprof.engine.executor import Executor
 from cuprof.engine.opened import OpenedFiles
-from cuprof.engine.runner import JobRunner
-from cuprof.engine.station import Station
+from cuprof.engine.workers import Workers
 from cuprof.families import Family
 from cuprof.families.candidate import Extension
 from cuprof.families.origin import Folder
@@ -42,6 +42,7 @@ class Prepared:
         hash: hash of everything that decides trials and methods.
         extension: a file that adds to the family; workers load it, this process does not.
         is_shared: whether other processes may run a part of it.
+        reuses: whether stored results count.
         remembers: whether the project remembers the files that variants open, as part of their identity.
     """
 
@@ -53,17 +54,13 @@ class Prepared:
     hash: str
     extension: Extension | None = None
     is_shared: bool = True
+    reuses: bool = True
     remembers: bool = True
 
     @property
     def on_each_card(self) -> bool:
         """Return whether every GPU measures everything, so that cards are compared."""
         return self.config.device.cuda == ("each",) and bool(self.methods)
-
-    @property
-    def is_search(self) -> bool:
-        """Return whether a search chooses among the trials."""
-        return bool(self.config.search.name)
 
     def draw_seed(self) -> int:
         """Return the seed of the inputs: the configured one, or a random one."""
@@ -73,7 +70,7 @@ class Prepared:
     def stored(self, store: Store) -> dict[str, StoredTrial]:
         """Return the stored outcomes of the planned trials, by identity."""
         found: dict[str, StoredTrial] = {}
-        for backend, wanted in self.methods.items():
+        for backend, wanted in self.methods.items() if self.reuses else ():
             identities = [trial.identity for trial in self.plan.trials if trial.backend == backend]
             if identities:
                 found |= store.stored(identities, wanted)
@@ -140,15 +137,15 @@ class Prepared:
 def prepare(
     config: SweepConfig,
     project: Project,
-    stations: list[Station],
+    executors: list[Executor],
     *,
     timed: bool = True,
     family: Family | None = None,
 ) -> Prepared:
-    """Load the family, ask the stations' workers for devices, and plan.
+    """Load the family, ask the executors' workers for devices, and plan.
 
     Args:
-        stations: receive their devices; those without a usable one are removed.
+        executors: receive their devices; those without a usable one are removed.
         timed: time the configuration's measures; otherwise only check the trials.
         family: the configuration's family, if already loaded.
 
@@ -159,7 +156,7 @@ def prepare(
         from cuprof.engine.objective import check_names  # SQLAlchemy's import can wait for other sweeps
 
         check_names(config.search.counters)
-    family = _load(config, project, stations[0].runner) if family is None else family
+    family = _load(config, project, executors[0]) if family is None else family
     OpenedFiles(project, family).add_to(family)
     if config.baseline:
         family.variant(config.baseline)
@@ -172,7 +169,7 @@ def prepare(
         presets=config.presets,
         optional=config.optional | (usual_tune.keys() - config.tune.keys()),
     )
-    _probe(family, selection, config, stations[0].runner)
+    _probe(family, selection, config, executors[0])
     backends: tuple[str, ...] = tuple(
         dict.fromkeys(variant.backend for variant in select_variants(family, selection.variants))
     )
@@ -180,8 +177,8 @@ def prepare(
         backend: methods(config.measure, backend) if timed else {} for backend in backends
     }
     untimed = {backend for backend in backends if timed and not by_backend[backend]}
-    notes = enroll(config, stations, tuple(backend for backend in backends if backend not in untimed))
-    devices = dict(stations[0].devices)
+    notes = enroll(config, executors, tuple(backend for backend in backends if backend not in untimed))
+    devices = dict(executors[0].devices)
     modes = " and ".join(config.measure.modes)
     devices |= {
         backend: Unavailable(f"the {backend} back end has no {modes} time", "measure.modes=[cold]")
@@ -208,16 +205,16 @@ def _hash(config: SweepConfig, planned: Plan, by_backend: Mapping[str, Mapping[M
     return plan_hash(planned, facts)
 
 
-def _load(config: SweepConfig, project: Project, runner: JobRunner) -> Family:
+def _load(config: SweepConfig, project: Project, workers: Workers) -> Family:
     """Load the configuration's family; a script may take seconds to import, so a worker imports it meanwhile."""
     origin = find_origin(config.family, project.kernel_folders)
     if not isinstance(origin, Folder):
         with suppress(WorkerError):
-            runner.worker.send(Load(origin))
+            workers.worker.send(Load(origin))
     return origin.load()
 
 
-def _probe(family: Family, selection: Selection, config: SweepConfig, runner: JobRunner) -> None:
+def _probe(family: Family, selection: Selection, config: SweepConfig, workers: Workers) -> None:
     """Let a worker run the functions of a family whose shapes show only then; nothing of them runs in this process.
 
     Raises:
@@ -227,9 +224,9 @@ def _probe(family: Family, selection: Selection, config: SweepConfig, runner: Jo
         return
     problems = tuple(point for _, point in read_selection(family, selection).problems)
     try:
-        probed = runner.worker.ask(Probe(family.origin, problems), Probed, config.limits.trial_s)
+        probed = workers.worker.ask(Probe(family.origin, problems), Probed, config.limits.trial_s)
     except WorkerError as error:
-        runner.replace_worker()
+        workers.replace_worker()
         raise FamilyError(f"family {family.name}: {error} while making its inputs and first results") from None
     if probed.fault:
         raise FamilyError(f"family {family.name}: {probed.fault}")

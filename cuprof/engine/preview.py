@@ -10,7 +10,7 @@ from cuprof.config.model import SweepConfig
 from cuprof.core.errors import EmptyStoreError
 from cuprof.core.project import Project
 from cuprof.core.records import Outcome, State, StoredProfile, Trial
-from cuprof.engine.fleet import open_stations
+from cuprof.engine.devices import open_executors
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.profiling import find_settled, reason_to_skip
 from cuprof.ncu.setting import make_request
@@ -39,8 +39,8 @@ class Preview:
 
 def preview_sweep(config: SweepConfig, project: Project) -> Preview:
     """Return the trials of a sweep and the stored state of each, without running or storing anything."""
-    with open_stations(config) as fleet:
-        prepared = prepare(config, project, fleet.stations)
+    with open_executors(config) as executors:
+        prepared = prepare(config, project, executors)
     with _open_existing(config, project) as store:
         known = prepared.stored(store) if store is not None else {}
     rows = [_sweep_row(prepared, trial, known.get(trial.identity)) for trial in prepared.plan.trials]
@@ -54,8 +54,8 @@ def preview_profiling(config: SweepConfig, project: Project) -> Preview:
         UsageError: the selection cannot be carried out.
     """
     request = make_request(config.ncu)
-    with open_stations(config) as fleet:
-        prepared = prepare(config, project, fleet.stations, timed=False)
+    with open_executors(config) as executors:
+        prepared = prepare(config, project, executors, timed=False)
     trials = prepared.plan.trials
     settled: dict[str, StoredProfile] = {}
     outcomes: dict[str, Outcome] = {}

@@ -1,29 +1,41 @@
-"""The feed of a search: a strategy proposes trials, few samples rate them, and a duel decides the best."""
+"""Schedule a search by successive halving: a strategy proposes, few samples rate, and the best climb the ladder.
+
+Jamieson & Talwalkar: Non-stochastic Best Arm Identification and Hyperparameter Optimization, AISTATS 2016.
+"""
 
 from __future__ import annotations
 
 import math
+import secrets
+import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from cuprof.backends.registry import get_spec, is_host
+from cuprof.config.model import MeasureConfig
+from cuprof.core.point import Coordinate, Point
 from cuprof.core.processes import count_cores
 from cuprof.core.project import Project
-from cuprof.core.records import Measure, Outcome, Trial
-from cuprof.engine.duel import LEAST_EXECUTIONS, LEAST_S, OF_TRYING, Duel, Ending, describe_ending, keep_time
-from cuprof.engine.feed import LATER, Later
-from cuprof.engine.jobs import job_key
-from cuprof.engine.late import Late
-from cuprof.engine.ledger import Ledger
-from cuprof.engine.looks import FIRST, SECOND, Looks
-from cuprof.engine.objective import ObjectiveCounters, check_trials
+from cuprof.core.records import Measure, Outcome, State, Trial
+from cuprof.core.text import count
+from cuprof.engine.device_lock import DeviceLocks
+from cuprof.engine.events import Batch, Result
+from cuprof.engine.executor import Executor
+from cuprof.engine.final import LEAST_EXECUTIONS, LEAST_S, OF_TRYING, Ending, Final, describe_ending, keep_time
+from cuprof.engine.history import find_hints, learn_stored
+from cuprof.engine.jobs import job_key, make_jobs, process_key
+from cuprof.engine.ladder import Ladder, find_timing_ns, list_rungs
+from cuprof.engine.objective import ObjectiveCounters, check_trials, evaluate
 from cuprof.engine.planning import Prepared
-from cuprof.engine.scores import Scores
-from cuprof.engine.station import Station
+from cuprof.engine.recorder import Recorder
 from cuprof.ncu.collector import open_collector
-from cuprof.results.earlier import list_earlier
+from cuprof.results.earlier import EarlierRun, list_earlier
+from cuprof.search.registry import make_strategy
+from cuprof.search.space import Space
 from cuprof.worker.messages import Job
+from cuprof.worker.method import methods
 
 MOST_AT_ONCE = 16
 """At most this many trials at once: their sources compile in parallel, and none was chosen knowing the others'
@@ -31,28 +43,317 @@ results."""
 TOLD_FOR_EACH = 4
 """Run one trial at once for every N finished ones, up to that maximum."""
 LEAST_AGAIN = 4
-"""Collect this many second looks first: a job of its own costs as much as several of them."""
+"""Collect this many trials for the second rung first: a batch of its own costs as much as several of them."""
 LEAST_BUILT = 4
 """Compile at least this many sources in parallel: a single one would take as long."""
 LEAST_AHEAD = 8
-"""Once this many trials are finished, also choose the job after the next one, to build it while that one is timed."""
+"""Once this many trials are finished, build the next ones while others are timed."""
 LEAST_GAIN = 1e-3
 """Report no smaller expected gain than this: no model predicts times that precisely."""
 
 
+class SearchScheduler:
+    """Schedule a strategy's proposals until the budget is spent, then the final comparison of each problem's best.
+
+    Trials are known by their place among all.
+
+    Args:
+        trials: all trials that may be tried.
+        earlier: stored runs of the family's variants. Runs of these very trials count as results, others as hints.
+        sweep_id: the current sweep; trials that it tried before an interruption count.
+        note: receives lines for the user.
+        clock: seconds, for the budget.
+        executors: how many there are; each has a final comparison at a time.
+        counting: reads the objective's counters, if any.
+
+    Attributes:
+        endings: the outcome of each problem whose final comparison has ended.
+    """
+
+    tolerates_failures = True
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        trials: Sequence[Trial],
+        earlier: Sequence[EarlierRun],
+        sweep_id: int,
+        note: Callable[[str], None],
+        clock: Callable[[], float],
+        executors: int = 1,
+        counting: ObjectiveCounters | None = None,
+    ) -> None:
+        self.prepared, self.settings, self.note, self.clock = prepared, prepared.config.search, note, clock
+        self.trials, self.counting, self.executors = tuple(trials), counting, executors
+        self.measure = Measure(prepared.config.measure.modes[0])
+        self.problems = list(dict.fromkeys(trial.problem for trial in trials))
+        self.index = {trial.identity: place for place, trial in enumerate(trials)}
+        stored = [run.identity for run in earlier if run.state is State.OK]
+        self._counted = dict(counting.read(stored)) if counting else {}
+        self.seed, self._rungs = prepared.draw_seed(), list_rungs(prepared.config)
+        hints, told = find_hints(earlier, self.trials, self._value_of_run)
+        seed = secrets.randbits(63) if self.settings.seed is None else self.settings.seed
+        if told:
+            note(told)
+        self.strategy = make_strategy(self.settings.name, self._make_space(), seed, hints)
+        self.ladder = Ladder(prepared.config, self.trials, self.strategy, self._value_of)
+        known, self._spent_before_s = learn_stored(earlier, self.ladder, prepared.config, sweep_id, self._value_of_run)
+        if known:
+            are = "is" if known == 1 else "are"
+            note(f"search: {known:,} of {len(self.trials):,} configurations {are} stored already")
+        self._final_turns = math.ceil(len(self.problems) / executors)
+        self._kept_s = keep_time(prepared.config, self._final_turns)
+        self._most_trials = self.settings.most_trials(len(self.trials))
+        self._began, self._tried_s = clock(), 0.0
+        self._given: set[int] = set()
+        self._asked: defaultdict[Executor, list[int]] = defaultdict(list)
+        """What an executor builds, or is to measure next."""
+        self._orphans: list[int] = []
+        self._out: defaultdict[Executor, set[int]] = defaultdict(set)
+        self._uncounted: defaultdict[Executor, dict[str, Outcome]] = defaultdict(dict)
+        self.endings: list[Ending] = []
+        self._finals: deque[Final] | None = None
+        self._final_at: dict[Executor, Final] = {}
+
+    @property
+    def done(self) -> bool:
+        """Return whether every problem's final comparison has ended."""
+        return self._finals is not None and not self._finals and not self._final_at
+
+    def ask(self, executor: Executor) -> Batch | None:
+        """Return trials of one problem and back end to rate, and in the end the candidates of one problem."""
+        self._out.pop(executor, None)
+        self._count(executor)
+        if self._finals is None:
+            batch = self._ask_trials(executor)
+            if batch or any(self._out.values()) or any(self._asked.values()):
+                return batch
+            self._finals = self._begin_finals()
+        return self._ask_final(executor)
+
+    def tell(self, executor: Executor, result: Result) -> None:
+        """Receive the result of a trial on its rung."""
+        outcome, index = result.outcome, self.index[result.outcome.identity]
+        self._out[executor].discard(index)
+        if executor in self._final_at:
+            self._final_at[executor].tell(outcome)
+            return
+        self.ladder.tried.add(index)
+        self.ladder.climbed[index] += 1
+        if self.counting and outcome.state is State.OK and outcome.identity not in self._counted:
+            self._uncounted[executor][outcome.identity] = outcome
+        else:
+            self.ladder.tell(index, outcome)
+
+    def release(self, executor: Executor, batch: Batch) -> None:
+        """Leave an executor's open trials, or its final comparison, to others; it is lost for good."""
+        self.executors -= 1
+        final, left = self._final_at.pop(executor, None), self._out.pop(executor, set())
+        if final is not None and self._finals is not None:
+            self._finals.appendleft(final.anew())
+        else:
+            self._orphans += [*self._asked.pop(executor, []), *left]
+
+    @property
+    def spent_s(self) -> float:
+        """Return the seconds that the search has taken, before an interruption too."""
+        return self._spent_before_s + self.clock() - self._began
+
+    @property
+    def _is_time_up(self) -> bool:
+        budget_s = self.settings.budget_s
+        return budget_s is not None and self.spent_s >= budget_s - self._kept_s
+
+    def _ask_trials(self, executor: Executor) -> Batch | None:
+        """Return trials for the first or the second rung, or what to build for them; None where there are none."""
+        asked = self._asked[executor]
+        asked += self._orphans
+        self._orphans.clear()
+        if self._is_time_up:
+            asked.clear()
+            return None
+        ready = self._list_ready(executor)
+        self._propose(executor, len(asked) - len(ready))
+        if not ready or len(self.ladder.promoted) >= LEAST_AGAIN:
+            again = self._find_fitting() if len(self.ladder.promoted) >= LEAST_AGAIN or not asked else []
+            if again:
+                chosen = self._like_first(again)
+                self.ladder.promoted.update({*again} - {*chosen})
+                return self._rate(executor, chosen, rung=1)
+        ready = self._like_first(ready or self._list_ready(executor))
+        if ready:
+            self._asked[executor] = [index for index in asked if index not in ready]
+            return self._rate(executor, ready, rung=0)
+        return Batch(build=tuple(self._jobs(asked, self._rungs[0]))) if asked else None
+
+    def _rate(self, executor: Executor, chosen: Sequence[int], rung: int) -> Batch:
+        """Return a batch that rates trials of one problem and back end, and builds what is to be rated next."""
+        self._out[executor] = {*chosen}
+        (job,) = self._jobs(chosen, self._rungs[rung])
+        build = tuple(self._jobs(self._asked[executor], self._rungs[0]))
+        return Batch(job=job, build=build, series=secrets.token_hex(8))
+
+    def _like_first(self, indices: Sequence[int]) -> list[int]:
+        """Return those that share a job with the first one."""
+        isolate = self.prepared.config.limits.isolate
+        keys = [process_key(self.trials[index], isolate=isolate) for index in indices]
+        return [index for index, key in zip(indices, keys, strict=True) if key == keys[0]]
+
+    def _list_ready(self, executor: Executor) -> list[int]:
+        """Return what an executor can measure now."""
+        trials = ((index, self.trials[index]) for index in self._asked[executor])
+        return [index for index, trial in trials if executor.is_built(trial.backend, trial.identity)]
+
+    def _propose(self, executor: Executor, building: int) -> None:
+        """Ask the strategy for as many trials as an executor should have under way.
+
+        Args:
+            building: how many are under way and not built.
+        """
+        asked, told = self._asked[executor], len(self.strategy.values)
+        builds_ahead = all(executor.builds_ahead(trial.backend) for trial in self.trials)
+        wanted = max(1, min(MOST_AT_ONCE, told // (TOLD_FOR_EACH * (1 + builds_ahead))))
+        if builds_ahead:
+            wanted = max(wanted, LEAST_BUILT)
+        if building:  # slow compilers had better work on all cores
+            wanted = max(wanted, min(MOST_AT_ONCE, count_cores()))
+        if len(asked) > building and (told < LEAST_AHEAD or not builds_ahead):
+            return  # there is something to measure
+        most = min(wanted - building, self._most_trials - len(self.ladder.tried | self._given))
+        chosen = self.strategy.ask(max(0, most))
+        self._given.update(chosen)
+        asked += chosen
+
+    def _find_fitting(self) -> list[int]:
+        """Return the trials whose second rung fits into the time left for trying: what has begun is finished."""
+        indices = self.ladder.take_promising()
+        if self.settings.budget_s is None or self.settings.objective != "time":
+            return indices
+        left_s, fitting = self.settings.budget_s - self._kept_s - self.spent_s, list[int]()
+        for index in indices:
+            left_s -= LEAST_EXECUTIONS * self.strategy.values[index]
+            if left_s > 0:
+                fitting.append(index)
+        return fitting
+
+    def _jobs(self, indices: Iterable[int], measure: MeasureConfig) -> list[Job]:
+        """Return jobs of these trials: one of each problem and back end, more where variants are isolated."""
+        together: dict[tuple[Point, str], list[Trial]] = defaultdict(list)
+        for index in indices:
+            together[job_key(self.trials[index])].append(self.trials[index])
+        return [
+            replace(job, measure=measure, methods=methods(measure, backend), is_block=self._keeps_arrays(members[0]))
+            for (problem, backend), members in together.items()
+            for job in make_jobs(self.prepared, problem, members, self.seed)
+        ]
+
+    def _keeps_arrays(self, trial: Trial) -> bool:
+        """Return whether arrays stay on the device for the next job; a profiled process needs its memory, too."""
+        return self.counting is None and not is_host(trial.device)
+
+    def _count(self, executor: Executor) -> None:
+        """Have right trials profiled, on their executor's devices, and learn from their counters."""
+        outcomes = self._uncounted.pop(executor, {})
+        if self.counting and outcomes:
+            trials = [self.trials[self.index[identity]] for identity in outcomes]
+            placed = [replace(trial, device=executor.find_device(trial.backend)) for trial in trials]
+            self._counted |= self.counting.collect(placed, outcomes)
+        for identity, outcome in outcomes.items():
+            self.ladder.tell(self.index[identity], outcome)
+
+    def _begin_finals(self) -> deque[Final]:
+        ladder, values = self.ladder, self.strategy.values
+        candidates = [ladder.choose_candidates(group) for group in range(len(self.problems))]
+        known = sum(index not in ladder.tried for chosen in candidates for index in chosen)
+        self.note(
+            f"search: tried {len(ladder.tried):,} of {len(self.trials):,} configurations in {self.spent_s:.1f} s"
+            + (f"; {known} more, stored before, are in the last comparison" if known else "")
+        )
+        shares = [self.strategy.likely_left(group) for group in range(len(self.problems))]
+        if (left := max((share for share in shares if share is not None), default=None)) is not None:
+            gain = f"about {100 * left:.1f} %" if left >= LEAST_GAIN else f"less than {100 * LEAST_GAIN:g} %"
+            self.note(
+                f"search: its model expects trying the rest to gain {gain}; it knows nothing beyond what it has seen"
+            )
+        self._tried_s = self.spent_s
+        known_of = Counter(self.problems[group] for group in self.strategy.space.groups[[*values]])
+        is_time = self.settings.objective == "time"
+        finals: deque[Final] = deque()
+        for problem, chosen in zip(self.problems, candidates, strict=True):
+            if not chosen:
+                self._end(Ending(problem, None, math.nan, tried=known_of[problem]))
+                continue
+            times = [values[index] for index in chosen]
+            finals.append(
+                Final(
+                    self.prepared,
+                    tuple(self.trials[index] for index in chosen),
+                    self.measure,
+                    self.seed,
+                    self.clock,
+                    value=None if is_time else times[0],
+                    known_s=times if is_time and self.settings.budget_s else (),
+                )
+            )
+        return finals
+
+    def _ask_final(self, executor: Executor) -> Batch | None:
+        """Return the next look of an executor's final comparison, or the first one of another problem's."""
+        final = self._final_at.get(executor)
+        if final is not None and final.ending is not None:
+            self._end(final.ending)
+            del self._final_at[executor]
+            final = None
+        if final is None:
+            if not self._finals:
+                return None
+            allowed_s = self._find_final_time()
+            final = self._final_at[executor] = self._finals.popleft()
+            final.allowed_s = allowed_s
+        return Batch(job=final.next_job(), series=secrets.token_hex(8))
+
+    def _find_final_time(self) -> float:
+        """Return the seconds that the next final may take: its share of the time left for those to come."""
+        if self.settings.budget_s is None:
+            return max(LEAST_S, OF_TRYING * self._tried_s / self._final_turns)
+        turns = max(1, math.ceil(len(self._finals or ()) / max(1, self.executors)))
+        return max(self._kept_s / self._final_turns, (self.settings.budget_s - self.spent_s) / turns)
+
+    def _end(self, ending: Ending) -> None:
+        self.endings.append(ending)
+        self.note(describe_ending(ending, self.settings))
+
+    def _make_space(self) -> Space:
+        numbers = {problem: number for number, problem in enumerate(self.problems)}
+        groups = [numbers[trial.problem] for trial in self.trials]
+        return Space([_columns(trial) for trial in self.trials], groups, [_suppose(trial) for trial in self.trials])
+
+    def _value_of(self, outcome: Outcome) -> float:
+        """Return the objective of an outcome; NaN if it is unknown."""
+        median_ns = find_timing_ns(outcome, self.measure)
+        if median_ns is None:
+            return math.nan
+        energy = next(each for each in outcome.timings if each.measure is self.measure).energy
+        counters = self._counted.get(outcome.identity, {})
+        return evaluate(self.settings.factors, median_ns, energy.energy_j if energy else None, counters)
+
+    def _value_of_run(self, run: EarlierRun) -> float:
+        return evaluate(self.settings.factors, run.median_ns, run.energy_j, self._counted.get(run.identity, {}))
+
+
 def open_search(
-    prepared: Prepared,
-    trials: Sequence[Trial],
-    ledger: Ledger,
-    collectors: ExitStack,
+    recorder: Recorder,
     project: Project,
-    clock: Callable[[], float],
-) -> SearchFeed:
-    """Return the feed of a search that starts from the family's stored results.
+    collectors: ExitStack,
+    locks: DeviceLocks,
+    before: Recorder | None = None,
+) -> SearchScheduler:
+    """Return the scheduler of a search that starts from the family's stored results.
 
     Args:
         collectors: closes the profiler, if the objective includes counters.
-        clock: seconds, for the budget.
+        locks: of the devices. The budget's clock stands still while turns are waited for.
+        before: the recorder of the same search in a database now out of reach.
 
     Raises:
         UsageError: a trial's back end does not measure the objective.
@@ -60,237 +361,39 @@ def open_search(
         MissingDependencyError: the strategy's library is not installed.
         ProfilerError: the objective includes counters, which cannot be read here.
     """
-    config, store, note = prepared.config, ledger.store, ledger.observer.note
+    prepared, store, note = recorder.prepared, recorder.store, recorder.observer.note
+    config, every = prepared.config, prepared.plan.trials
+    recorder.recall()
+    recorder.observer.started(None, recorder.members)
+    note(f"a search among {count(len(every), 'trial')}")
+    if before is not None:
+        recorder.take_over(before)
+    trials = [trial for trial in every if not trial.unavailable and trial.identity not in recorder.concluded]
     measure = Measure(config.measure.modes[0])
     check_trials(trials, measure, config.search)
     with store.snapshot() as connection:
         earlier = list_earlier(connection, prepared.family.name, measure, {trial.variant for trial in trials})
-    counting = None
+
+    def clock() -> float:
+        return time.monotonic() - locks.waited_s / executors
+
+    counting, executors = None, len(recorder.executors)
     if names := config.search.counters:
         ncu = replace(config.ncu, name="search", metrics=names, extra_metrics=(), set="", sections=())
         collector = collectors.enter_context(open_collector(replace(config, ncu=ncu), project))
-        counting = ObjectiveCounters(names, collector, store, ledger.sweep_id)
-    scores = Scores(prepared, trials, earlier, ledger.sweep_id, note, counting)
-    return SearchFeed(prepared, scores, note, clock, len(ledger.fleet.stations))
+        counting = ObjectiveCounters(names, collector, store, recorder.sweep_id, locks.hold)
+    return SearchScheduler(prepared, trials, earlier, recorder.sweep_id, note, clock, executors, counting)
 
 
-class SearchFeed:
-    """Feed the strategy's proposals until the budget is spent, then the duel of each problem's best; see `Feed`.
+def _columns(trial: Trial) -> dict[str, Coordinate]:
+    """Return a trial's values for the model; tunables are named per variant, as variants may share names."""
+    return {
+        **{f"problem.{name}": value for name, value in trial.problem.items()},
+        "variant": trial.variant,
+        **{f"{trial.variant}.{name}": value for name, value in trial.tunables.items()},
+    }
 
-    Args:
-        scores: the results known for all trials.
-        note: receives lines for the user.
-        clock: seconds.
-        stations: how many there are; each has a duel at a time.
 
-    Attributes:
-        withdrawn: identities of trials given up, or still compiling when the budget was spent.
-        endings: the outcome of each problem whose duel has ended.
-    """
-
-    def __init__(
-        self,
-        prepared: Prepared,
-        scores: Scores,
-        note: Callable[[str], None],
-        clock: Callable[[], float],
-        stations: int = 1,
-    ) -> None:
-        self.prepared, self.scores, self.note, self.clock = prepared, scores, note, clock
-        self.trials, self.index, self.settings = scores.trials, scores.index, prepared.config.search
-        self.seed = prepared.draw_seed()
-        self.looks = Looks(prepared, self.trials, self.seed, profiles=scores.counting is not None)
-        self.stations = stations
-        self.duel_turns = math.ceil(len(scores.problems) / stations)
-        self.kept_s = keep_time(prepared.config, self.duel_turns)
-        self.most_trials = self.settings.most_trials(len(self.trials))
-        self.began, self.tried_s = clock(), 0.0
-        self.endings: list[Ending] = []
-        self.withdrawn: list[str] = []
-        self._late = Late(clock)
-        self._uncounted: dict[Station, dict[str, Outcome]] = defaultdict(dict)
-        self._ready: deque[Job] = deque()
-        self._out: dict[Station, set[int]] = defaultdict(set)
-        self._given: set[int] = set()
-        self._duels: deque[Duel] | None = None
-        self._duelling: dict[Station, Duel] = {}
-
-    def take(self, station: Station) -> Job | Later | None:
-        """Return trials of one problem and back end to look at, and in the end the candidates of one problem."""
-        self._late.put_off(station, self._out.pop(station, ()))
-        self._give_up(station)
-        if self._duels is None:
-            if self._is_time_up:
-                self._ready.clear()
-                self._withdraw(self._late.take(station))
-            elif not self._ready:
-                self._ready.extend(self._ask(len(self._late.list_of(station))))
-            if self._ready or self._late.list_of(station):
-                job = self._next_look(station)
-                self._out[station] = {self.index[trial.identity] for trial in job.trials}
-                self._late.begin(self._out[station])
-                return job
-            if any(self._out.values()) or self._late:
-                return LATER
-            self._duels = self._begin_duels()
-        duel = self._duelling.get(station)
-        if duel is None or duel.ending is not None:
-            if duel is not None and duel.ending is not None:
-                self._end(duel.ending)
-            self._duelling.pop(station, None)
-            if not self._duels:
-                return LATER if self._duelling else None
-            allowed_s = self._find_duel_time()
-            duel = self._duelling[station] = self._duels.popleft()
-            duel.allowed_s = allowed_s
-        return duel.next_job()
-
-    def tell(self, station: Station, outcome: Outcome) -> None:
-        """Receive the result of a look at a trial."""
-        index = self.index[outcome.identity]
-        self._out[station].discard(index)
-        if station in self._duelling:
-            self._duelling[station].tell(outcome)
-            return
-        self._late.end(index)
-        if not self.scores.tell(outcome):
-            self._uncounted[station][outcome.identity] = outcome
-
-    def finish(self, station: Station) -> None:
-        """Read the objective's counters for the station's right trials, on its devices."""
-        self.scores.count(self._uncounted.pop(station, {}), station.find_device)
-
-    def give_back(self, station: Station, job: Job) -> None:
-        """Put the open trials of a job, or the duel that it was of, back to be done by another station.
-
-        This one is lost for good.
-        """
-        self.stations -= 1
-        left = self._out.pop(station, set())
-        trials = tuple(trial for trial in job.trials if self.index[trial.identity] in left)
-        self._ready.extend(self._jobs(self._late.take(station), FIRST))
-        duel = self._duelling.pop(station, None)
-        if duel is not None and self._duels is not None:
-            self._duels.appendleft(duel.anew())
-        elif trials:
-            self._ready.appendleft(replace(job, trials=trials))
-
-    @property
-    def spent_s(self) -> float:
-        """Return the seconds that the search has taken, before an interruption too."""
-        return self.scores.spent_before_s + self.clock() - self.began
-
-    @property
-    def _is_time_up(self) -> bool:
-        budget_s = self.settings.budget_s
-        return budget_s is not None and self.spent_s >= budget_s - self.kept_s
-
-    def _ask(self, late: int = 0) -> list[Job]:
-        """Return jobs for second looks at promising trials, and for new trials that the strategy asks for.
-
-        Args:
-            late: how many are under way already, still being compiled.
-        """
-        strategy, scores, builds_ahead = self.scores.strategy, self.scores, self.looks.builds_ahead
-        count = max(1, min(MOST_AT_ONCE, len(strategy.values) // (TOLD_FOR_EACH * (1 + builds_ahead))))
-        if builds_ahead:
-            count = max(count, LEAST_BUILT)
-        if late:
-            count = max(0, max(count, min(MOST_AT_ONCE, count_cores())) - late)
-        asked = strategy.ask(min(count, self.most_trials - len(scores.tried | self._given)))
-        self._given.update(asked)
-        is_time = len(scores.promoted) >= LEAST_AGAIN or not (asked or late)
-        again = self._find_fitting(scores.take_promising()) if is_time else []
-        return [*self._jobs(again, SECOND), *self._jobs(asked, FIRST)]
-
-    def _find_fitting(self, indices: Sequence[int]) -> Sequence[int]:
-        """Return the trials whose second look fits into the time left for trying: a started look is finished."""
-        if self.settings.budget_s is None or self.settings.objective != "time":
-            return indices
-        left_s, fitting = self.settings.budget_s - self.kept_s - self.spent_s, list[int]()
-        values = self.scores.strategy.values
-        for index in sorted(indices, key=values.__getitem__):
-            left_s -= LEAST_EXECUTIONS * values[index]
-            if left_s > 0:
-                fitting.append(index)
-        return sorted(fitting)
-
-    def _give_up(self, station: Station) -> None:
-        """Count trials that compile for far too long as failures, so that the strategy avoids similar ones."""
-        stuck = self._late.give_up(station, self.prepared.config.limits.build_s)
-        self._withdraw(stuck)
-        for index, lasted_s in stuck.items():
-            self.scores.give_up(index, lasted_s)
-
-    def _withdraw(self, indices: Iterable[int]) -> None:
-        self.withdrawn += [self.trials[index].identity for index in indices]
-
-    def _next_look(self, station: Station) -> Job:
-        """Return the next ready job, with the deferred trials of its problem, or only deferred ones."""
-        late = self._late.list_of(station)
-        if not self._ready:
-            job = self._jobs(late, FIRST)[0]
-            self._late.take(station, [self.index[trial.identity] for trial in job.trials])
-            return job
-        job = self._ready.popleft()
-        if not late:
-            return self._with_next(job)
-        if not job.least_built:
-            return job
-        own = self._late.take(station, [each for each in late if job_key(self.trials[each]) == job_key(job)])
-        (joined,) = self._jobs([*own, *(self.index[trial.identity] for trial in job.trials)], FIRST)
-        return joined
-
-    def _with_next(self, job: Job) -> Job:
-        """Return a job that knows of the one after it, as far as its worker can build that in the meantime."""
-        if not self.looks.builds_meanwhile or len(self.scores.strategy.values) < LEAST_AHEAD:
-            return job
-        if not self._ready:
-            self._ready.extend(self._ask())
-        likely = [each for each in self._ready if job_key(each) == job_key(job)]
-        return replace(job, ahead=likely[0].trials) if likely else job
-
-    def _jobs(self, indices: Sequence[int], look: int) -> list[Job]:
-        return self.looks.make([self.trials[index] for index in indices], look)
-
-    def _begin_duels(self) -> deque[Duel]:
-        scores = self.scores
-        candidates = [scores.choose_candidates(group) for group in range(len(scores.problems))]
-        known = sum(index not in scores.tried for chosen in candidates for index in chosen)
-        self.note(
-            f"search: tried {len(scores.tried):,} of {len(self.trials):,} configurations in {self.spent_s:.1f} s"
-            + (f"; {known} more, stored before, are in the last comparison" if known else "")
-        )
-        if stuck_s := self._late.stuck_s:
-            self.note(f"search: {len(stuck_s)} were compiled for over {min(stuck_s):.0f} s and are left out")
-        if (left := scores.likely_gain()) is not None:
-            gain = f"about {100 * left:.1f} %" if left >= LEAST_GAIN else f"less than {100 * LEAST_GAIN:g} %"
-            self.note(
-                f"search: its model expects trying the rest to gain {gain}; it knows nothing beyond what it has seen"
-            )
-        self.tried_s = self.spent_s
-        duels: deque[Duel] = deque()
-        known_of = Counter(scores.problems[group] for group in scores.strategy.space.groups[[*scores.strategy.values]])
-        for problem, chosen in zip(scores.problems, candidates, strict=True):
-            if chosen:
-                is_time = self.settings.objective == "time"
-                values = [scores.strategy.values[index] for index in chosen]
-                value = None if is_time else values[0]
-                known_s = values if is_time and self.settings.budget_s else ()
-                trials = tuple(self.trials[index] for index in chosen)
-                given = self.prepared, trials, scores.measure, self.seed, self.clock
-                duels.append(Duel(*given, value=value, known_s=known_s))
-            else:
-                self._end(Ending(problem, None, math.nan, tried=known_of[problem]))
-        return duels
-
-    def _find_duel_time(self) -> float:
-        """Return the seconds that the next duel may take: its share of the time left for the duels to come."""
-        if self.settings.budget_s is None:
-            return max(LEAST_S, OF_TRYING * self.tried_s / self.duel_turns)
-        turns = max(1, math.ceil(len(self._duels or ()) / max(1, self.stations)))
-        return max(self.kept_s / self.duel_turns, (self.settings.budget_s - self.spent_s) / turns)
-
-    def _end(self, ending: Ending) -> None:
-        self.endings.append(ending)
-        self.note(describe_ending(ending, self.settings))
+def _suppose(trial: Trial) -> float:
+    """Return the prior guess that a back end allows for a trial; 0 on a host's processor, which has no blocks."""
+    return 0.0 if is_host(trial.device) else get_spec(trial.backend).usual_block.suppose(trial.threads)

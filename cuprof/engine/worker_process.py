@@ -13,7 +13,7 @@ from cuprof.core.errors import WorkerError
 from cuprof.core.interrupts import stop_if_requested
 from cuprof.engine.launch import take, tell_spare
 from cuprof.sandbox.settings import Sandbox
-from cuprof.worker.messages import Calibrate, Describe, Open, Outline, Probe, WorkerSettings
+from cuprof.worker.messages import Calibrate, Describe, Open, Probe, WorkerSettings
 from cuprof.worker.status_page import Phase, Status
 from cuprof.worker.wire import NonsenseError, Wire
 
@@ -82,7 +82,7 @@ class WorkerProcess:
         """Return the process id of the worker's guardian, which ends with it."""
         return self._launched.process.pid
 
-    def ask(self, question: Describe | Calibrate | Probe | Outline, kind: type[T], limit_s: float = START_LIMIT_S) -> T:
+    def ask(self, question: Describe | Calibrate | Probe, kind: type[T], limit_s: float = START_LIMIT_S) -> T:
         """Ask something, and return the answer of that kind.
 
         Raises:

@@ -358,7 +358,7 @@ class Computation(FunctionFamily):
     def _variant(self, one: Kernel) -> Variant:
         shared: dict[str, Any] = {
             "tunables": one.list_tunables(),
-            "constraint": one.explain_absence if one.constraint or one.function is None else None,
+            "constraint": one.read_constraint([axis.name for axis in self.drawing.list_axes()]),
             "files": (*self.files, *one.files),
         }
         if one.function is None:

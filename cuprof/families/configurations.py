@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import partial
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import Any
@@ -67,17 +67,13 @@ def list_tunables(configurations: Configurations) -> dict[str, tuple[Coordinate,
 
 def require_listed(configurations: Configurations) -> Constraint:
     """Return the constraint that tunables are in the list."""
+    return partial(_explain_absence, configurations)
 
-    @cache
-    def list_values(names: tuple[str, ...]) -> set[tuple[Coordinate | None, ...]]:
-        return {tuple([each.get(name) for name in names]) for each in configurations}
 
-    def explain(problem: Point, tunables: Point) -> str | None:
-        if tuple(tunables.values()) in list_values(tuple(tunables)):
-            return None
-        return f"not among the {len(configurations)} configurations of @triton.autotune"
-
-    return explain
+def _explain_absence(configurations: Configurations, problem: Point, tunables: Point) -> str | None:
+    if any(all(each.get(name) == value for name, value in tunables.items()) for each in configurations):
+        return None
+    return f"not among the {len(configurations)} configurations of @triton.autotune"
 
 
 def _ask(file: Path, kernel: str) -> Configurations:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property, lru_cache, partial
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -78,15 +78,12 @@ class Kernel:
             raise TypeError(f"{self.symbol} is a kernel's source, and is launched by cuprof alone")
         return self.function(*args, **{name: values[0] for name, values in self.tunables.items()} | tunables)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Kernel, tuple(getattr(self, one.name) for one in fields(self))  # without what was worked out of them
-
     @property
     def is_text(self) -> bool:
         """Return whether `source` is the text itself, which may be one line, and no file's name."""
         return "\n" in self.source or "{" in self.source
 
-    @cached_property
+    @property
     def configurations(self) -> Configurations:
         """Return what `@triton.autotune` lists for the function."""
         return list_configurations(list_layers(self.jit))
@@ -96,23 +93,19 @@ class Kernel:
         values = {**list_tunables(self.configurations), **self.tunables}
         return tuple(Tunable(name, each, each[0]) for name, each in values.items() if name not in self.derived)
 
-    def explain_absence(self, problem: Point, tunables: Point) -> str | None:
-        """Return why the tunables are not defined at a problem, or None; a constraint may give the reason or a bool."""
-        if self.jit is not None and self.configurations:
-            own = Point({name: value for name, value in tunables.items() if name not in self.tunables})
-            if unlisted := self._explain_unlisted(problem, own):
-                return unlisted
-        constraint = self._constraint_of((*problem, *tunables))
-        return constraint(problem, tunables) if constraint is not None else None
+    def read_constraint(self, axes: Sequence[str]) -> Constraint | None:
+        """Return why tunables are not defined at a problem, as a function: `@triton.autotune`'s list and `constraint`.
 
-    @cached_property
-    def _explain_unlisted(self) -> Constraint:
-        return require_listed(self.configurations)
+        Args:
+            axes: the problem axes, which a constraint may name.
+        """
+        own: list[Any] = [self.constraint] if self.constraint else []
+        given = [self._explain_unlisted, *own] if self.configurations else own
+        return read_constraint(given, [*axes, *(one.name for one in self.list_tunables())]) if given else None
 
-    @cached_property
-    def _constraint_of(self) -> Callable[[tuple[str, ...]], Constraint | None]:
-        """Return the constraint as a function, by the names that it may use: read once, called for each trial."""
-        return cache(partial(read_constraint, self.constraint))
+    def _explain_unlisted(self, problem: Point, tunables: Point) -> str | None:
+        listed = Point({name: value for name, value in tunables.items() if name not in self.tunables})
+        return require_listed(self.configurations)(problem, listed)
 
     def make_program(self, problem: Point, tunables: Point, sample: Sample) -> Program:
         """Return the launchable program.

@@ -126,7 +126,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """State how far a result may be from the reference: |result - reference| ≤ absolute + relative · |reference|.
+    """State how far a result may be from the reference: `|result - reference| ≤ absolute + relative · |reference|`.
 
     Args:
         absolute: a bound in the output's own unit, a number or an array that broadcasts over the output.

@@ -18,13 +18,14 @@ import linecache
 import pickle
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Any
 
 import msgspec
 
@@ -157,6 +158,11 @@ class Snapshot(Origin, frozen=True, tag=True):
         return family
 
 
+def restore_code(make: Callable[..., CodeType], arguments: tuple[Any, ...], file: str) -> CodeType:
+    """Return the unpickled code of a function, with the name of its file."""
+    return make(*arguments).replace(co_filename=file)
+
+
 def list_families(folders: Sequence[Path]) -> dict[str, Path]:
     """Return name → folder of every family in the folders, sorted by name; an earlier folder hides a later one.
 
@@ -268,7 +274,7 @@ def _import_file(file: Path) -> ModuleType:
     importlib.invalidate_caches()
     module = new_module(name, file, _Uncached(name, str(file)))
     try:
-        with _as_if_alone(file):
+        with as_if_alone(file):
             module.__loader__.exec_module(module)  # type: ignore[union-attr]
     except CuprofError as error:  # it says what is wrong; here, where
         _take_modules({name})
@@ -316,7 +322,7 @@ def _take_modules(roots: set[str]) -> dict[str, ModuleType]:
 
 
 @contextmanager
-def _as_if_alone(file: Path) -> Iterator[None]:
+def as_if_alone(file: Path) -> Iterator[None]:
     """Run a script with no arguments instead of the command's, and without leaving byte code beside it."""
     before = sys.argv, sys.dont_write_bytecode
     sys.argv, sys.dont_write_bytecode = [str(file)], True
@@ -324,6 +330,20 @@ def _as_if_alone(file: Path) -> Iterator[None]:
         yield
     finally:
         sys.argv, sys.dont_write_bytecode = before
+
+
+@contextmanager
+def found_first(*folders: Path) -> Iterator[None]:
+    """Let modules be found in these folders before any others."""
+    places = [*map(str, folders)]
+    sys.path[:0] = places
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        for place in places:
+            with suppress(ValueError):  # whoever set another path took it away
+                sys.path.remove(place)
 
 
 def _guard_hint(file: Path) -> str:

@@ -9,8 +9,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import msgspec
 from cuprof.core.errors import BuildError, UsageError
 from cuprof.core.project import user_cache
 from cuprof.families.modules import imported_names
-from cuprof.families.origin import new_module, other_modules
+from cuprof.families.origin import found_first, new_module, other_modules
 from cuprof.interop.schema import CompileOptions, Solution, Source, parse_python
 
 SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
@@ -108,7 +107,7 @@ def _import(folder: Path, file: str, solution: Solution) -> Any:
         return sys.modules[name]
     loader = SourceFileLoader(name, str(folder / file))
     module = new_module(name, folder / file, loader)
-    with _found_first(folder, own):
+    with found_first(folder, folder / "src"), other_modules(own):
         try:
             loader.exec_module(module)
         except BaseException as error:
@@ -118,19 +117,6 @@ def _import(folder: Path, file: str, solution: Solution) -> Any:
                 raise BuildError(f"{solution.name}: {place}: {error.msg}") from None
             raise
     return module
-
-
-@contextmanager
-def _found_first(folder: Path, own: set[str]) -> Iterator[None]:
-    places = [str(folder), str(folder / "src")]
-    sys.path[:0] = places
-    importlib.invalidate_caches()
-    try:
-        with other_modules(own):
-            yield
-    finally:
-        for place in places:
-            sys.path.remove(place)
 
 
 def _load_compiled(folder: Path, file: str, solution: Solution) -> Any:

@@ -19,7 +19,7 @@ from typing import Any
 
 from cuprof.core.errors import FamilyError
 from cuprof.families.modules import imported_names, parse_file
-from cuprof.families.origin import other_modules
+from cuprof.families.origin import as_if_alone, found_first, other_modules
 from cuprof.families.trace import blame
 
 ROOT = "kernel_tuner"
@@ -40,7 +40,7 @@ def find_call(script: Path) -> dict[str, Any]:
         FamilyError: the script raises, or makes no such call.
     """
     try:
-        with _as_if_alone(script), _stand_in():
+        with as_if_alone(script), found_first(script.parent), chdir(script.parent), _stand_in():
             runpy.run_path(str(script), run_name="__main__")
     except _CallError as call:
         return call.arguments
@@ -133,20 +133,7 @@ def _stand_in() -> Iterator[None]:
     finder = _Finder()
     sys.meta_path.insert(0, finder)
     try:
-        with other_modules({ROOT}):
+        with other_modules({ROOT}), redirect_stdout(sys.stderr):  # what the script prints is no result of ours
             yield
     finally:
         sys.meta_path.remove(finder)
-
-
-@contextmanager
-def _as_if_alone(script: Path) -> Iterator[None]:
-    """Give a script its own folder and arguments; what it prints is no result of ours."""
-    path, arguments = list(sys.path), sys.argv
-    sys.path.insert(0, str(script.parent))
-    sys.argv = [str(script)]
-    try:
-        with chdir(script.parent), redirect_stdout(sys.stderr):
-            yield
-    finally:
-        sys.path[:], sys.argv = path, arguments

@@ -15,8 +15,7 @@ from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
 from cuprof.core.records import Trial, Unavailable
 from cuprof.core.scratch import ScratchFolder
-from cuprof.engine.enrolment import find_devices
-from cuprof.engine.fleet import open_stations
+from cuprof.engine.devices import find_devices, open_executors
 from cuprof.engine.observer import Observer
 from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES
@@ -160,8 +159,8 @@ class _Trial:
             needed |= {variant.backend for variant in family.variants.values()}
         if self.request.baseline:
             needed.add(family.variant(self.request.baseline).backend)
-        with open_stations(config) as fleet:
-            return find_devices(config, fleet.first.runner, tuple(sorted(needed)))
+        with open_executors(config) as executors:
+            return find_devices(config, executors[0], tuple(sorted(needed)))
 
     def _race(
         self, course: Course, contenders: Sequence[Contender], baselines: dict[str, tuple[Trial, ...]]

@@ -12,34 +12,22 @@ from dataclasses import dataclass, field, replace
 from cuprof.config.model import SweepConfig
 from cuprof.core.project import Project
 from cuprof.core.records import Outcome, Trial
-from cuprof.engine.fleet import open_fleet
-from cuprof.engine.ledger import Ledger
+from cuprof.engine.executor import Executor
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared
-from cuprof.engine.runner import JobRunner
-from cuprof.engine.station import Station
-from cuprof.engine.sweep import Sweep
+from cuprof.engine.running import run_prepared
 from cuprof.families import Family
 from cuprof.families.candidate import Extension
 from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.contenders import Devices
-from cuprof.judge.referee import BorderRunner
+from cuprof.judge.referee import BorderExecutor
 from cuprof.plan import Plan, Selection, plan_hash
 from cuprof.sandbox.settings import Sandbox
 from cuprof.store import Store
-from cuprof.store.trials import StoredTrial
 from cuprof.worker.messages import WorkerSettings
 from cuprof.worker.method import methods
 
 PURPOSE = "judging"
-
-
-class _Leg(Prepared):
-    """A planned sweep that measures everything again, even if it has been measured before."""
-
-    def stored(self, store: Store, trials: Sequence[Trial] | None = None) -> dict[str, StoredTrial]:
-        """Return no stored results: a leg never reuses another leg's."""
-        return {}
 
 
 @dataclass(frozen=True)
@@ -86,7 +74,7 @@ class Course(Observer):
         plan = Plan(family, selection, tuple(trials))
         by_measure = methods(self.config.measure, backend, over_border=over_border)
         config = replace(self.config, variants=selection.variants, baseline="", purpose=PURPOSE)
-        leg = _Leg(
+        leg = Prepared(
             config=config,
             family=family,
             plan=plan,
@@ -95,14 +83,17 @@ class Course(Observer):
             hash=plan_hash(plan, {str(measure): value for measure, value in by_measure.items()}),
             extension=extension,
             is_shared=False,
+            reuses=False,  # a leg never reuses another leg's results
             remembers=False,  # a stranger's process must not change the project through files it reports
         )
         settings = WorkerSettings(config.device.numbers())
-        runner = JobRunner(settings, config.limits, sandbox=sandbox)
+        with self._open_executor(settings, sandbox, over_border=over_border) as executor:
+            return run_prepared(leg, self.project, self.store, [executor], self).sweep_id
+
+    def _open_executor(self, settings: WorkerSettings, sandbox: Sandbox | None, *, over_border: bool) -> Executor:
         if over_border:
-            runner = BorderRunner(settings, config.limits, self.family, sandbox)
-        with open_fleet([Station(runner, self.devices)]) as fleet:
-            return Sweep(Ledger(leg, self.project, self.store, fleet, self), self.project).run().sweep_id
+            return BorderExecutor(settings, self.config.limits, self.family, sandbox, self.devices)
+        return Executor(settings, self.config.limits, sandbox, self.devices)
 
     def trial_started(self, trial: Trial, phase: str) -> None:
         self.observer.trial_started(trial, phase)

@@ -13,7 +13,7 @@ import secrets
 import statistics
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,24 +21,24 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE, InputSet
+from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE
 from cuprof.backends.registry import get_shared_memory
 from cuprof.border.layout import Layout, cut
 from cuprof.border.signals import GRAPH, Ask, Task
 from cuprof.border.suspect import Lap, LateError, LostError, RefusedError, Suspect
 from cuprof.config.model import LimitsConfig
 from cuprof.core.errors import FamilyError, LaunchError
-from cuprof.core.records import OF_FAMILY, Check, Measure, Outcome, Sample, State, Timing
-from cuprof.engine.runner import JobRunner
-from cuprof.families import Family
+from cuprof.core.records import OF_FAMILY, Check, DeviceFacts, Measure, Outcome, Sample, State, Timing, Unavailable
+from cuprof.engine.executor import Executor
+from cuprof.families import Arrays, Family
 from cuprof.families.trace import describe
 from cuprof.sandbox.settings import Sandbox
 from cuprof.statistics.median import summarise
 from cuprof.worker.excerpt import excerpt, one_line
 from cuprof.worker.messages import Job, WorkerSettings
 from cuprof.worker.method import reading_options, stopping_rule
+from cuprof.worker.problem import COMPARED_SETS, Problem, Standard, as_long_as
 from cuprof.worker.status_page import PHASE_TEXT, Phase
-from cuprof.worker.workload import COMPARED_SETS, Workload, as_long_as
 
 MOST_SETS = 64
 MEMORY_SHARE = 8
@@ -68,7 +68,7 @@ LATE = (
 )
 
 
-class BorderRunner(JobRunner):
+class BorderExecutor(Executor):
     """Run each trial of a job in a process of its own, on the far side of the border.
 
     Args:
@@ -76,19 +76,29 @@ class BorderRunner(JobRunner):
         limits: how long one step of a trial may take.
         family: loaded here, where no stranger's code runs; inputs, references and tolerances are its own.
         confined: the sandbox of the processes; None for none.
+        devices: see `Executor`.
     """
 
     def __init__(
-        self, settings: WorkerSettings, limits: LimitsConfig, family: Family, confined: Sandbox | None
+        self,
+        settings: WorkerSettings,
+        limits: LimitsConfig,
+        family: Family,
+        confined: Sandbox | None,
+        devices: Mapping[str, DeviceFacts | Unavailable],
     ) -> None:
-        super().__init__(settings, limits)
+        super().__init__(settings, limits, devices=devices)
         self.family, self.confined = family, confined
 
-    def run(self, job: Job, judge: Callable[[Outcome], Outcome] = lambda outcome: outcome) -> Iterator[Outcome]:
+    def measure(self, job: Job) -> Iterator[Outcome]:
         """Yield every trial's outcome as it comes."""
-        self.lost = ""
+        self.unavailable = ""
         for trial in job.trials:
-            yield judge(Referee(self, replace(job, trials=(trial,))).hold())
+            yield self.judge(Referee(self, replace(job, trials=(trial,))).hold())
+
+    def builds_ahead(self, backend: str) -> bool:
+        """Return False: programs are built on the far side of the border."""
+        return False
 
 
 class _WrongError(Exception):
@@ -107,7 +117,7 @@ class _DishonestError(Exception):
 class Referee:
     """One trial: check it, time it, and check it again."""
 
-    runner: BorderRunner
+    runner: BorderExecutor
     job: Job
     phase: Phase = Phase.INPUTS
     check: Check | None = None
@@ -125,7 +135,7 @@ class Referee:
         patience_s = self.job.measure.patience_seconds * max(len(self.job.methods), 1)
         self.limit_s = 2 * limits.build_s + 3 * limits.check_s + patience_s
         try:
-            self.workload = Workload.make(self.runner.family, self.job)
+            self.problem = Problem.make(self.runner.family, self.job)
         except Exception as error:  # whatever a family raises is the family's fault
             said = str(error) if isinstance(error, FamilyError) else describe(error)
             return self._end(State.SKIPPED, f"the family's {said}", traceback.format_exc(), OF_FAMILY)
@@ -134,7 +144,7 @@ class Referee:
             self.variant = self.runner.family.variant(self.job.trials[0].variant)
         with ExitStack() as stack:
             try:
-                self.sets = Sets.open(self.job, self.workload, self.runner, stack)
+                self.sets = Sets.open(self.job, self.problem, self.runner, stack)
                 task = self.sets.task
                 suspect = Suspect(task, self.sets.memory.handle, self.runner.confined, time.monotonic() + self.limit_s)
                 self.suspect = stack.enter_context(suspect)
@@ -222,9 +232,9 @@ class Referee:
         """Return the check of the first executions."""
         first = None
         for number, byte in ((0, POISON_BYTE), (1, SECOND_POISON_BYTE)):
-            if number >= self.workload.compared:
+            if number >= self.problem.compared:
                 break
-            self.sets.put(0, self.workload.sets[number].inputs, byte)
+            self.sets.put(0, self.problem.inputs(number), byte)
             self._execute(1)
             check = self._judge(0, number)
             if not check.passed:
@@ -243,7 +253,7 @@ class Referee:
 
     def _once(self, number: int) -> float:
         """Return the time of one execution by itself, with the round trip."""
-        self.sets.put(0, self.workload.sets[min(number, self.workload.compared - 1)].inputs, POISON_BYTE)
+        self.sets.put(0, self.problem.inputs(min(number, self.problem.compared - 1)), POISON_BYTE)
         return float(self._execute(1).duration_ns)
 
     def _execute(self, count: int) -> Lap:
@@ -259,11 +269,8 @@ class Referee:
         """Return whether a row's results are right for the inputs of a number."""
         self.looks += 1
         outputs = self.sets.fetch(row)
-        if number >= COMPARED_SETS:
-            return self.workload.judge_unseen(outputs, number, self.variant, self.looks)
-        tolerances = self.workload.held_to(self.variant)[number]
-        assert tolerances is not None
-        return self.workload.judge(outputs, number, tolerances, self.looks)
+        standard = self.problem.standards[number] if number < COMPARED_SETS else self.sets.find_right(number)
+        return self.problem.compare_with(outputs, standard, self.problem.hold(self.variant, standard), self.looks)
 
     def _require(self, row: int) -> None:
         """Raise if a row's results are wrong for the contents that it has."""
@@ -312,7 +319,7 @@ class Referee:
                 reason = rule.reason([max(each, 0.0) for each in slopes], 0, spent_ns, 0.0)
         self._meet_new(count)
         for row in range(count):
-            if int(self.sets.order[row]) + COMPARED_SETS in self.workload.late:
+            if int(self.sets.order[row]) + COMPARED_SETS in self.sets.late:
                 self._require(row)
         self._require_undamaged([*range(count)])
         return self._conclude(measure, slopes, times, count, reason)
@@ -322,13 +329,12 @@ class Referee:
         for _ in range(MOST_LAPS):
             if is_new:
                 self.sets.draw(count)
-                self.workload.late.clear()
             self.sets.give()
             self.sets.flush(flush)
             lap = self._execute(count)
             if lap.is_sound:
                 break
-        late = self.workload.late
+        late = self.sets.late
         rows = [row for row in range(count) if int(self.sets.order[row]) + COMPARED_SETS in late]
         chosen = secrets.randbelow(count) if len(late) < MOST_REFERENCES or not rows else secrets.choice(rows)
         self._require(chosen)
@@ -382,27 +388,36 @@ class Sets:
     """
 
     task: Task
-    workload: Workload
+    problem: Problem
     memory: Any
     order: np.ndarray
     junk: Any
     draw_s: float
     contents: Any = None
+    drawn: list[Arrays] = field(default_factory=list)
+    late: dict[int, Standard] = field(default_factory=dict)
+    """What is right on drawn contents, found out when it is first asked for, by their number."""
+
+    def find_right(self, number: int) -> Standard:
+        """Return what is right on drawn contents."""
+        if number not in self.late:
+            self.late[number] = self.problem.find_right(self.drawn[number - COMPARED_SETS])
+        return self.late[number]
 
     @classmethod
-    def open(cls, job: Job, workload: Workload, runner: BorderRunner, stack: ExitStack) -> Sets:
+    def open(cls, job: Job, problem: Problem, runner: BorderExecutor, stack: ExitStack) -> Sets:
         """Allocate shared memory for the sets, closed with the stack; the first inputs are in each row that counts."""
-        layout, shared = Layout.of(workload.signature), get_shared_memory(job.backend)
+        layout, shared = Layout.of(problem.signature), get_shared_memory(job.backend)
         number = runner.settings.numbers.get(job.backend)
         most = min(shared.most_bytes, shared.find_room(number) // MEMORY_SHARE) // layout.stride
         count = max(1, min(MOST_SETS, most))
         memory = shared(count, layout.stride, number)
         stack.callback(memory.close)
-        task = Task(job, number, workload.signature, reading_options(job.measure), layout, count)
+        task = Task(job, number, problem.signature, reading_options(job.measure), layout, count)
         started = time.monotonic()
-        shown = as_long_as(workload.signature, workload.draw(next(workload.further)))
+        shown = as_long_as(problem.signature, problem.draw())
         draw_s = time.monotonic() - started
-        sets = cls(task, workload, memory, np.zeros(count, int), memory.get_junk(number), draw_s)
+        sets = cls(task, problem, memory, np.zeros(count, int), memory.get_junk(number), draw_s)
         sets.put(0, shown, POISON_BYTE)
         return sets
 
@@ -419,11 +434,9 @@ class Sets:
 
     def draw(self, count: int) -> None:
         """Draw new contents, unlike any before, for the first rows."""
-        workload, stride = self.workload, self.task.layout.stride
-        drawn = [workload.draw(next(workload.further)) for _ in range(count)]
-        workload.unseen[:] = drawn
-        inputs = [as_long_as(workload.signature, each) for each in drawn]
-        workload.sets[COMPARED_SETS:] = [InputSet(each) for each in inputs]
+        stride = self.task.layout.stride
+        self.drawn, self.late = [self.problem.draw() for _ in range(count)], {}
+        inputs = [as_long_as(self.problem.signature, each) for each in self.drawn]
         host = np.empty((count, stride), np.uint8)
         for row, each in enumerate(inputs):
             self.task.layout.fill(host[row], each, (POISON_BYTE, SECOND_POISON_BYTE)[row % 2])

@@ -15,7 +15,7 @@ from cuprof.comparison.compare import contrast_rows, pair_up, share_measures
 from cuprof.comparison.match import KERNEL_TIMES, Matching, match
 from cuprof.comparison.noise import find_noises, noise_between
 from cuprof.comparison.sides import Side
-from cuprof.comparison.trials import COLUMNS, Given, Stored, each, label_of, make_trials, read_trials
+from cuprof.comparison.trials import COLUMNS, Source, Stored, each, label_of, make_trials, read_trials
 from cuprof.core.records import FAILED, NOT_RUN, Measure
 from cuprof.judge.report import ACCEPTED, Row
 from cuprof.statistics.contrasts import Contrasts
@@ -38,7 +38,7 @@ class Leg:
     @property
     def side(self) -> Side:
         """Return the leg as a side of a comparison."""
-        return Side("", "variant", "", self.trials, Given(self.samples))
+        return Side("", "variant", "", self.trials, Source(self.samples))
 
     def timed(self) -> Iterator[tuple[Any, Samples]]:
         """Yield each timed row with its samples."""

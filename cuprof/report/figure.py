@@ -19,6 +19,7 @@ from cuprof.report.units import Scale, shorten
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#999933", "#AA4499")
 """Okabe and Ito's colours (jfly.uni-koeln.de/color) without black and yellow, and two of Paul Tol's muted scheme."""
 
+CAPTIONS = "figures.txt"
 NEUTRAL = "#808890"
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "triangle-down", "cross")
 DASHES = ("solid", "dash", "dot", "dashdot")

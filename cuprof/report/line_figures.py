@@ -11,6 +11,7 @@ import pandas as pd
 import plotly.express as px
 
 from cuprof.report.figure import (
+    CAPTIONS,
     NEUTRAL,
     Figure,
     Style,
@@ -27,8 +28,9 @@ from cuprof.report.figure import (
     traces_of,
 )
 from cuprof.report.study import Device, Study
+from cuprof.report.templates import say, say_once
 from cuprof.report.trials import StudyTrial, by_sure_time, by_time, grouped
-from cuprof.report.units import Scale, choose_scale, format_value, shorten, value_label
+from cuprof.report.units import Scale, choose_scale, format_value, value_label
 
 MOST_LINES = 14
 ROOF_DASHES = ("longdash", "dot", "longdashdot", "dashdot")
@@ -90,8 +92,11 @@ def scaling_figure(study: Study, styles: Styles) -> Figure | None:
         },
         "showlegend": True,
     }
-    text = f"{_describe(axis, others, xs, best)} {roofs_sentence([roof.device for roof in roofs])}".strip()
-    return Figure("figure-scaling", f"Scaling over {axis}", data, layout, text, notes)
+    devices = [roof.device for roof in roofs]
+    first, last = (value_label(int(x) if x.is_integer() else x) for x in (xs[0], xs[-1]))
+    fastest = min((trial for trial in best if float(trial.problem[axis]) == xs[-1]), key=by_sure_time)
+    text = say_once(CAPTIONS, "scaling", axis, first, last, others, fastest, devices)
+    return Figure("figure-scaling", f"Scaling over {axis}", data, layout, text, tuple(notes))
 
 
 def _longest_axis(study: Study) -> str | None:
@@ -116,23 +121,13 @@ def _is_number(value: object) -> bool:
 
 def _fewer_lines(
     study: Study, by_contender: Mapping[str, Sequence[StudyTrial]]
-) -> tuple[dict[str, Sequence[StudyTrial]], tuple[str, ...]]:
+) -> tuple[dict[str, Sequence[StudyTrial]], list[str]]:
     """Return the lines with the shortest times and the baseline's, and a note on the others."""
     fastest = sorted(by_contender, key=lambda name: min(map(by_time, by_contender[name])))[:MOST_LINES]
-    kept = {*fastest, *(name for name, trials in by_contender.items() if trials[0].variant == study.baseline)}
-    note = f"The {len(kept)} of {len(by_contender)} variants with the shortest times (and the baseline) are drawn."
-    drawn = {name: trials for name, trials in by_contender.items() if name in kept}
-    return drawn, (note,) if len(kept) < len(by_contender) else ()
-
-
-def _describe(axis: str, others: Mapping[str, Any], xs: Sequence[float], best: Sequence[StudyTrial]) -> str:
-    first, last = (value_label(int(x) if x.is_integer() else x) for x in (xs[0], xs[-1]))
-    held = "".join(f", {name} = {value}" for name, value in others.items())
-    fastest = min((trial for trial in best if float(trial.problem[axis]) == xs[-1]), key=by_sure_time)
-    return (
-        f"Time over {axis}, from {first} to {last}, both axes logarithmic{held}; at the largest the fastest is "
-        f"{shorten(fastest.contender)} with {format_value('time', fastest.median_ns)}."
-    )
+    drawn = {
+        name: trials for name, trials in by_contender.items() if name in fastest or trials[0].variant == study.baseline
+    }
+    return drawn, say(CAPTIONS, "fewer_lines", len(drawn), len(by_contender))
 
 
 def lines(frame: pd.DataFrame, looks: Mapping[str, Style], custom: list[str], **more: Any) -> list[dict[str, Any]]:
@@ -196,15 +191,3 @@ def roof_trace(index: int, roof: Roof, scale: Scale, range_: tuple[float, float]
         hovertemplate=None,
     )
     return trace
-
-
-def roofs_sentence(devices: Sequence[str]) -> str:
-    """Return what the roofs of these devices are, as a caption says it; empty for none."""
-    if not devices:
-        return ""
-    if len(devices) == 1:
-        return "The long-dashed line is the roof: useful bytes over the measured read bandwidth."
-    names = f"{', '.join(devices[:-1])} and {devices[-1]}"
-    return (
-        f"The grey lines without marks are the roofs of {names}: useful bytes over the read bandwidth measured on each."
-    )

@@ -20,6 +20,7 @@ from cuprof.core.point import Point
 from cuprof.core.records import ENERGY_UNAVAILABLE, Measure, State
 from cuprof.report.counters import read_counters
 from cuprof.report.experiment import Experiment, find_experiment
+from cuprof.report.provenance import provenance
 from cuprof.report.published import read_published
 from cuprof.report.study import COLUMNS, Device, Study
 from cuprof.report.trials import RANKING, Timed, are_few
@@ -35,6 +36,7 @@ from cuprof.results.sweeps import (
     read_configurations,
 )
 from cuprof.store import Store
+from cuprof.store.connection import checking
 
 ENERGIES = ("energy_j", "mean_w", "idle_w")
 
@@ -55,11 +57,12 @@ def load_study(
         UnknownNameError: no sweep of that name is stored.
         SelectionError: no sweep of that number is stored, it is another experiment's, or it has no trials.
         ConfigError: the experiment's study.yaml or a published table cannot be read.
+        StoreError: the database holds what cuprof never writes.
     """
-    with store.snapshot() as connection:
+    with store.snapshot() as connection, checking(connection.engine.url):
         sweep = get_sweep(connection, experiment, sweep_id)
         description = find_experiment(experiment or sweep.experiment, folders)
-        devices = _devices(connection, sweep.id)
+        devices = list_sweep_devices(connection, sweep.id)
         results = read_results(connection, [sweep.id], whole=True)
         if results.empty:
             raise SelectionError(f"sweep {sweep.id} has no trials; run python -m cuprof sweep again")
@@ -67,7 +70,7 @@ def load_study(
         frame, timings = make_frames(results, side.trials, devices, description)
         configuration = read_configurations(connection, [sweep.id])[sweep.id]
         reference, note = choose_reference(frame, description)
-        return Study(
+        study = Study(
             experiment=description,
             sweep=sweep,
             configuration=configuration,
@@ -84,6 +87,8 @@ def load_study(
             side=side,
             database=store.place,
         )
+        provenance(study)  # which writes out all that the page says of sweep and devices: wrong values fail here
+        return study
 
 
 def choose_reference(trials: pd.DataFrame, experiment: Experiment) -> tuple[Point, str]:
@@ -111,7 +116,7 @@ def _holds(problem: Point, wanted: Mapping[str, Any]) -> bool:
     return all(problem.get(axis) == value for axis, value in wanted.items())
 
 
-def _devices(connection: Connection, sweep_id: int) -> dict[int, Device]:
+def list_sweep_devices(connection: Connection, sweep_id: int) -> dict[int, Device]:
     """Return the device of every number; rows that are comparable are one device."""
     rows = list_devices(connection, [sweep_id])
     first: dict[str, DeviceRow] = {}

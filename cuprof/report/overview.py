@@ -14,7 +14,7 @@ from cuprof.report.tables import MISSING, Cell, Column, Row, Table
 from cuprof.report.templates import say
 from cuprof.report.trials import StudyTrial, by_sure_time
 from cuprof.report.units import Scale, choose_scale, format_value, shorten
-from cuprof.report.variants_table import variants_table
+from cuprof.report.variants_table import is_of_reference, variants_table
 from cuprof.statistics import Verdict
 
 MOST_PROBLEMS, MOST_VARIANTS, MOST_CHARACTERS = 400, 24, 120_000
@@ -29,12 +29,12 @@ class Overview:
     """The map, a row a problem, and the problems' tables in the order of its rows.
 
     Args:
-        chosen: the row whose table is shown first, the reference problem's.
+        chosen: the row whose table is shown first, the reference problem's; None where the page has that table already.
     """
 
     table: Table
     problems: tuple[Table, ...]
-    chosen: int
+    chosen: int | None
 
 
 def make_overview(study: Study) -> Overview | None:
@@ -54,8 +54,9 @@ def make_overview(study: Study) -> Overview | None:
     counts = len(groups), MOST_PROBLEMS, len(names), int(has_right.sum()), int((~has_right).sum())
     notes = say("tables.txt", "overview", study, f"{SLOWEST:.0f}", *counts)
     table = Table("Time by problem and variant", "Problem", tuple(columns), tuple(rows), tuple(notes))
-    chosen = next((place for place, group in enumerate(trials) if group[0].problem == study.reference), 0)
-    return Overview(table, _tables(study, shown, chosen), chosen)
+    reference = next((place for place, group in enumerate(trials) if group[0].problem == study.reference), 0)
+    is_there = any(is_of_reference(spec) for spec in study.experiment.tables)
+    return Overview(table, _tables(study, shown, reference), None if is_there else reference)
 
 
 def _names(study: Study) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import math
-import re
 import secrets
 import time
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from cuprof.report.counter_section import counter_section
 from cuprof.report.experiment import STANDARD
 from cuprof.report.failures import failure_groups
 from cuprof.report.figure import Figure, styles_of
+from cuprof.report.freshness import page_name
 from cuprof.report.grid import grid_table
 from cuprof.report.markdown import to_html
 from cuprof.report.overview import make_overview
@@ -39,14 +39,17 @@ ABANDONED_S = 60.0
 """Writing a page takes far less; an older part was abandoned."""
 
 
-def write(study: Study, folder: Path, *, name: str = "", folders: Sequence[Path] = ()) -> Path:
+def write(study: Study, folder: Path, *, name: str = "", folders: Sequence[Path] = (), made_of: str = "") -> Path:
     """Write the study's page to folder/NAME.html, in one piece, and return its path.
+
+    Args:
+        made_of: what `digest` returns, for `is_current` to find.
 
     Raises:
         StoreError: the folder or the file cannot be written.
     """
-    path = folder / f"{name or page_name(study)}.html"
-    text = render(study, folders=folders)
+    path = folder / f"{name or page_name(study.sweep, study.experiment.name)}.html"
+    text = render(study, folders=folders, made_of=made_of)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _write_whole(path, text)
@@ -73,7 +76,7 @@ def _write_whole(path: Path, text: str) -> None:
             raise
 
 
-def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
+def render(study: Study, *, folders: Sequence[Path] = (), made_of: str = "") -> str:
     """Return the page as HTML, with scripts, styles and data inside.
 
     Args:
@@ -85,6 +88,7 @@ def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
         .get_template("page.html")
         .render(
             study=study,
+            made_of=made_of,
             conclusions=conclude(study),
             tables=study_tables(study),
             overview=overview,
@@ -116,7 +120,7 @@ def study_tables(study: Study) -> list[Table]:
 
 def study_figures(study: Study) -> list[Figure]:
     """Return the figures that the study asks for and that there is data for."""
-    styles = styles_of(trial.contender for trial in sorted(study.trials, key=lambda trial: trial.order))
+    styles = styles_of(study.frame.sort_values("order", kind="stable")["contender"])
     figures: list[Figure] = []
     for index, spec in enumerate(study.experiment.figures):
         if isinstance(spec, str):
@@ -162,14 +166,3 @@ def comparison_data(study: Study) -> list[dict[str, Any]]:
             known = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
             data.append({**entries, **facts, **known})
     return data
-
-
-def page_name(study: Study, sweep_id: int | None = None) -> str:
-    """Return the page's file name without ending: the experiment's, with nothing in it that a file system dislikes.
-
-    Args:
-        sweep_id: the sweep that was asked for by number, so that its page does not take the newest one's place.
-    """
-    name = study.sweep.experiment or study.experiment.name or study.sweep.name or study.sweep.family
-    name = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:80] or f"sweep-{study.sweep.id}"
-    return name if sweep_id is None else f"{name}-sweep-{sweep_id}"

@@ -14,7 +14,7 @@ import numpy as np
 from cuprof.core.errors import SelectionError
 from cuprof.core.point import Coordinate, Point
 from cuprof.core.records import State
-from cuprof.core.text import count
+from cuprof.report.templates import render_text
 from cuprof.results.earlier import EarlierRun
 from cuprof.search.portfolio import assign, find_portfolio
 from cuprof.statistics import is_mere_range, sure_time
@@ -140,47 +140,19 @@ def to_header(portfolio: Portfolio) -> str:
     numeric = {axis: all(_is_number(pick.problem[axis]) for pick in portfolio.picks) for axis in axes}
     tunables = list(dict.fromkeys(name for _, point in portfolio.configurations for name in point))
     whole = {name: all(_is_number(point.get(name, 0)) for _, point in portfolio.configurations) for name in tunables}
-    few = sum(pick.is_few for pick in portfolio.picks)
-    known_by = f", {few} of them by few samples" if few else ""
-    rows = _table([_text(variant), *_literals(point, whole)] for variant, point in portfolio.configurations)
-    known = _table([*_literals(pick.problem, numeric), str(pick.number)] for pick in portfolio.picks)
-    fields, problem_fields = ("".join(f" {each};" for each in _declarations(names)) for names in (whole, numeric))
-    distance = "".join(
-        f"        d_ += fabs(log(({_identifier(a)} + 1.0) / (known_[i_].{_identifier(a)} + 1.0)));\n"
-        if n
-        else f"        d_ += strcmp({_identifier(a)}, known_[i_].{_identifier(a)}) ? 1e6 : 0.0;\n"
-        for a, n in numeric.items()
+    return render_text(
+        "portfolio.h",
+        portfolio=portfolio,
+        stem=stem,
+        family=_comment(portfolio.family),
+        device=_comment(portfolio.device),
+        few=sum(pick.is_few for pick in portfolio.picks),
+        fields=_declarations(whole),
+        axes=_declarations(numeric),
+        names=[(_identifier(axis), is_number) for axis, is_number in numeric.items()],
+        rows=[[_text(variant), *_literals(point, whole)] for variant, point in portfolio.configurations],
+        known=[[*_literals(pick.problem, numeric), str(pick.number)] for pick in portfolio.picks],
     )
-    how_many = count(len(portfolio.configurations), "configuration")
-    return f"""\
-/* {_comment(portfolio.family)} on {_comment(portfolio.device)}: {how_many} within
-   {100 * portfolio.within:g}% of the best of each of {count(len(portfolio.picks), "problem")}{known_by}.
-   Written by cuprof portfolio. */
-#pragma once
-#include <math.h>
-#include <string.h>
-
-typedef struct {{ const char *variant;{fields} }} {stem}_configuration;
-
-static const {stem}_configuration {stem}_configurations[] = {{
-{rows}
-}};
-
-/* The configuration of the nearest problem that was measured. */
-static inline const {stem}_configuration *{stem}_pick({", ".join(_declarations(numeric))}) {{
-    static const struct {{{problem_fields} int number; }} known_[] = {{
-{known}
-    }};
-    int best_ = 0;
-    double least_ = INFINITY;
-    for (int i_ = 0; i_ < (int)(sizeof known_ / sizeof known_[0]); ++i_) {{
-        double d_ = 0.0;
-{distance}\
-        if (d_ < least_) {{ least_ = d_; best_ = known_[i_].number; }}
-    }}
-    return &{stem}_configurations[best_];
-}}
-"""
 
 
 def _is_number(value: Coordinate) -> bool:
@@ -208,11 +180,6 @@ def _literal(value: Coordinate | None, number: bool) -> str:
 def _text(value: str) -> str:
     """Return a literal of ASCII alone, by the bytes of UTF-8; three octal digits end where they should."""
     return '"' + "".join(chr(byte) if chr(byte) in PLAIN else f"\\{byte:03o}" for byte in value.encode()) + '"'
-
-
-def _table(rows: Iterable[Sequence[str]]) -> str:
-    """Return the initialisers of an array of structures."""
-    return ",\n".join(f"    {{{', '.join(row)}}}" for row in rows)
 
 
 def _comment(value: str) -> str:

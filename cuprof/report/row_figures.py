@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.express as px
 
-from cuprof.core.text import count, level_text
 from cuprof.report.figure import (
+    CAPTIONS,
     NEUTRAL,
     Figure,
     Styles,
@@ -26,9 +27,9 @@ from cuprof.report.figure import (
 )
 from cuprof.report.study import Study
 from cuprof.report.summary import TELLING_SHARE
-from cuprof.report.templates import say
+from cuprof.report.templates import say, say_once
 from cuprof.report.trials import StudyTrial, by_kind, by_time
-from cuprof.report.units import Scale, choose_scale, format_value, shorten
+from cuprof.report.units import Scale, choose_scale, format_value
 
 WIDE = 30.0
 """Times that differ by more than this are drawn as points on a logarithmic axis, not as bars: bars need a zero."""
@@ -40,17 +41,15 @@ WHISKER = 1.5
 Analysis, 2D)."""
 
 
-def fastest_variants(study: Study, quantity: str = "median_ns") -> tuple[list[StudyTrial], tuple[str, ...]]:
+def fastest_variants(study: Study, quantity: str = "median_ns") -> tuple[list[StudyTrial], list[str]]:
     """Return the contenders that have a quantity at the reference problem, and a note where only the fastest are.
 
     Kernels come before libraries before CPU variants.
     """
     every = [trial for trial in by_kind(study.best) if getattr(trial, quantity) is not None]
-    if len(every) <= MOST_BARS:
-        return every, ()
     kept = set(sorted(every, key=by_time)[:MOST_BARS])
-    note = f"The {MOST_BARS} fastest of {count(len(every), 'variant')} are drawn; the table has all."
-    return [trial for trial in every if trial in kept], (note,)
+    notes = say(CAPTIONS, "fewer", MOST_BARS, len(every), "variant", "fastest")
+    return [trial for trial in every if trial in kept], notes
 
 
 def time_figure(study: Study, styles: Styles) -> Figure | None:
@@ -59,33 +58,28 @@ def time_figure(study: Study, styles: Styles) -> Figure | None:
     if not trials:
         return None
     medians_ns, intervals = [by_time(trial) for trial in trials], [trial.interval for trial in trials]
-    best, worst = min(trials, key=by_time), max(trials, key=by_time)
     scale = choose_scale("time", medians_ns)
     is_wide = max(medians_ns) / min(medians_ns) > WIDE
-    frame = frame_of(
-        name=labels(trial.contender for trial in trials),
-        time=numbers(medians_ns, scale),
+    frame = _rows(
+        trials,
+        x=numbers(medians_ns, scale),
         **error_bars(medians_ns, intervals, scale),
-        # beyond the error bar, so that neither hides the other
-        end=numbers([trial.interval[1] if trial.interval else by_time(trial) for trial in trials], scale),
         text=[format_value("time", each) for each in medians_ns],
-        contender=[plain(trial.contender) for trial in trials],
-        tunables=[plain(trial.tunables_label) for trial in trials],
         interval=[_interval(trial) for trial in trials],
     )
-    given = {"x": "time", "y": "name", "error_x": "above", "error_x_minus": "below", "text": "text", "orientation": "h"}
-    own: dict[str, Any] = {"textposition": "none"}
-    if is_wide:
-        own = {"mode": "markers", "marker_size": 11}
-    drawn = (px.scatter if is_wide else px.bar)(
-        frame, **given, custom_data=["contender", "tunables", "interval"], template="none"
-    )
+    own = {"mode": "markers", "marker_size": 11} if is_wide else {}
     hover = hovers("%{customdata[0]}", "%{text} %{customdata[2]}", "%{customdata[1]}")
     bars = {"type": "data", "symmetric": False, "color": NEUTRAL, "thickness": 1.5}
+    draw = px.scatter if is_wide else px.bar
+    given = {"x": "x", "y": "name", "error_x": "above", "error_x_minus": "below", "text": "text", "orientation": "h"}
+    drawn = draw(frame, **given, custom_data=["contender", "tunables", "interval"], template="none")
+    look = own or {"textposition": "none"}
     colors = [styles[trial.contender].color for trial in trials]
-    data = traces_of(drawn, name="median time", hovertemplate=hover, marker_color=colors, error_x=bars, **own)
-    frame["text"] = [f"\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}{text}" for text in frame["text"]]
-    beside = px.scatter(frame, x="end", y="name", text="text", template="none")
+    data = traces_of(drawn, name="median time", hovertemplate=hover, marker_color=colors, error_x=bars, **look)
+    # beyond the error bar, so that neither hides the other
+    ends = numbers([trial.interval[1] if trial.interval else by_time(trial) for trial in trials], scale)
+    words = [f"\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}{text}" for text in frame["text"]]
+    beside = px.scatter(_rows(trials, x=ends, text=words), x="x", y="name", text="text", template="none")
     look = {"mode": "text", "textposition": "middle right", "cliponaxis": False, "hoverinfo": "skip"}
     data += traces_of(beside, name="", hovertemplate=None, marker=None, **look)
     longest, shortest = max(medians_ns) / scale.divisor, min(medians_ns) / scale.divisor
@@ -93,14 +87,9 @@ def time_figure(study: Study, styles: Styles) -> Figure | None:
     if is_wide:
         axis = {"type": "log", "range": [math.log10(shortest) - 0.25, math.log10(longest) + 0.7], "dtick": 1}
     axis["title"] = {"text": axis_title("Time" + (", logarithmic" if is_wide else ""), scale)}
-    text = (
-        f"Median time of {count(len(trials), 'variant')} at {best.problem_name}; the shortest is "
-        f"{shorten(best.contender)} with {format_value('time', best.median_ns)}, the longest "
-        f"{shorten(worst.contender)} with {format_value('time', worst.median_ns)}. Error bars are "
-        f"{level_text(study.confidence)} intervals of the median"
-        f"{'; times of too few samples for one have none.' if None in intervals else '.'}"
-    )
-    return Figure("figure-time", "Time by variant", data, rows_layout(len(trials), axis), text, notes)
+    ends_of = min(trials, key=by_time), max(trials, key=by_time)
+    text = say_once(CAPTIONS, "time", trials, *ends_of, study.confidence, None in intervals)
+    return Figure("figure-time", "Time by variant", data, rows_layout(len(trials), axis), text, tuple(notes))
 
 
 def memory_or_rate_figure(study: Study, styles: Styles) -> Figure | None:
@@ -116,32 +105,23 @@ def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
     if not trials:
         return None
     used = {trial.device for trial in trials}
-    tops = {
-        device.label: device.read_bandwidth
-        for device in study.devices
-        if device.label in used and device.read_bandwidth
-    }
-    best = max(trials, key=_bandwidth)
-    most = max(_bandwidth(best), *tops.values(), 0.0)
+    roofs = {each.label: each.read_bandwidth for each in study.devices if each.label in used and each.read_bandwidth}
+    best = max(trials, key=lambda trial: trial.bandwidth or 0.0)
+    most = max(best.bandwidth or 0.0, *roofs.values(), 0.0)
     scale = choose_scale("bandwidth", [most / 10 if most < 1e13 else most])
     hover = hovers("%{customdata[0]}", f"%{{x}} {scale.unit}, %{{text}} of peak", "%{customdata[1]}")
-    texts = [_share(trial) for trial in trials]
-    data = _bars(trials, styles, "bandwidth", numbers([trial.bandwidth for trial in trials], scale), texts, hover)
-    shapes, annotations = [], []
-    for i, (name, top) in enumerate(tops.items()):
+    data = _bars(trials, styles, "bandwidth", scale, [_share(trial) for trial in trials], hover)
+    layout = rows_layout(len(trials), _value_axis("Bandwidth", scale, most * 1.15), top=16 * len(roofs))
+    layout |= {"shapes": [], "annotations": []}
+    for i, (name, roof) in enumerate(roofs.items()):
         mine = [place for place, trial in enumerate(trials) if trial.device == name]
-        shape, words = _roof(name, top, scale, most)
-        shapes.append(shape | {"y0": min(mine) - 0.5, "y1": max(mine) + 0.5})  # beside the device's own bars only
-        annotations.append(words | {"yshift": 16 * i})
-    share = f", {_share(best)} of the read bandwidth measured on {best.device}" if best.share is not None else ""
-    text = (
-        f"Bandwidth (useful bytes over median time) of {count(len(trials), 'variant')}; the highest is "
-        f"{shorten(best.contender)} with {format_value('bandwidth', best.bandwidth)}{share}."
-    )
-    axis = {"title": {"text": axis_title("Bandwidth", scale)}, "range": [0, most / scale.divisor * 1.15]}
-    layout = {**rows_layout(len(trials), axis, top=16 * len(tops)), "shapes": shapes, "annotations": annotations}
-    above = say("tables.txt", "above_peak") if any((trial.share or 0.0) > 1 for trial in trials) else ()
-    return Figure("figure-bandwidth", "Bandwidth by variant", data, layout, text, (*notes, *above))
+        shape, words = _roof(name, roof, scale, most)
+        layout["shapes"].append(shape | {"y0": min(mine) - 0.5, "y1": max(mine) + 0.5})  # beside its own bars only
+        layout["annotations"].append(words | {"yshift": 16 * i})
+    if any((trial.share or 0.0) > 1 for trial in trials):
+        notes += say("tables.txt", "above_peak")
+    text = say_once(CAPTIONS, "bandwidth", trials, best)
+    return Figure("figure-bandwidth", "Bandwidth by variant", data, layout, text, tuple(notes))
 
 
 def _roof(name: str, top: float, scale: Scale, most: float) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -170,15 +150,10 @@ def rate_figure(study: Study, styles: Styles) -> Figure | None:
     scale = choose_scale("rate", [best.rate])
     texts = [format_value("rate", trial.rate) for trial in trials]
     hover = hovers("%{customdata[0]}", "%{text}", "%{customdata[1]}")
-    data = _bars(trials, styles, "arithmetic rate", numbers([trial.rate for trial in trials], scale), texts, hover)
-    text = (
-        f"Arithmetic rate (the computation's own operations over median time) of {count(len(trials), 'variant')} at "
-        f"{best.problem_name}; the highest is {shorten(best.contender)} with {format_value('rate', best.rate)}."
-    )
-    more = (*notes, "No variant comes near the read bandwidth of its device, so this is drawn in its place.")
-    most = (best.rate or 0.0) / scale.divisor * 1.4
-    axis = {"title": {"text": axis_title("Arithmetic rate", scale)}, "range": [0, most]}
-    return Figure("figure-rate", "Arithmetic rate by variant", data, rows_layout(len(trials), axis), text, more)
+    data = _bars(trials, styles, "rate", scale, texts, hover, name="arithmetic rate")
+    layout = rows_layout(len(trials), _value_axis("Arithmetic rate", scale, (best.rate or 0.0) * 1.4))
+    text, notes = say_once(CAPTIONS, "rate", trials, best), [*notes, *say(CAPTIONS, "in_place")]
+    return Figure("figure-rate", "Arithmetic rate by variant", data, layout, text, tuple(notes))
 
 
 def distribution_figure(study: Study, styles: Styles) -> Figure | None:
@@ -192,24 +167,19 @@ def distribution_figure(study: Study, styles: Styles) -> Figure | None:
     pooled = np.concatenate(list(around.values()))
     low, high = min(-1.0, 1.3 * float(np.quantile(pooled, 0.01))), max(1.0, 1.3 * float(np.quantile(pooled, 0.97)))
     inside = {trial: values[(values >= low) & (values <= high)] for trial, values in around.items()}
-    more = list(notes)
-    if beyond := int(pooled.size - sum(values.size for values in inside.values())):
-        more.append(f"{beyond} of {pooled.size} samples lie outside the axis and are not drawn; the boxes count them.")
-    if any(values.size > MOST_POINTS for values in inside.values()):
-        more.append(f"At most {MOST_POINTS} points a variant are drawn; the boxes are of all samples.")
-    data = []
-    for name, (trial, values) in zip(labels(trial.contender for trial in around), around.items(), strict=True):
-        data.append(_box(trial, name, values, thin(inside[trial].tolist()), styles[trial.contender].color))
-    widest = max(around, key=_width)
-    width = _width(widest)
-    text = (
-        f"Samples of {count(len(around), 'variant')} around their medians ({pooled.size} samples); the widest "
-        f"middle half is that of {shorten(widest.contender)}, {width:{'.2g' if width < 10 else '.0f'}} % of its "
-        "median."
-    )
+    beyond = int(pooled.size - sum(values.size for values in inside.values()))
+    is_thinned = any(values.size > MOST_POINTS for values in inside.values())
+    notes += say(CAPTIONS, "points", beyond, pooled.size, MOST_POINTS, is_thinned)
+    data = [
+        _box(trial, name, around[trial], thin(inside[trial].tolist()), styles[trial.contender].color)
+        for name, trial in zip(labels(trial.contender for trial in drawn), drawn, strict=True)
+    ]
+    widths = {trial: q3 - q1 for trial in drawn for q1, q3 in [_quartiles(trial)]}
+    widest = max(widths, key=widths.__getitem__)
+    text = say_once(CAPTIONS, "distribution", len(drawn), pooled.size, widest, widths[widest])
     axis = {"title": {"text": "Deviation from the median (%)"}, "range": [low, high], "zeroline": True}
-    layout = rows_layout(len(around), axis)
-    return Figure("figure-distribution", "Distribution of the samples", data, layout, text, tuple(more))
+    layout = rows_layout(len(drawn), axis)
+    return Figure("figure-distribution", "Distribution of the samples", data, layout, text, tuple(notes))
 
 
 def _box(trial: StudyTrial, name: str, values: np.ndarray, points: Sequence[float], color: str) -> dict[str, Any]:
@@ -218,17 +188,14 @@ def _box(trial: StudyTrial, name: str, values: np.ndarray, points: Sequence[floa
     reach = WHISKER * (q3 - q1)
     near = values[(values >= q1 - reach) & (values <= q3 + reach)]
     fences = (float(near[0]), float(near[-1])) if near.size else (q1, q3)
+    ends = {"q1": q1, "median": 0.0, "q3": q3, "lowerfence": fences[0], "upperfence": fences[1]}
     return {
         "type": "box",
         "orientation": "h",
         "name": name,
         "y": [name],
         "x": [[_short(value) for value in points]],
-        "q1": [_short(q1)],
-        "median": [0.0],
-        "q3": [_short(q3)],
-        "lowerfence": [_short(fences[0])],
-        "upperfence": [_short(fences[1])],
+        **{end: [_short(value)] for end, value in ends.items()},
         "boxpoints": "all",
         "jitter": 0.6,
         "pointpos": 0,
@@ -248,14 +215,8 @@ def thin(values: Sequence[float]) -> list[float]:
 
 def _quartiles(trial: StudyTrial) -> tuple[float, float]:
     """Return the quartiles around the median in percent, of readings spread over the timer's tick as everywhere."""
-    assert trial.timing is not None  # those without samples are left out
     timing = trial.timing
-    return (timing.q1_ns / timing.median_ns - 1) * 100, (timing.q3_ns / timing.median_ns - 1) * 100
-
-
-def _width(trial: StudyTrial) -> float:
-    q1, q3 = _quartiles(trial)
-    return q3 - q1
+    return tuple((each / timing.median_ns - 1) * 100 for each in (timing.q1_ns, timing.q3_ns)) if timing else (0.0, 0.0)  # type: ignore[return-value]
 
 
 def _short(value: float) -> float:
@@ -274,32 +235,39 @@ def rows_layout(rows: int, axis: dict[str, Any], top: int = 0) -> dict[str, Any]
     }
 
 
+def _value_axis(heading: str, scale: Scale, most: float) -> dict[str, Any]:
+    return {"title": {"text": axis_title(heading, scale)}, "range": [0, most / scale.divisor]}
+
+
+def _rows(trials: Sequence[StudyTrial], **columns: Any) -> pd.DataFrame:
+    """Return a row a trial with its names beside some columns."""
+    names = labels(trial.contender for trial in trials)
+    about = {each: [plain(getattr(trial, each)) for trial in trials] for each in ("contender", "device")}
+    return frame_of(name=names, tunables=[plain(trial.tunables_label) for trial in trials], **about, **columns)
+
+
 def _bars(
     trials: Sequence[StudyTrial],
     styles: Styles,
-    name: str,
-    values: Sequence[float | None],
+    quantity: str,
+    scale: Scale,
     texts: Sequence[str],
     hover: str,
+    name: str = "",
 ) -> list[dict[str, Any]]:
     """Return a bar a variant, its text outside."""
-    names, devices = ([plain(getattr(trial, each)) for trial in trials] for each in ("contender", "device"))
-    frame = frame_of(value=values, name=labels(trial.contender for trial in trials), text=texts, c=names, d=devices)
-    bars = px.bar(frame, x="value", y="name", text="text", orientation="h", custom_data=["c", "d"], template="none")
+    frame = _rows(trials, x=numbers([getattr(trial, quantity) for trial in trials], scale), text=texts)
+    custom = ["contender", "device"]
+    bars = px.bar(frame, x="x", y="name", text="text", orientation="h", custom_data=custom, template="none")
     colors = [styles[trial.contender].color for trial in trials]
     look = {"textposition": "outside", "cliponaxis": False, "hovertemplate": hover}
-    return traces_of(bars, name=name, marker_color=colors, **look)
-
-
-def _bandwidth(trial: StudyTrial) -> float:
-    return trial.bandwidth or 0.0
+    return traces_of(bars, name=name or quantity, marker_color=colors, **look)
 
 
 def _interval(trial: StudyTrial) -> str:
     if trial.interval is None:
         return f"({trial.few_samples})" if trial.few_samples else ""
-    low, high = (format_value("time", end) for end in trial.interval)
-    return f"({low} to {high})"
+    return f"({' to '.join(format_value('time', end) for end in trial.interval)})"
 
 
 def _share(trial: StudyTrial) -> str:

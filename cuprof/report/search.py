@@ -12,8 +12,8 @@ from cuprof.core.point import Coordinate
 from cuprof.report.study import Study
 from cuprof.report.trials import RANKING, StudyTrial, by_sure_time, by_time
 from cuprof.report.units import point_label
-from cuprof.search.duel import LOOKS, describe_failed, find_differing, look, noise_of
 from cuprof.search.space import Space
+from cuprof.search.standing import LOOKS, describe_failed, find_differing, look, noise_of
 from cuprof.statistics.verdict import Rule
 
 LEAST = 12

@@ -36,22 +36,24 @@ class Device:
     Args:
         label: unique among the sweep's devices.
         calibration: as measured at the start of the sweep, or last before; None where it never was.
+
+    Attributes:
+        theoretical_bandwidth: bytes a second by the data sheet; None where the device does not tell.
     """
 
     label: str
     facts: DeviceFacts
     calibration: Calibration | None = None
+    theoretical_bandwidth: float | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        gigabytes = self.facts.details.get("theoretical_bandwidth_gbs")
+        object.__setattr__(self, "theoretical_bandwidth", float(gigabytes) * 1e9 if gigabytes else None)
 
     @property
     def read_bandwidth(self) -> float | None:
         """Return bytes a second, the roof; None where it was not measured."""
         return self.calibration.read_bandwidth if self.calibration else None
-
-    @property
-    def theoretical_bandwidth(self) -> float | None:
-        """Return bytes a second by the data sheet; None where the device does not tell."""
-        gigabytes = self.facts.details.get("theoretical_bandwidth_gbs")
-        return float(gigabytes) * 1e9 if gigabytes else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from cuprof.report.cells import Candidate, choose, describe, fact_label, keep, o
 from cuprof.report.counter_section import left_out_notes, mode_notes
 from cuprof.report.experiment import FigureSpec
 from cuprof.report.figure import (
+    CAPTIONS,
     NEUTRAL,
     Figure,
     Styles,
@@ -32,8 +33,9 @@ from cuprof.report.figure import (
 from cuprof.report.line_figures import MOST_LINES, Roof, lines, roof_of, roof_trace
 from cuprof.report.published import list_published, whole
 from cuprof.report.study import Study
+from cuprof.report.templates import say, say_once
 from cuprof.report.trials import grouped
-from cuprof.report.units import QUANTITIES, Scale, choose_scale, shorten, value_label
+from cuprof.report.units import QUANTITIES, Scale, choose_scale, value_label
 
 LOW_IS_BEST = ("time", "energy", "power")
 ROOFED = ("time", "cold", "hot", "bandwidth")
@@ -76,11 +78,8 @@ def study_figure(study: Study, spec: FigureSpec, styles: Styles, index: int) -> 
     is_low = dimension in LOW_IS_BEST
     best = (min if is_low else max)(measured, key=lambda point: point.value)
     named = heading if value in QUANTITIES or heading == value else f"{heading} ({value})"
-    text = (
-        f"{named} over {fact_label(spec.x)}; the {'lowest' if is_low else 'highest'} measured value is "
-        f"{scale.format(best.value, unit=True)}, "
-        f"{shorten(best.series)} at {fact_label(spec.x)} = {value_label(best.x)}."
-    )
+    at, value_text = value_label(best.x), scale.format(best.value, unit=True)
+    text = say_once(CAPTIONS, "own", named, fact_label(spec.x), is_low, value_text, best.series, at)
     title = spec.title or f"{heading} over {fact_label(spec.x)}"
     draw = _map if spec.kind == "map" else _curves
     data, layout = draw(points, spec, styles, scale, heading)
@@ -93,8 +92,7 @@ def _notes(study: Study, spec: FigureSpec, value: str, points: FigurePoints) -> 
         notes += [*mode_notes(study), *left_out_notes(study, keep(study.frame, spec.where), value)]
     notes += points.notes
     if points.published:
-        devices = ", ".join(dict.fromkeys(point.device for point in points.published if point.device))
-        notes.append(f"Hollow marks are published figures, measured by others on {devices or 'another machine'}.")
+        notes += say(CAPTIONS, "hollow", list(dict.fromkeys(each.device for each in points.published if each.device)))
     return tuple(filter(None, notes))
 
 

@@ -19,7 +19,7 @@ from cuprof.report.failures import failure_groups, surprising_passes
 from cuprof.report.search import describe_standing
 from cuprof.report.study import Study
 from cuprof.report.templates import say, say_once
-from cuprof.report.trials import RANKING, StudyTrial, are_few, by_sure_time, by_time, grouped
+from cuprof.report.trials import RANKING, StudyTrial, are_few, by_sure_time, by_time, grouped, median_over_best
 from cuprof.report.units import format_ratio, format_value, shorten
 from cuprof.statistics import Verdict
 
@@ -147,6 +147,7 @@ def _times_as_fast(study: Study, base: StudyTrial, new: StudyTrial, heading: str
 def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
     """Return what the sentences speak of."""
     fastest, baseline = ranked[0], study.baseline_of(ranked[0])
+    here = study.here[study.here["is_right"]]
     own = [trial for trial in ranked if trial not in study.libraries and trial.kind == "kernel"]
     beaten = [
         pair(study, library, own[0])
@@ -159,6 +160,8 @@ def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
     bests = [trials[0] for trials in grouped(elsewhere, lambda trial: trial.device).values()]
     return {
         "standing": describe_standing(study),
+        "tried": len(here),
+        "median_over_best": median_over_best(study.rows(here)),
         "fastest": fastest,
         "against": pair(study, baseline, fastest) if baseline else None,
         "library": study.libraries[0] if study.libraries else None,
@@ -256,7 +259,7 @@ def _sampling(study: Study) -> dict[str, Any]:
     ranked = timings[timings["measure"].isin([*RANKING]) & timings.index.isin(frame.index[is_right])]
     lost = ranked["excluded"] / (ranked["excluded"] + ranked["samples"])
     lossy = ranked[(ranked["stopped_by"] == "excluded") | (lost >= MANY)]
-    wide = ranked[ranked["stopped_by"] != "interval"]
+    wide = ranked[~ranked["stopped_by"].isin(["interval", "slower"])]
     known = wide[~are_few(wide) & (wide["low_ns"] + wide["high_ns"]).notna()]
     reach = np.maximum(known["high_ns"] - known["median_ns"], known["median_ns"] - known["low_ns"]) / known["median_ns"]
     silent = frame[frame["energy_unavailable"] != ""].groupby("energy_unavailable", sort=False)["variant"]
@@ -264,6 +267,7 @@ def _sampling(study: Study) -> dict[str, Any]:
         "lossy": list(dict.fromkeys(frame["variant"].loc[lossy.index])),
         "silent": [(why, list(each.unique())) for why, each in silent],
         "timings": len(ranked),
+        "slower": int((ranked["stopped_by"] == "slower").sum()),
         "wide": len(wide),
         "few": len(wide) - len(known),
         "reach": float(reach.max()) if len(known) else 0.0,

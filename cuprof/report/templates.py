@@ -49,6 +49,11 @@ def say_once(template: str, macro: str, *facts: Any) -> str:
     return " ".join(say(template, macro, *facts))
 
 
+def render_text(template: str, **facts: Any) -> str:
+    """Return a text template with its facts filled in."""
+    return _make_environment((), lambda value: value).get_template(template).render(**facts) + "\n"
+
+
 def breakable(text: str) -> Markup:
     """Return text that may be broken after underscores, dots, slashes and @, where names of code have their joints."""
     return Markup(re.sub(r"([_./@]+)", r"\1<wbr>", str(escape(visible(text)))))  # escaped first
@@ -80,6 +85,7 @@ def _make_environment(folders: Sequence[Path], finalize: Callable[[Any], Any]) -
         "counter": format_counter,
         "time": partial(format_value, "time"),
         "bandwidth": partial(format_value, "bandwidth"),
+        "rate": partial(format_value, "rate"),
         "age": describe_age,
         "count": count,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -197,6 +198,12 @@ def by_time(trial: StudyTrial) -> float:
 def by_sure_time(trial: StudyTrial) -> float:
     """Return a key that sorts trials by the time that counts."""
     return trial.sure_ns
+
+
+def median_over_best(trials: Iterable[StudyTrial]) -> float:
+    """Return how many times as long as the best of some right trials their median one takes."""
+    times_ns = [by_time(trial) for trial in trials]
+    return median(times_ns) / min(times_ns)
 
 
 def by_kind(trials: Iterable[StudyTrial]) -> list[StudyTrial]:

@@ -9,8 +9,8 @@ from typing import Any
 import plotly.express as px
 
 from cuprof.core.point import Coordinate
-from cuprof.core.text import count
 from cuprof.report.figure import (
+    CAPTIONS,
     NEUTRAL,
     PALETTE,
     Figure,
@@ -25,6 +25,7 @@ from cuprof.report.figure import (
 )
 from cuprof.report.search import Found, find_search
 from cuprof.report.study import Study
+from cuprof.report.templates import say, say_once
 from cuprof.report.trials import StudyTrial, by_sure_time, by_time, grouped
 from cuprof.report.units import choose_scale, format_value, shorten
 
@@ -78,9 +79,8 @@ def _map(contender: str, trials: list[StudyTrial]) -> TunableMap | None:
 def _ordered(values: Iterable[Coordinate | None]) -> tuple[Coordinate | None, ...]:
     """Return values in order: numbers by size, then words, then none."""
 
-    def rank(value: Coordinate | None) -> tuple[bool, bool, str, float]:
-        is_word = isinstance(value, str)
-        return value is None, is_word, str(value) if is_word else "", 0.0 if is_word or value is None else float(value)
+    def rank(value: Any) -> tuple[bool, bool, Any]:
+        return value is None, isinstance(value, str), 0.0 if value is None else value
 
     return tuple(sorted(values, key=rank))
 
@@ -89,9 +89,9 @@ def tunables_figures(study: Study, styles: Styles) -> list[Figure]:
     """Return a map of the times over the tunables for every variant that was measured with several choices."""
     maps = tunable_maps(study)
     figures = [_tunables(each, i, styles[each.contender].color) for i, each in enumerate(maps[:MOST_MAPS])]
-    if len(maps) > MOST_MAPS:
-        note = f"{len(maps) - MOST_MAPS} more variants have several tunables; their times are in the database."
-        figures[-1] = replace(figures[-1], notes=(*figures[-1].notes, note))
+    if more := maps[MOST_MAPS:]:
+        notes = (*figures[-1].notes, *say(CAPTIONS, "more_maps", len(more)))
+        figures[-1] = replace(figures[-1], notes=notes)
     return figures
 
 
@@ -112,12 +112,7 @@ def _tunables(found: TunableMap, index: int, color: str) -> Figure:
         hover = f"{names[0]} = %{{x}}, {names[1]} = %{{y}}: %{{z}} {scale.unit}"
         data = heat_map(found.contender, columns, [plain(y) for y in rest[0]], grid, scale, hover)
         layout["yaxis"] = {"type": "category", "title": {"text": names[1]}}
-    text = (
-        f"Time of {shorten(found.contender)} over {' and '.join(names)}: the shortest is "
-        f"{format_value('time', found.best.median_ns)} at {shorten(found.best.tunables_label)}, the longest "
-        f"{format_value('time', found.worst.median_ns)}."
-    )
-    notes = ("The fastest over the tunables that are not on an axis is shown.",) if found.hidden else ()
+    text, notes = say_once(CAPTIONS, "tunables", found, names), tuple(say(CAPTIONS, "hidden", found.hidden))
     return Figure(f"figure-tunables-{index}", f"Tunables of {shorten(found.contender)}", data, layout, text, notes)
 
 
@@ -148,11 +143,7 @@ def _progress(found: Found) -> Figure:
     line = px.line(frame, x="x", y="best", line_shape="hv", template="none")
     look = {"color": PALETTE[0], "width": 2, "shape": "hv"}
     data += traces_of(line, name="best so far", line=look, hoverinfo="skip", hovertemplate=None)
-    text = (
-        f"Times of {count(len(frame), 'configuration')} with a right result at {plain(best.problem_name)}, in the "
-        f"order in which they were tried, and the best so far; the best, {format_value('time', best.median_ns)}, was "
-        f"number {first + 1}."
-    )
+    text = say_once(CAPTIONS, "progress", len(frame), plain(best.problem_name), best, first + 1)
     layout = {
         "height": 400,
         "xaxis": {"title": {"text": "right configurations tried"}},
@@ -174,10 +165,7 @@ def _importance(found: Found) -> Figure:
         "yaxis": {"automargin": True},
         "showlegend": False,
     }
-    text = (
-        f"What single tunables of {plain(found.variant)} and pairs of them explain of its times, by the model that "
-        f"searches; most: {frame['y'].iloc[-1]}, {100 * parts[-1].share:.0f} %."
-    )
+    text = say_once(CAPTIONS, "importance", plain(found.variant), frame["y"].iloc[-1], parts[-1].share)
     return Figure("figure-search-importance", "What each tunable explains", data, layout, text)
 
 
@@ -200,8 +188,5 @@ def _slice(found: Found) -> Figure:
         "showlegend": True,
     }
     steepest = max(zip(frame["y"], frame["x"], strict=True))
-    text = (
-        f"What was tried that differs from the best in one tunable alone; the largest step is to {steepest[1]}, "
-        f"{steepest[0]:.2f} times as long."
-    )
+    text = say_once(CAPTIONS, "slice", steepest[1], steepest[0])
     return Figure("figure-search-slice", "Around the best", data, layout, text)

@@ -54,10 +54,14 @@ class Step:
 
 def steps_table(study: Study, spec: TableSpec) -> Table:
     """Return the table of a study's steps at the problem that `where` names, else at the reference problem."""
-    is_elsewhere = any(fact.startswith("problem") for fact in spec.where)
-    trials = keep(study.frame if is_elsewhere else study.here, spec.where)
+    trials = keep(study.here if is_of_reference(spec) else study.frame, spec.where)
     problem = trials["problem"].iloc[-1] if len(trials) else study.reference
     return variants_table(study, one_each(trials[[each == problem for each in trials["problem"]]]), problem, spec)
+
+
+def is_of_reference(spec: TableSpec) -> bool:
+    """Return whether a table shows the variants at the reference problem."""
+    return spec.kind == "steps" and not any(fact.startswith("problem") for fact in spec.where)
 
 
 def variants_table(

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
@@ -48,8 +49,9 @@ def list_devices(connection: Connection, sweep_ids: Collection[int] | None = Non
 
 
 def _facts(row: Any) -> DeviceFacts:
-    about = (row.identity or {}, row.details or {})
-    return DeviceFacts(row.backend, row.ordinal, row.name, row.uuid, row.memory_bytes, *about)
+    found = row._asdict()
+    names = ("backend", "name", "uuid", "memory_bytes", "identity", "details")
+    return msgspec.convert({"index": row.ordinal, **{name: found[name] for name in names}}, DeviceFacts)
 
 
 @intact
@@ -74,4 +76,5 @@ def find_calibration(connection: Connection, comparable: str, sweep_id: int) -> 
     ).first()
     if row is None:
         return None
-    return Calibration(row.backend, row.read_bandwidth, row.event_overhead_ns, row.details or {})
+    names = ("backend", "read_bandwidth", "event_overhead_ns", "details")
+    return msgspec.convert({name: row._asdict()[name] for name in names}, Calibration)

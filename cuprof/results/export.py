@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import msgspec
-
 from cuprof.core.errors import MissingDependencyError, StoreError, UsageError
-from cuprof.results.frames import make_frame
-from cuprof.results.rows import Batch, Rows, is_plain, plain_column, plain_columns
+from cuprof.results.rows import Batch, Rows, plain_columns
+
+FORMULA = re.compile(r"[=+\-@\t\r]")
+"""How text begins that a spreadsheet may run: https://owasp.org/www-community/attacks/CSV_Injection."""
+NUMBER = re.compile(r"[+-]?\d[\d.]*([eE][+-]?\d+)?")
 
 
 def iter_csv(rows: Rows) -> Iterator[str]:
-    """Yield the rows as CSV, piece by piece, the columns' names first; no value is an empty field."""
-    head = _csv_lines(rows.names, [rows.names])
+    """Yield the rows as CSV, piece by piece, the columns' names first; no value is an empty field.
+
+    Text that a spreadsheet would take for a formula is written with an apostrophe before it.
+    """
+    head = _csv_lines([_harmless(rows.names)])
     for batch in rows.batches:
-        yield head + _csv_lines(rows.names, batch)
+        columns = map(_harmless, plain_columns(rows.names, batch))
+        yield head + _csv_lines(zip(*columns, strict=True))
         head = ""
     yield head
 
@@ -70,16 +78,28 @@ def to_parquet(rows: Rows) -> bytes:
         import pyarrow
     except ImportError:
         raise MissingDependencyError("pyarrow, which writes Parquet,", "install it with: pip install pyarrow") from None
-    _distinct_names(rows.names, "Parquet")
-    buffer = io.BytesIO()
+    from pyarrow import parquet
+
+    names, buffer = list(_distinct_names(rows.names, "Parquet")), io.BytesIO()
     try:
-        make_frame(rows.names, [row for batch in rows.batches for row in batch]).to_parquet(
-            buffer, engine="pyarrow", index=False
-        )
+        parts = [_to_arrow(names, batch) for batch in chain(rows.batches, [()])]
+        parquet.write_table(pyarrow.concat_tables(parts, promote_options="permissive"), buffer)
     except pyarrow.ArrowException as error:
         text = "; ".join(map(str, error.args))
         raise UsageError(f"Parquet has no form for these rows: {text}; CAST each column to one type") from None
     return buffer.getvalue()
+
+
+def _to_arrow(names: Sequence[str], rows: Batch) -> Any:
+    import pyarrow
+
+    arrays = []
+    for name, values in zip(names, plain_columns(names, rows), strict=True):
+        try:
+            arrays.append(pyarrow.array(values))
+        except pyarrow.ArrowException as error:
+            raise pyarrow.ArrowException(f"column {name}: {error}") from None
+    return pyarrow.Table.from_arrays(arrays, names)
 
 
 def _distinct_names(names: Sequence[str], form: str) -> Sequence[str]:
@@ -104,40 +124,15 @@ def _json_value(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _csv_lines(names: Sequence[str], rows: Batch) -> str:
-    """Return the lines of some rows; by columns, since a view's cells are mostly floats and repeated texts."""
-    columns = zip(*rows, strict=True) if rows else [()] * len(names)
-    fields = [_fields(name, column) for name, column in zip(names, columns, strict=True)]
-    if len(fields) == 1:  # an empty line would be no row
-        fields = [[field or '""' for field in fields[0]]]
-    return "\n".join(chain(map(",".join, zip(*fields, strict=True)), [""]))
+def _csv_lines(rows: Iterable[Sequence[Any]]) -> str:
+    lines: list[str] = []
+    sink: Any = SimpleNamespace(write=lines.append)
+    csv.writer(sink, lineterminator="\r\n").writerows(rows)  # by which a lone \r in a text is quoted
+    return "".join([line[:-2] + "\n" for line in lines])
 
 
-def _fields(name: str, values: Sequence[Any]) -> Sequence[str]:
-    kinds = set(map(type, values))
-    is_whole = type(None) not in kinds
-    kinds.discard(type(None))
-    if kinds in ({float}, {int}):
-        text = msgspec.json.encode(values)[1:-1].decode()
-        # else Python and JSON may write it in two ways; infinities and NaN are null in JSON
-        if "e" not in text and "0.0000" not in text and text.count("null") == (0 if is_whole else values.count(None)):
-            return (text if is_whole else text.replace("null", "")).split(",")
-    if not is_plain(name, kinds):
-        values = plain_column(name, values)
-        kinds, is_whole = set(map(type, values)), None not in values
-    texts = values if kinds == {str} else list(map(str, values))
-    if not is_whole:
-        texts = ["" if value is None else text for value, text in zip(values, texts, strict=True)]
-    if _is_marked("".join(texts)):
-        known = {text: _quoted(text) for text in set(texts)}
-        texts = [known[text] for text in texts]
-    return texts
-
-
-def _is_marked(text: str) -> bool:
-    """Return whether a field of CSV is quoted; each of these is found in a tenth of the time of a pattern."""
-    return "," in text or '"' in text or "\n" in text or "\r" in text
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"' if _is_marked(text) else text
+def _harmless(values: Sequence[Any]) -> Sequence[Any]:
+    """Return a column whose texts no spreadsheet runs."""
+    texts = [value for value in set(values) if isinstance(value, str)] if str in set(map(type, values)) else ()
+    risky = {text for text in texts if FORMULA.match(text) and not NUMBER.fullmatch(text)}
+    return [f"'{value}" if value in risky else value for value in values] if risky else values

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuprof.core.errors import StoreError, UnknownNameError, UsageError
 from cuprof.core.project import bundled, find_project
-from cuprof.results.frames import make_frame
-from cuprof.results.rows import Batch, Rows
+from cuprof.results.rows import Batch, Rows, make_frame
 from cuprof.store.schema import list_views
 from cuprof.store.sqlite_file import find_current
 

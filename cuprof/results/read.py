@@ -67,8 +67,13 @@ def read_results(
     query = _join([expression.label(name) for name, (_, expression) in columns.items()])
     if variants:
         query = query.where(t.variant.c.name.in_(variants))
-    frames = [_read(connection, query, sweep_id, columns) for sweep_id in dict.fromkeys(sweep_ids or [0])]
-    return pd.concat(frames, ignore_index=True) if len(frames) != 1 else frames[0]
+    numbers = {sweep_id: place for place, sweep_id in enumerate(dict.fromkeys(sweep_ids))}
+    found = _read(connection, query.where(t.sweep_trial.c.sweep_id.in_(numbers)), columns)
+    places = [numbers[sweep_id] for sweep_id in found["sweep_id"].tolist()]
+    order = np.lexsort((found["timing_id"], found["ordinal"], places))
+    frame = make_columns({name: values[order] for name, values in found.items()})
+    is_last = ~frame.duplicated(["sweep_id", "trial_id", "measure"], keep="last")
+    return frame if is_last.all() else frame[is_last].reset_index(drop=True)
 
 
 def make_columns(columns: Mapping[str, np.ndarray]) -> pd.DataFrame:
@@ -81,20 +86,16 @@ def timer_tick(details: str | None) -> float:
     return float(_decoder.decode(details or "{}").tick_ns or 0.0)
 
 
-def _read(connection: Connection, query: sa.Select[Any], sweep_id: int, columns: Any) -> pd.DataFrame:
-    """Return the rows of one sweep."""
+def _read(connection: Connection, query: sa.Select[Any], columns: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
+    """Return the columns of a query's rows, in no order that means anything."""
     kinds = [_Column(kind) for kind, _ in columns.values()]
-    with connection.execute(query.where(t.sweep_trial.c.sweep_id == sweep_id)) as result:
+    with connection.execute(query) as result:
         for rows in result.partitions(CHUNK):
             for column, values in zip(kinds, zip(*rows, strict=True), strict=True):
                 column.add(values)
     found = dict(zip(columns, [column.array() for column in kinds], strict=True))
     versions, batches, ticks = found.pop("timing_facts")
-    found |= {"version": versions, "batch": batches, "tick_ns": ticks}
-    order = np.lexsort((found["timing_id"], found["ordinal"]))
-    frame = make_columns({name: values[order] for name, values in found.items()})
-    is_last = ~frame.duplicated(["trial_id", "measure"], keep="last")
-    return frame if is_last.all() else frame[is_last].reset_index(drop=True)
+    return found | {"version": versions, "batch": batches, "tick_ns": ticks}
 
 
 class _Facts(msgspec.Struct):

@@ -9,7 +9,10 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import chain
 from operator import ne
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Batch = Sequence[Sequence[Any]]
 
@@ -33,33 +36,41 @@ def plain_columns(names: Sequence[str], rows: Batch) -> list[Sequence[Any]]:
     value is None, and where a column holds a float all of its numbers are floats.
     """
     columns: Iterable[Sequence[Any]] = zip(*rows, strict=True) if rows else [()] * len(names)
-    return [plain_column(name, values) for name, values in zip(names, columns, strict=True)]
+    return [_plain_column(name, values) for name, values in zip(names, columns, strict=True)]
 
 
-def is_plain(name: str, kinds: set[type]) -> bool:
-    """Return whether a column of this name, whose values are of these types or None, is what `plain_column` returns."""
-    return kinds <= {int, bool} or (kinds == {str} and not name.endswith("_at"))
+def make_frame(names: Sequence[str], rows: Batch) -> pd.DataFrame:
+    """Return the rows under their column names.
+
+    Whole numbers with gaps stay whole (dtype Int64), JSON is text, columns that end in `_at` are UTC timestamps,
+    exact decimals become floats.
+    """
+    import pandas as pd
+
+    made = [_make_series(values) for values in plain_columns(names, rows)]
+    frame = pd.DataFrame(dict(enumerate(made)))  # numbered, since a query may give two columns one name
+    frame.columns = pd.Index(list(names), dtype=object)
+    return frame
 
 
-def plain_column(name: str, values: Sequence[Any]) -> Sequence[Any]:
-    """Return the values of one column; see `plain_columns`."""
-    kinds = set(map(type, values)) - {type(None)}
-    if is_plain(name, kinds):
-        return values
+def _plain_column(name: str, values: Sequence[Any]) -> Sequence[Any]:
+    kinds = _kinds(values)
     if kinds & {Decimal, dict, list}:
         values = [_plain(value) for value in values]
-        kinds = set(map(type, values)) - {type(None)}
+        kinds = _kinds(values)
     if float in kinds and kinds <= {int, float} and (int in kinds or any(map(ne, values, values))):
         return [None if value is None or value != value else float(value) for value in values]
     if kinds and kinds <= {str, datetime} and name.endswith("_at"):
         try:
-            known = {
-                value: None if value is None else _in_utc(value) for value in set(values)
-            }  # of a run's timings it is one
+            known = {value: value and _in_utc(value) for value in set(values)}  # of a run's timings it is one
             return [known[value] for value in values]
         except ValueError:
             pass
     return values
+
+
+def _kinds(values: Sequence[Any]) -> set[type]:
+    return set(map(type, values)) - {type(None)}
 
 
 def _plain(value: Any) -> Any:
@@ -71,3 +82,16 @@ def _plain(value: Any) -> Any:
 def _in_utc(value: str | datetime) -> datetime:
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _make_series(values: Sequence[Any]) -> pd.Series[Any]:
+    import pandas as pd
+
+    kinds = _kinds(values)
+    if kinds == {datetime}:
+        return pd.Series(pd.to_datetime(pd.Series(values, dtype=object), utc=True)).astype("datetime64[us, UTC]")
+    if kinds == {int} and None in values:
+        return pd.Series(values, dtype="Int64")
+    if kinds <= {str}:
+        return pd.Series(values, dtype=object)
+    return pd.Series(values, dtype="float64" if kinds == {float} else None)

@@ -11,7 +11,8 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.core.records import State
+from cuprof.core.records import Measure, State
+from cuprof.results.intact import intact
 from cuprof.results.read import timer_tick
 from cuprof.statistics.samples import Samples
 from cuprof.store import tables as t
@@ -69,18 +70,43 @@ def read_pool(connection: Connection, sweep_id: int, measure: str, device_id: in
     run, timing = t.run.c, t.timing.c
     of_sweep = (run.sweep_id == sweep_id, run.state == State.OK.value, timing.measure == measure)
     on_device = sa.func.coalesce(run.device_id, 0) == device_id
-    query = sa.select(timing.id, timing.rotation, sa.cast(timing.details, sa.Text)).join(t.run, run.id == timing.run_id)
-    timed = query.where(*of_sweep, on_device, timing.sample_count > 0, timing.max_ns > 0).order_by(timing.id)
-    rows = connection.execute(timed).all()
+    query = sa.select(timing.id).join(t.run, run.id == timing.run_id).where(*of_sweep, on_device)
+    ids = connection.scalars(query.where(timing.sample_count > 0, timing.max_ns > 0).order_by(timing.id)).all()
+    pairs = len(ids) // 2
+    first = 2 * (np.arange(min(POOL, pairs)) * pairs // max(1, min(POOL, pairs)))
+    chosen = [ids[place] for place in np.column_stack((first, first + 1)).ravel().tolist()] or ids
+    facts = sa.select(timing.id, timing.rotation, sa.cast(timing.details, sa.Text)).order_by(timing.id)
+    rows = connection.execute(facts.where(among(connection, timing.id, chosen))).all()
     with checking(connection.engine.url):
-        first = 2 * (np.arange(min(POOL, len(rows) // 2)) * (len(rows) // 2) // max(1, min(POOL, len(rows) // 2)))
-        chosen = [rows[place] for place in np.column_stack((first, first + 1)).ravel().tolist()] or rows
-        return _read(
-            connection,
-            [row[0] for row in chosen],
-            [timer_tick(row[2]) for row in chosen],
-            [row[1] or "" for row in chosen],
-        )
+        timing_ids, rotations, details = zip(*rows, strict=True) if rows else ((), (), ())
+        return _read(connection, timing_ids, list(map(timer_tick, details)), [word or "" for word in rotations])
+
+
+@intact
+def read_references(connection: Connection, sweep_ids: Sequence[int]) -> dict[tuple[int, str, str], tuple[str, int]]:
+    """Return (sweep, job, measure) → identity and timing of a trial that several jobs of the sweep were right about.
+
+    By such a reference the jobs' times are compared. Of several in a job, as a search's jobs have, the first counts.
+    """
+    run, timing = t.run.c, t.timing.c
+    right = sa.and_(run.sweep_id.in_(sweep_ids), run.job.is_not(None), run.state == State.OK.value)
+    of_trial = (run.sweep_id, run.trial_id)
+    shared = sa.select(*of_trial).where(right).group_by(*of_trial).having(sa.func.count(run.job.distinct()) > 1)
+    several = shared.subquery()
+    rows = connection.execute(
+        sa.select(run.sweep_id, run.job, t.trial.c.identity, timing.measure, timing.id)
+        .join(several, sa.and_(several.c.sweep_id == run.sweep_id, several.c.trial_id == run.trial_id))
+        .join(t.trial, t.trial.c.id == run.trial_id)
+        .join(t.timing, timing.run_id == run.id)
+        .where(right, timing.median_ns.is_not(None))
+        .order_by(run.trial_id, timing.id)  # a job's first is the same trial in every job that has it
+    )
+    found: dict[tuple[int, str, str], tuple[str, int]] = {}
+    first: dict[tuple[int, str], str] = {}
+    for sweep_id, job, identity, measure, timing_id in rows:
+        if first.setdefault((sweep_id, job), identity) == identity:
+            found[sweep_id, job, Measure(measure).value] = identity, timing_id
+    return found
 
 
 def iter_samples(connection: Connection, timing_ids: Iterable[int]) -> Iterator[tuple[int, Series]]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
@@ -174,4 +175,5 @@ def _setting(sweep: SweepRow) -> str:
 
 
 def _rows(connection: Connection, query: sa.Select[Any]) -> list[SweepRow]:
-    return [SweepRow(*row) for row in connection.execute(query.order_by(t.sweep.c.started_at, t.sweep.c.id))]
+    rows = connection.execute(query.order_by(t.sweep.c.started_at, t.sweep.c.id))
+    return [msgspec.convert(row._asdict(), SweepRow) for row in rows]  # which checks the types

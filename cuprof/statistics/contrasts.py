@@ -14,7 +14,7 @@ import numpy as np
 
 from cuprof.statistics.correlation import Inflation, Neighbours, Pools, inflate, neighbours_of, pool, prior, ranks_of
 from cuprof.statistics.kernels import find_quantiles, placement_variances
-from cuprof.statistics.samples import Samples
+from cuprof.statistics.samples import Samples, order_of
 
 BASE_SEED, NEW_SEED = 20231, 20232
 """Fixed, so that the same samples always give the same interval; two, so that ties of paired series part."""
@@ -184,7 +184,7 @@ def contrast(
         bridges, bridge: see `Contrasts`; not heeded where two series were taken together.
     """
     count = len(base)
-    sides = _Series.of(*base.logarithms(BASE_SEED), base.ends), _Series.of(*new.logarithms(NEW_SEED), new.ends)
+    sides = _Series.of_samples(base, BASE_SEED), _Series.of_samples(new, NEW_SEED)
     shared = _find_shared(base, new)
     differences = _difference(sides, shared)
     known = known or _all_together(sides, differences, count)
@@ -208,12 +208,12 @@ def learn(samples: Samples) -> tuple[Pools, Pools]:
     """
     half = np.arange(len(samples) // 2)
     base, new = samples.take(2 * half), samples.take(2 * half + 1)
-    sides = _Series.of(*base.logarithms(BASE_SEED), base.ends), _Series.of(*new.logarithms(NEW_SEED), new.ends)
+    sides = _Series.of_samples(base, BASE_SEED), _Series.of_samples(new, NEW_SEED)
     differences = _difference(sides, _find_shared(base, new))
     rest = samples.take(np.arange(2 * half.size, len(samples)))
     parts = [each.neighbours for each in sides]
     if len(rest):
-        parts.append(_Series.of(*rest.logarithms(BASE_SEED), rest.ends).neighbours)
+        parts.append(_Series.of_samples(rest, BASE_SEED).neighbours)
     both = Neighbours(*map(np.concatenate, zip(*parts, strict=True)))
     pooled = pool(both, np.zeros(len(samples), np.int64), prior(1))
     return pooled, pool(differences.neighbours, np.zeros(len(differences.ends), np.int64), pooled.beside())
@@ -244,9 +244,20 @@ class _Series:
     neighbours: Neighbours
 
     @classmethod
-    def of(cls, values: np.ndarray, tick: np.ndarray, ends: np.ndarray) -> _Series:
-        ordered, ranks = ranks_of(values, ends)
-        return cls(values, tick, ends, ordered, ranks, neighbours_of(ranks, ends))
+    def of(
+        cls, values: np.ndarray, ends: np.ndarray, order: np.ndarray | None = None, tick: np.ndarray | None = None
+    ) -> _Series:
+        """Return series, ordered anew where equal values may stand in the given order in any turn."""
+        if order is None or (np.diff(values[order]) == 0).any():
+            order = order_of(values, ends)
+        ranks = ranks_of(order, ends)
+        tick = np.zeros(ends.size) if tick is None else tick
+        return cls(values, tick, ends, values[order], ranks, neighbours_of(ranks, ends))
+
+    @classmethod
+    def of_samples(cls, samples: Samples, seed: int) -> _Series:
+        values, order, tick = samples.logarithms(seed)
+        return cls.of(values, samples.ends, order, tick)
 
     @property
     def counts(self) -> np.ndarray:
@@ -291,7 +302,7 @@ def _difference(sides: tuple[_Series, _Series], shared: _Shared) -> _Series:
     """Return the differences within the shared rounds of the pairs that have enough of them."""
     enough = (shared.counts >= LEAST_SHARED).repeat(shared.counts)
     values = sides[1].values[shared.theirs[enough]] - sides[0].values[shared.ours[enough]]
-    return _Series.of(values, np.zeros(shared.pairs.size), np.cumsum(shared.counts[shared.pairs]))
+    return _Series.of(values, np.cumsum(shared.counts[shared.pairs]))
 
 
 def _all_together(sides: tuple[_Series, _Series], differences: _Series, count: int) -> Known:
@@ -417,8 +428,8 @@ def _summarised(
             [np.arange(end - count, end) for end, count in zip(side.ends[chosen], side.counts[chosen], strict=True)]
         )
         values = side.values[places] - other.values[other.ends[chosen] - 1].repeat(side.counts[chosen])
-        ends = np.cumsum(side.counts[chosen])
-        one = _signed_ranks(_Series.of(sign * values, np.zeros(chosen.size), ends), pools.take(chosen), error[chosen])
+        differences = _Series.of(sign * values, np.cumsum(side.counts[chosen]))
+        one = _signed_ranks(differences, pools.take(chosen), error[chosen])
         is_value = series.standard_error[chosen] > 0
         one = replace(
             one,

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cuprof.statistics.samples import order_of
-
 PRIOR, PRIOR_DEVIATION = 0.1, 0.3
 """Of the correlation of neighbours in a pool, before anything is known of it."""
 BESIDE_POOL = 0.10
@@ -91,18 +89,17 @@ def prior(count: int) -> Pools:
     return Pools(mean, deviation, mean, deviation)
 
 
-def ranks_of(values: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each series ascending, and the rank of each value in its series, the middle one 0.
+def ranks_of(order: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return the rank of each value in its series, the middle one 0.
 
     Args:
-        values: many series, one behind the other.
+        order: what orders many series, one behind the other, so that each is ascending.
         ends: where each ends.
     """
     counts = np.diff(ends, prepend=0)
-    order = order_of(values, ends)
-    ranks = np.empty(values.size)
-    ranks[order] = np.arange(values.size) - (ends - counts + (counts - 1) / 2).repeat(counts)
-    return values[order], ranks
+    ranks = np.empty(order.size)
+    ranks[order] = np.arange(order.size) - (ends - counts + (counts - 1) / 2).repeat(counts)
+    return ranks
 
 
 def neighbours_of(ranks: np.ndarray, ends: np.ndarray) -> Neighbours:

@@ -55,6 +55,11 @@ def is_narrow(durations_ns: Sequence[float], confidence: float, target: float, t
     return max(high - median, median - low) <= target * median
 
 
+def locate_median(ordered: np.ndarray, confidence: float, tick_ns: float = 0.0) -> tuple[float, float]:
+    """Return the interval that `summarise` gives for the median of ascending samples."""
+    return _locate(ordered, confidence, tick_ns)[1:]
+
+
 def _locate(ordered: np.ndarray, confidence: float, tick_ns: float) -> tuple[tuple[float, float, float], float, float]:
     """Return the quartiles of ascending samples, and the interval of their median."""
     spread = spread_over_tick(ordered, tick_ns)

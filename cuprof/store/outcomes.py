@@ -11,11 +11,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.errors import StoreError
-from cuprof.core.records import BuildFacts, Check, DeviceFacts, Outcome, Sample, State, Timing
+from cuprof.core.records import BuildFacts, Check, Outcome, Sample, State, Timing
 from cuprof.store import ranking
 from cuprof.store import tables as t
 from cuprof.store.rows import columns_of, insert_row
-from cuprof.store.sweeps import save_device
 
 _FIND = (
     sa.select(t.trial.c.id, t.trial.c.state, *(t.sweep_trial.c[name] for name in ("device_id", "run_id", "station_id")))
@@ -42,13 +41,13 @@ class Origin:
 
     Args:
         station_id: the station that has claimed the trial; None where claims do not matter.
-        device: the device it ran on, where that is not the one that the trial was planned for.
+        device_id: key of the device it ran on, where that may not be the one that the trial was planned for.
         job: equal for everything that was measured of a problem one after another.
         again: the sweep goes by another run of the trial, and keeps it.
     """
 
     station_id: int | None = None
-    device: DeviceFacts | None = None
+    device_id: int | None = None
     job: str | None = None
     again: bool = False
 
@@ -76,7 +75,7 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
     place = {
         "trial_id": trial.id,
         "sweep_id": sweep_id,
-        "device_id": trial.device_id if origin.device is None else save_device(connection, origin.device),
+        "device_id": trial.device_id if origin.device_id is None else origin.device_id,
         "job": origin.job,
         "recorded_at": time.time(),
     }
@@ -93,6 +92,11 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
         connection.execute(_GO_BY, {"sweep": sweep_id, "trial": trial.id, "run": run_id})
     ranking.refresh(connection, trial.id)
     return run_id
+
+
+def record_all(connection: Connection, sweep_id: int, outcomes: Sequence[tuple[Outcome, Origin]]) -> list[int | None]:
+    """Write how several trials ended, all in one transaction; see `record`."""
+    return [record(connection, sweep_id, outcome, origin) for outcome, origin in outcomes]
 
 
 def _record_timing(connection: Connection, run_id: int, timing: Timing) -> None:

@@ -124,6 +124,7 @@ class Store:
     read_start = transaction(sweeps.read_start)
     finish_sweep = transaction(sweeps.finish)
     save_calibration = transaction(sweeps.save_calibration)
+    save_device = transaction(sweeps.save_device)
     reuse_calibration = transaction(sweeps.reuse_calibration)
 
     claim = transaction(stations.claim)
@@ -134,6 +135,7 @@ class Store:
     withdraw = transaction(trials.withdraw)
     stored = transaction(trials.stored)
     record = transaction(outcomes.record)
+    record_all = transaction(outcomes.record_all)
 
     record_profile = transaction(counters.record_profile)
     profiled = transaction(counters.profiled)

@@ -155,10 +155,15 @@ def save_calibration(connection: Connection, sweep_id: int, facts: DeviceFacts, 
     upsert(connection, t.calibration, [row], key=key, update=[name for name in row if name not in key])
 
 
-def reuse_calibration(connection: Connection, sweep_id: int, facts: DeviceFacts) -> Calibration | None:
+def reuse_calibration(
+    connection: Connection, sweep_id: int, facts: DeviceFacts, since: float | None = None
+) -> Calibration | None:
     """Copy the newest calibration of this device on the sweep's host into the sweep; return it, or None.
 
     The copy keeps its `measured_at`.
+
+    Args:
+        since: earlier calibrations do not count; seconds since the epoch.
     """
     device_id = save_device(connection, facts)
     host = sa.select(t.sweep.c.host).where(t.sweep.c.id == sweep_id).scalar_subquery()
@@ -166,6 +171,7 @@ def reuse_calibration(connection: Connection, sweep_id: int, facts: DeviceFacts)
         sa.select(t.calibration)
         .join(t.sweep, t.sweep.c.id == t.calibration.c.sweep_id)
         .where(t.calibration.c.device_id == device_id, t.sweep.c.host == host)
+        .where(sa.true() if since is None else t.calibration.c.measured_at >= since)
         .order_by(t.calibration.c.measured_at.desc())
         .limit(1)
     ).one_or_none()

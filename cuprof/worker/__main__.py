@@ -1,4 +1,4 @@
-"""The worker process; see `cuprof.worker.service`.
+"""The worker process; see `cuprof.worker.server`.
 
 python -m cuprof.worker PIPE_FD STATUS_FILE ENGINE_PID [SANDBOX]
 """
@@ -19,10 +19,8 @@ def main(arguments: list[str]) -> int:
     guard(engine, status.parent, close=(handle,))
     if arguments[3:]:
         confine(Sandbox.decode(arguments[3]), close=(handle,))
-    from cuprof.worker.service import serve  # after the fork: the guardian stays small
-    from cuprof.worker.ward import set_ward
+    from cuprof.worker.server import serve  # after the fork: the guardian stays small
 
-    set_ward()
     return serve(handle, status)
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from cuprof.core.records import Energy
+from cuprof.backends.contract import Backend, Runnable, Session
+from cuprof.backends.device_state import StateMonitor
+from cuprof.core.records import ENERGY_UNAVAILABLE, Energy, Timing
 
 IDLE_S = 0.5
 EDGE_LIMIT_S = 0.5
@@ -26,6 +29,12 @@ NEAR = 0.1
 FOLLOWS_S = 1e-3
 """A loop may start at the last step if it follows that step, and the read that showed it, this closely. An H200's
 counter follows the power at once."""
+
+MOST_EXECUTIONS = 1000
+"""Execute at most this many times between two reads of the counter."""
+WIDER = 6.0
+"""The energy interval may be this many times as wide as the time's: with a counter that steps every 100 ms, an equal
+one costs ten times what the samples do."""
 
 ReadCounter = Callable[[], int | None]
 Execute = Callable[[float], int]
@@ -77,6 +86,67 @@ class EnergyReading:
 
 class EnergyUnavailableError(Exception):
     """Report why a device's energy cannot be measured."""
+
+
+_idle: WeakKeyDictionary[Backend[Runnable], Idle] = WeakKeyDictionary()
+"""The idle power of each open device. It is measured once, since that takes as long as the energy of five trials."""
+
+
+class EnergyMeter:
+    """Measure the energy of executions on one device.
+
+    Args:
+        seconds: how long to repeat them at most,
+        target: and the relative half-width of the time's interval.
+    """
+
+    def __init__(self, backend: Backend[Runnable], monitor: StateMonitor | None, seconds: float, target: float) -> None:
+        self.backend, self.monitor, self.seconds, self.target = backend, monitor, seconds, target
+        self._last: Edge | None = None
+
+    def add(
+        self,
+        timing: Timing,
+        session: Session[Runnable],
+        runnable: Runnable,
+        attend: Callable[[], None],
+        *,
+        restores: bool,
+    ) -> Timing:
+        """Return the timing with the energy of an execution, or why there is none.
+
+        Args:
+            attend: called before each part of the loop, which may last longer than the limit of one execution.
+            restores: an execution changes data that must be restored for the next one.
+        """
+        try:
+            if restores:
+                raise EnergyUnavailableError("back-to-back executions would start from what earlier ones left behind")
+
+            def execute(seconds: float) -> int:
+                attend()
+                count = max(1, min(MOST_EXECUTIONS, int(seconds * 1e9 / max(timing.summary.median_ns, 1e3))))
+                session.repeat(runnable, count)
+                return count
+
+            attend()
+            reading = self._measure(execute)
+        except EnergyUnavailableError as error:
+            return replace(timing, details={**timing.details, ENERGY_UNAVAILABLE: str(error)})
+        return replace(timing, energy=reading.energy, details={**timing.details, **reading.as_details()})
+
+    def _measure(self, execute: Execute) -> EnergyReading:
+        if self.monitor is None:
+            raise EnergyUnavailableError("NVML does not know the device")
+        read_mj = self.monitor.energy_mj
+        if self.backend not in _idle:
+            if read_mj() is None:
+                raise EnergyUnavailableError("NVML has no energy counter for the device")
+            _idle[self.backend] = measure_idle(read_mj)
+        idle, target = _idle[self.backend], WIDER * self.target
+        reading = measure_energy(execute, read_mj, idle, self.seconds, target, self._last)
+        self._last = reading.end
+        return reading
 
 
 def measure_idle(read_mj: ReadCounter) -> Idle:

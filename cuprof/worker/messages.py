@@ -1,7 +1,8 @@
 """What engine and worker say to each other; `cuprof.worker.wire` makes bytes of it.
 
-engine → worker   WorkerSettings, Open, Describe, Calibrate, Probe, Outline, Job, Execute
-worker → engine   Described, Calibrated, Probed, Outlined, Ready and Executed (a trial), Finished (a trial), JobDone
+engine → worker   WorkerSettings, Open, Describe, Calibrate, Load, Probe, Build, Job
+worker → engine   Described, Calibrated, Probed, Built (some trials), Finished (a trial), JobDone
+border → judge    Outlined, which answers Outline
 """
 
 from __future__ import annotations
@@ -139,14 +140,10 @@ class Job:
         origin: of the family.
         seed: seed of the inputs.
         methods: the measures to take, with the hash of each method; empty to check only.
-        build_ahead: build in the background; if the worker is lost then, the source at fault is unknown.
         extension: a file that adds to the family.
         isolated: its worker does nothing else, before or afterwards.
-        ahead: trials of the likely next job, to build in the background while this job's are timed.
         code: the family's own files at planning; see `Family.code`. Empty if unchecked.
         is_block: further jobs of the same problem are likely to follow and to use the same arrays.
-        least_built: the job may end once this many are built and answered, or none for a while, with others still being
-            built. Those are deferred to a later job of the same worker. 0 waits for all.
     """
 
     origin: AnyOrigin
@@ -156,53 +153,29 @@ class Job:
     seed: int
     measure: MeasureConfig = field(default_factory=MeasureConfig)
     methods: Mapping[Measure, str] = field(default_factory=dict)
-    build_ahead: bool = True
     extension: Extension | None = None
     isolated: bool = False
-    ahead: tuple[JobTrial, ...] = ()
     is_block: bool = False
-    least_built: int = 0
     code: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Ready:
-    """Report that a trial timed by the host's own clock can now be timed from outside.
+class Build:
+    """Request the programs of a job that may follow, built in the background; its inputs are made meanwhile.
 
     Args:
-        claimed_ns: its claimed duration.
-        once: there is a single execution, which is a sample and is not repeated if it takes long.
+        limit_s: a build that takes longer is refused.
     """
 
-    index: int
-    claimed_ns: float
-    once: bool = False
+    job: Job
+    limit_s: float
 
 
 @dataclass(frozen=True)
-class Execute:
-    """Request executions, each on fresh inputs and outputs; 0 ends them. Answered by `Ready` or `Executed`.
+class Built:
+    """Answer `Build`, in parts: these trials' programs are built or refused, or there is nothing to build."""
 
-    Args:
-        only_write: write them, and execute nothing.
-    """
-
-    count: int
-    only_write: bool = False
-
-
-@dataclass(frozen=True)
-class Executed:
-    """Answer `Execute` after the executions.
-
-    Args:
-        own_ns: duration of the executions by the worker's own clock.
-        busy_ns: CPU time of all the worker's threads in that time.
-    """
-
-    count: int
-    own_ns: float = 0.0
-    busy_ns: int = 0
+    identities: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -227,8 +200,7 @@ class JobDone:
     """Every trial of the job has been answered; `fault` says why none could even be tried.
 
     `unavailable` means that the back end cannot be opened, `of_family` that a function of the family failed to make
-    inputs or reference; neither is a trial's fault. `starved` means that memory was short. `put_off` has the indices of
-    unanswered trials that are still being built; see `Job.least_built`.
+    inputs or reference; neither is a trial's fault. `starved` means that memory was short.
     """
 
     fault: str = ""
@@ -236,11 +208,10 @@ class JobDone:
     unavailable: bool = False
     of_family: bool = False
     starved: bool = False
-    put_off: tuple[int, ...] = ()
 
 
 KINDS = (
     *(WorkerSettings, Open, Describe, Described, Calibrate, Calibrated, Load, Probe, Probed, Outline, Outlined),
-    *(Job, Ready, Execute, Executed, Finished, JobDone),
+    *(Build, Built, Job, Finished, JobDone),
 )
 """Messages that may be sent on their own."""

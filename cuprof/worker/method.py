@@ -28,7 +28,7 @@ RELEVANT: dict[Measure, tuple[str, ...]] = {
 """Settings that decide the meaning of a measure's numbers, or that record more with them."""
 SAMPLING = (
     "target", "confidence", "min_samples", "max_samples", "max_seconds", "patience_seconds", "warmup",
-    "settle_seconds", "clock_tolerance",
+    "settle_seconds", "clock_tolerance", "race",
 )  # fmt: skip
 """Settings that decide how precise a number is, and which samples count."""
 
@@ -80,8 +80,9 @@ def _hash(
 
 
 def _in_effect(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings without the length of a loop for energy that is not measured."""
-    return {name: value for name, value in settings.items() if name != "energy_seconds" or settings.get("energy")}
+    """Return the settings without the length of a loop for energy that is not measured, and a race that is not run."""
+    unused = {"race": not settings.get("race"), "energy_seconds": not settings.get("energy")}
+    return {name: value for name, value in settings.items() if not unused.get(name)}
 
 
 def stopping_rule(config: MeasureConfig) -> StoppingRule:
@@ -93,6 +94,7 @@ def stopping_rule(config: MeasureConfig) -> StoppingRule:
         max_samples=config.max_samples,
         max_ns=config.max_seconds * 1e9,
         patience_ns=config.patience_seconds * 1e9,
+        races=bool(config.race),
     )
 
 

@@ -23,7 +23,7 @@ from cuprof.families.fingerprint import source_text
 from cuprof.ncu.ranges import mark
 from cuprof.ncu.task import ProfilingTask, Step, TaskTrial, read_task, wait_for_task, write_progress
 from cuprof.plan.memory import arena_bytes
-from cuprof.worker.workload import as_long_as
+from cuprof.worker.problem import as_long_as
 
 
 class Profiling:

@@ -1,242 +1,299 @@
-"""A few candidates that share the device: checked one by one, timed in rounds, and checked again."""
+"""A few trials that share the device: checked one by one, timed side by side in rounds, and checked again."""
 
 from __future__ import annotations
 
-import struct
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from cuprof.core.errors import TamperedError
+import numpy as np
+
+from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE, Backend, Draw, Runnable, Session
+from cuprof.backends.device_state import StateMonitor
+from cuprof.backends.registry import is_host
+from cuprof.core.errors import BuildError
 from cuprof.core.records import DOUBT, Measure, State, Timing
-from cuprof.core.text import list_first
-from cuprof.worker.bench import Bench
-from cuprof.worker.candidate import Candidate
-from cuprof.worker.energy_meter import EnergyMeter
-from cuprof.worker.messages import Finished
-from cuprof.worker.rounds import Rounds
-from cuprof.worker.seal import Seal
-from cuprof.worker.status_page import Phase
+from cuprof.families.includes import relocate
+from cuprof.worker.energy import EnergyMeter
+from cuprof.worker.executions import Executions, Results
+from cuprof.worker.messages import Finished, Job
+from cuprof.worker.method import stopping_rule, version
+from cuprof.worker.problem import Problem
+from cuprof.worker.process_state import ProcessState
+from cuprof.worker.protection import LATE, LATE_LOOKS, Protection
+from cuprof.worker.sampler import Sampler
+from cuprof.worker.status_page import Phase, StatusPage
+from cuprof.worker.stopping import Race
+from cuprof.worker.trial import Trial
 
-Step = Callable[[Sequence[Candidate]], Iterable[Candidate]]
-"""A step runs some candidates side by side and yields each as soon as it is done."""
+IDLE_NS = 100_000_000
+"""Bring a device back up to its clocks before sampling if it has rested for longer than this."""
+ENOUGH_COMPARED = 1
+"""After this many right timed executions, skip the final check. The first of them ran on inputs that differ from the
+check's."""
+
+Step = Callable[[Sequence[Trial]], Iterable[Trial]]
+"""A step runs some trials side by side and yields each as soon as it is done."""
 
 
-class Rotation:
-    """Answer a few candidates, except those whose samples do not count.
+class Rotations:
+    """Check and time the trials of one job on one session.
 
     Args:
-        energy: measures the energy of an execution.
-        begin: called once for each candidate, before its own code is first run.
+        stocked: how many of the problem's sets of inputs the session writes anew before executions.
+        page: says what the process does.
+        busy_until_ns: by back end, until when its device has worked at least, by the monotonic clock.
+        monitor: reads the device's state, or None.
 
     Attributes:
-        apart: once `run` has ended, the candidates to start again, each by itself. They change settings of the device,
-            or an unknown one among them has damaged the shared arrays.
+        current: index of the trial last executed or reported; -1 before the first.
+        apart: of the trials last run, those to start again, each by itself. They change settings of the device, or an
+            unknown one among them has damaged the shared arrays.
     """
 
     def __init__(
         self,
-        bench: Bench,
-        rounds: Rounds,
-        energy: EnergyMeter,
-        candidates: Sequence[Candidate],
-        begin: Callable[[], None],
+        backend: Backend[Runnable],
+        problem: Problem,
+        job: Job,
+        session: Session[Runnable],
+        stocked: int,
+        page: StatusPage,
+        busy_until_ns: dict[str, int],
+        monitor: StateMonitor | None,
     ) -> None:
-        self.bench, self.rounds, self.energy, self.candidates, self.begin = bench, rounds, energy, candidates, begin
-        self.apart: list[Candidate] = []
-        self._seals: dict[tuple[int, Measure], Seal] = {}
+        self.backend, self.problem, self.job, self.session, self.stocked = backend, problem, job, session, stocked
+        self.page, self.monitor, self._busy_until_ns = page, monitor, busy_until_ns
+        self.protection = Protection(session, problem, ProcessState(), on_host=is_host(backend.facts()))
+        self.results = Results(session, problem)
+        self.energy = EnergyMeter(backend, self.monitor, job.measure.energy_seconds, job.measure.target)
+        self.current, self.apart = -1, list[Trial]()
+        self._executions: dict[int, Executions] = {}
+        self._rng = np.random.default_rng()
 
-    def run(self) -> Iterator[Finished]:
-        """Yield a `Finished` for each candidate that can be answered; after one that is lost, nothing more can run."""
-        right: list[Candidate] = []
-        for candidate in self.candidates:
-            needs_own = candidate.changes_settings
-            finished = self._check(candidate)
-            if candidate.check is not None:
-                self.rounds.stay_warm()
-            finished = self._put_back(candidate) or finished
-            replaced = self.bench.find_replaced(candidate)
-            if replaced:
-                yield _tampered(candidate, replaced)
-                return
+    def run(self, trials: Sequence[Trial]) -> Iterator[Finished]:
+        """Yield a `Finished` for each trial that can be answered; after one that is lost, nothing more can run."""
+        self.apart = []
+        right: list[Trial] = []
+        for trial in trials:
+            needs_own = trial.changes_settings
+            finished = self._check(trial)
+            if trial.check is not None and not self._has_rested:
+                self._note_work()  # a check is too short to bring the clocks up, and keeps them up
+            finished = self._put_back(trial) or finished
             if finished is None:
-                (right if candidate.changes_settings == needs_own else self.apart).append(candidate)
+                (right if trial.changes_settings == needs_own else self.apart).append(trial)
                 continue
             yield finished
             if finished.lost:
                 return
             if finished.outcome.state is not State.WRONG_RESULT:  # after that one, the check itself has put it right
-                self.bench.mend_damage()  # done before it raised, and not to be laid at the next one's door
-        measures = [measure for measure in self.bench.job.methods if measure in self.rounds.backend.spec.measures]
+                self.protection.mend_damage()  # done before it raised, and not to be laid at the next one's door
+        measures = [measure for measure in self.job.methods if measure in self.backend.spec.measures]
         yield from self._time(right, measures) if measures else map(self._recheck, right)
 
-    def _check(self, candidate: Candidate) -> Finished | None:
-        """Build and check the candidate; return how it failed, or None."""
-        if not candidate.begun:
-            candidate.begun = True
-            self.begin()
-        bench = self.bench
-        failed = candidate.attempt(Phase.BUILD, bench.prepare, bench.enter) or candidate.attempt(
-            Phase.CHECK, bench.check, bench.enter
-        )
+    def _attempt(self, trial: Trial, phase: Phase, action: Callable[[Trial], None]) -> Finished | None:
+        self.page.enter(trial.index, phase)
+        return trial.attempt(phase, action)
+
+    def _check(self, trial: Trial) -> Finished | None:
+        """Build and check the trial; return how it failed, or None."""
+        if not trial.begun:
+            trial.begun = True
+            self.page.begin()
+        failed = self._attempt(trial, Phase.BUILD, self._prepare) or self._attempt(trial, Phase.CHECK, self._run_check)
         if failed:
             return failed
-        if candidate.check and not candidate.check.passed:
-            return candidate.finish(State.WRONG_RESULT, candidate.check.message, phase="check")
-        return candidate.attempt(Phase.CHECK, self.rounds.executions.enter, bench.enter)
+        if trial.check and not trial.check.passed:
+            return trial.finish(State.WRONG_RESULT, trial.check.message, phase="check")
+        return self._attempt(trial, Phase.CHECK, self._expect)
 
-    def _recheck(self, candidate: Candidate) -> Finished:
-        """Answer a candidate that is not timed."""
-        finished = self.bench.recheck(candidate)
-        replaced = self.bench.find_replaced(candidate)
-        return _tampered(candidate, replaced) if replaced else finished
+    def _prepare(self, trial: Trial) -> None:
+        """Build the trial and bind it to the session's arrays; from then on its own code may run."""
+        variant, asked = trial.variant, trial.asked
+        try:
+            with self.protection.around_prepare(trial):
+                trial.runnable = self.session.prepare(
+                    variant, self.job.problem, asked.tunables, trial.program, asked.source_text
+                )
+        except BuildError as error:
+            where = variant.source, self.problem.family.folder
+            raise BuildError(relocate(str(error), *where), relocate(error.log, *where)) from error
 
-    def _put_back(self, candidate: Candidate) -> Finished | None:
-        """Undo the candidate's changes; return its answer if that fails."""
-        return candidate.attempt(Phase.CHECK, self.bench.put_back, self.bench.enter)
+    def _run_check(self, trial: Trial) -> None:
+        """Run the trial on poisoned arrays and compare with the reference; damage that it does is put right."""
+        trial.tolerances = trial.tolerances or self.problem.tolerances(trial.variant)
+        byte = SECOND_POISON_BYTE if trial.check else POISON_BYTE
+        if self.stocked:
+            self.session.execute(trial.bound, Draw(0, byte))
+        else:
+            self.session.poison(trial.bound, byte)
+            self.session.run(trial.bound)
+        check = self.results.check(trial)
+        trial.check = check if check.passed else replace(check, message=check.message + self._find_lateness(trial))
+        self.protection.blame_for_damage(trial)
 
-    def _time(self, candidates: Sequence[Candidate], measures: Sequence[Measure]) -> Iterator[Finished]:
-        """Take each measure of all candidates side by side, and answer each candidate after its last one."""
+    def _expect(self, trial: Trial) -> None:
+        self._executions[trial.index] = Executions(trial, self.results, self.protection, self.stocked)
+
+    def _find_lateness(self, trial: Trial) -> str:
+        """Return the message for a call that is right only after a full wait, or an empty string."""
+        if trial.runnable is None or not trial.calls_host:
+            return ""
+        self.protection.restore_inputs()
+        self.session.poison(trial.runnable, SECOND_POISON_BYTE)
+        self.session.run(trial.runnable)
+        if self.results.check(trial).passed:  # wrong now and then, and not too late
+            return ""
+        for _ in range(LATE_LOOKS):  # on a busy host a thread is later than others
+            self.session.wait()
+            if self.results.check(trial).passed:
+                return LATE
+        return ""
+
+    def _recheck(self, trial: Trial, compared: int = 0) -> Finished:
+        """Check once more, after any timing: a variant that is right only the first time is wrong.
+
+        Args:
+            compared: executions since the check that were right.
+        """
+        if compared < ENOUGH_COMPARED and (failed := self._attempt(trial, Phase.CHECK, self._run_check)):
+            return failed
+        if trial.check is not None and not trial.check.passed:
+            when = "before timing, wrong after it" if trial.timings else "at first, wrong the second time"
+            return trial.finish(State.WRONG_RESULT, f"right {when}: {trial.check.message}", phase="recheck")
+        return trial.finish(State.OK)
+
+    def _put_back(self, trial: Trial) -> Finished | None:
+        """Undo the trial's changes; return its answer if that fails."""
+        return self._attempt(trial, Phase.CHECK, self.protection.after_trial)
+
+    def _time(self, trials: Sequence[Trial], measures: Sequence[Measure]) -> Iterator[Finished]:
+        """Take each measure of all trials side by side, and answer each trial after its last one."""
         steps: list[Step] = [partial(self._sample, measure) for measure in measures]
-        if self.bench.job.measure.energy and self.rounds.backend.spec.heeds("energy"):
+        if self.job.measure.energy and self.backend.spec.heeds("energy"):
             steps[1:1] = [partial(self._meter, measures[0]), *([iter] if len(measures) == 1 else [])]
-        going = {candidate.index: candidate for candidate in candidates}
+        going = {trial.index: trial for trial in trials}
         for number, step in enumerate(steps, 1):
             done: set[int] = set()
-            while left := [candidate for candidate in going.values() if candidate.index not in done]:
+            while left := [trial for trial in going.values() if trial.index not in done]:
                 try:
-                    for candidate in step(left):
-                        done.add(candidate.index)
+                    for trial in step(left):
+                        done.add(trial.index)
                         if number < len(steps):
                             continue
-                        self.rounds.attend(candidate.index)
-                        replaced = self.bench.find_replaced(*going.values())
-                        if replaced:
-                            yield from self._find_tamperer(list(going.values()), replaced)
-                            return
-                        damage = self.bench.find_damage()
+                        self._attend(trial.index)
+                        damage = self.protection.find_damage() if trial.calls_host else ""  # its inputs are rewritten
+                        if not damage:
+                            finished = self._examine(trial)
+                            finished = self._put_back(trial) or finished
+                            damage = "" if finished.lost else self.protection.find_damage()
                         if damage:
                             yield from self._find_culprit(list(going.values()), damage)
                             return
-                        finished = self._examine(candidate, is_last=len(going) == 1)
-                        finished = self._put_back(candidate) or finished
-                        self._verify(candidate)
-                        if replaced := self.bench.find_replaced(*going.values()):  # not to be laid at the next one's
-                            yield from self._find_tamperer(list(going.values()), replaced)
-                            return
-                        del going[candidate.index]
+                        if self._may_be_anothers(finished, trial, trials):
+                            self.apart.append(going.pop(trial.index))
+                            continue
+                        del going[trial.index]
                         yield finished
                         if finished.lost:
                             return
-                except TamperedError as error:
-                    yield from self._find_tamperer(list(going.values()), [str(error)])
-                    return
                 except Exception as error:  # whatever a variant raises costs its own trial alone
-                    finished = going.pop(self.rounds.current).fail(Phase.TIME, error)
+                    finished = going.pop(self.current).fail(Phase.TIME, error)
                     yield finished
                     if finished.lost:
                         return
-                    if self.bench.mend_damage():
+                    if self.protection.mend_damage():
                         self.apart += going.values()
                         return
 
-    def _sample(self, measure: Measure, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-        """Yield each candidate once its timing is known; it counts, whatever happens to its neighbours."""
-        for candidate, timing in self.rounds.sample(candidates, measure):
-            candidate.timings[measure] = timing
-            seal = self._seals[candidate.index, measure] = Seal()
-            seal.add(_encode(timing))
-            yield candidate
+    @staticmethod
+    def _may_be_anothers(finished: Finished, trial: Trial, trials: Sequence[Trial]) -> bool:
+        """Return whether another kernel may be to blame for a wrong result, whose inputs are not written each time."""
+        return finished.outcome.state is State.WRONG_RESULT and len(trials) > 1 and not trial.calls_host
 
-    def _meter(self, measure: Measure, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-        """Yield each candidate once its energy is recorded beside its timing.
+    def _sample(self, measure: Measure, trials: Sequence[Trial]) -> Iterator[Trial]:
+        """Yield each trial once its timing is known; it counts, whatever happens to its neighbours."""
+        by_index = {trial.index: trial for trial in trials}
+        self.current = -1
+        pairs = [(trial.index, trial.bound) for trial in trials]
+        own = {"version": version(self.backend.spec.name), "correction_ns": self.backend.correction_ns(measure)}
+        for index, timing in self._sampler(measure, trials).sample(pairs, measure):
+            self._note_work()
+            self.current = index
+            by_index[index].timings[measure] = replace(timing, details={**own, **timing.details})
+            yield by_index[index]
+
+    def _sampler(self, measure: Measure, trials: Sequence[Trial]) -> Sampler:
+        config, method = self.job.measure, self.job.methods[measure]
+        return Sampler(
+            session=self.session,
+            rule=stopping_rule(config),
+            method=method,
+            rng=self._rng,
+            attend=self._attend,
+            warmup=config.warmup,
+            settle_ns=config.settle_seconds * 1e9 if self._has_rested else 0.0,
+            clock_tolerance=config.clock_tolerance,
+            monitor=self.monitor,
+            executions=self._executions if self.stocked else {},
+            once=frozenset(trial.index for trial in trials if self.protection.restores(trial)),
+            race=self.problem.races.setdefault(method, Race()) if config.race else None,
+        )
+
+    def _meter(self, measure: Measure, trials: Sequence[Trial]) -> Iterator[Trial]:
+        """Yield each trial once its energy is recorded beside its timing.
 
         No other work comes between two of them, so one step of the counter ends one and begins the next.
         """
-        for candidate in candidates:
-            self.rounds.attend(candidate.index)
-            candidate.timings[measure] = self.energy.add(candidate, candidate.timings[measure])
-            self.rounds.keep_warm()
-            yield candidate
+        for trial in trials:
+            attend, restores = partial(self._attend, trial.index), self.protection.restores(trial)
+            timing = trial.timings[measure]
+            trial.timings[measure] = self.energy.add(timing, self.session, trial.bound, attend, restores=restores)
+            self._note_work()
+            yield trial
 
-    def _verify(self, candidate: Candidate) -> None:
-        """Raise `TamperedError` if the times to report differ from the times measured."""
-        for measure, timing in candidate.timings.items():
-            self._seals[candidate.index, measure].verify([_encode(timing)], "Candidate.timings")
-
-    def _examine(self, candidate: Candidate, *, is_last: bool) -> Finished:
-        """Answer a candidate by the comparison of its timed executions and a last check.
-
-        Args:
-            is_last: it is the last one timed in this rotation.
-        """
-        executions, runnable = self.rounds.executions, candidate.runnable
-        assert runnable is not None
-        tally = executions.examine(candidate)
-        for measure, timing in candidate.timings.items():
-            candidate.timings[measure] = replace(timing, details={**timing.details, "compared": tally.compared})
+    def _examine(self, trial: Trial) -> Finished:
+        """Answer a timed trial by the comparison of its timed executions."""
+        executions = self._executions[trial.index]
+        tally = executions.examine()
+        details: dict[str, Any] = {"compared": tally.compared}
+        timings: dict[Measure, Timing] = {
+            measure: replace(timing, details={**timing.details, **details}) for measure, timing in trial.timings.items()
+        }
+        trial.timings = timings
         if tally.wrong:
-            first = executions.first_wrong(candidate)
             message = f"wrong in {tally.wrong} of {tally.compared} executions that were compared"
-            message += f": {first}" if first else ""
-            candidate.timings = {}
-            return candidate.finish(State.WRONG_RESULT, message + self.bench.find_lateness(candidate), phase="time")
-        if skipping := executions.find_skipping(candidate):
-            candidate.timings = {}
-            return candidate.finish(State.WRONG_RESULT, skipping, phase="time")
-        memory = executions.find_memory(candidate)
-        if wrong := executions.find_unseen_wrong(candidate):
-            candidate.timings = {}
-            message = f"wrong on inputs that it first met after timing: {wrong}"
-            return candidate.finish(State.WRONG_RESULT, message, phase="time")
-        doubts = [memory] + [str(timing.details.get(DOUBT) or "") for timing in candidate.timings.values()]
-        doubt = next(filter(None, doubts), "")
-        if (
-            not doubt and candidate.program is None and self.bench.job.isolated and is_last
-        ):  # records may slow what follows
-            doubt = self.bench.session.find_outside(runnable)
-        if doubt:
-            return candidate.finish(State.IMPLAUSIBLE, doubt, phase="time")
-        return self._show(candidate) or self.bench.recheck(candidate, tally.compared)
+            message += f": {executions.first_wrong}" if executions.first_wrong else ""
+            return trial.reject(State.WRONG_RESULT, message + self._find_lateness(trial))
+        if skipping := executions.find_skipping():
+            return trial.reject(State.WRONG_RESULT, skipping)
+        doubts = [executions.find_memory(), *(str(timing.details.get(DOUBT) or "") for timing in timings.values())]
+        if doubt := next(filter(None, doubts), ""):
+            return trial.finish(State.IMPLAUSIBLE, doubt, phase="time")
+        return self._recheck(trial, tally.compared)
 
-    def _show(self, candidate: Candidate) -> Finished | None:
-        """Let the engine's clock see the candidate; return how it failed, or None."""
-        failed, check = candidate.attempt(Phase.TIME, self.bench.show, self.bench.enter), candidate.check
-        if failed or check is None or check.passed:
-            return failed
-        candidate.timings = {}
-        return candidate.finish(State.WRONG_RESULT, f"wrong under the engine's clock: {check.message}", phase="time")
-
-    def _find_tamperer(self, candidates: Sequence[Candidate], replaced: Sequence[str]) -> Iterator[Finished]:
-        """Answer the one candidate that can have replaced something; of several, leave each to itself."""
-        if len(candidates) > 1:
-            self.apart += candidates
-        else:
-            yield _tampered(candidates[0], replaced)
-
-    def _find_culprit(self, candidates: Sequence[Candidate], damage: str) -> Iterator[Finished]:
-        """Answer the one candidate that can have done the damage; of several, leave each to a rotation of its own."""
-        self.bench.restore_inputs()
-        if len(candidates) > 1:
-            self.apart += candidates
+    def _find_culprit(self, trials: Sequence[Trial], damage: str) -> Iterator[Finished]:
+        """Answer the one trial that can have done the damage; of several, leave each to a rotation of its own."""
+        self.protection.restore_inputs()
+        if len(trials) > 1:
+            self.apart += trials
             return
-        (culprit,) = candidates
-        assert culprit.check is not None
-        culprit.timings = {}
         message = f"{damage} while it is timed"
-        culprit.check = replace(culprit.check, passed=False, error=float("inf"), message=message)
-        yield culprit.finish(State.WRONG_RESULT, message, phase="time")
+        self.protection.fail_check(trials[0], message)
+        yield trials[0].reject(State.WRONG_RESULT, message)
 
+    def _attend(self, index: int) -> None:
+        """Say that a trial is going to be executed."""
+        self.current = index
+        self.page.enter(index, Phase.TIME)
 
-def _encode(timing: Timing) -> bytes:
-    """Return the durations of a timing as bytes."""
-    durations = [sample.duration_ns for sample in timing.samples]
-    return struct.pack(f"<{len(durations)}d", *durations) + repr(timing.summary).encode()
+    def _note_work(self) -> None:
+        """Note that the device has worked until now, and has its clocks."""
+        self._busy_until_ns[self.backend.spec.name] = time.monotonic_ns()
 
-
-def _tampered(candidate: Candidate, replaced: Sequence[str]) -> Finished:
-    """Return the answer to a candidate that replaced what judges it; its process is believed no more."""
-    candidate.timings = {}
-    message = f"it replaced {list_first(replaced, 3)}, which checks and times it"
-    finished = candidate.finish(State.IMPLAUSIBLE, message, phase="check")
-    return replace(finished, lost=True)
+    @property
+    def _has_rested(self) -> bool:
+        return time.monotonic_ns() - self._busy_until_ns.get(self.backend.spec.name, 0) > IDLE_NS

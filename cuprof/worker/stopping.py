@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cuprof.statistics.median import is_narrow, least_count
+import numpy as np
+
+from cuprof.statistics.median import is_narrow, least_count, locate_median
 
 GROWTH = 1.15
 """Test the interval again when the samples have grown by this factor. Testing after every sample would too often stop
@@ -20,6 +23,8 @@ OUT_OF_REACH = 3.0
 up this many times as wide as the target."""
 TWO_SPEEDS = 0.03
 """Never give up on an interval narrower than this: it may span two speeds of a device and narrow suddenly."""
+RACE_CONFIDENCE, RACE_MARGIN = 0.99, 0.01
+"""A trial has lost a race if its interval at this level lies above the best one's by more than this fraction."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class StoppingRule:
         max_samples: not more.
         max_ns: time bound, applied once there are enough samples for an interval, or `min_samples` if those are fewer.
         patience_ns: time bound that holds even below that, for executions of seconds.
+        races: trials may be stopped as slower than the best, and are looked at early.
     """
 
     target: float = 0.005
@@ -41,6 +47,7 @@ class StoppingRule:
     max_samples: int = 10_000
     max_ns: float = 1e9
     patience_ns: float = 10e9
+    races: bool = False
 
     def is_due(self, count: int, spent_ns: float, last_look: int) -> bool:
         """Return whether to test the interval now.
@@ -53,6 +60,8 @@ class StoppingRule:
         if spent_ns >= self.patience_ns:
             return True
         least = self._least(spent_ns)
+        if self.races:
+            least = min(least, least_count(RACE_CONFIDENCE))
         if count < (least if spent_ns < FORESEEN * self.max_ns else min(least, FORESEEN_FROM)):
             return False
         return count >= last_look * GROWTH or count >= self.max_samples or spent_ns >= self.max_ns
@@ -89,5 +98,24 @@ class StoppingRule:
         return not is_narrow(durations_ns, self.confidence, within_reach, tick_ns)
 
     def _least(self, spent_ns: float) -> int:
-        """Return how many samples are needed before sampling may stop, apart from patience and foresight."""
+        """Return how many samples are needed before sampling may stop, apart from patience, foresight and races."""
         return min(self.min_samples, least_count(self.confidence)) if spent_ns >= self.max_ns else self.min_samples
+
+
+@dataclass
+class Race:
+    """The best time of a problem's trials so far, by one measure and method.
+
+    Attributes:
+        best_ns: the lowest upper end of a trial's interval.
+    """
+
+    best_ns: float = math.inf
+
+    def is_lost(self, durations_ns: Sequence[float], tick_ns: float = 0.0) -> bool:
+        """Note a trial's samples; return whether it is established to be slower than the best by more than a margin."""
+        if len(durations_ns) < least_count(RACE_CONFIDENCE):
+            return False
+        low, high = locate_median(np.sort(np.asarray(durations_ns, dtype=np.float64)), RACE_CONFIDENCE, tick_ns)
+        self.best_ns = min(self.best_ns, high)
+        return low > (1 + RACE_MARGIN) * self.best_ns

@@ -185,7 +185,7 @@
         rows[each].classList.toggle("chosen", each === number);
       });
     }
-    show(data.chosen);
+    if (data.chosen !== null) { show(data.chosen); }
   }
 
   document.querySelectorAll(".table table").forEach(enhance);

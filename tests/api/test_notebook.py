@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,7 +29,8 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         states.append(content)
         return SimpleNamespace(update=states.append)
 
-    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(HTML=str, display=display))
     return states
 
@@ -46,6 +48,13 @@ def test_a_notebook_shows_a_bar_that_advances(shown: list[str]) -> None:
         assert "WRONG f/&lt;mine&gt;: off by &lt;one&gt;" in shown[-1]
         observer.finished(7)
     assert "sweep 7: 0 measured, 1 stored before, 1 failed" in shown[-1]
+
+
+def test_a_process_that_merely_imported_ipykernel_is_no_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
+    with make_observer() as observer:
+        assert not isinstance(observer, NotebookProgress)
 
 
 def test_a_comparison_is_a_table_with_verdicts(tmp_path: Path) -> None:
@@ -112,7 +121,8 @@ def test_a_real_notebook_runs_a_comparison_of_what_its_cells_define(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
+    if find_spec("ipykernel") is None:
+        pytest.skip("ipykernel is not installed")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])

@@ -401,6 +401,21 @@ def test_settings_may_be_a_single_one(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found == ("mine", ("measure=quick",))
 
 
+def test_a_worker_starts_with_a_scripts_libraries_before_the_script_plans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch takes seconds to import."""
+    begun: list[str] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    for name in {*entry.LIBRARIES} - {"torch", "numba"}:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(entry, "prestart", lambda modules: begun.extend(modules))
+    monkeypatch.setattr(entry, "run", lambda *_: [*begun])
+    assert cuprof.compare(np.negative, inputs=np.ones(8)) == ["torch", "numba"]
+
+
 def test_an_object_that_is_made_by_a_call_is_pickled(tmp_path: Path) -> None:
     pair = operator.itemgetter(0)
     assert float(run(passed_on(tmp_path, np.negative, lambda x: -pair((x, 1))), "function")[1]) == -1.0

@@ -28,15 +28,14 @@ from cuprof.backends.contract import (
 )
 from cuprof.backends.guarded import GUARD_BYTES
 from cuprof.backends.registry import find_facts, get_spec, list_backends, list_devices, open_backend
-from cuprof.backends.sealed import Sealed
 from cuprof.core.errors import BuildError, CuprofError, LaunchError
 from cuprof.core.records import Measure
 from cuprof.families import Array, Copy, Family, Fill, Point, Reduced, Signature, Tolerance
 from cuprof.families.fingerprint import source_text
 from cuprof.families.origin import load_family
 from cuprof.plan.memory import arena_bytes
-from cuprof.worker.check import compare
-from cuprof.worker.sampling import Sampler
+from cuprof.worker.compare import compare
+from cuprof.worker.sampler import Sampler
 from cuprof.worker.stopping import StoppingRule
 
 N = 1000
@@ -95,7 +94,7 @@ class Desk:
         """
         drawn = [self.inputs, *(self.family.generate(PROBLEM, np.random.default_rng(n)) for n in range(2, count + 1))]
         references = [{"y": 2.0 * each["x"] + (off or {}).get(number, 0.0)} for number, each in enumerate(drawn)]
-        sets = [InputSet(each, Sealed(right)) for each, right in zip(drawn, references, strict=True)]
+        sets = [InputSet(each, right) for each, right in zip(drawn, references, strict=True)]
         assert self.session.stock(sets) == count
         self.session.watch_inputs()
         return [each["x"] for each in drawn]
@@ -301,7 +300,7 @@ def test_a_check_in_place_says_what_the_host_says_or_nothing(desk: Desk, off: fl
     desk.session.run(runnable)
     reference, tolerance = {"y": desk.right.astype(np.float64) + off}, Tolerance(absolute=1.0)
     host = compare(desk.session.fetch(runnable), reference, tolerance, 7)
-    desk.session.stock([InputSet(desk.inputs, Sealed(reference))])
+    desk.session.stock([InputSet(desk.inputs, reference)])
     found = desk.session.check_in_place(runnable, tolerance, 7)
     assert host.passed is (off <= 1)
     if found is not None:

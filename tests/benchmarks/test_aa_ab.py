@@ -7,7 +7,7 @@ from benchmarks import aa_ab
 from cuprof.config.model import LimitsConfig, MeasureConfig
 from cuprof.core.errors import CuprofError
 from cuprof.core.records import Measure, Sample, Timing
-from cuprof.engine.runner import JobRunner
+from cuprof.engine.executor import Executor
 from cuprof.families import Point
 from cuprof.families.origin import load_family
 from cuprof.statistics import Judgement, Verdict
@@ -75,8 +75,8 @@ def test_each_comparison_is_a_sweep_of_the_pair(tmp_path):
     (tmp_path / "pair" / "family.py").write_text(FAMILY)
     family = load_family(tmp_path / "pair")
     settings = MeasureConfig(modes=("cold",), max_samples=20, settle_seconds=0.0)
-    with JobRunner(WorkerSettings(), LimitsConfig(), lambda trial, phase: None) as runner:
-        laboratory = aa_ab.Laboratory(runner, family, Point(steps=2), settings)
+    with Executor(WorkerSettings(), LimitsConfig()) as executor:
+        laboratory = aa_ab.Laboratory(executor, family, Point(steps=2), settings)
         found = laboratory.compare(500_000)
         assert found.base.summary.count == found.new.summary.count == 20
         assert found.judgement.verdict == "slower"

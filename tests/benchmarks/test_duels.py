@@ -10,9 +10,9 @@ from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, Sweep
 from cuprof.core.point import Point
 from cuprof.core.project import Project
 from cuprof.core.records import Trial
-from cuprof.engine.duel import Ending
-from cuprof.engine.runner import JobRunner
-from cuprof.search.duel import Standing
+from cuprof.engine.executor import Executor
+from cuprof.engine.final import Ending
+from cuprof.search.standing import Standing
 from cuprof.statistics import Judgement, Verdict
 from cuprof.worker.messages import WorkerSettings
 from tests.benchmarks.test_aa_ab import FAMILY
@@ -20,11 +20,11 @@ from tests.benchmarks.test_aa_ab import FAMILY
 
 @pytest.fixture
 def trials(tmp_path: Path) -> list[Trial]:
-    with JobRunner(WorkerSettings(), LimitsConfig()) as runner:
+    with Executor(WorkerSettings(), LimitsConfig()) as runner:
         return list(make_ring(tmp_path, runner).prepare([0, 300_000]).plan.trials)
 
 
-def make_ring(folder: Path, runner: JobRunner) -> duels.Ring:
+def make_ring(folder: Path, runner: Executor) -> duels.Ring:
     (folder / "kernels" / "pair").mkdir(parents=True)
     text = FAMILY.replace("(0, 500_000)", "tuple(range(0, 1_000_001, 100_000))")
     (folder / "kernels" / "pair" / "family.py").write_text(text)
@@ -59,7 +59,7 @@ def test_a_winner_that_is_not_the_best_is_right_if_it_is_level_with_it(
 
 def test_a_duel_on_the_host_finds_the_one_that_waits_least(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duels, "SLOWER", (0.0, 1.0, 3.0))
-    with JobRunner(WorkerSettings(), LimitsConfig(), lambda trial, phase: None) as runner:
+    with Executor(WorkerSettings(), LimitsConfig()) as runner:
         ring = make_ring(tmp_path, runner)
         trials = list(ring.prepare([0, 200_000, 600_000]).plan.trials)
         fought = [ring.fight(ring.prepare([0, 200_000, 600_000]), trials[::-1], 10.0) for _ in range(2)]

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cuprof.cli.hydra_app import compose, run
+from cuprof.cli.hydra_app import run
 from cuprof.cli.main import main
 from cuprof.config.build import list_settings
+from cuprof.config.composer import compose
 from cuprof.config.explain import COMPLETE
 from cuprof.core.errors import ConfigError, CuprofError, SelectionError, UnknownNameError
 from cuprof.core.project import Project, bundled
@@ -133,11 +134,6 @@ def test_bare_info_may_be_followed_by_a_setting(project: Project, capsys: pytest
     assert "measure: quick" in capsys.readouterr().out
 
 
-def test_hydras_own_help_is_shown_whatever_is_set(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("sweep", ["experiment=reduction", "--hydra-help", "problem.n=7"], tasks.break_down) == 0
-    assert capsys.readouterr().out.startswith("Hydra ")
-
-
 def test_the_projects_files_hide_the_bundled_ones(project: Project) -> None:
     folder = project.root / "conf" / "experiment"
     folder.mkdir(parents=True)
@@ -213,12 +209,10 @@ def test_a_main_configuration_of_ones_own_may_choose_no_experiment(project: Proj
         (["problem.n.x=3"], "problem.n is an axis and has no parts; write problem.n=VALUE"),
         (["variants.x=3"], "variants is an axis and has no parts"),
         (["measure.modes.x=3"], "the settings do not compose: invalid literal"),
-        (["--resolve"], "--resolve is about what --cfg shows; add --cfg job"),
         (["-p", "measure"], "--package is about what --cfg shows"),
-        (["--cfg", "job", "-m"], "--multirun and --cfg exclude each other"),
+        (["--cfg", "job", "-m"], "not allowed with argument --cfg"),
         (["--experimental-rerun=x"], "unknown option --experimental-rerun=x"),
         (["-m", "hydra.sweep.dir=/proc/x"], "/proc/x cannot be used: No such file or directory"),
-        (["--run", "measure=quick,hot"], "leave --run out"),
     ],
 )
 def test_what_does_not_compose_is_one_line_and_runs_nothing(project: Project, argv: list[str], message: str) -> None:
@@ -335,7 +329,6 @@ def test_an_experiment_of_several_runs_each_and_keeps_the_worst_exit_code(
     [
         (["experiment=all_studies", "problem.n=1"], "problem.n is of one family"),
         (["experiment=all_studies", "--cfg", "job"], "--cfg and --info show one: write experiment=reduction"),
-        (["experiment=all_studies", "--run"], "leave --run out"),
     ],
 )
 def test_an_experiment_of_several_says_what_it_cannot(project: Project, argv: list[str], message: str) -> None:

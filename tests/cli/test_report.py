@@ -93,5 +93,5 @@ def test_a_familys_page_does_not_take_the_place_of_the_study_of_its_name(project
     with Store.open(project.database_url) as store:
         for experiment, family in (("both", "both"), ("", "both"), ("", "mine")):
             sweep = fill(store, [Made("base")], experiment=experiment, family=family, name=family)
-            names.append(name_page(load_study(store, sweep_id=sweep), None, project))
+            names.append(name_page(load_study(store, sweep_id=sweep).sweep, "", None, project))
     assert names == ["both", "family-both", "mine"]

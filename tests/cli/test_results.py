@@ -280,3 +280,10 @@ def test_without_a_right_baseline_the_fastest_stands_in_and_is_named(tmp_path: P
     assert any(line.startswith("fast ") and re.search(r" (1\.9|2\.0)\d× ", f"{line} ") for line in lines)
     assert "the baseline base has no right, timed result here: slow stands in for it" in lines
     assert re.match(r"best: fast, [12]\.\d+ ± 0\.\d+ × as fast as slow$", lines[-1])
+
+
+def test_the_best_of_one_variants_configurations_says_why_it_has_no_ratio(tmp_path: Path) -> None:
+    lines = shown(tmp_path, *(Made("v", 10.0 * width, tune={"width": width}) for width in (1, 2, 3)))
+    assert lines[-1] == (
+        "best: v with width=1, 10.00 µs (no baseline: one variant; its median configuration takes 2.00 × as long)"
+    )

@@ -49,7 +49,7 @@ def test_settings_of_one_family_do_not_combine(setting: str) -> None:
     [
         ("studies: reduction\n", "must be a list"),
         ("studies: []\n", "must be a list"),
-        ("studies: [reduction]\nmeasure: {energy: true}\n", "holds studies and measure"),
+        ("studies: [reduction]\nmeasure: {energy: true}\n", "has studies and measure"),
         ("studies: [several]\n", "stands for several experiments itself"),
         ("studies: [all_studies]\n", "stands for several experiments itself"),
     ],

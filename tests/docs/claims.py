@@ -17,13 +17,13 @@ from shutil import rmtree
 from tempfile import mkdtemp
 
 import cuprof.families
-from cuprof.cli import hydra_app
 from cuprof.cli.hydra_arguments import read_arguments
 from cuprof.cli.main import COMMANDS
 from cuprof.config.build import list_settings
+from cuprof.config.composer import compose
 from cuprof.core.errors import CuprofError
 from cuprof.core.project import Project
-from cuprof.interop.origins import get_family
+from cuprof.interop.origins import find_origin
 from cuprof.plan import Selection
 from cuprof.plan.selection import read_selection
 from cuprof.results.queries import list_queries, query
@@ -104,9 +104,9 @@ def _commands(document: Document) -> Iterator[str]:
         match = _COMMAND.match(line)
         if match is None:
             continue
-        text = re.split(r" +# | \| ", match[1])[0].strip()
+        text = re.split(r" +# | \| | >(?=\w)", match[1])[0].strip()
         command, *words = shlex.split(text)
-        if command.startswith("-") or _PLACEHOLDER.fullmatch(command):
+        if command.startswith("-") or _PLACEHOLDER.fullmatch(command) or _shown_files() & set(words):
             continue
         if command not in COMMANDS:
             yield f"{line.strip()}: there is no command {command}"
@@ -117,10 +117,18 @@ def _commands(document: Document) -> Iterator[str]:
                 yield f"{line.strip()}: {error}"
 
 
+@cache
+def _shown_files() -> set[str]:
+    """Return the names of the files that documents show, which tests run."""
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")]
+    return set(re.findall(r"^```python\n# (\w+\.py)$", "\n".join(texts), re.MULTILINE))
+
+
 def _try_command(command: str, words: list[str], text: str) -> None:
     if not COMMANDS[command].is_hydra:
-        module = import_module(COMMANDS[command].module)
-        parse = getattr(module, "_parse", None) or module.make_parser().parse_args  # some look at words beside
+        parser = COMMANDS[command].load(COMMANDS[command].parser)()
+        # some look at words beside
+        parse = getattr(import_module(COMMANDS[command].module), "_parse", None) or parser.parse_args
         parse(words)
         is_written = command == "query" and words and f"{words[0]}.sql" in text  # a document may say how to write one
         if command == "query" and words and not words[0].startswith("-") and not is_written:
@@ -142,8 +150,8 @@ def _try_command(command: str, words: list[str], text: str) -> None:
 @cache
 def _select(settings: tuple[str, ...]) -> None:
     """Compose the settings, and choose from the family what they ask for."""
-    config = hydra_app.compose(settings, PROJECT)
-    family = get_family(config.family, PROJECT.kernel_folders)
+    config = compose(settings, PROJECT)
+    family = find_origin(config.family, PROJECT.kernel_folders).load()
     read_selection(
         family,
         Selection(
@@ -191,7 +199,7 @@ def _is_key(key: str) -> bool:
 @cache
 def _python_arguments() -> set[str]:
     """Return the arguments of what a family.py is written with: they are written key= as well."""
-    names = set()
+    names = {name for function in (cuprof.compare, cuprof.kernel) for name in inspect.signature(function).parameters}
     for name in cuprof.families.__all__:
         each = getattr(cuprof.families, name)
         methods = (
@@ -223,7 +231,7 @@ def _known_options() -> set[str]:
     for command in COMMANDS.values():
         told = StringIO()
         with redirect_stdout(told), suppress(SystemExit):
-            import_module(command.module).main(["--help"])
+            command.load(command.main)(["--help"])
         texts.append(told.getvalue())
     options = [ROOT / "cuprof" / "cli" / "hydra_arguments.py", *(ROOT / "benchmarks").glob("*.py")]
     texts += [path.read_text(encoding="utf-8") for path in options]

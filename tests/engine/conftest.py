@@ -15,13 +15,13 @@ from cuprof.backends.registry import get_spec
 from cuprof.config.model import LimitsConfig, MeasureConfig, SweepConfig
 from cuprof.core.project import Project
 from cuprof.core.records import DeviceFacts, Outcome, Trial
-from cuprof.engine.calibrator import Calibrator
+from cuprof.engine.calibration import Calibrator
 from cuprof.engine.checking import check_trials
-from cuprof.engine.enrolment import find_devices
+from cuprof.engine.devices import find_devices
+from cuprof.engine.executor import Executor
 from cuprof.engine.observer import Observer
-from cuprof.engine.runner import JobRunner
-from cuprof.engine.station import Station
-from cuprof.engine.sweep import SweepResult, run_sweep
+from cuprof.engine.running import SweepResult
+from cuprof.engine.sweep import run_sweep
 from cuprof.results.queries import query
 from cuprof.store import Store
 from cuprof.worker.messages import WorkerSettings
@@ -149,22 +149,22 @@ def make_listener() -> type[Listener]:
 
 @pytest.fixture
 def make_cards(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return what gives sweeps stations, each with a processor of its own that is no host's, as the engine knows it."""
+    """Return what gives sweeps executors, each with a processor of its own that seems to be no host's."""
 
-    def make(count: int, runner: type[JobRunner] = JobRunner) -> None:
-        def make_stations(config: SweepConfig) -> list[Station]:
-            return [Station(runner(WorkerSettings(), config.limits)) for _ in range(count)]
+    def make(count: int, executor: type[Executor] = Executor) -> None:
+        def make_executors(config: SweepConfig) -> list[Executor]:
+            return [executor(WorkerSettings(), config.limits) for _ in range(count)]
 
-        def enroll(config: SweepConfig, stations: list[Station], backends: tuple[str, ...]) -> list[str]:
-            (facts,) = find_devices(config, stations[0].runner, ("cpu",)).values()
+        def enroll(config: SweepConfig, executors: list[Executor], backends: tuple[str, ...]) -> list[str]:
+            (facts,) = find_devices(config, executors[0], ("cpu",)).values()
             assert isinstance(facts, DeviceFacts)
-            for index, station in enumerate(stations):
-                station.devices = {"cpu": replace(facts, index=index, uuid=f"{index:032x}")}
+            for index, each in enumerate(executors):
+                each.devices = {"cpu": replace(facts, index=index, uuid=f"{index:032x}")}
             return []
 
-        monkeypatch.setattr("cuprof.engine.fleet.make_stations", make_stations)
+        monkeypatch.setattr("cuprof.engine.devices.make_executors", make_executors)
         monkeypatch.setattr("cuprof.engine.planning.enroll", enroll)
-        monkeypatch.setattr(Station, "is_host", lambda self, backend: False)
+        monkeypatch.setattr(Executor, "is_host", lambda self, backend: False)
         monkeypatch.setattr("cuprof.engine.device_lock.is_host", lambda device: False)
 
     return make
@@ -173,6 +173,6 @@ def make_cards(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 @pytest.fixture
 def built_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the CPU's variants seem to be compiled ahead of a device that is no host, by 64 cores."""
-    monkeypatch.setattr("cuprof.engine.looks.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
-    monkeypatch.setattr("cuprof.engine.looks.is_host", lambda device: False)
+    monkeypatch.setattr("cuprof.engine.executor.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
+    monkeypatch.setattr("cuprof.engine.executor.is_host", lambda device: False)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)))

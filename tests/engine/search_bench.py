@@ -12,17 +12,15 @@ import numpy as np
 from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
 from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts, Measure, Outcome, Sample, State, Timing, Trial
-from cuprof.engine.feed import LATER
+from cuprof.engine.events import Result
+from cuprof.engine.executor import Executor
 from cuprof.engine.planning import Prepared, find_whole_space
-from cuprof.engine.runner import JobRunner
-from cuprof.engine.scores import Scores
-from cuprof.engine.search import SearchFeed
-from cuprof.engine.station import Station
+from cuprof.engine.search import SearchScheduler
 from cuprof.families.origin import load_family
 from cuprof.plan import Selection, plan
 from cuprof.results.earlier import EarlierRun
 from cuprof.statistics.median import summarise
-from cuprof.worker.messages import Job, WorkerSettings
+from cuprof.worker.messages import Built, Job, WorkerSettings
 from cuprof.worker.method import methods
 from tests.engine.conftest import FAMILIES
 
@@ -58,19 +56,26 @@ class SearchBench:
         self.by_identity = {trial.identity: trial for trial in self.trials}
         self.notes: list[str] = []
         self.now_s = 0.0
-        self.scores = Scores(self.prepared, self.trials, earlier, 7, self.notes.append, counting)
-        self.feed = SearchFeed(self.prepared, self.scores, self.notes.append, lambda: self.now_s)
-        self.stations = [
-            Station(JobRunner(WorkerSettings(), LimitsConfig()), {"cpu": DeviceFacts("cpu", index, "it")})
+        self.search = self.open(earlier, counting)
+        self.executors = [
+            Executor(WorkerSettings(), LimitsConfig(), devices={"cpu": DeviceFacts("cpu", index, "it")})
             for index in range(2)
         ]
         self.jobs: list[Job] = []
+        self.building: list[set[str]] = []
+        """What was to be built beside each job."""
         self.given_to: list[int] = []
         self.random: Any = np.random.default_rng(1)
 
-    def put_off(self, job: Job) -> set[str]:
-        """Return which trials of a job are left unanswered, since they are compiled still."""
-        return set()
+    def open(self, earlier: Sequence[EarlierRun] = (), counting: Any = None, executors: int = 1) -> SearchScheduler:
+        """Return the search."""
+        read_clock = lambda: self.now_s  # noqa: E731
+        given = self.prepared, self.trials, earlier, 7, self.notes.append, read_clock, executors, counting
+        return SearchScheduler(*given)
+
+    def takes_builds(self, identity: str) -> int:
+        """Return how often a build is asked for, or waited for, before it is done."""
+        return 0
 
     def time_ns(self, trial: Trial) -> float:
         return float(self.source.wait_us(trial.tunables)) * 1e3 * (1 + trial.problem.n / 1e3)
@@ -86,42 +91,30 @@ class SearchBench:
         return Outcome(identity, State.OK, timings=(timing,), duration_ns=10**8)
 
     def run(self) -> list[Outcome]:
-        """Answer both stations in turn until neither is given more."""
+        """Answer the executors in turn until the search is done."""
         outcomes = []
-        left = list(self.stations)
-        while left:
-            for station in list(left):
-                job = self.feed.take(station)
-                if job is None:
-                    left.remove(station)
-                elif job is not LATER:
-                    self.jobs.append(job)
-                    self.given_to.append(id(station))
-                    put_off = self.put_off(job)
-                    for each in job.trials:
-                        if each.identity in put_off:
-                            continue
-                        outcome = self.answer(job, each.identity)
-                        outcomes.append(outcome)
-                        self.feed.tell(station, outcome)
-                    self.feed.finish(station)
+        waited = Counter[str]()
+        while not self.search.done:
+            for executor in self.executors:
+                batch = self.search.ask(executor)
+                if batch is None:
+                    continue
+                asked = executor.builds.begin(trial.identity for job in batch.build for trial in job.trials)
+                waited.update(executor.builds.running)
+                built = (each for each in executor.builds.running if waited[each] > self.takes_builds(each))
+                executor.builds.take(Built(tuple(built)))
+                if batch.job is None:
+                    self.now_s += 0.1
+                    continue
+                self.jobs.append(batch.job)
+                self.building.append(asked)
+                self.given_to.append(id(executor))
+                for each in batch.job.trials:
+                    outcome = self.answer(batch.job, each.identity)
+                    outcomes.append(outcome)
+                    self.search.tell(executor, Result(batch, outcome))
+                executor.builds.forget(each.identity for each in batch.job.trials)
         return outcomes
-
-
-def put_off_often(bench: SearchBench, times: int) -> Counter[str]:
-    """Have every third trial put off so many times; return how often each was."""
-    counts: Counter[str] = Counter()
-    slow = {trial.identity for trial in bench.trials[::3]}
-
-    def choose(job: Job) -> set[str]:
-        found = {each.identity for each in job.trials if each.identity in slow and counts[each.identity] < times}
-        if not job.least_built or len(found) == len(job.trials):  # which a worker waits for
-            return set()
-        counts.update(found)
-        return found
-
-    bench.put_off = choose  # type: ignore[method-assign]
-    return counts
 
 
 class NoNoise:

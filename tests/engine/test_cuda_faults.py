@@ -12,7 +12,7 @@ import pytest
 from cuprof.builds.nvrtc import NvrtcBuild, load_nvrtc
 from cuprof.core.errors import BuildError, MissingDependencyError
 from cuprof.core.records import DeviceFacts, State
-from cuprof.engine.sweep import SweepResult
+from cuprof.engine.running import SweepResult
 from cuprof.families import Family, Point, Program
 from cuprof.families.origin import load_family
 from cuprof.plan import Selection, plan

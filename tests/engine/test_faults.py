@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cuprof.core.records import FAILED, State
-from cuprof.engine.sweep import SweepResult
+from cuprof.engine.running import SweepResult
 
 SOUND = ("sound_first", "sound_between", "prints", "sound_last")
 SKIPPED = ("lacks_a_module", "imports")

@@ -45,7 +45,7 @@ def list_values(memory: Memory, identities: Sequence[str], conditions: object) -
 
 def make(names: Sequence[str], monkeypatch: pytest.MonkeyPatch, **before: Any) -> ObjectiveCounters:
     monkeypatch.setattr(objective, "list_newest_counters", list_values)
-    return ObjectiveCounters(names, ToyCollector(), Snapshots(**before), 1)  # type: ignore[arg-type]
+    return ObjectiveCounters(names, ToyCollector(), Snapshots(**before), 1, lambda device: nullcontext())  # type: ignore[arg-type]
 
 
 def test_an_objective_is_a_product_and_zero_is_no_end_of_it() -> None:

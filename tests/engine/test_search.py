@@ -1,4 +1,4 @@
-"""What a search's feed asks for, of answers that are made up."""
+"""What a search asks for, of answers that are made up."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.config.model import LimitsConfig
+from cuprof.backends.registry import get_spec
 from cuprof.core.errors import ConfigError
 from cuprof.core.records import Outcome, State
-from cuprof.engine.runner import JobRunner
-from cuprof.engine.search import SearchFeed
-from cuprof.engine.station import Station
-from cuprof.worker.messages import Job, WorkerSettings
+from cuprof.engine.events import Result
+from cuprof.engine.executor import Executor
+from cuprof.worker.messages import Job
 from tests.engine.search_bench import BEST, NoNoise, SearchBench
 
 
 def test_the_best_is_found_in_a_fraction_and_compared_at_the_end() -> None:
     bench = SearchBench(fraction=0.4)
     bench.run()
-    (ending,) = bench.feed.endings
+    (ending,) = bench.search.endings
     assert ending.best is not None
     assert ending.best.tunables == BEST
-    assert len(bench.scores.tried) == round(0.4 * len(bench.trials))
+    assert len(bench.search.ladder.tried) == round(0.4 * len(bench.trials))
     *looks, duel = bench.jobs
     assert len(duel.trials) >= 3
     assert {job.measure.max_samples for job in looks} == {5, 60}, "few samples first, more for what is promising"
@@ -37,17 +36,21 @@ def test_the_best_is_found_in_a_fraction_and_compared_at_the_end() -> None:
     assert any(re.match(gain, note) for note in bench.notes)
 
 
-def test_the_next_job_is_built_while_one_is_timed(built_ahead: None) -> None:
+def test_what_comes_next_is_built_while_a_batch_is_timed(built_ahead: None) -> None:
     bench = SearchBench(trials=60)
-    bench.stations = bench.stations[:1]
+    bench.executors = bench.executors[:1]
     bench.run()
-    assert len(bench.scores.tried) == 60, "what is chosen ahead counts"
-    first_looks = [job for job in bench.jobs[:-1] if job.measure.max_samples == 5]
-    assert [len(job.trials) for job in first_looks][:3] == [4, 4, 4]
-    known = [{trial.identity for trial in job.ahead} for job in bench.jobs]
-    later = [{trial.identity for trial in job.trials} for job in bench.jobs[1:]]
-    assert known[0] == set()
-    assert np.mean([ahead == asked for ahead, asked in zip(known[4:-1], later[4:], strict=True)]) > 0.8
+    assert len(bench.search.ladder.tried) == 60
+    rated = [
+        (job, building)
+        for job, building in zip(bench.jobs[:-1], bench.building, strict=False)
+        if job.measure.max_samples == 5
+    ]
+    assert [len(job.trials) for job, _ in rated][:3] == [4, 4, 4]
+    known = {trial.identity for job, _ in rated for trial in job.trials}
+    later = [building for _, building in rated[3:]]
+    assert np.mean([bool(building) for building in later[:-2]]) > 0.8
+    assert {identity for building in later for identity in building} <= known
 
 
 def test_a_budget_of_time_holds_for_the_duel_too_whose_looks_share_what_is_left() -> None:
@@ -56,7 +59,7 @@ def test_a_budget_of_time_holds_for_the_duel_too_whose_looks_share_what_is_left(
     looks = [job for job in bench.jobs if job.measure.target < bench.config.measure.target]
     tried_s = bench.now_s - 0.1 * sum(len(job.trials) for job in looks)
     assert 17 <= tried_s <= 18.5, "the rest is the duels'"
-    assert all(ending.best for ending in bench.feed.endings)
+    assert all(ending.best for ending in bench.search.endings)
     longest_s = [job.measure.max_seconds * len(job.trials) for job in looks]
     assert 0.1 <= longest_s[0] <= max(1 / 4, 0.05 * len(looks[0].trials))
     assert sum(longest_s) <= 3
@@ -66,46 +69,47 @@ def test_a_budget_of_time_holds_for_the_duel_too_whose_looks_share_what_is_left(
 
 @pytest.mark.parametrize(
     ("budget", "values_s", "again"),
-    [("10s", (2.0, 1.0, 3.0), [1]), ("60s", (2.0, 1.0, 3.0), [0, 1, 2]), ("10s", (2e-4, 1e-4, 3e-4), [0, 1, 2])],
+    [("10s", (2.0, 1.0, 3.0), [1]), ("60s", (2.0, 1.0, 3.0), [1, 0, 2]), ("10s", (2e-4, 1e-4, 3e-4), [1, 0, 2])],
 )
 def test_only_what_ends_in_the_time_for_trying_is_looked_at_again(
     budget: str, values_s: Sequence[float], again: list[int]
 ) -> None:
-    bench = SearchBench(budget=budget)
-    for index, value_s in enumerate(values_s):
-        bench.scores.strategy.tell(index, value_s, 1.0)
-    assert bench.feed._find_fitting([0, 1, 2]) == again
-    assert SearchBench(trials=6).feed._find_fitting([0, 1, 2]) == [0, 1, 2]
+    for bounds, expected in (({"budget": budget}, again), ({"trials": 6}, [1, 0, 2])):
+        bench = SearchBench(**bounds)
+        for index, value_s in enumerate(values_s):
+            bench.search.strategy.tell(index, value_s, 1.0)
+        bench.search.ladder.promoted.update((0, 1, 2))
+        assert bench.search._find_fitting() == expected
 
 
 def test_without_a_budget_of_time_a_duel_has_some_seconds_or_a_quarter_of_what_trying_took() -> None:
     bench = SearchBench(trials=6)
-    assert bench.feed._find_duel_time() == 10
-    bench.feed.tried_s = 100
-    assert bench.feed._find_duel_time() == 25
+    assert bench.search._find_final_time() == 10
+    bench.search._tried_s = 100
+    assert bench.search._find_final_time() == 25
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_duel_has_its_part_of_what_those_before_it_left_and_of_the_stations_that_are_left(is_lost: bool) -> None:
     bench = SearchBench(sizes=(64, 128, 256, 512), budget="100s", trials=24)
-    feed = bench.feed = SearchFeed(bench.prepared, bench.scores, bench.notes.append, lambda: bench.now_s, 2)
-    take, allowed_s = feed.take, dict[int, tuple[float, float]]()
+    search = bench.search = bench.open(executors=2)
+    ask, allowed_s = search.ask, dict[int, tuple[float, float]]()
 
-    def watch(station: Station) -> Any:
-        job = take(station)
-        for duel in feed._duelling.values():
-            allowed_s.setdefault(id(duel), (duel.allowed_s, 100 - bench.now_s))
-        return job
+    def watch(executor: Executor) -> Any:
+        batch = ask(executor)
+        for final in search._final_at.values():
+            allowed_s.setdefault(id(final), (final.allowed_s, 100 - bench.now_s))
+        return batch
 
-    feed.take = watch  # type: ignore[method-assign]
+    search.ask = watch  # type: ignore[method-assign]
     if is_lost:
-        lost = bench.stations.pop()
-        job = feed.take(lost)
-        assert isinstance(job, Job)
-        feed.give_back(lost, job)
+        lost = bench.executors.pop()
+        batch = search.ask(lost)
+        assert batch is not None
+        search.release(lost, batch)
     bench.run()
-    assert len(feed.endings) == 4
-    assert sum(not ending.best for ending in feed.endings) == 0
+    assert len(search.endings) == 4
+    assert sum(not ending.best for ending in search.endings) == 0
     parts = [round(left_s / given_s) for given_s, left_s in allowed_s.values()]
     assert parts == ([4, 3, 2, 1] if is_lost else [2, 2, 1, 1])
 
@@ -113,38 +117,85 @@ def test_a_duel_has_its_part_of_what_those_before_it_left_and_of_the_stations_th
 def test_several_problems_share_the_budget_and_each_has_its_best() -> None:
     bench = SearchBench(sizes=(64, 128, 256), trials=120)
     bench.run()
-    assert len(bench.scores.tried) == 120
-    assert {ending.problem.n: ending.best and ending.best.tunables for ending in bench.feed.endings} == dict.fromkeys(
+    assert len(bench.search.ladder.tried) == 120
+    assert {ending.problem.n: ending.best and ending.best.tunables for ending in bench.search.endings} == dict.fromkeys(
         (64, 128, 256), BEST
     )
     assert all(len({bench.by_identity[t.identity].problem for t in job.trials}) == 1 for job in bench.jobs)
 
 
-def test_a_station_that_is_lost_gives_its_trials_and_its_duel_back() -> None:
+def test_an_executor_that_is_lost_leaves_its_trials_and_its_final_comparison_to_others() -> None:
     bench = SearchBench(trials=6)
-    lost = Station(JobRunner(WorkerSettings(), LimitsConfig()))
-    job = bench.feed.take(lost)
-    assert isinstance(job, Job)
-    bench.feed.give_back(lost, job)
+    lost = Executor(bench.executors[0].settings, bench.executors[0].limits)
+    batch = bench.search.ask(lost)
+    assert batch is not None
+    assert batch.job is not None
+    bench.search.release(lost, batch)
     bench.run()
-    assert job.trials[0].identity in {trial.identity for trial in bench.jobs[0].trials}
-    assert len(bench.scores.tried) == 6
+    assert batch.job.trials[0].identity in {trial.identity for trial in bench.jobs[0].trials}
+    assert len(bench.search.ladder.tried) == 6
 
     bench = SearchBench(trials=6)
-    while not bench.feed._duelling:
-        job = bench.feed.take(lost)
-        assert isinstance(job, Job)
-        for each in job.trials if not bench.feed._duelling else ():
-            bench.feed.tell(lost, bench.answer(job, each.identity))
-    bench.feed.give_back(lost, job)
+    while not bench.search._final_at:
+        batch = bench.search.ask(lost)
+        assert batch is not None
+        assert batch.job is not None
+        for each in batch.job.trials if not bench.search._final_at else ():
+            bench.search.tell(lost, Result(batch, bench.answer(batch.job, each.identity)))
+    bench.search.release(lost, batch)
     bench.run()
-    assert len(bench.feed.endings) == 1
+    assert len(bench.search.endings) == 1
 
 
-def test_where_nothing_is_put_off_jobs_grow_with_what_is_known(built_ahead: None) -> None:
-    bench = SearchBench(trials=32)
+def test_batches_grow_with_what_is_known(built_ahead: None) -> None:
+    bench = SearchBench(trials=60)
     bench.run()
-    assert max(len(job.trials) for job in bench.jobs if job.least_built) == 4
+    sizes = [len(job.trials) for job in bench.jobs if job.measure.max_samples == 5]
+    assert sizes[0] == 4
+    assert max(sizes) > 4
+
+
+@pytest.mark.parametrize("cores", [64, 6])
+def test_what_is_compiled_for_long_is_rated_later_and_the_cores_have_the_most_of_it(
+    built_ahead: None, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    bench = SearchBench(trials=40)
+    del bench.executors[1:]
+    slow = {trial.identity for trial in bench.trials[::3]}
+    most = 0
+
+    def takes(identity: str) -> int:
+        nonlocal most
+        most = max(most, len(bench.executors[0].builds.running))
+        return 4 if identity in slow else 0
+
+    bench.takes_builds = takes  # type: ignore[method-assign]
+    bench.run()
+    assert len(bench.search.ladder.tried) == 40
+    assert most <= min(16, max(cores, 8)) + 4
+    firsts = [trial.identity for job in bench.jobs if job.measure.max_samples == 5 for trial in job.trials]
+    assert len(firsts) == len(set(firsts)) == 40
+
+
+def test_what_is_compiled_still_when_the_budget_is_spent_is_left_out(built_ahead: None) -> None:
+    bench = SearchBench(budget="4s")
+    slow = {trial.identity for trial in bench.trials[::3]}
+    bench.takes_builds = lambda identity: 10**6 if identity in slow else 0  # type: ignore[method-assign]
+    outcomes = bench.run()
+    assert not slow & {outcome.identity for outcome in outcomes}
+    assert bench.search.endings[0].best is not None
+
+
+def test_where_the_host_is_timed_nothing_is_compiled_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuprof.engine.executor.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
+    bench = SearchBench(trials=20)
+    assert not bench.executors[0].builds_ahead("cpu")
+    batch = bench.search.ask(bench.executors[0])
+    assert batch is not None
+    assert batch.job is not None, "nothing is waited for"
+    bench.executors[0]._begin_builds(batch.job)
+    assert not bench.executors[0].builds.running
 
 
 @pytest.mark.parametrize(("better", "sizes"), [(1.0, range(4, 8)), (0.97, range(2, 4))])
@@ -158,7 +209,7 @@ def test_second_looks_share_a_job_without_what_is_promising_no_more(better: floa
     again = [len(job.trials) for job in bench.jobs if job.measure.max_samples == 60]
     assert len(again) > 3
     assert {*again[:-1]} <= {*sizes}
-    right = sum(not math.isnan(value) for value in bench.scores.strategy.values.values())
+    right = sum(not math.isnan(value) for value in bench.search.strategy.values.values())
     assert sum(again) == right or better < 1
 
 
@@ -199,7 +250,7 @@ def test_what_gives_nothing_right_is_told() -> None:
     bench.answer = lambda job, identity: Outcome(identity, State.COMPILE_ERROR, "no")  # type: ignore[method-assign]
     bench.run()
     assert bench.notes[-1] == "search: n=64: none of 5 configurations tried gives a right result"
-    assert math.isnan(bench.feed.endings[0].median_ns)
+    assert math.isnan(bench.search.endings[0].median_ns)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +260,7 @@ def test_what_gives_nothing_right_is_told() -> None:
 def test_of_a_problem_that_nothing_was_tried_of_nothing_is_said_but_that(bounds: dict[str, Any], more_of: str) -> None:
     bench = SearchBench(sizes=(64, 128, 256, 512, 1024, 2048), **bounds)
     bench.run()
-    tried = {bench.trials[index].problem for index in bench.scores.tried}
+    tried = {bench.trials[index].problem for index in bench.search.ladder.tried}
     untried = {trial.problem for trial in bench.trials} - tried
     assert tried
     assert untried

@@ -5,23 +5,21 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from cuprof.cli import portfolio
+from cuprof.cli import best
 from cuprof.cli.status import status_parts
 from cuprof.cli.table import to_text
 from cuprof.config.model import MeasureConfig, SearchConfig, SweepConfig
 from cuprof.core.errors import UsageError
 from cuprof.core.project import find_project
 from cuprof.core.records import Outcome, Trial
-from cuprof.engine.runner import JobRunner
-from cuprof.engine.sweep import Sweep, run_sweep
+from cuprof.engine.executor import Executor
+from cuprof.engine.sweep import run_sweep
 from cuprof.report.load import load_study
 from cuprof.results.progress import list_progress
 from cuprof.results.queries import query
@@ -72,29 +70,35 @@ def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(
     assert (int(sweeps["sweeps"][0]), sweeps["state"][0]) == (1, "finished"), "the interrupted one went on"
 
     header = tmp_path / "choose.h"
-    assert portfolio.main(["searchable", "--store", url, "--header", str(header)]) == 0
+    assert best.main_portfolio(["searchable", "--store", url, "--header", str(header)]) == 0
     assert re.search(r"1 configuration keeps 1 problem on .* within 5%\n", capsys.readouterr().out)
     if shutil.which("cc"):
         main = f'#include "{header.name}"\nint main(void) {{ return searchable_pick(64)->width != BEST; }}\n'
         (tmp_path / "it.c").write_text(main)
-        best = int(re.findall(r'"waiting", (\d+)', header.read_text())[0])
-        subprocess.run(["cc", "-Wall", "-Werror", f"-DBEST={best}", "it.c", "-lm"], cwd=tmp_path, check=True)
+        widest = int(re.findall(r'"waiting", (\d+)', header.read_text())[0])
+        subprocess.run(["cc", "-Wall", "-Werror", f"-DBEST={widest}", "it.c", "-lm"], cwd=tmp_path, check=True)
         assert subprocess.run([tmp_path / "a.out"], check=False).returncode == 0
     with pytest.raises(UsageError, match=r"no/folder/choose\.h"):
-        portfolio.main(["searchable", "--store", url, "--header", "/no/folder/choose.h"])
+        best.main_portfolio(["searchable", "--store", url, "--header", "/no/folder/choose.h"])
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
-@pytest.mark.parametrize("limits", [{"trials": 14}, {"budget": "1s"}])
-def test_what_a_compiler_works_on_for_long_is_put_off_and_nothing_of_it_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Mapping[str, Any]
+def test_what_a_compiler_works_on_for_long_is_rated_later_and_nothing_of_it_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUPROF_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("cuprof.engine.looks.is_host", lambda device: False)  # as if the programs ran on a GPU
+    monkeypatch.setattr("cuprof.engine.executor.is_host", lambda device: False)  # as if the programs ran on a GPU
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
-    given: list[Job] = []
-    run = JobRunner.run
-    monkeypatch.setattr(JobRunner, "run", lambda runner, job, *judge: given.append(job) or run(runner, job, *judge))
+    building: list[int] = []
+    measure = Executor.measure
+
+    def watch(executor: Executor, job: Job) -> Iterator[Outcome]:
+        if job.measure.max_samples == 5:
+            assert all(executor.builds.is_done(trial.identity) for trial in job.trials), "only what is built is rated"
+            building.append(len(executor.builds.running))
+        return measure(executor, job)
+
+    monkeypatch.setattr(Executor, "measure", watch)
     (tmp_path / "kernels").mkdir()
     (tmp_path / "cuprof.toml").write_text("")
     shutil.copytree(FAMILIES / "slow_builds", tmp_path / "kernels" / "slow_builds")
@@ -103,23 +107,15 @@ def test_what_a_compiler_works_on_for_long_is_put_off_and_nothing_of_it_is_lost(
         experiment="",
         family="slow_builds",
         measure=MeasureConfig(modes=("cold",), max_seconds=0.01, max_samples=20, settle_seconds=0.0, flush="none"),
-        search=SearchConfig(name="surrogate", seed=1, **limits),
+        search=SearchConfig(name="surrogate", seed=1, trials=14),
     )
     config = replace(config, store=replace(config.store, url=url), composed={"search": {"name": "surrogate"}})
-    heard = _Repeats()
-    # A budget is spent by what has been done, however busy the machine is.
-    monkeypatch.setattr(Sweep, "_read_clock", lambda _: 0.1 * heard.looked)
-    result = run_sweep(config, find_project(tmp_path), heard)
-    assert result.exit_code == 0
-    looks = [{trial.identity for trial in job.trials} for job in given if job.least_built]
+    assert run_sweep(config, find_project(tmp_path), _Repeats()).exit_code == 0
     frame = query(url, "SELECT m.run_id, r.state FROM sweep_trial AS m LEFT JOIN run AS r ON r.id = m.run_id")
-    assert {*frame["state"]} == {"ok"}
-    assert len(frame) == 14 or "budget" in limits
-    came_again = any(one & other for one, other in pairwise(looks))
-    assert came_again or len(set().union(*looks)) > len(frame), "some were put off"
-    assert len(query(url, "trials")) == len(frame), "what was put off in the end is not left behind"
-    once = "SELECT job, trial_id FROM run GROUP BY job, trial_id HAVING COUNT(*) > 1"
-    assert query(url, once).empty
+    assert ({*frame["state"]}, len(frame)) == ({"ok"}, 14)
+    assert len(query(url, "trials")) == len(frame)
+    assert any(building), "some were compiled while others were timed"
+    assert query(url, "SELECT job, trial_id FROM run GROUP BY job, trial_id HAVING COUNT(*) > 1").empty
 
 
 class _Repeats(Listener):

@@ -70,7 +70,7 @@ def test_a_worker_killed_from_outside_costs_no_trial(bench: Any, cards: None, ma
 def test_a_large_problem_is_cut_in_blocks_that_share_a_reference(
     bench: Any, cards: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cuprof.engine.feed.LEAST_CUT", 1)
+    monkeypatch.setattr("cuprof.engine.grid.LEAST_CUT", 1)
     _, heard = bench.sweep("sound_first", "sound_between", "sound_last", "takes_its_time")
     assert len(heard.outcomes) == 4
     jobs = dict(

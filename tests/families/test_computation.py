@@ -19,9 +19,9 @@ from cuprof.families.computation import Computation
 from cuprof.families.kernel import Kernel, kernel
 from cuprof.families.origin import Script
 from cuprof.families.program import read_dtype
-from cuprof.worker.check import compare
+from cuprof.worker.compare import compare
 from cuprof.worker.messages import Job
-from cuprof.worker.workload import Workload
+from cuprof.worker.problem import Problem
 
 HERE = Path(__file__)
 N = Point(n=8)
@@ -499,20 +499,20 @@ def judge(made: Computation, function: Any, seed: int = 1) -> Check:
     """Return what is said of a function's results on inputs of a seed, as a worker judges them."""
     job = Job(Script(HERE), "cpu", Point(n=64), (), seed, methods={})
     family = replace(made.make_family(), folder=HERE.parent)
-    workload = Workload.make(family, job)
+    problem = Problem.make(family, job)
     outputs = {
         name: np.full(spec.nbytes, 0xFF, np.uint8).view(spec.type).reshape(spec.shape)
-        for name, spec in workload.signature.outputs.items()
+        for name, spec in problem.signature.outputs.items()
     }
-    given = {name: np.array(array) for name, array in workload.inputs.items()}
+    given = {name: np.array(array) for name, array in problem.inputs().items()}
     outputs |= {name: given.pop(name) for name in family.in_place}
     run = made.bind(Kernel(function=function), Point(n=64), Point(), given, outputs)
     run()
     if isinstance(run, Call):
         run.deliver()
-    (tolerances,) = workload.held_to(next(iter(family.variants.values())))
+    (tolerances,) = problem.tolerances(next(iter(family.variants.values())))
     assert tolerances is not None
-    return workload.judge(outputs, 0, tolerances, 1)
+    return problem.compare(outputs, 0, tolerances, 1)
 
 
 def test_an_argument_is_worked_on_in_place() -> None:

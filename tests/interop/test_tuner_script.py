@@ -216,3 +216,15 @@ def test_a_script_is_swept_by_its_name(project: Project, cli: Callable[..., Resu
     trials = json.loads(done.out)["trials"]
     assert [(trial["tunables"]["by"], trial["state"]) for trial in trials] == [(7, "ok"), (8, "wrong_result")]
     assert "elements of y are not what the first configuration gave" in trials[1]["message"]
+
+
+def test_nan_is_near_nan_alone(load: Callable[..., Family]) -> None:
+    family = load("answer=[2 * x, None, None], ", "")
+    assert family.verify is not None
+    held = family.generate(GIVEN, np.random.default_rng(1))
+    first, other = np.ones((2, 1000), np.float32)
+    first[3] = np.nan
+    assert family.verify(GIVEN, held, {"y": first}, {}) is None
+    assert family.verify(GIVEN, held, {"y": other}, {})
+    other[3:5] = np.nan, np.float32(1) + np.float32(2e-7)
+    assert family.verify(GIVEN, held, {"y": other}, {}) is None

@@ -12,7 +12,7 @@ import pytest
 
 from cuprof.config.model import LimitsConfig, MeasureConfig, NcuConfig, SweepConfig
 from cuprof.core.project import Project
-from cuprof.engine.calibrator import Calibrator
+from cuprof.engine.calibration import Calibrator
 from cuprof.engine.observer import Observer
 from cuprof.families.origin import Folder
 from cuprof.judge import Report, Request, judge

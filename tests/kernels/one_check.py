@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 from cuprof.core.errors import CuprofError
 from cuprof.core.point import Coordinate
@@ -14,9 +13,10 @@ from cuprof.families import Family, Point, Variant
 from cuprof.families.fingerprint import source_text
 from cuprof.plan import Selection, plan
 from cuprof.worker.devices import DeviceTable
+from cuprof.worker.job import JobRun
 from cuprof.worker.messages import Job, JobTrial, WorkerSettings
-from cuprof.worker.trials import TrialRunner
-from cuprof.worker.workload import Workload
+from cuprof.worker.problem import Problem
+from tests.worker.pages import Page
 
 
 class CheckFailedError(CuprofError):
@@ -66,8 +66,7 @@ def check_variant(
         trials=(JobTrial(trial.identity, chosen.name, trial.tunables, source_text(family, chosen)),),
         seed=secrets.randbits(63) if seed is None else seed,
     )
-    runner = TrialRunner(backend, Workload.make(family, job), job, _ignore)
-    (finished,) = runner.run()
+    (finished,) = JobRun(backend, Problem.make(family, job), job, Page()).run()  # type: ignore[arg-type]
     outcome = finished.outcome
     if outcome.state not in (State.OK, State.WRONG_RESULT) or outcome.check is None:
         raise CheckFailedError(outcome)
@@ -77,7 +76,3 @@ def check_variant(
 @cache
 def _devices() -> DeviceTable:
     return DeviceTable(WorkerSettings())
-
-
-def _ignore(*_: Any) -> None:
-    return None

@@ -22,7 +22,7 @@ from cuprof.core.project import bundled
 from cuprof.families import Family, Launch, Point
 from cuprof.families.includes import expand_includes
 from cuprof.families.origin import load_family
-from cuprof.worker.check import compare
+from cuprof.worker.compare import compare
 from tests.kernels.often import seldom
 from tests.kernels.one_check import check_variant
 

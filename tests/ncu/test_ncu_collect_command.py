@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from cuprof.cli import ncu_collect
-from cuprof.cli.hydra_app import compose
+from cuprof.config.composer import compose
 from cuprof.core.errors import ProfilerError
 from cuprof.core.project import Project
 from cuprof.core.records import Outcome, State, SweepFacts, Trial
-from cuprof.engine.sweep import SweepResult
+from cuprof.engine.running import SweepResult
 from cuprof.results.queries import query
 from cuprof.store import Store
 

@@ -52,6 +52,36 @@ def run(installed: Path, folder: Path, *argv: str) -> str:
     return done.stdout
 
 
+def test_both_archives_are_the_same_when_built_again(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    built = []
+    for name in ("first", "second"):
+        folder = tmp_path / name
+        build = [sys.executable, "-m", "hatchling", "build", "--directory", str(folder)]
+        subprocess.run(build, cwd=ROOT, check=True, capture_output=True, text=True)
+        built.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert {Path(name).suffix for name in built[0]} == {".whl", ".gz"}
+    assert built[0] == built[1]
+
+
+def test_pipx_installs_it_into_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pipx")
+    folders = {"PIPX_HOME": "home", "PIPX_BIN_DIR": "bin", "PIPX_MAN_DIR": "man", "PIPX_SHARED_LIBS": "shared"}
+    environment = {**os.environ, **{name: str(tmp_path / folder) for name, folder in folders.items()}}
+    environment.pop("PYTHONPATH", None)
+    install = [sys.executable, "-m", "pipx", "install", "--python", sys.executable, str(wheel)]
+    done = subprocess.run(install, capture_output=True, text=True, check=False, env=environment, timeout=600)
+    if "No matching distribution" in done.stderr + done.stdout or "connection" in (done.stderr + done.stdout).lower():
+        pytest.skip("the package index cannot be reached")
+    assert done.returncode == 0, done.stderr
+    shown = subprocess.run(
+        [tmp_path / "bin" / "cuprof", "sweep", "reduction", "variants=cpu_numpy", "problem.n=2**12", "measure=quick"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    assert "cpu_numpy" in shown.stdout
+
+
 def test_the_wheel_carries_the_bundled_folders(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for folder in BUNDLED:

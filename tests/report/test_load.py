@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 
 import pytest
 from study_data import CPU, GPU, NO_CUDA, Made, fill
 
-from cuprof.core.errors import SelectionError, UnknownNameError
+from cuprof.core.errors import SelectionError, StoreError, UnknownNameError
 from cuprof.core.records import Measure, State
 from cuprof.families import Point
+from cuprof.report import render
 from cuprof.report.load import load_study
 
 
@@ -156,3 +158,25 @@ def test_a_baseline_that_was_typed_goes_before_the_studys(make_study, typed: str
     )
     assert study.baseline == baseline
     assert {trial.variant: study.speedup(trial) for trial in study.trials}[baseline] == 1.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "device SET memory_bytes = 'much'",
+        """device SET details = '{"theoretical_bandwidth_gbs": "fast"}'""",
+        "device SET details = '[1]'",
+        "calibration SET read_bandwidth = 'fast'",
+        "timing SET median_ns = 'short'",
+        "run SET check_error = 'large'",
+        "sweep SET started_at = 'yesterday'",
+        "trial SET useful_bytes = 'many'",
+    ],
+)
+def test_text_in_a_column_of_numbers_is_one_line(store, change: str) -> None:
+    fill(store, [Made("a"), Made("b")])
+    with sqlite3.connect(str(store.url).removeprefix("sqlite:///")) as file:
+        file.execute(f"UPDATE {change}")
+    with pytest.raises(StoreError, match=r"is damaged or was changed by hand \(.*\); restore a copy") as caught:
+        render(load_study(store, "invented"))
+    assert "\n" not in str(caught.value)

@@ -28,12 +28,19 @@ def test_the_winner_of_every_problem_is_marked_and_what_is_level_with_it(make_st
     assert any("1 variant without any right" in note for note in found.table.notes)
 
 
-def test_every_problem_has_its_own_table_and_the_reference_is_chosen(make_study) -> None:
+def test_a_page_without_the_reference_problems_table_shows_it_first(make_study) -> None:
+    trials = [Made("a", 10.0, {"n": n}) for n in (1024, 4096)]
+    found = make_overview(make_study(trials, "reference_problem: {n: 4096}\ntables: [{kind: pivot}]"))
+    assert found is not None
+    assert found.chosen == 1
+
+
+def test_every_problem_has_its_own_table_and_the_reference_problems_stands_once(make_study) -> None:
     trials = [Made(name, time, {"n": n}) for n in (1024, 4096) for name, time in (("a", n / 10), ("b", n / 20))]
     found = make_overview(make_study(trials, "reference_problem: {n: 1024}"))
     assert found is not None
     assert [table.title for table in found.problems] == ["Variants at n=1024", "Variants at n=4096"]
-    assert found.chosen == 0
+    assert found.chosen is None, "the page has the reference problem's table already"
     speedups = [[row.cells[-1].text for row in table.rows] for table in found.problems]
     assert speedups == [["–", "2.00"], ["–", "2.00"]]
 

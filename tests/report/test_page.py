@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from study_data import CPU, GPU, NO_CUDA, STEPS, Made, fill, open_store, reduction
+from study_data import CPU, GPU, NO_CUDA, STEPS, Made, add_counters, fill, open_store, reduction
 
 from cuprof.cli.compare import as_data
 from cuprof.comparison import compare
@@ -18,7 +18,7 @@ from cuprof.comparison.sides import load_sides
 from cuprof.core.errors import StoreError
 from cuprof.core.project import bundled
 from cuprof.core.records import State
-from cuprof.report import page_name, render, write
+from cuprof.report import digest, is_current, page_name, render, write
 from cuprof.report.load import load_study
 from cuprof.report.markdown import to_html
 from cuprof.report.page import read_plotly
@@ -212,7 +212,7 @@ def test_the_page_is_written_whole_and_named_after_the_experiment(tmp_path: Path
     assert path == tmp_path / "out" / "my-ex-..-periment.html"
     assert path.read_text(encoding="utf-8").rstrip().endswith("</html>")
     assert [each.name for each in path.parent.iterdir()] == [path.name]
-    assert page_name(study, sweep) == "my-ex-..-periment-sweep-1"
+    assert page_name(study.sweep, sweep_id=sweep) == "my-ex-..-periment-sweep-1"
 
 
 def test_a_page_that_fails_leaves_nothing_and_takes_old_parts_away(
@@ -281,3 +281,27 @@ def test_very_long_names_are_whole_in_the_table_and_short_in_sentences(make_stud
     page = Page(without_plotly(render(make_study([Made(name, 5.0), Made("b")]))))
     assert name in page.words
     assert f"{'v' * 40}…{'v' * 19} is the fastest right variant" in page.words
+
+
+def test_a_page_is_made_anew_only_when_something_that_it_shows_has_changed(tmp_path: Path) -> None:
+    trials = [Made("a", 10.0), Made("b", 5.0)]
+    with open_store(tmp_path) as store:
+        sweep = fill(store, trials)
+        study, folders = load_study(store, "invented"), [tmp_path / "experiments"]
+        made_of = digest(store, study.sweep, experiments=folders)
+        page = write(study, tmp_path, made_of=made_of)
+        assert is_current(page, made_of)
+        assert digest(store, study.sweep, experiments=folders) == made_of
+        fill(store, [replace(each, state=State.PLANNED) for each in trials], calibrate=False)
+        again = load_study(store, "invented").sweep
+        assert again.id != sweep
+        assert digest(store, again, experiments=folders) == made_of, "it found everything stored"
+        add_counters(store, sweep, "a", {"k": {"inst": (1.0, "inst")}})
+        counted = digest(store, again, experiments=folders)
+        assert not is_current(page, counted)
+        (tmp_path / "experiments" / "invented").mkdir(parents=True)
+        (tmp_path / "experiments" / "invented" / "findings.md").write_text("Rows are faster.")
+        assert digest(store, again, experiments=folders) != counted
+        fill(store, [*trials, Made("c", 2.0)], name="third")
+        assert digest(store, load_study(store, "invented").sweep) not in (made_of, counted)
+    assert not is_current(tmp_path / "missing.html", made_of)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cuprof.cli.portfolio import main
+from cuprof.cli.best import main_portfolio as main
 from cuprof.core.errors import SelectionError
 from cuprof.core.point import Point
 from cuprof.core.records import State

@@ -14,6 +14,7 @@ from study_data import Made
 from cuprof.core.point import Point
 from cuprof.core.records import State
 from cuprof.report.search import describe_standing, explain, find_search
+from cuprof.report.summary import conclude
 from cuprof.report.tuning_figures import tunable_maps
 from cuprof.report.variants_table import ENOUGH, fastest_table
 from cuprof.results.sweeps import is_search
@@ -119,3 +120,10 @@ def test_where_all_candidates_fail_in_the_last_comparison_their_looks_before_are
         "Of the search's candidates the best gave no right result when it was compared."
     )
     assert "faster than 1" in searched(*looked, failed[0], failed=(4,), n=7), "each problem has its own"
+
+
+def test_where_one_variant_was_tried_the_page_says_why_the_best_has_no_ratio(make_study) -> None:
+    tried = [Made("v", 10.0 * width, tune={"width": width}) for width in (1, 2, 3)]
+    (sentence,) = conclude(make_study(tried, configuration={"search": {**SEARCH, "objective": "energy"}})).sentences
+    assert "no baseline to compare the best with: all 3 right configurations are of this variant" in sentence
+    assert sentence.endswith("The median one takes 2.00 times as long.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import math
@@ -15,8 +16,7 @@ import pytest
 
 from cuprof.core.errors import MissingDependencyError, StoreError, UsageError
 from cuprof.results.export import iter_csv, iter_json, to_parquet, write_file
-from cuprof.results.frames import make_frame
-from cuprof.results.rows import Batch, Rows
+from cuprof.results.rows import Batch, Rows, make_frame
 
 NAMES = ("variant", "median_us", "bytes", "error", "run_at")
 FIRST = ("last_warp", 16.25, 67108864, math.inf, "2026-01-02 03:04:05.500123")
@@ -83,6 +83,16 @@ def test_every_kind_of_cell_is_as_pandas_writes_it(column: list[Any]) -> None:
     assert text(iter_csv(rows(cells, names=("a", "b")))) == expected
 
 
+@pytest.mark.parametrize(
+    "text", ["=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "-inf", "a\r=1", "a,\n=1"]
+)
+def test_no_spreadsheet_runs_a_cell(text: str) -> None:
+    written = "".join(iter_csv(rows([(text, -1.5, "-1.5e3", -2)], names=("=a", "b", "c", "d"))))
+    head, cells = csv.reader(io.StringIO(written, newline=""))
+    assert head == ["'=a", "b", "c", "d"]
+    assert cells == [text if text[0] == "a" else f"'{text}", "-1.5", "-1.5e3", "-2"]
+
+
 def test_a_row_of_nothing_is_a_row() -> None:
     assert text(iter_csv(rows([(None,), ("",)], names=("a",)))) == 'a\n""\n""\n'
 
@@ -96,8 +106,10 @@ def test_parquet_reads_back() -> None:
 
 def test_what_parquet_cannot_hold_is_named() -> None:
     pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
-    with pytest.raises(UsageError, match="column a with type object; CAST each column to one type"):
+    with pytest.raises(UsageError, match=r"column a: .*; CAST each column to one type"):
         to_parquet(rows([(1,), ("x",)], names=["a"]))
+    with pytest.raises(UsageError, match=r"a.*; CAST each column to one type"):
+        to_parquet(rows([(1,)], [("x",)], names=["a"]))
     with pytest.raises(UsageError, match="2 columns are named a, and Parquet takes each name once"):
         to_parquet(rows([(1, 2)], names=["a", "a"]))
 

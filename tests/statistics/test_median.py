@@ -158,5 +158,5 @@ def test_ranks_are_those_of_the_exact_distribution(confidence: float) -> None:
 
 
 def test_a_worker_starts_without_scipy() -> None:
-    code = "import sys, cuprof.worker.service; sys.exit('scipy' in sys.modules)"
+    code = "import sys, cuprof.worker.server; sys.exit('scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

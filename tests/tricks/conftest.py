@@ -14,7 +14,7 @@ from benchmarks.trick_records import BASELINES, Shown, Trick, load_records
 from benchmarks.trick_sweeps import Bench, Judgement, read_shown
 from cuprof.config.model import DeviceConfig, LimitsConfig, MeasureConfig, SweepConfig
 from cuprof.core.project import Project
-from cuprof.engine.calibrator import Calibrator
+from cuprof.engine.calibration import Calibrator
 from cuprof.engine.observer import Observer
 from cuprof.engine.sweep import run_sweep
 

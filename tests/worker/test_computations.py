@@ -19,10 +19,11 @@ from cuprof.families import Array, Chance, Family, Point, Signature, Tolerance
 from cuprof.families.fingerprint import contract_text
 from cuprof.families.origin import Folder, load_family
 from cuprof.families.validation import check_family
-from cuprof.worker.arrangement import by_field, in_order
+from cuprof.worker.compare import by_field, in_order
+from cuprof.worker.job import JobRun
 from cuprof.worker.messages import Job, JobTrial
-from cuprof.worker.trials import TrialRunner
-from cuprof.worker.workload import Workload
+from cuprof.worker.problem import Problem
+from tests.worker.pages import Page
 
 FAMILY = Path(__file__).parents[1] / "data" / "families" / "computations"
 QUICK = MeasureConfig(target=0.5, min_samples=3, max_samples=6, warmup=1, settle_seconds=0.0, flush="none")
@@ -49,8 +50,8 @@ SAID = {
 def run(family: Family, *variants: str, **changes: Any) -> dict[str, Outcome]:
     trials = tuple(JobTrial(f"{number:032x}", name, Point(), "") for number, name in enumerate(variants))
     job = replace(Job(Folder(FAMILY), "cpu", Point(n=512), trials, seed=3, measure=QUICK, methods=METHODS), **changes)
-    runner = TrialRunner(CpuBackend(1), Workload.make(family, job), job, lambda *_: None)
-    return {variants[finished.index]: finished.outcome for finished in runner.run()}
+    done = JobRun(CpuBackend(1), Problem.make(family, job), job, Page()).run()  # type: ignore[arg-type]
+    return {variants[finished.index]: finished.outcome for finished in done}
 
 
 @pytest.fixture(scope="module")
@@ -153,9 +154,9 @@ def test_what_verify_returns_is_looked_at(verdict: Any, said: str) -> None:
 
 def test_the_looks_share_the_rate_at_which_a_right_variant_is_called_wrong() -> None:
     small = Small(verify=lambda *_: Chance(1e-7), error_rate=1e-3)
-    workload = Workload.make(small.family, Job(Folder(FAMILY), "cpu", Point(), (), 1, QUICK, {}))
-    y = {"y": np.array(workload.inputs["x"])}
-    passed = [workload.judge(y, 0, Tolerance(), look).passed for look in (1, 70, 80, 10_000)]
+    problem = Problem.make(small.family, Job(Folder(FAMILY), "cpu", Point(), (), 1, QUICK, {}))
+    y = {"y": np.array(problem.inputs()["x"])}
+    passed = [problem.compare(y, 0, Tolerance(), look).passed for look in (1, 70, 80, 10_000)]
     assert passed == [False, False, True, True]
     assert sum(1e-3 * 6 / (np.pi * look) ** 2 for look in range(1, 10_000)) == pytest.approx(1e-3, rel=1e-3)
 

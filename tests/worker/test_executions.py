@@ -5,33 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from pathlib import Path
+from itertools import groupby, pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cuprof.backends.contract import Draw, Frame, InputSet, Reading, Tally
-from cuprof.backends.sealed import Sealed
+from cuprof.backends.contract import Draw, Frame, Reading, Tally
 from cuprof.core.records import Check, Measure
-from cuprof.families import Array, Point, Signature, Tolerance
-from cuprof.families.origin import Folder
+from cuprof.families import Point, Tolerance
 from cuprof.worker import executions as module
-from cuprof.worker.bench import Bench
-from cuprof.worker.candidate import Candidate
-from cuprof.worker.check import compare
-from cuprof.worker.executions import MEETINGS, TIMES_LONGER, WANTED, Executions
-from cuprof.worker.messages import Job, JobTrial
-from cuprof.worker.process_state import ProcessState
-from cuprof.worker.workload import COMPARED_SETS, UNSEEN_SETS
+from cuprof.worker.compare import compare
+from cuprof.worker.executions import MEETINGS, TIMES_LONGER, WANTED, Executions, Results
+from cuprof.worker.messages import JobTrial
+from cuprof.worker.problem import COMPARED_SETS
+from cuprof.worker.protection import Protection
+from cuprof.worker.trial import Trial
 
 RIGHT, WRONG = np.arange(8.0), np.arange(8.0) + 1
 MS = 1_000_000
-STATE = ProcessState()  # of all simulations: thousands are made, and none changes it
-UNCHANGED: Any = SimpleNamespace(mend=lambda: ())
-"""That the clock is a simulated one is no tampering here."""
+STATE: Any = SimpleNamespace(put_back=lambda: None)
 
 
 @dataclass
@@ -41,15 +35,10 @@ class Runnable:
     Attributes:
         is_wrong: told the number of an execution, from 0.
         cold_ns: told the number of a set of inputs and how often it has been met, from 0.
-        at_once_ns: what it takes where the clock starts as soon as inputs are written; 0 for as long as else.
-        again_ns: what it takes on the inputs of the execution before.
     """
 
     is_wrong: Callable[[int], bool] = lambda number: False
     cold_ns: Callable[[int, int], float] = lambda inputs, met: 10_000.0
-    at_once_ns: float = 0.0
-    again_ns: float = 10_000.0
-    last: Any = None
     executed: int = 0
     met: Counter[int] = field(default_factory=Counter)
     build: Any = None
@@ -62,11 +51,17 @@ class Device:
         in_place: it compares by itself.
     """
 
-    def __init__(self, in_place: bool, execute_ns: int = 10_000, fetch_ns: int = 0) -> None:
-        self.in_place, self.execute_ns, self.fetch_ns = in_place, execute_ns, fetch_ns
+    def __init__(
+        self, in_place: bool, execute_ns: int = 10_000, fetch_ns: int = 0, *, has_checksums: bool = False
+    ) -> None:
+        self.in_place, self.execute_ns, self.fetch_ns, self.has_checksums = (
+            in_place,
+            execute_ns,
+            fetch_ns,
+            has_checksums,
+        )
         self.now = 0
         self.drawn: list[Draw] = []
-        self.sets: list[dict[str, np.ndarray]] = []
         self.tallied = Tally()
         self.restocked: list[int] = []
         self.known: list[Runnable] = []
@@ -90,7 +85,6 @@ class Device:
             self.now += self.execute_ns
             self.drawn.append(draw)
             self.last_wrong = runnable.is_wrong(runnable.executed)
-            runnable.last = self.sets[draw.inputs] if draw.inputs < len(self.sets) else None
             runnable.executed += 1
             if self.in_place and draw.compare:
                 self.tallied = Tally(self.tallied.compared + 1, self.tallied.wrong + self.last_wrong)
@@ -100,20 +94,15 @@ class Device:
         met = runnable.met[drawn.inputs]
         self.execute(runnable, drawn)
         runnable.met[drawn.inputs] += 1
-        at_once = runnable.at_once_ns if measure is Measure.HOT else 0.0
-        return Frame.ended(Reading(at_once or runnable.cold_ns(drawn.inputs, met)))
+        return Frame.ended(Reading(runnable.cold_ns(drawn.inputs, met)))
 
     def restock(self, number: int, inputs: dict[str, np.ndarray]) -> None:
         self.restocked.append(int(inputs["number"]))
         for runnable in self.known:
             runnable.met[number] = 0
 
-    def restore_inputs(self, inputs: dict[str, np.ndarray]) -> None:
-        self.given = inputs
-
-    def clocked(self, runnable: Runnable) -> float:
-        last, runnable.last = runnable.last, self.given
-        return runnable.again_ns if last is self.given else 10_000.0
+    def checksum(self, runnable: Runnable) -> tuple[int, ...] | None:
+        return (int(self.last_wrong),) if self.has_checksums else None
 
     def fetch(self, runnable: Runnable) -> dict[str, np.ndarray]:
         self.now += self.fetch_ns
@@ -122,64 +111,50 @@ class Device:
 
 
 class Desk:
-    """Executions of one candidate on a device that is simulated."""
+    """Executions of one trial on a device that is simulated: of code on the host, or of a kernel."""
 
     def __init__(
-        self, patch: pytest.MonkeyPatch, runnable: Runnable, *, unseen: int = UNSEEN_SETS, stocked: int | None = None,
-        on_host: bool = False, in_place: bool = True, looks_late: bool = True, isolated: bool = False,
-        size: int = 8,
-        **device: int,
+        self, patch: pytest.MonkeyPatch, runnable: Runnable, *, stocked: int = COMPARED_SETS + 1,
+        in_place: bool = True, calls_host: bool = True, **device: int,
     ) -> None:  # fmt: skip
         self.device, self.runnable = Device(in_place, **device), runnable
         patch.setattr(module, "monotonic_ns", lambda: self.device.now)
-        sets = tuple(
-            InputSet({}, Sealed({"y": RIGHT}) if number < COMPARED_SETS else None)
-            for number in range(COMPARED_SETS + unseen)
-        )
         self.device.known.append(runnable)
-        self.device.sets = [each.inputs for each in sets]
-        further = iter(range(len(sets), 1 << 30))
-        redraw = lambda number: {"number": np.array(next(further))}  # noqa: E731
+        unmet = iter(range(COMPARED_SETS, 1 << 30))
         self.judged: list[int] = []
 
         def judge(outputs: Any, number: int, tolerances: Any, look: int) -> Check:
             self.judged.append(look)
             return compare(outputs, {"y": RIGHT}, tolerances)
 
-        def judge_unseen(outputs: Any, *_: object) -> Check:
-            return compare(outputs, {"y": RIGHT}, Tolerance())
-
-        workload = SimpleNamespace(
-            sets=sets, compared=COMPARED_SETS, redraw=redraw, needs_host=False, judge=judge, judge_unseen=judge_unseen,
-            family=SimpleNamespace(in_place=()), looks_late=looks_late,
-            signature=Signature({}, {"y": Array((size,), "float32")}),
+        problem: Any = SimpleNamespace(
+            compared=COMPARED_SETS, make_unmet=lambda: {"number": np.array(next(unmet))}, needs_host=False,
+            compare=judge, family=SimpleNamespace(in_place=()),
         )  # fmt: skip
-        job = Job(Folder(Path()), "cpu", Point(), (), 1, None, {}, isolated=isolated)  # type: ignore[arg-type]
-        count = len(sets) if stocked is None else stocked
-        seen = (lambda *_: None) if on_host else None
-        bench = Bench(job, workload, self.device, lambda *_: None, count, on_host, STATE, UNCHANGED, seen)  # type: ignore[arg-type]
-        self.executions = Executions(bench, count)
-        self.candidate = Candidate(0, JobTrial("0" * 32, "v", Point(), ""), SimpleNamespace(name="v", tolerance=None))  # type: ignore[arg-type]
-        self.candidate.runnable = runnable
+        session: Any = self.device
+        variant: Any = SimpleNamespace(name="v", tolerance=None)
+        program: Any = None if calls_host else SimpleNamespace(calls_host=False, setup=())
+        self.trial = Trial(0, JobTrial("0" * 32, "v", Point(), ""), variant, program, runnable)  # type: ignore[arg-type]
         runnable.met.update(range(COMPARED_SETS))  # checked and sampled on these
-        self.candidate.tolerances = [Tolerance() if each.reference else None for each in sets]
-        self.candidate.timings = {Measure.COLD: SimpleNamespace(summary=SimpleNamespace(median_ns=0.0))}  # type: ignore[dict-item]
-        self.executions.enter(self.candidate)
+        self.trial.tolerances = [Tolerance()] * COMPARED_SETS
+        self.trial.timings = {Measure.COLD: SimpleNamespace(summary=SimpleNamespace(median_ns=0.0))}  # type: ignore[dict-item]
+        protection = Protection(session, problem, STATE, on_host=False)
+        self.executions = Executions(self.trial, Results(session, problem), protection, stocked)
 
     def sample(self, count: int, spent_ns: int = 100_000) -> None:
         for _ in range(count):
-            self.device.execute(self.runnable, self.executions.deal(0))
-            self.executions.settle(0, self.runnable, spent_ns)
+            self.device.execute(self.runnable, self.executions.deal())
+            self.executions.settle(spent_ns)
 
     def examine(self) -> Tally:
-        return self.executions.examine(self.candidate)
+        return self.executions.examine()
 
     def looked_at(self) -> list[int]:
         drawn = self.device.drawn
         return [n for n, draw in enumerate(drawn) if draw.compare] if self.device.in_place else self.device.looked_at
 
     def find_memory(self) -> str:
-        return self.executions.find_memory(self.candidate)
+        return self.executions.find_memory()
 
 
 @pytest.fixture
@@ -201,11 +176,28 @@ def test_so_many_executions_are_compared_as_are_wanted(make: Callable[..., Desk]
 def test_what_code_on_the_host_left_changed_is_put_back_after_each_execution(make: Callable[..., Desk]) -> None:
     desk = make()
     desk.sample(3)
-    desk.candidate.changes_settings = True
+    desk.trial.changes_settings = True
     desk.sample(2)
-    desk.candidate.program = SimpleNamespace(calls_host=False)  # type: ignore[assignment]
-    desk.sample(4)
     assert desk.device.put_back_with == [True, True, True, False, False]
+    kernel = make(calls_host=False)
+    kernel.sample(4)
+    assert kernel.device.put_back_with == []
+
+
+def test_kernels_of_a_job_take_turns_on_two_sets_of_inputs_that_stay_for_a_while(make: Callable[..., Desk]) -> None:
+    desk = make(calls_host=False)
+    desk.sample(100 * module.TURN)
+    assert not any(draw.fresh for draw in desk.device.drawn)
+    turns = [(number, len([*draws])) for number, draws in groupby(draw.inputs for draw in desk.device.drawn)]
+    assert [number for number, _ in turns[:4]] == [0, 1, 0, 1]
+    assert {count for _, count in turns[1:-1]} == {module.TURN}
+    few = make(calls_host=False)
+    few.sample(3)
+    few.examine()
+    assert {draw.inputs for draw in few.device.drawn if draw.compare} == {0, 1}, "each set is compared at least once"
+    host = make()
+    host.sample(50)
+    assert all(draw.fresh for draw in host.device.drawn)
 
 
 def test_what_is_wrong_once_in_fifty_is_found_in_99_of_100_sweeps(make: Callable[..., Desk]) -> None:
@@ -227,10 +219,10 @@ def test_what_is_wrong_at_every_fiftieth_execution_is_always_found(make: Callabl
         tally = desk.examine()
         assert tally.compared == WANTED
         assert tally.wrong >= WANTED // 50
-        assert ("y[0] = 1.0, expected 0.0" in desk.executions.first_wrong(desk.candidate)) is not in_place
+        assert ("y[0] = 1.0, expected 0.0" in desk.executions.first_wrong) is not in_place
 
 
-def test_sets_and_bytes_are_drawn_evenly_and_unseen_sets_are_kept_for_the_end(make: Callable[..., Desk]) -> None:
+def test_sets_and_bytes_are_drawn_evenly_and_unmet_sets_are_kept_for_the_end(make: Callable[..., Desk]) -> None:
     desk = make()
     desk.sample(6000)
     numbers = Counter(draw.inputs for draw in desk.device.drawn)
@@ -270,13 +262,14 @@ def test_the_host_compares_for_no_more_than_its_share_while_sampling(make: Calla
     assert compared >= 95
 
 
-def test_the_same_result_is_compared_once_a_set_and_any_other_anew(
-    make: Callable[..., Desk],
-) -> None:
-    desk = make(Runnable(is_wrong=lambda number: number % 10 == 9), in_place=False)
+def test_a_result_with_the_checksum_of_a_right_one_is_not_fetched(make: Callable[..., Desk]) -> None:
+    desk = make(Runnable(is_wrong=lambda number: number % 10 == 9), in_place=False, has_checksums=True)
     desk.sample(200)
     assert desk.judged == list(range(1, 1 + COMPARED_SETS + 20))  # nothing wrong is ever known again
     assert desk.examine() == Tally(WANTED, WANTED // 10)
+    host = make(in_place=False)
+    host.sample(200)
+    assert host.judged == list(range(1, 201)), "without checksums each is compared"
 
 
 @pytest.mark.parametrize("in_place", [True, False])
@@ -328,44 +321,29 @@ def test_a_variant_that_remembers_is_found(make: Callable[..., Desk], kept_ns: f
         assert remembers.met[COMPARED_SETS] == 1  # the others were met once before they were replaced
 
 
-def test_a_variant_that_remembers_from_the_third_meeting_on_is_found(make: Callable[..., Desk]) -> None:
-    remembers = Runnable(cold_ns=lambda inputs, met: 30_000.0 if met < 3 else 10_000.0)
-    remembers.met.update(dict.fromkeys(range(COMPARED_SETS), 4))
-    found = make(remembers).find_memory()
-    assert found.startswith(f"it remembers: {MEETINGS} new sets of inputs took 30.00 µs")
-
-
 def test_a_variant_that_remembers_some_of_the_inputs_that_are_compared_is_found(make: Callable[..., Desk]) -> None:
     half = make(Runnable(cold_ns=lambda inputs, met: 30_000.0 if inputs else 10_000.0))
-    half.candidate.timings[Measure.COLD].summary.median_ns = 20_000.0
+    half.trial.timings[Measure.COLD].summary.median_ns = 20_000.0
     message = half.find_memory()
     assert message.startswith("it remembers: ")
     assert message.endswith("known ones 20.00 µs")
 
 
-def test_further_inputs_are_drawn_for_those_alone_who_took_longer_on_the_first(make: Callable[..., Desk]) -> None:
-    honest = make(Runnable(cold_ns=lambda inputs, met: 5e4))
-    assert honest.find_memory() == ""
-    assert honest.device.restocked == []
-    remembers = make(Runnable(cold_ns=lambda inputs, met: 1e4 if met else 5e4))
-    for number in range(2):  # what one variant was given is given to none again
-        assert remembers.find_memory()
-        remembers.device.known[0].met[COMPARED_SETS] = 0
-        assert remembers.device.restocked == [
-            COMPARED_SETS + each for each in range(1, 1 + (MEETINGS - 1) * (number + 1))
-        ]
+def test_inputs_are_drawn_once_a_job_and_anew_for_those_alone_who_took_longer(make: Callable[..., Desk]) -> None:
+    quick = make(Runnable(cold_ns=lambda inputs, met: 10_000.0))
+    quick.trial.timings[Measure.COLD].summary.median_ns = 10_000.0
+    for _ in range(3):
+        assert quick.find_memory() == ""
+    assert len(quick.device.restocked) == 1
+    slow = make(Runnable(cold_ns=lambda inputs, met: 10_000.0 if met else 30_000.0))
+    assert slow.find_memory()
+    assert len(slow.device.restocked) == MEETINGS
 
 
-def test_who_has_a_process_of_its_own_is_given_inputs_that_were_not_there_when_it_began(
-    make: Callable[..., Desk],
-) -> None:
-    desk = make(isolated=True)
+def test_kernels_remember_nothing(make: Callable[..., Desk]) -> None:
+    desk = make(Runnable(cold_ns=lambda inputs, met: 10_000.0 if met else 30_000.0), calls_host=False)
     assert desk.find_memory() == ""
-    assert len(desk.device.restocked) == 1
-    kernel = make(isolated=True)
-    kernel.candidate.program = SimpleNamespace(calls_host=False)  # type: ignore[assignment]
-    assert kernel.find_memory() == ""
-    assert kernel.device.restocked == []
+    assert not desk.device.restocked
 
 
 def test_who_is_slow_after_inputs_were_drawn_is_not_said_to_remember(make: Callable[..., Desk]) -> None:
@@ -381,98 +359,6 @@ def test_who_is_slow_after_inputs_were_drawn_is_not_said_to_remember(make: Calla
     assert len(desk.device.restocked) == 1
 
 
-def test_a_variant_that_works_ahead_is_found_on_the_host(make: Callable[..., Desk]) -> None:
-    ahead = Runnable(at_once_ns=21_500.0 + 1)
-    found = make(ahead, unseen=UNSEEN_SETS + 1, on_host=True)
-    found.candidate.timings[Measure.COLD].summary.median_ns = 10_000.0
-    message = found.find_memory()
-    assert message.startswith(f"it works ahead: {MEETINGS} executions took 21.50 µs")
-    assert message.endswith("10.00 µs when it started later")
-    assert len(found.device.restocked) == len({*found.device.restocked}) == MEETINGS - 1
-    assert COMPARED_SETS + 1 not in found.device.restocked  # which the variant met first
-    for honest in (Runnable(at_once_ns=21_500.0), Runnable(at_once_ns=2_000.0)):
-        desk = make(honest, unseen=UNSEEN_SETS + 1, on_host=True)
-        desk.candidate.timings[Measure.COLD].summary.median_ns = 10_000.0
-        assert desk.find_memory() == ""
-        assert desk.device.restocked == []
-    assert make(ahead, unseen=UNSEEN_SETS + 1).find_memory() == ""  # a device's queue has no such gap
-
-
-@pytest.mark.parametrize(("unseen", "on_host"), [(UNSEEN_SETS, False), (UNSEEN_SETS + 1, True)])
-def test_who_does_no_work_on_inputs_that_it_does_not_know_is_wrong(
-    make: Callable[..., Desk], unseen: int, on_host: bool
-) -> None:
-    for spared in range(unseen):
-        skipping = Runnable(is_wrong=lambda number, spared=spared: number == spared)
-        desk = make(skipping, unseen=unseen, on_host=on_host)
-        desk.candidate.timings[Measure.COLD].summary.median_ns = 10_000.0
-        assert desk.find_memory() == ""
-        found = []
-        for looked_at in range(COMPARED_SETS, COMPARED_SETS + unseen):  # drawn by chance, so nobody spares any
-            desk.executions._looked_at = looked_at
-            found.append(desk.executions.find_unseen_wrong(desk.candidate))
-        assert found[spared].startswith("y[0] = 1.0, expected 0.0")
-        assert [bool(each) for each in found].count(True) == 1
-    drawn = {make(unseen=unseen, on_host=on_host).executions._looked_at for _ in range(40)}
-    assert drawn == {*range(COMPARED_SETS, COMPARED_SETS + unseen)}
-    honest = make(unseen=unseen, on_host=on_host)
-    assert honest.find_memory() == honest.executions.find_unseen_wrong(honest.candidate) == ""
-
-
-def test_who_works_on_the_first_unknown_inputs_and_on_no_further_ones_is_wrong(make: Callable[..., Desk]) -> None:
-    sly = Runnable(
-        is_wrong=lambda number: number > 5,  # a first meeting and all known sets, twice: then it knows what goes on
-        cold_ns=lambda inputs, met: 30_000.0 if not met and sly.executed <= 6 else 10_000.0,
-    )
-    desk = make(sly)
-    desk.candidate.timings[Measure.COLD].summary.median_ns = 10_000.0
-    assert desk.find_memory() == ""
-    assert desk.executions.find_unseen_wrong(desk.candidate)
-
-
-def test_where_it_takes_too_long_to_know_what_is_right_nothing_is_said_of_results(make: Callable[..., Desk]) -> None:
-    for settings in ({"looks_late": False}, {"size": 1 << 24}):  # on a device much would have to be fetched, too
-        desk = make(Runnable(is_wrong=lambda number: True), **settings)
-        assert desk.find_memory() == desk.executions.find_unseen_wrong(desk.candidate) == ""
-        assert not desk.looked_at()
-    host = make(Runnable(is_wrong=lambda number: True), size=1 << 24, on_host=True)
-    assert host.find_memory() == ""
-    assert host.executions.find_unseen_wrong(host.candidate)
-
-
-@pytest.mark.parametrize(("again_ns", "batch", "on_host", "is_found"), [
-    (2_000.0, 8, True, True), (2_200.0, 8, True, False), (2_000.0, 1, True, False), (2_000.0, 8, False, False),
-])  # fmt: skip
-def test_who_keeps_its_last_result_is_found_where_it_was_timed_back_to_back(
-    make: Callable[..., Desk], again_ns: float, batch: int, on_host: bool, is_found: bool
-) -> None:
-    desk = make(Runnable(again_ns=again_ns), on_host=on_host)
-    usual = SimpleNamespace(summary=SimpleNamespace(median_ns=10_000.0), details={"batch": batch})
-    desk.candidate.timings = {Measure.HOT: usual}  # type: ignore[dict-item]
-    found = desk.find_memory()
-    kept = f"it keeps its last result: {MEETINGS} executions took 2.00 µs on the inputs of the one before, 10.00 µs"
-    assert found.startswith(kept) is is_found
-    assert bool(found) is is_found
-
-
-def test_where_arrays_stay_in_the_caches_less_tells_who_works_ahead_and_may_be_quick_once(
-    make: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for fits, quick, is_found in ((True, 1, True), (True, 2, False), (False, 0, False)):
-        monkeypatch.setattr(Bench, "fits_caches", fits)
-        desk = make(Runnable(), unseen=UNSEEN_SETS + 1, on_host=True)
-        desk.candidate.timings[Measure.COLD].summary.median_ns = 10_000.0
-        hot = iter([*[3_000.0] * quick, *[14_500.0] * MEETINGS])
-        monkeypatch.setattr(
-            desk.device,
-            "begin",
-            lambda runnable, measure, *_, hot=hot: Frame.ended(
-                Reading(next(hot) if measure is Measure.HOT else 10_000.0)
-            ),
-        )
-        assert bool(desk.find_memory()) is is_found
-
-
 NOISES: dict[str, Callable[[np.random.Generator], float]] = {
     "device": lambda rng: float(rng.lognormal(0, 0.03)),
     "device, 1 in 20 disturbed": lambda rng: float(rng.lognormal(0, 0.03)) * (1 + 2 * (rng.random() < 0.05)),
@@ -485,27 +371,25 @@ NOISES: dict[str, Callable[[np.random.Generator], float]] = {
 
 @pytest.mark.parametrize("noise", list(NOISES))
 def test_an_honest_variant_is_accused_less_than_once_in_a_thousand_sweeps(
-    make: Callable[..., Desk], noise: str, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Desk], noise: str
 ) -> None:
-    monkeypatch.setattr(Bench, "fits_caches", True)
     draw = NOISES[noise]
     rng = np.random.default_rng(4)
     honest = Runnable(cold_ns=lambda inputs, met: 20_000 * draw(rng))
-    desk = make(honest, unseen=UNSEEN_SETS + 1, on_host=True)
+    desk = make(honest)
     median_ns = 20_000 * float(np.median([draw(rng) for _ in range(1000)]))
     usual = SimpleNamespace(summary=SimpleNamespace(median_ns=median_ns))
-    desk.candidate.timings = {Measure.COLD: usual}  # type: ignore[dict-item]
+    desk.trial.timings = {Measure.COLD: usual}  # type: ignore[dict-item]
     accused = sum(bool(desk.find_memory()) for _ in range(5000))
     assert accused < 5
 
 
 def test_without_room_for_a_further_set_nothing_is_concluded(make: Callable[..., Desk]) -> None:
-    assert make(Runnable(cold_ns=lambda inputs, met: 1e3 if met else 1e6), unseen=0).find_memory() == ""
     stocked = COMPARED_SETS
     assert make(Runnable(cold_ns=lambda inputs, met: 1e3 if met else 1e6), stocked=stocked).find_memory() == ""
 
 
 def test_only_trials_with_kernel_time_are_asked_whether_they_remember(make: Callable[..., Desk]) -> None:
     desk = make(Runnable(cold_ns=lambda inputs, met: 1e3 if met else 1e6))
-    desk.candidate.timings = {Measure.TOTAL: None}  # type: ignore[dict-item]
+    desk.trial.timings = {Measure.TOTAL: None}  # type: ignore[dict-item]
     assert desk.find_memory() == ""

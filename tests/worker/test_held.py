@@ -17,10 +17,10 @@ from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure, State
 from cuprof.families import Arrays, Point, Signature
 from cuprof.families.origin import Folder
-from cuprof.worker.held import Held
+from cuprof.worker.job import Held, JobRun
 from cuprof.worker.messages import Job, JobTrial
-from cuprof.worker.trials import TrialRunner
-from cuprof.worker.workload import Workload
+from cuprof.worker.problem import Problem
+from tests.worker.pages import Page
 from tests.worker.twice import make_twice
 
 N = 64
@@ -70,13 +70,12 @@ def run(backend: Watched) -> Callable[..., State]:
         places.append(inputs["x"].ctypes.data)
         return lambda: np.multiply(inputs["x"], 2, out=outputs["y"])
 
-    workloads = {seed: Workload.make(family, replace(JOB, seed=seed)) for seed in (3, 4)}
+    problems = {seed: Problem.make(family, replace(JOB, seed=seed)) for seed in (3, 4)}
 
     def run_job(job: Job, *, spoil: bool = False) -> State:
         if spoil:
             backend.opened[-1].inputs["x"][:] = 0
-        runner = TrialRunner(backend, workloads[job.seed], job, lambda *_: None, held=held)
-        (finished,) = runner.run()
+        (finished,) = JobRun(backend, problems[job.seed], job, Page(), held).run()  # type: ignore[arg-type]
         return finished.outcome.state
 
     return run_job

@@ -33,12 +33,12 @@ from cuprof.statistics.median import summarise
 from cuprof.worker import messages
 from cuprof.worker.messages import (
     KINDS,
+    Build,
+    Built,
     Calibrate,
     Calibrated,
     Describe,
     Described,
-    Execute,
-    Executed,
     Finished,
     Job,
     JobDone,
@@ -49,7 +49,6 @@ from cuprof.worker.messages import (
     Outlined,
     Probe,
     Probed,
-    Ready,
     WorkerSettings,
 )
 from cuprof.worker.wire import NonsenseError, decode, encode
@@ -106,9 +105,8 @@ MESSAGES = (
     Load(Definition(Path("/a b"), solutions=False)),
     Probe(Snapshot(Path("/a b/mine.py"), ("/s",), (Path("/f.py"),)), (Point(n=8), Point(kind="rows"))),
     Probed((SHOWN,), "fault"),
-    Ready(3, 1.5),
-    Execute(1 << 20),
-    Executed(0),
+    Build(Job(Folder(Path("/a")), "cpu", Point(n=1), (MEMBER,), 1), 2.0),
+    Built(("0" * 32,)),
     Finished(3, OUTCOME, True),
     JobDone("fault", "log"),
 )

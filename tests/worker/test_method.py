@@ -32,6 +32,7 @@ CHANGES: dict[str, tuple[Any, dict[str, set[Measure]]]] = {
     "timer": ("cupti", {"cuda": CPU, "opencl": set(), "cpu": set()}),
     "host_memory": ("pageable", {"cuda": {Measure.TOTAL}, "opencl": {Measure.TOTAL}, "cpu": set()}),
     "energy_seconds": (0.5, {"cuda": set(), "opencl": set(), "cpu": set()}),
+    "race": (True, {"cuda": GPU, "opencl": GPU, "cpu": CPU}),
     "rotation": (4, {"cuda": set(), "opencl": set(), "cpu": set()}),
 }
 """Setting → another value, and back end → the measures that it matters to."""

@@ -7,30 +7,28 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from cuprof.backends.contract import Draw
 from cuprof.backends.cpu import caches
 from cuprof.backends.cpu.backend import CpuBackend
-from cuprof.backends.cpu.session import CpuRunnable, CpuSession
+from cuprof.backends.cpu.session import CpuSession
 from cuprof.backends.cpu.spec import SPEC
 from cuprof.config.model import MeasureConfig
-from cuprof.core.records import ENERGY_UNAVAILABLE, Check, Measure, Outcome, State, Timing
-from cuprof.engine.witness import Witness
+from cuprof.core.records import ENERGY_UNAVAILABLE, Measure, Outcome, State
 from cuprof.families import Point
 from cuprof.families.origin import Folder
-from cuprof.worker import bench, workload
-from cuprof.worker.bench import LATE, BeSeen
-from cuprof.worker.candidate import Candidate
 from cuprof.worker.executions import WANTED
-from cuprof.worker.messages import Executed, Finished, Job, JobTrial, Ready
-from cuprof.worker.rounds import Rounds
-from cuprof.worker.trials import TrialRunner
-from cuprof.worker.workload import COMPARED_SETS, Workload
+from cuprof.worker.job import JobRun
+from cuprof.worker.messages import Job, JobTrial
+from cuprof.worker.problem import COMPARED_SETS, Problem
+from cuprof.worker.protection import LATE
+from cuprof.worker.rotation import Rotations
+from cuprof.worker.trial import Trial
+from tests.worker.pages import Page
 from tests.worker.twice import make_twice
 
 N = 1 << 12
@@ -167,7 +165,6 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
         samples: int = 8,
         energy: bool = False,
         patience_seconds: float = 10.0,
-        be_seen: BeSeen = lambda *_: None,
         **makes: Make,
     ) -> dict[str, Outcome]:
         family = make_twice(N)
@@ -180,9 +177,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
         )  # fmt: skip
         methods = dict.fromkeys(measures, "m" * 16)
         job = Job(Folder(Path()), "cpu", Point(n=N), trials, 3, settings, methods)
-        runner = TrialRunner(CpuBackend(1), Workload.make(family, job), job, lambda *_: None, be_seen=be_seen)
-        names = list(makes)
-        return {names[finished.index]: finished.outcome for finished in runner.run()}
+        names, page = list(makes), Page()
+        run = JobRun(CpuBackend(1), Problem.make(family, job), job, page)  # type: ignore[arg-type]
+        return {names[finished.index]: finished.outcome for finished in run.run()}
 
     return run_job
 
@@ -286,23 +283,6 @@ def test_a_row_says_how_many_executions_were_compared(run: Callable[..., dict[st
     assert COMPARED_SETS <= timing.details["compared"] <= WANTED
 
 
-class Engine:
-    """See executions as the engine does, with its clock, and believe times or not."""
-
-    def __init__(self) -> None:
-        self.witness = Witness()
-        self.looks: list[bool] = []
-
-    def __call__(self, index: int, claimed_ns: float, execute: Callable[[int, bool], float], once: bool) -> None:
-        self.looks.append(once)
-        asked = self.witness.answer(Ready(index, claimed_ns, once))
-        while asked.count:
-            asked = self.witness.answer(Executed(asked.count, execute(asked.count, asked.only_write)))
-
-    def judge(self, outcome: Outcome) -> Outcome:
-        return self.witness.judge(Finished(0, outcome))
-
-
 def lasting(*seconds: float, ahead: bool = False) -> tuple[Make, list[float]]:
     """Return a variant whose executions last so long, the last of these for all further ones, and a list of them.
 
@@ -328,36 +308,18 @@ def lasting(*seconds: float, ahead: bool = False) -> tuple[Make, list[float]]:
 def test_who_takes_long_is_executed_no_more_often_than_checked_and_sampled(
     run: Callable[..., dict[str, Outcome]], patience_s: float, samples: int
 ) -> None:
-    engine, (variant, lasted) = Engine(), lasting(0.12)
-    found = run(samples=3, be_seen=engine, patience_seconds=patience_s, long=variant)["long"]
-    assert engine.judge(found).state is State.OK, found.message
+    variant, lasted = lasting(0.12)
+    found = run(samples=3, patience_seconds=patience_s, long=variant)["long"]
     (timing,) = found.timings
     assert [sample.round for sample in timing.samples] == [*range(-1, samples - 1)]
     assert timing.details["compared"] >= 1
-    assert engine.looks == [True]
-    on_unmet_inputs = 3  # one for whether it remembers, two for whether it works ahead
-    assert len(lasted) == 1 + samples + on_unmet_inputs
-
-
-def test_what_is_long_only_with_what_is_written_and_fetched_is_looked_at_again(
-    run: Callable[..., dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fetch = CpuSession.fetch
-
-    def slow(session: CpuSession, runnable: CpuRunnable) -> dict[str, np.ndarray]:
-        time.sleep(0.4)
-        return fetch(session, runnable)
-
-    monkeypatch.setattr(CpuSession, "fetch", slow)
-    engine, (variant, _) = Engine(), lasting(0.12)
-    found = run(samples=1, be_seen=engine, patience_seconds=0.1, large=variant)["large"]
-    assert engine.judge(found).state is State.OK, found.message
-    assert engine.looks == [True, False]
+    for_memory = 2  # once on inputs that it never met, and once before, since drawing them empties the caches
+    assert len(lasted) == 1 + samples + for_memory
 
 
 def test_who_takes_long_and_knew_its_result_is_wrong_at_its_one_sample(run: Callable[..., dict[str, Outcome]]) -> None:
     variant, _ = lasting(0.12, ahead=True)
-    found = run(be_seen=Engine(), patience_seconds=0.1, long=variant)["long"]
+    found = run(patience_seconds=0.1, long=variant)["long"]
     assert (found.state, found.phase) == (State.WRONG_RESULT, "time")
 
 
@@ -365,27 +327,10 @@ def test_who_takes_long_and_knew_its_result_is_wrong_at_its_one_sample(run: Call
 def test_what_takes_long_at_first_is_neither_its_time_nor_held_against_it(
     run: Callable[..., dict[str, Outcome]], first_s: tuple[float, ...], patience_s: float
 ) -> None:
-    engine, (variant, _) = Engine(), lasting(*first_s, 0.001)
-    found = run(be_seen=engine, patience_seconds=patience_s, compiles=variant)["compiles"]
-    assert engine.judge(found).state is State.OK, found.message
+    variant, _ = lasting(*first_s, 0.001)
+    found = run(patience_seconds=patience_s, compiles=variant)["compiles"]
+    assert found.state is State.OK, found.message
     assert 1e6 <= found.timings[0].summary.median_ns < 2e7
-    assert engine.looks == [True, False]
-
-
-def test_equal_results_are_compared_once_whoever_computes_them(
-    run: Callable[..., dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    judged = []
-    judge = Workload.judge
-
-    def counted(workload: Workload, *given: Any) -> Check:
-        judged.append(given[1])
-        return judge(workload, *given)
-
-    monkeypatch.setattr(Workload, "judge", counted)
-    found = run(be_seen=Engine(), one=honest, two=honest, three=honest)
-    assert {each.state for each in found.values()} == {State.OK}
-    assert sorted(judged) == [*range(COMPARED_SETS)]
 
 
 @pytest.mark.parametrize("measures", [(Measure.COLD,), (Measure.COLD, Measure.HOT)])
@@ -393,19 +338,17 @@ def test_what_was_measured_beside_a_variant_that_raises_counts_and_has_its_energ
     run: Callable[..., dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch, measures: tuple[Measure, ...]
 ) -> None:
     asked: list[tuple[Measure, list[str]]] = []
-    sample = Rounds.sample
+    sample = Rotations._sample
 
-    def sample_others_first(
-        rounds: Rounds, candidates: Sequence[Candidate], measure: Measure
-    ) -> Iterator[tuple[Candidate, Timing]]:
-        asked.append((measure, [each.variant.name for each in candidates]))
-        yield from sample(rounds, [each for each in candidates if each.variant.name != "raises"], measure)
-        for each in candidates:
+    def sample_others_first(rotations: Rotations, measure: Measure, trials: Sequence[Trial]) -> Iterator[Trial]:
+        asked.append((measure, [each.variant.name for each in trials]))
+        yield from sample(rotations, measure, [each for each in trials if each.variant.name != "raises"])
+        for each in trials:
             if each.variant.name == "raises":
-                rounds.attend(each.index)
+                rotations._attend(each.index)
                 raise RuntimeError("late")
 
-    monkeypatch.setattr(Rounds, "sample", sample_others_first)
+    monkeypatch.setattr(Rotations, "_sample", sample_others_first)
     monkeypatch.setattr(CpuBackend, "spec", replace(SPEC, unheeded=SPEC.unheeded - {"energy"}))
     found = run(measures, energy=True, before=honest, raises=honest, after=honest)
     assert asked == [
@@ -425,59 +368,47 @@ def test_of_a_hot_batch_the_last_result_is_compared(run: Callable[..., dict[str,
     assert found["honest"].state is State.OK
 
 
-def test_where_a_wrong_result_would_be_found_right_nobody_else_is_timed(
+def test_what_a_kernel_did_to_anothers_inputs_is_not_laid_to_the_other(
     run: Callable[..., dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench, "tells_wrong", lambda: False)
-    found = run(trick=honest, after=honest)
-    assert list(found) == ["trick"]  # its process is used no more, and the other one is done by the next
-    assert (found["trick"].state, found["trick"].message) == (
-        State.LAUNCH_ERROR,
-        "it changed the comparison in memory: a wrong result now passes, or a right one fails",
-    )
+    monkeypatch.setattr(Trial, "calls_host", False)  # as of kernels, whose inputs are not written for each execution
+    give, given = CpuSession._give, [-1]
 
+    def give_once(session: CpuSession, draw: Draw) -> None:
+        if draw.fresh or draw.inputs != given[0]:
+            give(session, draw)
+        else:
+            session._fill(draw.fill)
+        given[0] = draw.inputs
 
-@pytest.mark.parametrize("measures", [(), (Measure.COLD,)])
-def test_who_replaces_the_judge_in_its_last_execution_is_told_so_and_nobody_else(
-    run: Callable[..., dict[str, Outcome]], measures: tuple[Measure, ...]
-) -> None:
-    real, calls, is_last = workload.compare, count(1), [False]
+    def spoils(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+        calls: list[None] = []
 
-    def late(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
-        def replace_it() -> None:
+        def run() -> None:
+            calls.append(None)
             compute(inputs, outputs["y"])
-            if is_last[0] or (not measures and next(calls) == 2):
-                workload.compare = lambda *given: real(*given)
+            inputs["x"][0] += len(calls) > 6
 
-        return replace_it
+        return run
 
-    def be_seen(index: int, claimed_ns: float, execute: Callable[[int, bool], float], once: bool) -> None:
-        is_last[0] = index == 0
-        execute(1, False)
-
-    found = run(measures, be_seen=be_seen, late=late, after=honest)
-    told = "it replaced cuprof.worker.workload.compare, which checks and times it"
-    assert (found["late"].state, found["late"].message) == (State.IMPLAUSIBLE, told)
-    assert {name for name, outcome in found.items() if outcome.state != State.OK} == {"late"}
-    assert workload.compare is real
-
-
-def skips_the_unknown(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
-    kept: dict[bytes, np.ndarray] = {}
-
-    def run() -> None:
-        key = inputs["x"][::64].tobytes()
-        if key not in kept and len(kept) < COMPARED_SETS:
-            kept[key] = computed(inputs)
-        np.copyto(outputs["y"], kept.get(key, inputs["x"]))
-
-    return run
-
-
-def test_who_knows_the_inputs_that_are_compared_and_no_others_is_wrong(run: Callable[..., dict[str, Outcome]]) -> None:
-    found = run(before=honest, trick=skips_the_unknown, after=honest)
+    monkeypatch.setattr(CpuSession, "_give", give_once)
+    found = run(before=honest, trick=spoils, after=honest, samples=40)
     assert {name: each.state for name, each in found.items()} == {
         "before": State.OK, "trick": State.WRONG_RESULT, "after": State.OK,
     }  # fmt: skip
-    assert found["trick"].message.startswith("wrong on inputs that it first met after timing: y[")
-    assert not found["trick"].timings
+    assert found["trick"].message == "it overwrites its input x while it is timed"
+
+
+def test_a_kernel_that_does_nothing_while_its_scratch_says_done_has_no_hot_time(
+    run: Callable[..., dict[str, Outcome]],
+) -> None:
+    def counts(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+        def run() -> None:  # as where a counter is not set back: the second of two executions in a row does nothing
+            if outputs["y"][0] != 2 * inputs["x"][0]:
+                compute(inputs, outputs["y"])
+
+        return run
+
+    found = run((Measure.HOT,), counts=counts)["counts"]
+    assert (found.state, found.phase) == (State.WRONG_RESULT, "time")
+    assert found.message.startswith("it skips the work when its result is already there")

@@ -23,7 +23,7 @@ from cuprof.families import Point
 from cuprof.families.origin import Folder, load_family
 from cuprof.worker import devices
 from cuprof.worker.devices import DeviceTable
-from cuprof.worker.messages import Describe, Described, Execute, Finished, Job, JobDone, JobTrial, Ready, WorkerSettings
+from cuprof.worker.messages import Describe, Described, Finished, Job, JobDone, JobTrial, WorkerSettings
 from cuprof.worker.status_page import NO_TRIAL, Phase
 
 FAULTY = Path(__file__).parents[1] / "data" / "families" / "faulty"
@@ -50,8 +50,6 @@ def do(worker: WorkerProcess, job: Job) -> tuple[dict[str, State], JobDone]:
     for message in worker.messages():
         if isinstance(message, JobDone):
             return states, message
-        if isinstance(message, Ready):
-            worker.send(Execute(0))
         if isinstance(message, Finished):
             states[message.outcome.identity] = message.outcome.state
     raise AssertionError("unreachable")

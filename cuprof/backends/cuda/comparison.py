@@ -1,7 +1,7 @@
 """Compare outputs with the reference on the device, where a pass over them costs microseconds.
 
 The device can only say that everything is right, and with what margin. Outputs that it cannot pass are fetched and
-judged by `cuprof.worker.check.compare`, so there is one definition of wrong.
+judged by `cuprof.worker.compare.compare`, so there is one definition of wrong.
 """
 
 from __future__ import annotations

@@ -32,14 +32,14 @@ class DeviceKernels:
         function = call(load_driver().cuModuleGetFunction(self.module, symbol.encode()), f"find kernel {symbol}")
         return PackedLaunch(Launch(symbol, (blocks,), (threads,)), function, arguments)
 
-    def checksums(self, arrays: Sequence[Any]) -> list[int]:
-        """Return a hash of the bytes of each CuPy array.
+    def checksums(self, areas: Sequence[tuple[int, int]]) -> list[int]:
+        """Return a hash of the bytes of each area of the device's memory, given as its address and length.
 
         Any change of one word changes it; changes of several leave it as it was with a probability of 2^-32.
         """
-        totals = self.cupy.zeros(len(arrays), self.cupy.uint64)
-        for place, array in enumerate(arrays):
-            arguments = [array.data.ptr, np.uint64(array.nbytes), totals.data.ptr + place * totals.itemsize]
+        totals = self.cupy.zeros(len(areas), self.cupy.uint64)
+        for place, (address, size) in enumerate(areas):
+            arguments = [address, np.uint64(size), totals.data.ptr + place * totals.itemsize]
             self.launch("checksum", self._blocks, CHECKSUM_THREADS, arguments)(self.stream.ptr)
         self.stream.synchronize()
         return [int(total) for total in totals.get()]

@@ -230,7 +230,7 @@ class CudaSession(Session[CudaRunnable]):
     def _compared_with(self) -> DeviceComparison | None:
         """Return the references on the device, copied there at first use; None if the device cannot compare them."""
         if self._comparison is None:
-            references = [each.reference.open() if each.reference else None for each in self._sets]
+            references = [each.reference for each in self._sets]
             if references[0] is None or not all(
                 reference is None or DeviceComparison.fits(self.signature.outputs, reference)
                 for reference in references
@@ -279,7 +279,15 @@ class CudaSession(Session[CudaRunnable]):
 
     def _checksums_of(self, arrays: Mapping[str, Any]) -> dict[str, int]:
         with self.device.errors("take checksums of the inputs"):
-            return dict(zip(arrays, self.device.kernels.checksums([*arrays.values()]), strict=True))
+            areas = [(array.data.ptr, array.nbytes) for array in arrays.values()]
+            return dict(zip(arrays, self.device.kernels.checksums(areas), strict=True))
+
+    def checksum(self, runnable: CudaRunnable) -> tuple[int, ...]:
+        """Return checksums of the results on the device."""
+        self._bring(runnable)
+        with self.device.errors("take checksums of the results"):
+            areas = [(address, spec.nbytes) for address, spec in runnable.results.values()]
+            return tuple(self.device.kernels.checksums(areas))
 
     def fetch(self, runnable: CudaRunnable) -> dict[str, np.ndarray]:
         """Copy the outputs to new host arrays."""

@@ -11,9 +11,8 @@ import pytest
 from cuprof.backends.contract import InputSet, ReadingOptions
 from cuprof.backends.cuda import comparison as cuda_compare
 from cuprof.backends.cuda.device import as_bits
-from cuprof.backends.sealed import Sealed
 from cuprof.families import Array, Signature, Tolerance
-from cuprof.worker.check import NOT_LOOKED_AT, compare
+from cuprof.worker.compare import NOT_LOOKED_AT, compare
 
 pytestmark = pytest.mark.gpu
 
@@ -33,7 +32,7 @@ def judge(backend: Any, output: np.ndarray, expected: np.ndarray, tolerance: Tol
     spec = Array(output.shape, str(output.dtype))
     session = backend.open(Signature({}, {"y": spec}), {}, ReadingOptions())
     try:
-        session.stock([InputSet({}, Sealed({"y": expected}))])
+        session.stock([InputSet({}, {"y": expected})])
         session.outputs["y"].set(as_bits(output))
         results = {"y": (session.outputs["y"].data.ptr, spec)}
         runnable = SimpleNamespace(results=results, deliver=None, reduced={})

@@ -17,7 +17,6 @@ from cuprof.backends.cuda.captured import read_resources
 from cuprof.backends.cuda.driver import call, load_driver
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
 from cuprof.backends.guarded import GUARD_BYTES
-from cuprof.backends.sealed import Sealed
 from cuprof.builds import BuildPool
 from cuprof.core.errors import BuildError, DeviceMemoryError, LaunchError
 from cuprof.core.records import Measure
@@ -233,7 +232,7 @@ def test_constants_are_those_of_the_set_that_is_drawn(backend: Any, measure: Mea
     signature = Signature({"x": SIGNATURE.inputs["x"], "f": Array((4,), "float32")}, SIGNATURE.outputs)
     sets = [{"x": np.ones(N, np.float32), "f": np.float32(k) + np.arange(4, dtype=np.float32)} for k in (1, 7)]
     opened = backend.open(signature, sets[0], ReadingOptions())
-    assert opened.stock([InputSet(each, Sealed({"y": np.tile(each["f"], N // 4)})) for each in sets]) == 2
+    assert opened.stock([InputSet(each, {"y": np.tile(each["f"], N // 4)}) for each in sets]) == 2
     opened.watch_inputs()
     runnable = prepare(opened, launch("by_constants", "x", "y", N), constants={"factors": "f"})
     assert opened.expect(runnable, [Tolerance(), Tolerance()])

@@ -19,7 +19,7 @@ from cuprof.backends.opencl.presence import find_devices
 from cuprof.core.errors import BuildError, CuprofError, LaunchError, MissingDependencyError
 from cuprof.core.records import Measure
 from cuprof.families import Array, Fill, Launch, Point, Program, Signature, Variant
-from cuprof.worker.sampling import Sampler
+from cuprof.worker.sampler import Sampler
 from cuprof.worker.stopping import StoppingRule
 
 SOURCE = """

@@ -120,7 +120,7 @@ def sets_searched(problem, tune, inputs, outputs):
 @family.cpu("audit_hooked")
 def audit_hooked(problem, tune, inputs, outputs):
     """Exchanges the code of what compares, and has an audit hook put it back whenever somebody looks at code."""
-    from cuprof.worker.check import compare
+    from cuprof.worker.compare import compare
 
     real = compare.__code__
 

@@ -1,0 +1,319 @@
+"""How long people wait for cuprof: for compilers, first rows, whole sweeps, and where nothing is left to do.
+
+    python -m benchmarks.waiting --rows "start,16 CUB,768"
+
+Each row stands beside its target, which is of an H200 with 16 cores, and beside Kernel Tuner where it does the same and
+is installed. Rows that compile or plan need no GPU. Kernel Tuner's own scripts run where `--examples` names their
+folder.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from importlib.util import find_spec
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu import NoGpuError, require_gpu
+from benchmarks.process import ROOT, run
+from benchmarks.space import copy_project
+from benchmarks.table import make_parser, report, start
+from cuprof.builds import BuildPool
+from cuprof.builds.nvrtc import NvrtcBuild
+from cuprof.core.errors import CuprofError
+from cuprof.core.point import Point
+from cuprof.core.records import DeviceFacts
+from cuprof.families import Family
+from cuprof.families.fingerprint import source_text
+from cuprof.families.origin import load_family
+from cuprof.plan import Selection, plan
+
+COLUMNS = ("row", "unit", "cuprof", "target", "Kernel Tuner", "fault")
+ARCH = "sm_90"
+WIDE = {
+    "BLOCKS = (32, 64, 128, 256, 512, 1024)": "BLOCKS = tuple(range(32, 769, 32))",
+    "PER_THREAD = (1, 2, 4, 8, 16, 32, 64, 128)": "PER_THREAD = tuple(range(1, 33))",
+}
+"""Edits of axpy's family.py that give it 768 configurations."""
+FEW = ("measure.min_samples=7", "measure.max_samples=7", "measure.patience_seconds=1")
+TWENTY = ("measure.min_samples=20", "measure.max_samples=20")
+PRECISE = ("measure.target=0.005", "measure.max_samples=5000", "measure.max_seconds=5")
+LIMIT_S = 240.0
+
+
+class NotMeasuredError(CuprofError):
+    """Report why a row has no figure."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What one command took.
+
+    Args:
+        first_row_s: from the command to its first row.
+        idle: the share of the time from the first trial's start to the last one's end in which no trial ran.
+    """
+
+    wall_s: float
+    first_row_s: float
+    idle: float
+
+
+class Bench:
+    """A copy of the benchmarks' project, and an empty cache of builds.
+
+    Args:
+        folder: for everything that is written.
+        examples: Kernel Tuner's scripts, if they are there.
+    """
+
+    def __init__(self, folder: Path, examples: Path | None) -> None:
+        self.folder, self.examples = folder, examples
+        self.project = copy_project(folder / "project")
+        family = self.project / "kernels" / "axpy" / "family.py"
+        text = family.read_text()
+        for old, new in WIDE.items():
+            text = text.replace(old, new)
+        family.write_text(text)
+        self.environment = {"CUPROF_CACHE": str(folder / "cache")}
+
+    def run(self, *words: str, folder: Path | None = None) -> float:
+        """Run a command and return its seconds.
+
+        Raises:
+            NotMeasuredError: it failed.
+        """
+        command = [sys.executable, "-m", "cuprof", *words]
+        place = folder or self.project
+        answer = run(command, self.folder / "logs", folder=place, environment=self.environment, limit_s=LIMIT_S)
+        if answer.fault:
+            raise NotMeasuredError(answer.fault)
+        return answer.wall_s
+
+    def sweep(self, *words: str) -> Sweep:
+        """Run a sweep into a database of its own, and return what it took.
+
+        Raises:
+            NotMeasuredError: it failed.
+        """
+        database = self.folder / f"{len(list(self.folder.glob('*.sqlite')))}.sqlite"
+        began = time.time()
+        wall_s = self.run("sweep", *words, f"store.url=sqlite:///{database}", "report=none", "measure.modes=[cold]")
+        with closing(sqlite3.connect(database)) as connection:
+            rows = connection.execute("SELECT started_at, duration_ns, recorded_at FROM run").fetchall()
+        spans = sorted((_seconds(start), _seconds(start) + duration / 1e9) for start, duration, _ in rows)
+        return Sweep(wall_s, min(_seconds(recorded) for *_, recorded in rows) - began, _find_idle(spans))
+
+    def axpy(self, *words: str) -> Sweep:
+        """Sweep the 768 configurations of axpy."""
+        tune = (
+            f"tune.block={','.join(map(str, range(32, 769, 32)))}",
+            f"tune.per_thread={','.join(map(str, range(1, 33)))}",
+        )
+        return self.sweep("family=axpy", "problem.n=2**24", *tune, *words)
+
+
+def _seconds(stored: str) -> float:
+    return datetime.fromisoformat(f"{stored}+00:00").timestamp()
+
+
+def _find_idle(spans: Sequence[tuple[float, float]]) -> float:
+    """Return the share of a time that no span covers."""
+    busy = 0.0
+    until = spans[0][0]
+    for begin, end in spans:
+        busy += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return 1 - busy / (until - spans[0][0])
+
+
+def compile_all(name: str, tunables: Sequence[str], count: int, bench: Bench) -> float:
+    """Return the seconds that configurations of a family take to compile side by side, once the pool is warm."""
+    family = load_family(bench.project / "kernels" / name)
+    builds = _list_builds(family, tunables)
+    warm, pool = replace(builds[0], name="another.cu"), BuildPool(bench.folder / f"builds-{name}")
+    pool.start(warm).result()  # a source that is not counted loads the compiler and its headers
+    began = time.perf_counter()
+    for future in [pool.start(build) for build in builds[:count]]:
+        future.result()
+    return time.perf_counter() - began
+
+
+def _list_builds(family: Family, tunables: Sequence[str]) -> list[NvrtcBuild]:
+    """Return the builds of every choice of tunables."""
+    (variant,) = family.variants.values()
+    problem = Point((axis.name, axis.default) for axis in family.axes)
+    values = [next(one.values for one in variant.tunables if one.name == name) for name in tunables]
+    text, builds = source_text(family, variant), list[NvrtcBuild]()
+    for chosen in product(*values):
+        program = variant.make(problem, Point(zip(tunables, chosen, strict=True)))
+        builds.append(NvrtcBuild(text, str(variant.source), ARCH, program.defines, program.options))
+    return builds
+
+
+def plan_wide(bench: Bench) -> float:
+    """Return the microseconds that a trial of 16,000 takes to plan."""
+    family = load_family(bench.project / "kernels" / "wide")
+    selection = Selection(family.name, tune={"block": ("all",), "unroll": ("all",)})
+    devices = {"cpu": DeviceFacts("cpu", 0, "a processor")}
+    plan(family, selection, devices)
+    began = time.perf_counter()
+    planned = plan(family, selection, devices)
+    return (time.perf_counter() - began) / len(planned.trials) * 1e6
+
+
+def begin_small(bench: Bench) -> float:
+    """Return the seconds from the command to the first row of a small sweep, of which nothing is stored."""
+    words = ("family=axpy", "problem.n=2**20", "tune.block=256", *FEW)
+    bench.sweep(*words, "tune.per_thread=1")  # bytecode, the device's calibration
+    return bench.sweep(*words, "tune.per_thread=2,3").first_row_s
+
+
+def begin_cub(bench: Bench) -> float:
+    """Return the seconds to the first row of 16 configurations that include CUB."""
+    return _sweep_cub(bench).first_row_s
+
+
+def idle_cub(bench: Bench) -> float:
+    """Return the share of such a sweep, in percent, in which the device waits."""
+    return 100 * _sweep_cub(bench).idle
+
+
+def _sweep_cub(bench: Bench) -> Sweep:
+    bench.environment["CUPROF_CACHE"] = tempfile.mkdtemp(dir=bench.folder)
+    return bench.sweep("family=cub_sum", "tune.block=64,128,256,512", "tune.per_thread=2,4,8,16", *FEW)
+
+
+def sweep_axpy(words: Sequence[str], is_built: bool, bench: Bench) -> float:
+    """Return the seconds of a sweep over 768 configurations of axpy."""
+    if is_built:
+        bench.axpy(*FEW)
+    return bench.axpy(*words).wall_s
+
+
+def do_nothing(bench: Bench) -> float:
+    """Return the seconds of all bundled studies when everything is stored."""
+    words = ("sweep", "experiment=all_studies", "measure=quick", f"store.url=sqlite:///{bench.folder}/studies.sqlite")
+    bench.run(*words, f"report.path={bench.folder}/pages", folder=ROOT)
+    return bench.run(*words, f"report.path={bench.folder}/pages", folder=ROOT)
+
+
+def judge(words: Sequence[str], bench: Bench) -> float:
+    """Return the seconds of judging one kernel."""
+    candidate = bench.folder / "candidate.cu"
+    candidate.write_text((bench.project / "kernels" / "axpy" / "axpy.cu").read_text() + "// a candidate\n")
+    return bench.run("judge", str(candidate), "--family=axpy", *words)
+
+
+def run_example(name: str, bench: Bench) -> float:
+    """Return the seconds of one of Kernel Tuner's own scripts, unmodified."""
+    if bench.examples is None or not (bench.examples / name).is_file():
+        raise NotMeasuredError(f"not measured: give --examples FOLDER with Kernel Tuner's {name}")
+    return bench.run("sweep", str(bench.examples / name), "measure=quick", "report=none")
+
+
+def tune_by_kernel_tuner() -> float:
+    """Return the seconds that Kernel Tuner takes for the 768 configurations, unchecked and hot."""
+    if find_spec("kernel_tuner") is None:
+        raise NotMeasuredError("not installed: kernel_tuner")
+    import numpy as np
+    from kernel_tuner import tune_kernel
+
+    x = np.random.default_rng().random(2**24, np.float32)
+    began = time.perf_counter()
+    tune_kernel(
+        "axpy",
+        (ROOT / "benchmarks/project/kernels/axpy/axpy.cu").read_text(),
+        problem_size=x.size,
+        arguments=[x, x, np.empty_like(x), np.float32(1.5), np.uint32(x.size)],
+        tune_params={"BLOCK": list(range(32, 769, 32)), "ITEMS": list(range(1, 33))},
+        grid_div_x=["BLOCK", "ITEMS"],
+        block_size_names=["BLOCK"],
+        lang="CUPY",
+        iterations=7,
+        quiet=True,
+    )
+    return time.perf_counter() - began
+
+
+@dataclass(frozen=True)
+class Wait:
+    """One row: what is waited for, and for how long at most."""
+
+    name: str
+    unit: str
+    target: float
+    measure: Callable[[Bench], float]
+    needs_gpu: bool = True
+    peer: Callable[[], float] | None = None
+
+
+WAITS = (
+    Wait("16 CUB configurations built", "s", 2.0, partial(compile_all, "cub_sum", ("block", "per_thread"), 16), False),
+    Wait("96 light builds", "s", 0.3, partial(compile_all, "axpy", ("block", "per_thread"), 96), False),
+    Wait("planning a trial", "µs", 20.0, plan_wide, False),
+    Wait("start: first row of a small sweep", "s", 2.5, begin_small),
+    Wait("16 CUB configurations: first row", "s", 5.0, begin_cub),
+    Wait("16 CUB configurations: device idle", "%", 10.0, idle_cub),
+    Wait("768 configurations, 7 samples, cold", "s", 9.0, partial(sweep_axpy, FEW, False), peer=tune_by_kernel_tuner),
+    Wait("768 configurations, 20 samples, built", "s", 10.0, partial(sweep_axpy, TWENTY, True)),
+    Wait("768 configurations to ±0.5 %, built", "s", 50.0, partial(sweep_axpy, PRECISE, True)),
+    Wait("nothing to do: all_studies measure=quick", "s", 5.0, do_nothing),
+    Wait("judge: one problem, quick, one round", "s", 2.5, partial(judge, ("--rounds=1", "measure=quick"))),
+    Wait("judge: defaults", "s", 8.0, partial(judge, ())),
+    *(
+        Wait(f"Kernel Tuner's {name}", "s", target, partial(run_example, name))
+        for name, target in {"vector_add.py": 5.0, "matmul.py": 6.0, "reduction.py": 10.0, "expdist.py": 10.0}.items()
+    ),
+)
+
+
+def measure(wait: Wait, folder: Path, examples: Path | None) -> dict[str, Any]:
+    """Return a row of the table."""
+    row: dict[str, Any] = {"row": wait.name, "unit": wait.unit, "target": wait.target}
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        try:
+            if wait.needs_gpu:
+                require_gpu()
+            row["cuprof"] = taken = wait.measure(Bench(Path(own), examples))
+            row["holds"] = taken <= wait.target
+            if wait.peer:
+                row["Kernel Tuner"] = wait.peer()
+        except (CuprofError, NoGpuError) as error:
+            row["fault"] = str(error)
+    return row
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure the chosen rows, print and keep them; return 0 where every one is within its target."""
+    parser = make_parser("how long people wait for cuprof")
+    parser.add_argument("--rows", default="", help="only rows whose names hold one of these texts, separated by commas")
+    parser.add_argument("--examples", type=Path, help="folder of Kernel Tuner's own CUDA examples")
+    options = parser.parse_args(argv)
+    wanted = [text.strip() for text in options.rows.split(",")]
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for wait in WAITS:
+            if any(text in wait.name for text in wanted):
+                rows.append(measure(wait, Path(folder), options.examples))
+                print(f"{wait.name}: {rows[-1].get('cuprof', rows[-1].get('fault'))}", file=sys.stderr, flush=True)
+    criteria: dict[str, bool | None] = {
+        f"{row['row']}: at most {row['target']:g} {row['unit']}": row["cuprof"] <= row["target"]
+        if "cuprof" in row
+        else None
+        for row in rows
+    }
+    return report("waiting", COLUMNS, rows, options.out, criteria)
+
+
+if __name__ == "__main__":
+    sys.exit(start(main))

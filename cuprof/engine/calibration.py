@@ -1,0 +1,116 @@
+"""Measure what each device can do, and check times against that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import psutil
+
+from cuprof.backends.registry import is_host
+from cuprof.core.errors import WorkerError
+from cuprof.core.records import Calibration, DeviceFacts, Outcome, State
+from cuprof.engine.executor import Executor
+from cuprof.engine.plausibility import Plausibility
+from cuprof.engine.recorder import Recorder
+from cuprof.worker.messages import Calibrate, Calibrated
+
+
+class Calibrator:
+    """Measure each device once a boot, the host once, and check outcomes against its limits.
+
+    Args:
+        note: receives lines for the user, from any thread.
+    """
+
+    def __init__(self, recorder: Recorder, note: Callable[[str], object]) -> None:
+        self.recorder, self.config, self.note = recorder, recorder.prepared.config, note
+        self._known: dict[tuple[Executor, str], Plausibility] = {}
+        self._doubted: set[tuple[Executor, str]] = set()
+        self._reconsidered: set[tuple[Executor, str]] = set()
+
+    def calibrate(self, executor: Executor, backend: str) -> None:
+        """Calibrate a device, once; reuse an earlier sweep's calibration unless `retry=all`."""
+        if (executor, backend) in self._known:
+            return
+        device, on_host, calibration = executor.find_device(backend), executor.is_host(backend), None
+        self._known[executor, backend] = Plausibility(on_host)
+        if device is None:
+            return
+        store, sweep_id = self.recorder.store, self.recorder.sweep_id
+        if self.config.retry != "all":
+            since = None if on_host else psutil.boot_time()
+            calibration = store.reuse_calibration(sweep_id, device, since)
+        if calibration is None:
+            calibration = self._measure(executor, backend)
+            if calibration is None:
+                return
+            store.save_calibration(sweep_id, device, calibration)
+        self._bound(executor, device, calibration)
+
+    def _bound(self, executor: Executor, device: DeviceFacts, calibration: Calibration) -> None:
+        """Let a calibration bound the times of a device."""
+        self._known[executor, device.backend] = Plausibility(
+            is_host(device),
+            calibration,
+            cache_bytes=int(device.details.get("l2_bytes") or 0),
+            flushed=self.config.measure.flush != "none",
+        )
+
+    def reconsider(self, executor: Executor, backend: str) -> None:
+        """Measure the host again, once, before a time counts as impossible by limits that others' work may lower."""
+        device, known = executor.find_device(backend), self._known.get((executor, backend))
+        if (executor, backend) not in self._doubted or device is None or known is None or known.calibration is None:
+            return
+        self._doubted.discard((executor, backend))
+        if again := self._measure(executor, backend):
+            larger = find_larger(known.calibration, again)
+            self.recorder.store.save_calibration(self.recorder.sweep_id, device, larger)
+            self._bound(executor, device, larger)
+
+    def believe(self, executor: Executor, outcome: Outcome) -> Outcome:
+        """Return the outcome, implausible where the device cannot be as fast as it says."""
+        if not outcome.timings:
+            return outcome
+        trial = self.recorder.trials[outcome.identity]
+        outputs = self.recorder.prepared.family.signature(trial.problem).outputs.values()
+        known = self._known.get((executor, trial.backend)) or Plausibility(executor.is_host(trial.backend))
+        judged = known.judge(trial, outcome, sum(spec.nbytes for spec in outputs))
+        if judged.state is State.IMPLAUSIBLE and known.on_host and (executor, trial.backend) not in self._reconsidered:
+            self._doubted.add((executor, trial.backend))
+            self._reconsidered.add((executor, trial.backend))
+        return judged
+
+    def _measure(self, executor: Executor, backend: str) -> Calibration | None:
+        try:
+            answer = executor.worker.ask(Calibrate(backend), Calibrated)
+        except WorkerError as error:
+            executor.replace_worker()
+            self.note(f"{backend}: the device could not be calibrated: {error}")
+            return None
+        if answer.calibration is None:
+            self.note(f"{backend}: the device could not be calibrated: {answer.fault}")
+        elif others := answer.calibration.details.get("other_processes"):
+            self.note(f"{backend}: other processes compute on the device: {_name_processes(others)}")
+        return answer.calibration
+
+
+def find_larger(one: Calibration, other: Calibration) -> Calibration:
+    """Return a calibration with the larger of each limit; work of others only ever lowers them."""
+    details = {**one.details, **other.details}
+    for name in ("cache_bandwidth", "fma_rate"):
+        if name in one.details and name in other.details:
+            details[name] = max(float(one.details[name]), float(other.details[name]))
+    bandwidths = [each.read_bandwidth for each in (one, other) if each.read_bandwidth]
+    return replace(other, read_bandwidth=max(bandwidths, default=None), details=details)
+
+
+def _name_processes(pids: Sequence[int]) -> str:
+    """Return processes as text, "python3 (pid 12), pid 13" where one cannot be named (another container's)."""
+    named = []
+    for pid in pids:
+        try:
+            named.append(f"{psutil.Process(pid).name()} (pid {pid})")
+        except psutil.Error:
+            named.append(f"pid {pid}")
+    return ", ".join(named)

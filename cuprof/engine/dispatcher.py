@@ -1,0 +1,187 @@
+"""Keep the executors of a sweep busy: a thread for each, and one queue of events that one thread answers."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import Thread
+
+from cuprof.core.records import DeviceFacts
+from cuprof.engine.calibration import Calibrator
+from cuprof.engine.device_lock import DeviceLocks
+from cuprof.engine.events import Batch, Event, Failed, Idle, Lost, Note, Result, Started
+from cuprof.engine.executor import Executor
+from cuprof.engine.recorder import Recorder
+from cuprof.engine.scheduler import Scheduler
+from cuprof.engine.workers import StoppedError, believe, nobody, stand_by
+
+POLL_S = 0.02
+"""Ask the scheduler this often whether there is something for an executor that has nothing to do."""
+JOIN_S = 15.0
+"""Wait this long for an executor's thread. That is longer than ending a worker takes; one still waiting for its device
+ends with the process."""
+
+
+class Dispatcher:
+    """Run batches until the scheduler is done.
+
+    Results are stored, reported and told to the scheduler in the caller's thread, in this order, before the same
+    executor gets another batch. Results that are there together share a transaction.
+
+    Attributes:
+        locks: keep other cuprof processes off a batch's device: their work would show in its times.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder, self.executors = recorder, recorder.executors
+        self._events: queue.SimpleQueue[tuple[Executor | None, Event]] = queue.SimpleQueue()
+        self.locks = DeviceLocks(self._note)
+        self.calibrator = Calibrator(recorder, self._note)
+        self._inboxes: dict[Executor, queue.SimpleQueue[Batch | None]] = {}
+        self._idle: dict[Executor, None] = {}
+        self._meanwhile: Callable[[], object] | None = None
+
+    def run(self, scheduler: Scheduler, meanwhile: Callable[[], object] | None = None) -> None:
+        """Give batches to executors that are free until the scheduler is done.
+
+        Whatever an executor or the scheduler raises is raised here, after all executors have been stopped.
+
+        Args:
+            meanwhile: run in a thread once a worker has its first job; before, the worker would wait for it.
+        """
+        self.scheduler, self._meanwhile = scheduler, meanwhile
+        threads = [Thread(target=self._serve, args=(executor,), daemon=True) for executor in self.executors]
+        for executor in self.executors:
+            self._inboxes[executor], self._idle[executor] = queue.SimpleQueue(), None
+        is_over = False
+        try:
+            for thread in threads:
+                thread.start()
+            while not self._is_over():
+                self._give()
+                if not self.scheduler.done:
+                    self._answer(self._wait())
+            is_over = True
+        finally:
+            self._end(threads, is_over)
+
+    def _is_over(self) -> bool:
+        return self.scheduler.done and len(self._idle) == len(self._inboxes)
+
+    def _give(self) -> None:
+        """Ask for a batch for every executor that has none."""
+        for executor in list(self._idle):
+            if (batch := self.scheduler.ask(executor)) is not None:
+                self.recorder.enlist_batch(batch)
+                del self._idle[executor]
+                self._inboxes[executor].put(batch)
+
+    def _wait(self) -> Iterator[tuple[Executor | None, Event]]:
+        """Yield the events that are there, after waiting for the first one for a moment."""
+        try:
+            yield self._events.get(timeout=POLL_S)
+            while True:
+                yield self._events.get_nowait()
+        except queue.Empty:
+            return
+
+    def _answer(self, events: Iterator[tuple[Executor | None, Event]]) -> None:
+        results: list[tuple[Executor, Result]] = []
+        for executor, event in events:
+            if executor is not None and isinstance(event, Result):
+                results.append((executor, event))
+                continue
+            self._conclude(results)
+            if isinstance(event, Note):
+                self.recorder.observer.note(event.text)
+            elif isinstance(event, Failed):
+                raise event.error
+            elif executor is None:
+                continue
+            elif isinstance(event, Started):
+                self._begin_meanwhile()
+                self.recorder.report_started(executor, event)
+            elif isinstance(event, Lost):
+                self._retire(executor, event)
+            elif executor in self._inboxes:
+                executor.doing = ""
+                self._idle[executor] = None
+        self._conclude(results)
+
+    def _begin_meanwhile(self) -> None:
+        meanwhile, self._meanwhile = self._meanwhile, None
+        if meanwhile:
+            Thread(target=meanwhile, daemon=True).start()
+
+    def _note(self, text: str) -> None:
+        """Have a line reported; from any thread."""
+        self._events.put((None, Note(text)))
+
+    def _conclude(self, results: list[tuple[Executor, Result]]) -> None:
+        if results:
+            for executor, result in self.recorder.record(results):
+                self.scheduler.tell(executor, result)
+            results.clear()
+
+    def _retire(self, executor: Executor, event: Lost) -> None:
+        """Give the work of an executor whose device has failed to others; without any, record its outcomes."""
+        if len(self._inboxes) == 1:
+            self._conclude([(executor, Result(event.batch, outcome)) for outcome in event.outcomes])
+            return
+        executor.is_lost = True
+        self._inboxes.pop(executor).put(None)
+        self.scheduler.release(executor, event.batch)
+        if executor.number is not None:
+            self.recorder.store.leave([executor.number])
+        self.recorder.observer.note(f"{executor.name} has failed ({event.reason}); its work is given to the others")
+
+    def _serve(self, executor: Executor) -> None:
+        """Run an executor's batches in a thread of its own. Linux ends a worker with the thread that started it.
+
+        A device takes half a second to give a worker's memory back, and nobody here waits for that.
+        """
+        inbox = self._inboxes[executor]
+        executor.watch = lambda trial, phase: self._events.put((executor, Started(trial.identity, phase)))
+        executor.judge = lambda outcome: self.calibrator.believe(executor, outcome)
+        executor.reconsider = lambda backend: self.calibrator.reconsider(executor, backend)
+        try:
+            while (batch := inbox.get()) is not None:
+                with self._turn(executor, batch):
+                    if batch.job and batch.job.methods:
+                        self.calibrator.calibrate(executor, batch.job.backend)
+                    for event in executor.run(batch):
+                        self._events.put((executor, event))
+                self._events.put((executor, Idle()))
+        except StoppedError:
+            pass
+        except BaseException as error:
+            self._events.put((executor, Failed(error)))
+        finally:
+            # They would hold one another, and the plan, for as long as there is memory.
+            executor.watch, executor.judge, executor.reconsider = nobody, believe, stand_by
+
+    def _turn(self, executor: Executor, batch: Batch) -> AbstractContextManager[None]:
+        device = executor.find_device(batch.job.backend) if batch.job else None
+        if device is None:
+            return nullcontext()
+        return self._hold(executor, device)
+
+    @contextmanager
+    def _hold(self, executor: Executor, device: DeviceFacts) -> Iterator[None]:
+        executor.doing = "waiting for its turn on the device"
+        with self.locks.hold(device):
+            executor.doing = ""
+            yield
+
+    def _end(self, threads: Sequence[Thread], is_over: bool) -> None:
+        """End the executors' threads."""
+        for executor in self.executors:
+            if not is_over:
+                executor.stop()
+            if executor in self._inboxes:
+                self._inboxes[executor].put(None)
+        give_up = time.monotonic() + JOIN_S
+        for thread in threads:
+            thread.join(max(0.0, give_up - time.monotonic()))

@@ -1,0 +1,140 @@
+"""Run batches on workers, and know the devices that they drive."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from cuprof.backends.registry import get_spec, is_host
+from cuprof.config.model import LimitsConfig
+from cuprof.core.point import Point
+from cuprof.core.records import DeviceFacts, Outcome, Unavailable
+from cuprof.engine.events import Batch, Lost, Result
+from cuprof.engine.measurement import Measurement
+from cuprof.engine.worker_process import WorkerDiedError
+from cuprof.engine.workers import Workers
+from cuprof.sandbox.settings import Sandbox
+from cuprof.worker.messages import Build, Built, Job, WorkerSettings
+
+
+class Executor(Workers):
+    """Run batches, one after another; a sweep has an executor for each GPU that takes part.
+
+    Args:
+        devices: back end → the device that the worker opens, or why there is none; filled when the sweep is planned.
+
+    Attributes:
+        is_lost: its device has failed.
+        number: its key in the store, for claiming trials; None if no other process may run them.
+        doing: its current work, as text for the user.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        limits: LimitsConfig,
+        sandbox: Sandbox | None = None,
+        devices: Mapping[str, DeviceFacts | Unavailable] | None = None,
+    ) -> None:
+        super().__init__(settings, limits, sandbox)
+        self.devices = devices or {}
+        self.is_lost, self.doing = False, ""
+        self.number: int | None = None
+        self._series: tuple[Point | None, str, str] = (None, "", "")
+
+    def run(self, batch: Batch) -> Iterator[Result | Lost]:
+        """Begin to build, then yield the result of every trial as it comes; without a job, wait for a build.
+
+        If the job's device cannot be opened, `Lost` stands in place of the open results.
+        """
+        for job in batch.build:
+            self._begin_builds(job)
+        if batch.job is None:
+            self._await_build()
+            return
+        unavailable = []
+        for outcome in self.measure(batch.job):
+            if self.unavailable:
+                unavailable.append(outcome)
+            else:
+                yield Result(batch, outcome)
+        if unavailable:
+            yield Lost(batch, self.unavailable, tuple(unavailable))
+
+    def measure(self, job: Job) -> Iterator[Outcome]:
+        """Yield the outcome of every trial of a job as it comes; see `Measurement`."""
+        self.unavailable = ""
+        yield from Measurement(self, job).run()
+        self.builds.forget(trial.identity for trial in job.trials)
+
+    def is_built(self, backend: str, identity: str) -> bool:
+        """Return whether a trial can be measured without waiting for a compiler that works in the background."""
+        return not self.builds_ahead(backend) or self.builds.is_done(identity)
+
+    def builds_ahead(self, backend: str) -> bool:
+        """Return whether compilers may work in the background; they would take part in the times of the host."""
+        return get_spec(backend).builds_ahead and not self.is_host(backend)
+
+    def _begin_builds(self, job: Job) -> None:
+        if not self.builds_ahead(job.backend):
+            return
+        new = self.builds.begin(trial.identity for trial in job.trials)
+        try:
+            if new:
+                trials = tuple(trial for trial in job.trials if trial.identity in new)
+                self.worker.send(Build(replace(job, trials=trials), self.limits.build_s))
+        except WorkerDiedError:
+            self.drop_worker()
+
+    def _await_build(self) -> None:
+        """Return once no program was built for a moment, all are, or the worker is lost."""
+        try:
+            for message in self.worker.messages() if self.builds.running else ():
+                self.stop_if_asked()
+                if isinstance(message, Built):
+                    self.builds.take(message)
+                elif message is None:
+                    if self.worker.page.read().age_s > self.limits.trial_s:
+                        self.replace_worker()
+                    return
+                if not self.builds.running:
+                    return
+        except WorkerDiedError:
+            self.drop_worker()
+
+    def find_series(self, problem: Point, backend: str) -> str:
+        """Return a key shared by consecutive batches of a problem here, and by no others."""
+        if self._series[:2] != (problem, backend):
+            self._series = (problem, backend, secrets.token_hex(8))
+        return self._series[2]
+
+    def find_device(self, backend: str) -> DeviceFacts | None:
+        """Return the device of a back end, None where there is none."""
+        device = self.devices.get(backend)
+        return device if isinstance(device, DeviceFacts) else None
+
+    def can_do(self, backend: str) -> bool:
+        """Return whether jobs of a back end can be run here, as far as that is known."""
+        return not isinstance(self.devices.get(backend), Unavailable)
+
+    def is_host(self, backend: str) -> bool:
+        """Return whether the back end's device here is the host's own processor."""
+        return is_host(self.find_device(backend))
+
+    @property
+    def name(self) -> str:
+        """Return its display name: its devices other than the host, else the host."""
+        ordinals = [f"{device.backend}:{device.index} ({device.name})" for device in self.accelerators]
+        return " and ".join(ordinals) or "host"
+
+    @property
+    def slow_to_open(self) -> tuple[str, ...]:
+        """Return the back ends here whose devices another worker had better open ahead."""
+        return tuple(sorted(name for name in self.devices if self.find_device(name) and get_spec(name).imports))
+
+    @property
+    def accelerators(self) -> list[DeviceFacts]:
+        """Return the devices that are not the host's own processor."""
+        found = [device for device in self.devices.values() if isinstance(device, DeviceFacts)]
+        return [device for device in found if not is_host(device)]

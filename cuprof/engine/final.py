@@ -1,0 +1,280 @@
+"""The top of a search's ladder: measure a problem's last candidates side by side, and word the outcome."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cuprof.backends.registry import is_host
+from cuprof.config.model import SearchConfig, SweepConfig
+from cuprof.core.point import Point
+from cuprof.core.records import Measure, Outcome, State, Timing, Trial
+from cuprof.core.text import count
+from cuprof.engine.jobs import make_jobs
+from cuprof.engine.ladder import SHARE_OF_EFFECT, sample_longer
+from cuprof.engine.planning import Prepared
+from cuprof.search.standing import LOOKS, Standing, describe_failed, find_differing, look, noise_of
+from cuprof.statistics.samples import Samples
+from cuprof.statistics.verdict import Rule
+from cuprof.worker.messages import Job
+from cuprof.worker.method import methods
+
+LONGER = 4
+"""Each further look may take this many times as many samples, and as much time."""
+SHARE = 0.15
+"""The fraction of a search's budget reserved for its final comparisons."""
+OF_TRYING, LEAST_S = 0.25, 10.0
+"""Without a time budget, a final comparison may take this fraction of the time spent on trying, or this many seconds if
+that is more."""
+LOOK_PARTS = (0.25, 0.5, 1.0)
+"""Each look may take this fraction of the time left to it."""
+LEAST_LOOK_S = 0.5
+"""Start no further look with less time left than this; starting it takes most of that."""
+LEAST_EACH_S = 0.05
+PATIENT = 8
+"""If time is short, a candidate too slow for an interval in its time gets up to this many times as much. In the first
+look that is all looks' time or twice that, since shares are rounded down."""
+LEAST_EXECUTIONS = 3
+"""A look executes each candidate at least this many times: once timed, and the checks around it."""
+FAR = 1.5
+"""If time is short, drop candidates known to be this many times as slow as the best."""
+
+
+def keep_time(config: SweepConfig, turns: int) -> float:
+    """Return the seconds of a search's budget to keep for its final comparisons: a share, or the most they can take.
+
+    Args:
+        turns: how many of them go one after another.
+
+    Returns:
+        0 without a budget of time.
+    """
+    candidates = config.search.finalists if config.search.objective == "time" else 1
+    most_s = candidates * config.measure.max_seconds * sum(int(LONGER**look) for look in range(LOOKS))
+    return min(SHARE * (config.search.budget_s or 0.0), turns * most_s)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The outcome of a search for one problem.
+
+    Args:
+        standing: from the candidates' last look; None with a single candidate, or without a comparison.
+        best: None if no result is right.
+        beaten: how many earlier looks found slower.
+        level: those that the last look calls level with the best.
+        value: of the objective, where that is not time alone.
+        tried: how many configurations of the problem have a known result.
+        failed: candidates that were right when tried, but not when compared.
+        cut_s: the seconds after which the comparison ran out of time with cases undecided; 0 if it did not.
+        left_out: candidates that it had no time for.
+    """
+
+    problem: Point
+    best: Trial | None
+    median_ns: float
+    standing: Standing[str] | None = None
+    beaten: int = 0
+    level: tuple[Trial, ...] = ()
+    value: float | None = None
+    tried: int = 0
+    failed: int = 0
+    cut_s: float = 0.0
+    left_out: int = 0
+
+
+class Final:
+    """The final comparison of one problem's candidates, interleaved until the rule finds the best or calls them level.
+
+    Args:
+        candidates: of one problem and back end.
+        measure: the one that counts.
+        seed: of the inputs.
+        clock: seconds.
+        allowed_s: approximate limit for all looks together; a started look is finished.
+        value: the first candidate's objective, if that is not time alone.
+        known_s: the known duration of each candidate, the best first; see `_leave_out`.
+
+    Attributes:
+        ending: the outcome; None until it has ended.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        candidates: tuple[Trial, ...],
+        measure: Measure,
+        seed: int,
+        clock: Callable[[], float] = time.monotonic,
+        allowed_s: float = math.inf,
+        value: float | None = None,
+        known_s: Sequence[float] = (),
+    ) -> None:
+        self.prepared, self.candidates, self.measure, self.seed, self.value = prepared, candidates, measure, seed, value
+        self.clock, self.allowed_s, self.known_s = clock, allowed_s, known_s
+        self.problem, self.settings = candidates[0].problem, prepared.config.search
+        self._began: float | None = None
+        self.left = {trial.identity: trial for trial in candidates}
+        self.looks = 0
+        self.beaten = self.failed = self.left_out = 0
+        self.ending: Ending | None = None
+        self._series: dict[str, Samples] = {}
+        self._hurried: set[str] = set()
+        """Candidates whose sampling in the current look ended because shared time ran out, not because of a narrow
+        interval."""
+        self._is_short = False
+        self._waiting: set[str] = set()
+        self._best: str | None = None
+        """The best candidate of the previous look."""
+
+    def anew(self) -> Final:
+        """Return the same comparison from its beginning."""
+        given = self.prepared, self.candidates, self.measure, self.seed, self.clock, self.allowed_s
+        return Final(*given, self.value, self.known_s)
+
+    @property
+    def spent_s(self) -> float:
+        """Return the seconds since its first look began."""
+        return 0.0 if self._began is None else self.clock() - self._began
+
+    def next_job(self) -> Job:
+        """Return the next look at the candidates that are left."""
+        if self._began is None:
+            self._began = self.clock()
+            self._leave_out()
+        config, factor = self.prepared.config.measure, LONGER**self.looks
+        longer = sample_longer(config, SHARE_OF_EFFECT * self.settings.effect / 2**self.looks, factor)
+        share = self._find_share(longer.max_seconds)
+        short_s = factor * PATIENT * config.max_seconds * share if self._is_short else math.inf
+        measure = replace(
+            longer,
+            modes=(self.measure,),
+            max_seconds=longer.max_seconds * share,
+            patience_seconds=min(longer.patience_seconds, short_s),
+            rotation=max(config.rotation, len(self.left)),
+            energy="energy" in self.settings.factors,
+        )
+        trials = list(self.left.values())
+        limits = replace(self.prepared.config.limits, isolate=False)  # to compare them side by side
+        together = replace(self.prepared, config=replace(self.prepared.config, limits=limits))
+        (job,) = make_jobs(together, self.problem, trials, self.seed)
+        self.looks += 1
+        self._series, self._hurried = {}, set()
+        self._waiting = {trial.identity for trial in trials}
+        is_block = not is_host(self.candidates[0].device)
+        return replace(job, measure=measure, methods=methods(measure, job.backend), is_block=is_block)
+
+    def _leave_out(self) -> None:
+        """Leave out those for which no look has time, but for the best, and the second where it is not far behind."""
+        most_s, needed_s = max(self.allowed_s, LEAST_LOOK_S), 0.0
+        for place, (identity, known_s) in enumerate(zip([*self.left], self.known_s, strict=False)):
+            needed_s += max(LEAST_EXECUTIONS * known_s, LEAST_EACH_S)
+            if needed_s > most_s and (place > 1 or known_s > FAR * self.known_s[0]):
+                del self.left[identity]
+                self.left_out += 1
+
+    def _find_share(self, most_s: float) -> float:
+        """Return the part of the longest time that each candidate has in this look: 1, 1/2, 1/4, …
+
+        Steps of two make one method of most looks, where every search would have its own.
+        """
+        each_s = LOOK_PARTS[self.looks] * (self.allowed_s - self.spent_s) / len(self.left)
+        share = 1.0
+        while share * most_s > max(each_s, LEAST_EACH_S):
+            share /= 2
+        self._is_short = share < 1
+        return share
+
+    def tell(self, outcome: Outcome) -> None:
+        """Add one candidate's outcome in this look; after the last one, judge the look."""
+        self._waiting.discard(outcome.identity)
+        timing = next((each for each in outcome.timings if each.measure is self.measure), None)
+        if outcome.state is State.OK and timing is not None:
+            self._series[outcome.identity] = _series_of(timing)
+            if self._is_short and timing.stopped_by == "time":
+                self._hurried.add(outcome.identity)
+        if not self._waiting:
+            self._conclude()
+
+    def _conclude(self) -> None:
+        self.failed += len(self.left) - len(self._series)
+        if not self._series:
+            self.ending = Ending(self.problem, None, math.nan, failed=self.failed)
+            return
+        if self._best not in self._series:
+            self.beaten = 0  # by one that is out; whether by those that are left is not known
+        rule = Rule(self.settings.effect, self.settings.error_rate / LOOKS)
+        standing = look(self._series, rule, noise_of(self.measure, on_host=is_host(self.candidates[0].device)))
+        beaten = standing.list_beaten()
+        self._best = standing.best
+        best, median_ns = self.left[standing.best], float(self._series[standing.best].medians()[0])
+        self.left = {identity: self.left[identity] for identity in self._series if identity not in beaten}
+        is_last = self.looks >= LOOKS
+        undecided = standing.list_open()
+        is_cut = bool(undecided) and (
+            not self._hurried.isdisjoint([standing.best, *undecided])
+            if is_last
+            else self.allowed_s - self.spent_s < LEAST_LOOK_S
+        )
+        if not undecided or is_last or is_cut:
+            level = tuple(self.left[identity] for identity in standing.list_level())
+            self.ending = Ending(
+                self.problem,
+                best,
+                median_ns,
+                standing,
+                self.beaten,
+                level,
+                self.value,
+                failed=self.failed,
+                cut_s=self.spent_s if is_cut or self.left_out else 0.0,
+                left_out=self.left_out,
+            )
+        self.beaten += len(beaten)
+
+
+def describe_ending(ending: Ending, settings: SearchConfig) -> str:
+    """Return one line about a search's outcome for a problem."""
+    where = f"search: {ending.problem.label}: "
+    if ending.best is None and ending.failed:
+        return f"{where}{describe_failed(ending.failed)}"
+    if ending.best is None and not ending.tried:
+        return f"{where}no configuration was tried; give a larger {' or '.join(settings.bounds)}"
+    if ending.best is None:
+        lacks = "" if settings.objective == "time" else f" with a known {settings.objective}"
+        return f"{where}none of {count(ending.tried, 'configuration')} tried gives a right result{lacks}"
+    name = " · ".join(filter(None, [ending.best.variant, ending.best.tunables.label]))
+    text = f"{where}best is {name} with {ending.median_ns / 1e3:,.2f} µs"
+    if ending.value is not None:
+        text += f" and {settings.objective} {ending.value:.4g}"
+    failed = f"; {ending.failed} more gave no right result this time" if ending.failed else ""
+    standing = ending.standing
+    if standing is None or not (standing.judgements or ending.beaten):
+        late = "; search.budget had no time for that" if ending.left_out else ""
+        return f"{text}, compared with no other{late}{failed}"
+    level = {trial.identity: _describe_difference(trial, ending.best) for trial in ending.level}
+    said = standing.describe(level.__getitem__, settings.effect, settings.error_rate, ending.beaten)
+    if ending.cut_s:
+        said += f"; the comparison had {ending.cut_s:.1f} s"
+        said += f", none of it for {ending.left_out} more" if ending.left_out else ""
+        said += ", and more of a larger search.budget" if settings.budget_s else ""
+    return f"{text}: {said}{failed}".replace("\N{NO-BREAK SPACE}", " ")
+
+
+def _describe_difference(trial: Trial, best: Trial) -> str:
+    """Return the settings in which a trial differs from the best of its problem."""
+    same = trial.variant == best.variant
+    other = find_differing(trial.tunables, best.tunables) if same else trial.tunables
+    return " · ".join(filter(None, ["" if same else trial.variant, other.label]))
+
+
+def _series_of(timing: Timing) -> Samples:
+    counted = [sample for sample in timing.samples if not sample.excluded] or list(timing.samples)
+    durations = np.array([sample.duration_ns for sample in counted])
+    rounds = np.array([sample.round for sample in counted], np.int64)
+    tick_ns = float(timing.details.get("tick_ns") or 0.0)
+    return Samples.of([durations], [rounds], rotation=timing.rotation, tick_ns=tick_ns)

@@ -1,0 +1,224 @@
+"""Write the results of a sweep, report them, and sum them up at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from cuprof.core.project import Project
+from cuprof.core.records import ENERGY_UNAVAILABLE, FAILED, OF_FAMILY, Outcome, State, Trial
+from cuprof.engine.events import Batch, Result, Started
+from cuprof.engine.executor import Executor
+from cuprof.engine.observer import Observer
+from cuprof.engine.opened import Replanner
+from cuprof.engine.planning import Prepared
+from cuprof.results.trials import list_medians, list_tried
+from cuprof.store import Store
+from cuprof.store.outcomes import NOWHERE, Origin
+from cuprof.store.stations import Claim
+from cuprof.store.trials import StoredTrial
+
+
+class Recorder:
+    """Write and report the results of one sweep; used only by the thread that runs the dispatcher.
+
+    Attributes:
+        sweep_id: the sweep's key in the store; 0 until it has begun.
+        trials: by identity; one whose variant opens files becomes a further one.
+        concluded: identities of the finished trials, here or elsewhere.
+        stored: the ones among them that were finished before this process took part.
+        members: the trials that are part of the sweep.
+        failed: trials that failed, except those expected to be wrong.
+        surprises: trials expected to be wrong that were found right.
+        faults: errors of the family's functions, in order.
+    """
+
+    def __init__(
+        self, prepared: Prepared, project: Project, store: Store, executors: Sequence[Executor], observer: Observer
+    ) -> None:
+        self.prepared, self.store, self.executors, self.observer = prepared, store, executors, observer
+        self.sweep_id, self.started_at = 0, 0.0
+        self.trials = {trial.identity: trial for trial in prepared.plan.trials}
+        self._places = {identity: place for place, identity in enumerate(self.trials)}
+        self.concluded: set[str] = set()
+        self.stored: set[str] = set()
+        self.members: set[str] = set()
+        self.failed: list[tuple[Trial, Outcome]] = []
+        self.surprises: list[Trial] = []
+        self.faults: dict[str, None] = {}
+        self._replanner = Replanner(project, prepared.plan, prepared.devices)
+        self._medians: dict[str, dict[str, float]] = {}
+        self._claimed: set[str] = set()
+        self._has_company = False
+        self._device_keys: dict[tuple[Executor, str], int | None] = {}
+        self._without_energy: set[tuple[str, str]] = set()
+
+    def record(self, results: Sequence[tuple[Executor, Result]]) -> list[tuple[Executor, Result]]:
+        """Store results in one transaction, then report them.
+
+        A result is stored under the trial that was actually run, which may differ from the planned one. A result of a
+        trial that another process has taken over is dropped.
+
+        Returns:
+            Those that the sweep goes by.
+        """
+        ran = [self._find_ran(result.outcome) for _, result in results]
+        outcomes = [
+            replace(result.outcome, identity=trial.identity) for (_, result), trial in zip(results, ran, strict=True)
+        ]
+        origins = [
+            Origin(
+                executor.number,
+                self._find_device_key(executor, trial.backend),
+                result.batch.series,
+                again=result.outcome.identity in result.batch.beside,
+            )
+            for (executor, result), trial in zip(results, ran, strict=True)
+        ]
+        keys = self.store.record_all(self.sweep_id, list(zip(outcomes, origins, strict=True)))
+        kept = []
+        for one, trial, outcome, origin, key in zip(results, ran, outcomes, origins, keys, strict=True):
+            if key is None:
+                self.observer.note(f"{trial.label} had been taken over by another process; its result here is not kept")
+            elif not origin.again:
+                self.concluded |= {outcome.identity, one[1].outcome.identity}  # the planned one need not run either
+                self._report(trial, outcome)
+                kept.append(one)
+        return kept
+
+    def _find_device_key(self, executor: Executor, backend: str) -> int | None:
+        """Return the key of an executor's device in the store, None where it has none."""
+        if (executor, backend) not in self._device_keys:
+            device = executor.find_device(backend)
+            self._device_keys[executor, backend] = None if device is None else self.store.save_device(device)
+        return self._device_keys[executor, backend]
+
+    def _find_ran(self, outcome: Outcome) -> Trial:
+        """Return the trial that was run, which takes the place of the planned one if its variant opens other files."""
+        trial = self.trials[outcome.identity]
+        ran = self._replanner.find(trial, outcome.opened) if self.prepared.remembers else trial
+        if ran.identity not in self.trials:
+            self.store.exchange(self.sweep_id, trial.identity, ran)
+            self.trials[ran.identity] = ran
+            if trial.identity in self._claimed:
+                self._claimed.add(ran.identity)
+        return ran
+
+    def _record_here(self, trial: Trial, outcome: Outcome) -> None:
+        """Store and report what was found without an executor."""
+        self.store.record(self.sweep_id, outcome, NOWHERE)
+        self.concluded.add(outcome.identity)
+        self._report(trial, outcome)
+
+    def _report(self, trial: Trial, outcome: Outcome) -> None:
+        self._medians.pop(trial.identity, None)  # a search measures a trial more than once
+        if outcome.state is State.OK:
+            self._medians[trial.identity] = {each.measure.value: each.summary.median_ns for each in outcome.timings}
+        self._tell(trial, outcome)
+        for timing in outcome.timings:
+            reason = timing.details.get(ENERGY_UNAVAILABLE)
+            if reason and (trial.backend, reason) not in self._without_energy:
+                self._without_energy.add((trial.backend, reason))
+                self.observer.note(f"{trial.backend}: energy is not measured: {reason}")
+
+    def report_started(self, executor: Executor, event: Started) -> None:
+        """Report that a trial enters a phase."""
+        trial, phase = self.trials[event.identity], event.phase.name.lower()
+        executor.doing = f"{phase}: {trial.label}"
+        self.observer.trial_started(trial, phase)
+
+    def recall(self) -> None:
+        """Load the trials that this sweep tried before it was interrupted."""
+        with self.store.snapshot() as connection:
+            self.members = list_tried(connection, self.sweep_id)
+
+    def enlist(self, trials: Sequence[Trial], reused: Mapping[str, StoredTrial] | None = None) -> None:
+        """Make trials members of the sweep that are not yet.
+
+        Args:
+            reused: identity → the stored run that the sweep goes by.
+        """
+        new = [trial for trial in trials if trial.identity not in self.members]
+        if new:
+            self.store.enlist(self.sweep_id, new, len(self.members), reused or {})
+        self.members.update(trial.identity for trial in new)
+
+    def enlist_batch(self, batch: Batch) -> None:
+        """Make a batch's trials members before they are run."""
+        if batch.job:
+            self.enlist([self.trials[trial.identity] for trial in batch.job.trials])
+
+    def withdraw(self, identities: Sequence[str]) -> None:
+        """Take members out of the sweep that were never run in it."""
+        if identities:
+            self.store.withdraw(self.sweep_id, identities)
+        self.members.difference_update(identities)
+
+    def take_stored(self, trials: Iterable[Trial], known: Mapping[str, StoredTrial]) -> None:
+        """Count stored outcomes as the outcomes of these trials."""
+        for trial in trials:
+            self._judge(trial, known[trial.identity].state, known[trial.identity].message)
+            self.stored.add(trial.identity)
+        self.concluded |= self.stored
+
+    def take_over(self, before: Recorder) -> None:
+        """Take over the same sweep's part in another database; other processes' trials there are not our concern."""
+        self.failed, self.surprises, self.faults = before.failed, before.surprises, before.faults
+        done = set(before.concluded)
+        if before._has_company:
+            left = self.trials.keys() - done - before._claimed
+            if left:
+                self.faults[f"{len(left)} trials are left to the next sweep that reaches the database"] = None
+            done |= left
+        self.observer.done_elsewhere(len(before.stored))  # it has counted the others
+        self.concluded |= done
+
+    def claim(self, executor: Executor, identities: Sequence[str]) -> Claim:
+        """Claim trials for an executor, and take note of those that other processes have done."""
+        if executor.number is None:
+            raise ValueError("an executor claims trials of a sweep that it has joined")
+        found = self.store.claim(self.sweep_id, executor.number, {each: self._places[each] for each in identities})
+        self._claimed |= found.granted
+        self._has_company |= found.stations > len(self.executors)
+        elsewhere = found.done.keys() - self.concluded
+        for identity in elsewhere:
+            self._judge(self.trials[identity], *found.done[identity])
+        if elsewhere:
+            self.concluded |= elsewhere
+            self.observer.done_elsewhere(len(elsewhere))
+        return found
+
+    def skip(self, trials: Sequence[Trial], reused: Container[str]) -> None:
+        """Record that trials cannot run here, unless the sweep reuses such an outcome already; report all of them."""
+        for trial in trials:
+            outcome = Outcome(trial.identity, State.SKIPPED, str(trial.unavailable), started_at=time.time())
+            (self._tell if trial.identity in reused else self._record_here)(trial, outcome)
+
+    def confirm(self) -> None:
+        """Check stored times against the measured ones, after ending every process that a variant may have started."""
+        timed = [self.trials[identity] for identity in self._medians]
+        if all(trial.kind == "kernel" for trial in timed):
+            return
+        for executor in self.executors:
+            executor.replace_worker()
+        with self.store.snapshot() as connection:
+            stored = list_medians(connection, self.sweep_id)
+        for trial in timed:
+            if stored.get(trial.identity, {}) != self._medians[trial.identity]:
+                message = "its stored times were changed during the sweep"
+                self._record_here(trial, Outcome(trial.identity, State.IMPLAUSIBLE, message, started_at=time.time()))
+
+    def _tell(self, trial: Trial, outcome: Outcome) -> None:
+        self._judge(trial, outcome.state, outcome.message)
+        if outcome.phase == OF_FAMILY:
+            self.faults[outcome.message] = None
+        self.observer.trial_finished(trial, outcome)
+
+    def _judge(self, trial: Trial, state: State, message: str) -> None:
+        """Keep only what the sweep's end needs of a trial: there may be many trials, with many samples each."""
+        expected_wrong = trial.expected == "wrong"
+        if expected_wrong and state is State.OK:
+            self.surprises.append(trial)
+        elif state in FAILED and not (expected_wrong and state is State.WRONG_RESULT):
+            self.failed.append((trial, Outcome(trial.identity, state, message)))

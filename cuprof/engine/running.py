@@ -1,0 +1,182 @@
+"""Run a planned sweep: begin or continue it in the store, have it measured, and sum it up."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from threading import Thread
+
+from cuprof.backends.registry import is_host
+from cuprof.core.errors import UnreachableStoreError
+from cuprof.core.interrupts import shielded
+from cuprof.core.project import Project
+from cuprof.core.records import Outcome, SweepFacts, Trial
+from cuprof.core.text import count
+from cuprof.engine.dispatcher import Dispatcher
+from cuprof.engine.executor import Executor
+from cuprof.engine.grid import open_grid
+from cuprof.engine.host_load import describe_load
+from cuprof.engine.observer import Observer
+from cuprof.engine.planning import Prepared
+from cuprof.engine.presence import Presence
+from cuprof.engine.provenance import git_state, software_versions, typed_command
+from cuprof.engine.recorder import Recorder
+from cuprof.engine.reuse import report_sessions, take_up
+from cuprof.engine.scheduler import Scheduler
+from cuprof.results.earlier import count_outdated
+from cuprof.store import Store
+from cuprof.store.connection import database_file
+from cuprof.store.network import describe_network
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """The result of a sweep.
+
+    Args:
+        failed: trials that failed, except those expected to be wrong.
+        surprises: trials expected to be wrong that were found right.
+        faults: errors of the family's functions, because of which trials were skipped.
+        url: the database that the sweep is stored in.
+    """
+
+    sweep_id: int
+    failed: tuple[tuple[Trial, Outcome], ...]
+    surprises: tuple[Trial, ...] = ()
+    faults: tuple[str, ...] = ()
+    url: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """Return 1 where a trial, the family or an expectation failed, else 0."""
+        return 1 if self.failed or self.surprises or self.faults else 0
+
+
+def run_prepared(
+    prepared: Prepared, project: Project, store: Store, executors: Sequence[Executor], observer: Observer
+) -> SweepResult:
+    """Run a planned sweep into an open store.
+
+    Raises:
+        KeyboardInterrupt: after the sweep has been marked as interrupted.
+    """
+    return Run(Recorder(prepared, project, store, executors, observer), project).run()
+
+
+class Run:
+    """A sweep that is carried out.
+
+    Args:
+        recorder: of a sweep that has not begun.
+        meanwhile: see `run_sweep`.
+        before: the recorder of the same sweep in a database now out of reach. Trials known to be finished there are not
+            repeated, nor those that other processes may be running.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        project: Project,
+        meanwhile: Callable[[], object] | None = None,
+        before: Recorder | None = None,
+    ) -> None:
+        self.recorder, self.project, self.meanwhile, self.before = recorder, project, meanwhile, before
+        self.prepared, self.store, self.observer = recorder.prepared, recorder.store, recorder.observer
+        self._again: set[str] = set()
+
+    def run(self) -> SweepResult:
+        """Run the trials that are left."""
+        store, recorder = self.store, self.recorder
+        try:
+            with shielded():  # no sweep is begun whose number is not known
+                recorder.sweep_id = self._begin()
+            recorder.started_at = store.read_start(recorder.sweep_id)
+            self._note_plan()
+            with ExitStack() as collectors, Presence(store, recorder.executors):
+                dispatcher = Dispatcher(recorder)
+                scheduler = self._open_scheduler(dispatcher, collectors)
+                dispatcher.run(scheduler, self.meanwhile)
+                recorder.confirm()
+                if self._again:
+                    report_sessions(store, recorder.sweep_id, self.observer.note)
+            store.finish_sweep(recorder.sweep_id, "interrupted" if self.before else "finished")
+        except UnreachableStoreError:
+            raise
+        except BaseException:
+            if recorder.sweep_id:
+                store.leave([one.number for one in recorder.executors if one.number is not None])
+                store.finish_sweep(recorder.sweep_id, "interrupted")
+            raise
+        self.observer.finished(recorder.sweep_id)
+        if scheduler.tolerates_failures and len(recorder.failed) < len(recorder.members):
+            return SweepResult(recorder.sweep_id, (), url=store.url)
+        for trial in recorder.surprises:
+            self.observer.note(f"{trial.label} is expected to be wrong and was found right")
+        ends = tuple(recorder.failed), tuple(recorder.surprises), tuple(recorder.faults)
+        return SweepResult(recorder.sweep_id, *ends, store.url)
+
+    def _begin(self) -> int:
+        facts = self._facts()
+        if not self.prepared.is_shared:
+            return self.store.begin_sweep(facts)
+        executors = self.recorder.executors
+        sweep_id, numbers = self.store.join_sweep(facts, [executor.name for executor in executors])
+        for executor, number in zip(executors, numbers, strict=True):
+            executor.number = number
+        return sweep_id
+
+    def _note_plan(self) -> None:
+        """Say what the user should know before anything is measured."""
+        plan, store = self.prepared.plan, self.store
+        with store.snapshot() as connection:
+            outdated = count_outdated(connection, plan.family.name)
+        place = database_file(store.parsed_url)
+        for text in (*plan.notes, *filter(None, [describe_network(place) if place else ""])):
+            self.observer.note(text)
+        if outdated:
+            self.observer.note(
+                f"{count(outdated, 'stored trial')} of {plan.family.name} have identities of an earlier version: they "
+                "stay readable, and are not reused"
+            )
+
+    def _open_scheduler(self, dispatcher: Dispatcher, collectors: ExitStack) -> Scheduler:
+        """Return what decides which trials run: all of the plan that are left, or those that a search chooses."""
+        recorder = self.recorder
+        if self.prepared.config.search.name:
+            from cuprof.engine.search import open_search  # NumPy and SciPy are for searches
+
+            search = open_search(recorder, self.project, collectors, dispatcher.locks, self.before)
+            self._take_care_of_host(search.trials)
+            return search
+        due, self._again = take_up(recorder, self.before)
+        self._take_care_of_host(due)
+        return open_grid(recorder, due)
+
+    def _take_care_of_host(self, due: Sequence[Trial]) -> None:
+        """Do nothing beside trials that time the host, and say what else it does."""
+        if any(is_host(trial.device) and self.prepared.methods[trial.backend] for trial in due):
+            self.meanwhile = None
+            if busy := describe_load():
+                self.observer.note(busy)
+        if not due and self.meanwhile:
+            Thread(target=self.meanwhile, daemon=True).start()
+            self.meanwhile = None
+
+    def _facts(self) -> SweepFacts:
+        config, family = self.prepared.config, self.prepared.family
+        return SweepFacts(
+            name=config.experiment or family.name,
+            experiment=config.experiment,
+            family=family.name,
+            baseline=config.baseline or family.get_baseline(),
+            plan_hash=self.prepared.hash,
+            command_line=config.command_line or typed_command(),
+            configuration=dict(config.composed),
+            host=platform.node(),
+            git=git_state(family.folder or self.project.root),
+            software=software_versions(),
+            started_at=self.before.started_at if self.before else 0.0,
+            purpose=config.purpose or ("timing" if any(self.prepared.methods.values()) else "profiling"),
+        )

@@ -1,0 +1,110 @@
+"""The standing of a few candidates: the best, and those level with it, at a stated error rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from cuprof.core.point import Point
+from cuprof.core.records import Measure
+from cuprof.core.text import level_text, list_first
+from cuprof.statistics.contrasts import Known, contrast, learn
+from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise
+from cuprof.statistics.samples import Samples
+from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge, list_judgements
+
+K = TypeVar("K", bound=Hashable)
+
+LOOKS = 3
+"""The most looks of a duel; each has samples of its own and its share of the error rate."""
+MOST_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Standing(Generic[K]):
+    """The result of one look at the candidates.
+
+    Args:
+        best: the one with the smallest median.
+        judgements: every other one → its judgement against the best; "slower" ones are beaten, "same" ones level.
+    """
+
+    best: K
+    judgements: Mapping[K, Judgement]
+
+    def list_level(self) -> list[K]:
+        """Return those whose times equal the best one's within the effect."""
+        return [each for each, judgement in self.judgements.items() if judgement.verdict is Verdict.SAME]
+
+    def list_open(self) -> list[K]:
+        """Return those that may be better or worse than the best one."""
+        return [each for each, judgement in self.judgements.items() if judgement.verdict is Verdict.UNDECIDED]
+
+    def list_beaten(self) -> list[K]:
+        """Return those that are slower."""
+        return [each for each, judgement in self.judgements.items() if judgement.verdict is Verdict.SLOWER]
+
+    def describe(self, name: Callable[[K], str], effect: float, error_rate: float, beaten_before: int = 0) -> str:
+        """Return a sentence on the best one: "level with a=2 (within 1 %), faster than 3; error rate 5 %".
+
+        Args:
+            name: returns how a candidate differs from the best.
+            error_rate: that of all looks together.
+            beaten_before: how many were slower in an earlier look, and left out of this one.
+        """
+        level, unsure, beaten = self.list_level(), len(self.list_open()), len(self.list_beaten())
+        earlier = f"than {beaten_before} in earlier looks" if beaten_before else ""
+        parts = [
+            f"level with {list_first([*map(name, level)], MOST_NAMED, '; ')} (within {level_text(effect)})"
+            if level
+            else "",
+            f"not told from {unsure} more" if unsure else "",
+            f"faster {', '.join(filter(None, [f'than {beaten}' if beaten else '', earlier]))}"
+            if beaten or earlier
+            else "",
+        ]
+        return f"{', '.join(filter(None, parts))}; error rate {level_text(error_rate)}"
+
+
+def describe_failed(candidates: int) -> str:
+    """Return a sentence for candidates that all failed when they were compared."""
+    if candidates == 1:
+        return "the best gave no right result when it was compared"
+    return f"none of the {candidates} best gave a right result again when they were compared"
+
+
+def find_differing(tunables: Point, best: Point) -> Point:
+    """Return the tunables in which a configuration differs from the best one."""
+    return Point((name, value) for name, value in tunables.items() if best.get(name) != value)
+
+
+def noise_of(measure: Measure, *, on_host: bool) -> Callable[[float], Noise]:
+    """Return a function of a median in ns: the noise of times taken side by side. On the host, a function's place in
+    memory adds some."""
+    if measure is not Measure.COLD or not on_host:
+        return lambda median_ns: NO_NOISE
+    return lambda median_ns: Noise(PREPARED.deviation(median_ns))
+
+
+def look(samples: Mapping[K, Samples], rule: Rule, noise: Callable[[float], Noise]) -> Standing[K]:
+    """Compare the best of some candidates with every other one, by samples that were taken side by side.
+
+    The same samples decide which one is best, so any pair might have been compared: the correction counts them all.
+
+    Args:
+        samples: one series a candidate.
+        noise: median in ns → the noise of such a time beyond what its samples show.
+    """
+    names, together = list(samples), Samples.joined(list(samples.values()))
+    medians = together.medians()
+    best = int(medians.argmin())
+    others = [place for place in range(len(names)) if place != best]
+    level = np.tile(noise(float(medians[best])), (len(others), 1))
+    known = [each.take(np.zeros(len(others), np.int64)) for each in learn(together)]
+    pairs = together.take([best] * len(others)), together.take(others)
+    contrasts = contrast(*pairs, level, known=Known(known[0], known[0], known[1]))
+    judged = list_judgements(judge(contrasts, rule, len(names) * (len(names) - 1) // 2))
+    return Standing(names[best], dict(zip([names[place] for place in others], judged, strict=True)))

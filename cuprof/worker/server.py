@@ -1,0 +1,250 @@
+"""The worker process: it owns the device, runs one job after another, and knows no database."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from cuprof.backends.registry import get_spec
+from cuprof.builds import BuildPool
+from cuprof.core.errors import CuprofError, DeviceMemoryError, FamilyError
+from cuprof.core.processes import AHEAD, AT_ONCE
+from cuprof.core.records import DeviceFacts, Unavailable
+from cuprof.core.text import list_first
+from cuprof.families import Family
+from cuprof.families.candidate import extend
+from cuprof.families.trace import describe
+from cuprof.interop.origins import AnyOrigin
+from cuprof.worker.devices import DeviceTable
+from cuprof.worker.excerpt import excerpt
+from cuprof.worker.job import Held, JobRun, make_ahead
+from cuprof.worker.messages import (
+    Build,
+    Built,
+    Calibrate,
+    Calibrated,
+    Describe,
+    Described,
+    Job,
+    JobDone,
+    Load,
+    Open,
+    Probe,
+    Probed,
+    WorkerSettings,
+)
+from cuprof.worker.problem import Problem
+from cuprof.worker.status_page import NO_TRIAL, Phase, StatusPage
+from cuprof.worker.wire import Wire
+
+SOON_S = 1.5
+"""If the first job arrives within this time, skip the slow imports: the job may need none of them."""
+QUESTIONS_S = 0.05
+"""Questions about devices follow one another within this time; a job comes later."""
+BUILT_S = 0.002
+"""Look this often whether a compiler is done while there is nothing else to do."""
+
+
+class Worker:
+    """Answer the engine's messages until it goes away, or until this process can do no more."""
+
+    def __init__(self, pipe: Wire, page: StatusPage, settings: WorkerSettings) -> None:
+        self.pipe, self.page = pipe, page
+        BuildPool.workers = settings.workers
+        self.devices = DeviceTable(settings)
+        self._problem: tuple[tuple[object, ...], Problem] | None = None
+        self._held = Held()
+        self._families: dict[AnyOrigin, Family] = {}
+        self._ahead: dict[str, None] = {}
+        self._building: dict[str, Sequence[Future[Any]]] = {}
+        self._next: Job | None = None
+        self._is_over = False
+
+    def serve(self) -> None:
+        """Work until nobody is there any more."""
+        answers: dict[type, tuple[Phase, Callable[[Any], None]]] = {
+            Describe: (Phase.START, self._describe),
+            Open: (Phase.START, self._open),
+            Calibrate: (Phase.CALIBRATE, self._calibrate),
+            Load: (Phase.INPUTS, self._load_ahead),
+            Probe: (Phase.INPUTS, self._probe),
+            Build: (Phase.BUILD, self._build),  # of variants' code, which may not return
+            Job: (Phase.INPUTS, self._do),
+        }
+        while not self._is_over:
+            self.page.enter(NO_TRIAL, Phase.IDLE)
+            try:
+                if self._ahead and not self.pipe.poll(QUESTIONS_S):
+                    _import(*self._ahead)
+                    self._ahead.clear()
+                if self._building and not self.pipe.poll(BUILT_S):
+                    self._prepare_next()
+                    self._tell_built()
+                    continue
+                message = self.pipe.receive()
+            except (EOFError, ConnectionResetError):
+                return
+            phase, answer = answers[type(message)]
+            self.page.enter(NO_TRIAL, phase)
+            answer(message)
+
+    def _open(self, message: Open) -> None:
+        for name in message.backends:
+            with contextlib.suppress(Exception):  # a job that needs the device reports why it cannot be opened
+                self.devices.get(name)
+
+    def _describe(self, message: Describe) -> None:
+        devices = {name: self.devices.describe(name) for name in message.backends}
+        found = {name: device for name, device in devices.items() if isinstance(device, DeviceFacts)}
+        self._ahead |= dict.fromkeys(module for name in found for module in get_spec(name).imports)
+        absent = {name: reason for name, reason in devices.items() if isinstance(reason, Unavailable)}
+        self.pipe.send(Described(found, absent))
+
+    def _calibrate(self, message: Calibrate) -> None:
+        try:
+            self.pipe.send(Calibrated(self.devices.get(message.backend).calibrate()))
+        except Exception as error:  # a process border: the engine reports it and goes on without a calibration
+            self.pipe.send(Calibrated(None, f"{type(error).__name__}: {error}"))
+
+    def _load_ahead(self, message: Load) -> None:
+        with contextlib.suppress(Exception):  # reported when something is asked about the family
+            self._load(message.origin)
+
+    def _probe(self, message: Probe) -> None:
+        """Say what a family's functions show of problems by running."""
+        try:
+            sample = self._load(message.origin).sample
+            self.pipe.send(Probed(tuple(map(sample, message.problems)) if sample else ()))
+        except CuprofError as error:
+            self.pipe.send(Probed(fault=str(error)))
+        except Exception as error:  # a process border: whatever a family raises is its own fault
+            self.pipe.send(Probed(fault=describe(error)))
+
+    def _load(self, origin: AnyOrigin) -> Family:
+        """Return a family whose code runs once in this process."""
+        if origin not in self._families:
+            self._families[origin] = origin.load()
+        return self._families[origin]
+
+    def _build(self, message: Build) -> None:
+        """Begin to build the programs of a job that may follow; the job itself reports what is wrong with them."""
+        job = self._next = message.job
+        self._ahead.clear()
+        self._building |= {trial.identity: () for trial in job.trials}
+        with contextlib.suppress(Exception):
+            backend, family = self.devices.get(job.backend), self._load(job.origin)
+            signature = family.signature(job.problem)
+            for trial in job.trials if job.extension is None else ():
+                program = make_ahead(family, job.problem, [trial], self._held)
+                for builds in backend.build_ahead(signature, program, message.limit_s):
+                    self._building[trial.identity] = builds
+
+    def _prepare_next(self) -> None:
+        """Make inputs and reference of the job that is being built, which takes few of the host's cores."""
+        job, self._next = self._next, None
+        if job is not None:
+            self.page.enter(NO_TRIAL, Phase.INPUTS)
+            with contextlib.suppress(Exception):
+                self._get_problem(job)
+
+    def _tell_built(self) -> None:
+        """Tell the engine which programs are built."""
+        done = [identity for identity, builds in self._building.items() if all(build.done() for build in builds)]
+        if done:
+            for identity in done:
+                del self._building[identity]
+            self.pipe.send(Built(tuple(done)))
+
+    def _do(self, job: Job) -> None:
+        """Carry out a job."""
+        self._ahead.clear()
+        self._next = None
+        try:
+            backend = self.devices.get(job.backend)
+        except Exception as error:  # a process border: a back end that cannot be opened skips its trials
+            self.pipe.send(_fault(error, unavailable=True))
+            return
+        try:
+            problem = self._get_problem(job)
+        except Exception as error:  # a process border: whatever a family raises is the family's fault
+            said = str(error) if isinstance(error, FamilyError) else describe(error)
+            self.pipe.send(_fault(error, f"the family's {said}", of_family=True))
+            return
+        try:
+            run = JobRun(backend, problem, job, self.page, self._held)
+        except Exception as error:  # a process border
+            self.pipe.send(_fault(error))
+            return
+        for finished in run.run():
+            self.pipe.send(replace(finished, has_company=self.page.read().has_company))
+            if finished.lost:
+                self._is_over = True
+                return
+        self.page.enter(NO_TRIAL, Phase.IDLE)  # before the engine can send a job whose trials count anew
+        self._tell_built()
+        self.pipe.send(JobDone())
+
+    def _get_problem(self, job: Job) -> Problem:
+        """Return inputs and reference, kept from the previous job where it had the same problem."""
+        key = (job.origin, job.extension, job.problem, job.seed)
+        if self._problem is None or self._problem[0] != key:
+            self._held.close()
+            self._problem = None  # free the old inputs before making new ones
+            family = self._load(job.origin) if job.extension is None else job.origin.load()
+            _require_unchanged(family, job)
+            self._problem = (key, Problem.make(family, job))
+            if job.extension is not None:  # a file from elsewhere, after inputs and reference have been made
+                extend(self._problem[1].family, job.extension)
+        return self._problem[1]
+
+
+def _require_unchanged(family: Family, job: Job) -> None:
+    """Raise `FamilyError` if the loaded code is not the planned code, under which results would be stored."""
+    changed = [Path(file).name for file, digest in job.code.items() if family.code.get(file, digest) != digest]
+    if changed:
+        raise FamilyError(f"{list_first(changed, 3)} changed after the sweep had been planned; run it again")
+
+
+def _fault(error: Exception, said: str = "", *, unavailable: bool = False, of_family: bool = False) -> JobDone:
+    starved = isinstance(error, DeviceMemoryError | MemoryError)
+    return JobDone(said or describe(error), excerpt(traceback.format_exc()), unavailable, of_family, starved)
+
+
+def serve(handle: int, status: Path) -> int:
+    """Work for the engine until it goes away.
+
+    Args:
+        handle: file descriptor of the pipe.
+        status: the file of the status page.
+    """
+    faulthandler.enable()
+    sys.dont_write_bytecode = True  # a family's files may change between two sweeps within a second
+    pipe = Wire(Connection(handle))
+    page = StatusPage(status)
+    at_once = filter(None, os.environ.get(AT_ONCE, "").split(","))
+    _import("cuda.bindings.driver", "cuda.bindings.nvrtc", "cuprof.worker.job", *at_once)
+    try:
+        if (modules := os.environ.get(AHEAD)) and not pipe.poll(SOON_S):
+            _import(*modules.split(","))
+        settings: WorkerSettings = pipe.receive()
+        Worker(pipe, page, settings).serve()
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return 1
+    return 0
+
+
+def _import(*modules: str) -> None:
+    """Import modules for later jobs while the engine is busy; a job that needs a missing one reports it."""
+    for module in modules:
+        with contextlib.suppress(Exception):
+            importlib.import_module(module)

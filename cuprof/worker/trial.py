@@ -1,0 +1,125 @@
+"""A trial in progress and the answer to it."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from cuprof.backends.contract import DeviceLostError, Runnable
+from cuprof.core.errors import (
+    BuildError,
+    CuprofError,
+    DeviceMemoryError,
+    FamilyFault,
+    ImpossibleError,
+    LaunchError,
+    MissingDependencyError,
+)
+from cuprof.core.records import OF_FAMILY, Check, Measure, Outcome, State, Timing
+from cuprof.families import Program, Tolerances, Variant
+from cuprof.families.trace import describe, last_frames
+from cuprof.worker.excerpt import excerpt, one_line
+from cuprof.worker.messages import Finished, JobTrial
+from cuprof.worker.status_page import Phase
+
+
+@dataclass(eq=False)
+class Trial:
+    """A trial in progress.
+
+    Attributes:
+        index: its place in the job.
+        asked: what the job asks for.
+        runnable: the session's runnable, from its preparation until its rotation is over.
+        tolerances: the tolerances of its results, for each set of inputs.
+        looks: how many of its results have been compared on the host.
+        begun: its own code has been run.
+        opened: files that it opened during preparation.
+        changes_settings: its own code sets limits or preferences of the device, which stay in effect while it is alone.
+    """
+
+    index: int
+    asked: JobTrial
+    variant: Variant
+    program: Program | None = None
+    runnable: Runnable | None = None
+    check: Check | None = None
+    tolerances: list[Tolerances | None] = field(default_factory=list)
+    looks: int = 0
+    begun: bool = False
+    started_at: float = field(default_factory=time.time)
+    started_ns: int = field(default_factory=time.monotonic_ns)
+    timings: dict[Measure, Timing] = field(default_factory=dict)
+    opened: set[str] = field(default_factory=set)
+    changes_settings: bool = False
+
+    @property
+    def calls_host(self) -> bool:
+        """Return whether an execution runs code of its own on the host."""
+        return self.program is None or self.program.calls_host
+
+    @property
+    def bound(self) -> Runnable:
+        """Return its runnable.
+
+        Raises:
+            LaunchError: it has not been prepared.
+        """
+        if self.runnable is None:
+            raise LaunchError(f"{self.variant.name} has not been prepared")
+        return self.runnable
+
+    def attempt(self, phase: Phase, action: Callable[[Trial], None]) -> Finished | None:
+        """Carry out one step; return how it failed, or None."""
+        try:
+            action(self)
+        except Exception as error:  # whatever a variant raises costs its own trial alone
+            return self.fail(phase, error)
+        return None
+
+    def fail(self, phase: Phase, error: Exception) -> Finished:
+        """Return the answer for an error raised in a phase."""
+        name = phase.name.lower()
+        message = one_line(str(error)) if isinstance(error, CuprofError | ImportError) else describe(error)
+        if isinstance(error, FamilyFault):
+            return self.reject(State.SKIPPED, f"the family's {message}", OF_FAMILY)
+        if isinstance(error, BuildError):
+            return self.finish(State.COMPILE_ERROR, message, excerpt(error.log), name)
+        if isinstance(error, ImpossibleError):
+            return self.finish(State.IMPOSSIBLE, message, phase=name)
+        if isinstance(error, MissingDependencyError | ImportError):
+            return self.finish(State.SKIPPED, message, phase=name)
+        if isinstance(error, LaunchError):
+            finished = self.reject(State.LAUNCH_ERROR, message, name)
+            lost, starved = isinstance(error, DeviceLostError), isinstance(error, DeviceMemoryError)
+            return replace(finished, lost=lost, starved=starved)
+        log = excerpt("".join(traceback.format_exception(error)))
+        return self.finish(State.LAUNCH_ERROR, describe(error) + last_frames(error), log, name)
+
+    def reject(self, state: State, message: str, phase: str = "time") -> Finished:
+        """Return the answer to a trial whose times do not count."""
+        self.timings = {}
+        return self.finish(state, message, phase=phase)
+
+    def finish(self, state: State, message: str = "", log: str = "", phase: str = "") -> Finished:
+        """Return the answer to this trial as it stands."""
+        outcome = Outcome(
+            identity=self.asked.identity,
+            state=state,
+            message=message,
+            log=log,
+            phase=phase,
+            check=self.check,
+            build=self.runnable.build if self.runnable is not None else None,
+            timings=tuple(self.timings.values()),
+            started_at=self.started_at,
+            duration_ns=time.monotonic_ns() - self.started_ns,
+            opened=tuple(sorted(self.opened)),
+        )
+        return Finished(self.index, outcome)
+
+    def release(self) -> None:
+        """Release its resources and measurements: samples, library plans and their workspace."""
+        self.runnable, self.check, self.timings = None, None, {}

@@ -1,0 +1,304 @@
+"""Plans: what is measured where and when, and how many times faster several executors are than one.
+
+Durations of trials were recorded on an H200.
+
+`durations_on_an_h200.json` has milliseconds a trial by study and problem. A single problem with many configurations is
+the hardest: it is cut, and each station measures the reference besides.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cuprof.config.model import MeasureConfig
+from cuprof.core.point import Point
+from cuprof.core.records import Outcome, State, Trial
+from cuprof.engine.dispatcher import POLL_S, Dispatcher
+from cuprof.engine.events import Batch, Result
+from cuprof.engine.executor import Executor
+from cuprof.engine.grid import LEAST_BLOCK_S, GridScheduler
+from cuprof.engine.jobs import find_references
+from cuprof.families import Tunable
+from cuprof.families.origin import Folder
+from cuprof.store.stations import Claim
+from cuprof.worker.messages import Built, Job, JobTrial
+from tests.engine.scripted import ask, list_identities, make_executors, tell
+from tests.store.store_samples import make_timing
+
+RECORDED = json.loads((Path(__file__).parents[1] / "data" / "engine" / "durations_on_an_h200.json").read_text())
+PROBLEMS = ("convlab 2", "convlab 4", "filter3x3 5", "filter3x3 8")
+TRIALS = 768
+WANTED = {4: 3.6, 8: 7.0, 64: 50.0}
+
+
+def draw(problem: str, count: int, seed: int = 1) -> list[float]:
+    """Return so many durations in s as that problem's trials take."""
+    return [each / 1000 for each in random.Random(seed).choices(RECORDED[problem], k=count)]
+
+
+def make_job(count: int, problem: int = 0) -> Job:
+    trials = tuple(JobTrial(f"{problem}/{place}", "v", Point(place=place), "") for place in range(count))
+    return Job(Folder(Path()), "cuda", Point(n=problem), trials, 1, MeasureConfig(), {"cold": "a method"})
+
+
+def play(
+    jobs: list[Job], stations: int, durations: dict[str, float], sizes: list[int] | None = None
+) -> tuple[float, dict[str, int]]:
+    """Return how long stations take, by a clock that only these durations move, and how often each trial ran."""
+    references = {(job.problem, job.backend): job.trials[0] for job in jobs}
+    now = 0.0
+    scheduler = GridScheduler(jobs, stations, references, clock=lambda: now)
+    free = [(0.0, place) for place in range(stations)]
+    every = make_executors(stations)
+    held: dict[int, Batch] = {}
+    ran: dict[str, int] = {}
+    end = 0.0
+    while not scheduler.done:
+        now, place = heapq.heappop(free)
+        if (done := held.pop(place, None)) and done.job:
+            for trial in done.job.trials:
+                scheduler.tell(every[place], Result(done, Outcome(trial.identity, State.OK)))
+                ran[trial.identity] = ran.get(trial.identity, 0) + 1
+        batch = ask(scheduler, every[place])
+        if batch is None:
+            heapq.heappush(free, (now + POLL_S, place))
+        elif batch.job is not None:
+            held[place] = batch
+            if sizes is not None:
+                sizes.append(len(batch.job.trials))
+            busy = now + sum(durations[trial.identity] for trial in batch.job.trials)
+            end = max(end, busy)
+            heapq.heappush(free, (busy, place))
+    return end, ran
+
+
+@pytest.mark.parametrize("stations", WANTED)
+def test_a_problem_with_many_configurations_is_shared_evenly(stations: int) -> None:
+    for problem in PROBLEMS:
+        taken = draw(problem, TRIALS)
+        durations = {f"0/{place}": seconds for place, seconds in enumerate(taken)}
+        end, ran = play([make_job(TRIALS)], stations, durations)
+        assert sum(taken) / end >= WANTED[stations], problem
+        assert ran.pop("0/0") == stations  # the reference, once at each
+        assert set(ran.values()) == {1}
+        assert len(ran) == TRIALS - 1
+
+
+@pytest.mark.parametrize(("trial_s", "blocks"), [(0.04, 8), (4.0, 13)])
+def test_blocks_of_short_trials_are_not_so_short_that_beginning_them_takes_longer(trial_s: float, blocks: int) -> None:
+    durations = {f"0/{place}": trial_s for place in range(TRIALS)}
+    sizes: list[int] = []
+    end, _ = play([make_job(TRIALS)], 2, durations, sizes)
+    assert len(sizes) == blocks
+    assert min(sizes[:-1]) * trial_s >= LEAST_BLOCK_S - trial_s
+    assert TRIALS * trial_s / end > 1.9
+
+
+def test_a_block_has_the_first_rotation_of_what_comes_after_it_built() -> None:
+    job = make_job(100)
+    scheduler = GridScheduler([job], 2, {(job.problem, job.backend): job.trials[0]})
+    first, second = (ask(scheduler, executor) for executor in make_executors(2))
+    assert first is not None
+    assert second is not None
+    assert first.job is not None
+    assert second.job is not None
+    assert first.job.trials == job.trials[:40]
+    assert second.job.trials == (job.trials[0], *job.trials[40:64])
+    assert [each.trials for each in second.build] == [job.trials[64:80]]
+    assert (first.beside, second.beside) == (set(), {job.trials[0].identity})
+
+
+def test_a_block_is_given_once_a_program_of_it_is_built() -> None:
+    job, (executor,) = make_job(40), make_executors(1)
+    scheduler = GridScheduler([job])
+    begun = scheduler.ask(executor)
+    assert begun is not None
+    assert (begun.job, begun.build) == (None, (job,)), "only what is built is measured"
+    executor.builds.begin(trial.identity for trial in job.trials)
+    assert scheduler.ask(executor) == begun
+    executor.builds.take(Built((job.trials[20].identity,)))
+    batch = scheduler.ask(executor)
+    assert batch is not None
+    assert batch.job == job, "the worker takes what is built first"
+    assert not scheduler.done
+    assert scheduler.ask(executor) is None
+    assert scheduler.done
+
+
+def test_what_a_lost_worker_was_building_is_built_when_its_turn_comes() -> None:
+    job, (executor,) = make_job(3), make_executors(1)
+    scheduler = GridScheduler([job])
+    assert scheduler.ask(executor) == Batch(build=(job,))
+    executor.builds.begin(trial.identity for trial in job.trials)
+    executor.builds.end()
+    batch = scheduler.ask(executor)
+    assert batch is not None
+    assert batch.job == job
+
+
+def make_named(n: int, names: str, backend: str = "cuda") -> Job:
+    trials = tuple(JobTrial(f"{n}{name}", name, Point(), "") for name in names)
+    return Job(Folder(Path()), backend, Point(n=n), trials, 0)
+
+
+def test_jobs_come_in_the_order_of_the_plan_and_a_problem_stays_where_it_was_begun() -> None:
+    one, two = make_executors(2)
+    scheduler = GridScheduler(
+        [make_named(1, "ab"), make_named(1, "c", "opencl"), make_named(2, "a"), make_named(3, "a")]
+    )
+    given = [list_identities(ask(scheduler, executor)) for executor in (one, two, one, two)]
+    assert given == [["1a", "1b"], ["2a"], ["1c"], ["3a"]]
+    assert ask(scheduler, one) is None
+    assert not scheduler.done, "what the other one holds may come back"
+    assert ask(scheduler, two) is None
+    assert scheduler.done
+
+
+def test_what_a_lost_executor_has_not_done_is_given_to_another() -> None:
+    one, two = make_executors(2)
+    scheduler = GridScheduler([make_named(1, "ab"), make_named(1, "c", "opencl")])
+    batch = ask(scheduler, one)
+    assert batch is not None
+    tell(scheduler, one, batch, "1a")
+    scheduler.release(one, batch)
+    assert [list_identities(ask(scheduler, two)) for _ in range(2)] == [["1b"], ["1c"]]
+    assert ask(scheduler, two) is None
+    assert scheduler.done
+
+
+def test_what_another_process_has_taken_over_is_waited_for() -> None:
+    """It is done when the database says so, or is done here after all."""
+    (one,) = make_executors(1)
+    answers = [
+        Claim(frozenset({"1a", "1b", "1c"}), {}, 2),
+        Claim(frozenset(), {}, 2),
+        Claim(frozenset({"1b"}), {"1c": (State.OK, "")}, 1),
+        Claim(frozenset({"1b"}), {}, 1),
+    ]
+    asked: list[list[str]] = []
+
+    def claim(executor: Executor, identities: Sequence[str]) -> Claim:
+        asked.append([*identities])
+        return answers.pop(0)
+
+    seconds = iter(range(100))
+    scheduler = GridScheduler([make_named(1, "abc")], claim=claim, clock=lambda: 2.0 * next(seconds))
+    first = ask(scheduler, one)
+    assert first is not None
+    assert list_identities(first) == ["1a", "1b", "1c"]
+    tell(scheduler, one, first, "1a")
+    assert ask(scheduler, one) is None
+    assert not scheduler.done
+    second = ask(scheduler, one)
+    assert second is not None
+    assert list_identities(second) == ["1b"]
+    tell(scheduler, one, second, "1b")
+    assert ask(scheduler, one) is None
+    assert scheduler.done
+    assert asked == [["1a", "1b", "1c"], ["1b", "1c"], ["1b", "1c"], ["1b"]]
+
+
+def test_small_problems_stay_whole() -> None:
+    jobs = [make_job(24, problem) for problem in range(40)]
+    durations = {trial.identity: 1.0 for job in jobs for trial in job.trials}
+    end, ran = play(jobs, 8, durations)
+    assert set(ran.values()) == {1}
+    assert end == 5 * 24
+
+
+def test_blocks_share_the_baseline_with_its_defaults_or_what_comes_first() -> None:
+    def variant(name: str, *values: int) -> list[Trial]:
+        return [
+            Trial(f"{name}{value}", "a family", name, "cuda", "kernel", Point(n=1), Point(block=value), "")
+            for value in values
+        ]
+
+    def find(*trials: Trial, baseline: str = "") -> str:
+        plan = SimpleNamespace(trials=trials)
+        prepared = SimpleNamespace(family=family, plan=plan, config=SimpleNamespace(baseline=baseline))
+        (reference,) = find_references(prepared).values()  # type: ignore[arg-type]
+        return reference.identity
+
+    block = Tunable("block", (32, 64, 128), default=64)
+    family = SimpleNamespace(variant=lambda name: SimpleNamespace(tunables=(block,)), get_baseline=lambda: "plain")
+    assert find(*variant("other", 64), *variant("plain", 32, 64, 128)) == "plain64"
+    assert find(*variant("other", 64), *variant("plain", 32, 128)) == "plain32"
+    assert find(*variant("plain", 64), *variant("other", 32, 64), baseline="other") == "other64"
+    assert find(*variant("other", 32, 64)) == "other32"
+
+
+FAMILY = """
+import numpy as np
+from cuprof.families import Array, Axis, Family, Signature, Tolerance, Tunable
+
+family = Family(
+    name="many",
+    title="y = 2x",
+    axes=(Axis("n", default=1, low=1, high=8),),
+    signature=lambda problem: Signature({"x": Array((1,), "float32")}, {"y": Array((1,), "float32")}),
+    generate=lambda problem, rng: {"x": rng.random(1, dtype=np.float32)},
+    reference=lambda problem, inputs: {"y": 2.0 * inputs["x"].astype(np.float64)},
+    tolerance=lambda problem, inputs, reference: Tolerance(),
+    useful_bytes=lambda problem: 8,
+    baseline="twice",
+)
+
+
+@family.cpu("twice", tunables=[Tunable("place", tuple(range(768)), 0)])
+def twice(problem, tune, inputs, outputs):
+    "Doubles."
+    return lambda: np.multiply(inputs["x"], 2, out=outputs["y"])
+"""
+
+
+class Recorded(Executor):
+    """Take as long for each trial as was recorded, divided by `pace`."""
+
+    pace = 1.0
+    durations: dict[int, float]
+
+    def measure(self, job: Job) -> Iterator[Outcome]:
+        for trial in job.trials:
+            begun = time.time()
+            time.sleep(self.durations[int(trial.tunables.place)] / self.pace)
+            timing = make_timing(100.0, samples=40)
+            yield Outcome(trial.identity, State.OK, timings=(timing,), started_at=begun)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stations", "pace"), [(4, 16.0), (8, 8.0), (64, 1.0), (64, 3.3)])
+def test_the_engine_itself_loses_no_more(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, make_cards: Callable[..., None], stations: int, pace: float
+) -> None:
+    folder = bench.project.root / "kernels" / "many"
+    folder.mkdir()
+    (folder / "family.py").write_text(FAMILY)
+    taken = draw("filter3x3 8", TRIALS)
+    monkeypatch.setattr(Recorded, "pace", pace)
+    monkeypatch.setattr(Recorded, "durations", dict(enumerate(taken)), raising=False)
+    monkeypatch.setattr("cuprof.engine.calibration.Calibrator.calibrate", lambda *_: None)
+    make_cards(stations, Recorded)
+    spans: list[tuple[float, float]] = []
+    run = Dispatcher.run
+
+    def timed(self: Dispatcher, *given: Any) -> None:
+        begun = time.monotonic()
+        run(self, *given)
+        spans.append((begun, time.monotonic()))
+
+    monkeypatch.setattr(Dispatcher, "run", timed)
+    bench.sweep("twice", family="many", tune={"place": tuple(range(TRIALS))})
+    (span,) = spans
+    factor = sum(taken) / pace / (span[1] - span[0])
+    assert bench.query("SELECT COUNT(*), COUNT(run_id) FROM sweep_trial") == [(TRIALS, TRIALS)]
+    assert bench.query("SELECT COUNT(*) FROM run") == [(TRIALS + stations - 1,)]
+    assert factor >= WANTED[stations], factor

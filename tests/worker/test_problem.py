@@ -1,0 +1,64 @@
+"""What is drawn of a problem, and where its parts are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cuprof.config.model import MeasureConfig
+from cuprof.core.records import Measure
+from cuprof.families import Arrays, Point, Tolerance, Variant
+from cuprof.families.origin import Folder
+from cuprof.worker import problem as module
+from cuprof.worker.messages import Job
+from cuprof.worker.problem import COMPARED_SETS, Problem
+from tests.worker.twice import make_twice
+
+N = 64
+JOB = Job(Folder(Path()), "cpu", Point(n=N), (), 3, MeasureConfig(), {Measure.COLD: "m" * 16})
+PLAIN = Variant("plain", "cpu", "cpu", lambda *_: None, "")
+
+
+def test_two_sets_have_a_reference_and_a_third_is_drawn_when_it_is_asked_for() -> None:
+    drawn: list[None] = []
+    family = make_twice(N)
+    generate = family.generate
+    family.generate = lambda *given: (drawn.append(None), generate(*given))[1]
+    made = Problem.make(family, JOB)
+    assert (len(drawn), made.compared, len(made.sets)) == (2, COMPARED_SETS, COMPARED_SETS + 1)
+    for number in range(COMPARED_SETS):
+        assert np.array_equal(made.expected(number)["y"], 2.0 * made.inputs(number)["x"])
+    unmet = [made.make_unmet()["x"].tobytes() for _ in range(3)]
+    assert len({*unmet, *(made.inputs(number)["x"].tobytes() for number in range(COMPARED_SETS))}) == 5
+    assert made.inputs(COMPARED_SETS)["x"].tobytes() == unmet[-1]
+
+
+def test_where_there_is_no_room_for_further_sets_none_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "available_bytes", lambda: module.MEMORY_SHARE * 4 * N)
+    assert len(Problem.make(make_twice(N), JOB).sets) == COMPARED_SETS
+
+
+def test_results_are_compared_with_the_reference_of_their_own_set() -> None:
+    made = Problem.make(make_twice(N), JOB)
+    tolerances = made.tolerances(PLAIN)
+    right = {"y": (2 * made.inputs(1)["x"]).astype(np.float32)}
+    found = [made.compare(right, number, tolerances[number], 1).passed for number in range(COMPARED_SETS)]  # type: ignore[arg-type]
+    assert found == [False, True]
+
+
+def test_a_variant_is_held_to_a_tolerance_of_its_own_on_each_set() -> None:
+    asked: list[Arrays] = []
+
+    def own(problem: Point, inputs: Arrays, expected: Arrays) -> Tolerance:
+        assert np.array_equal(expected["y"], 2.0 * inputs["x"])
+        asked.append(inputs)
+        return Tolerance(absolute=1.0)
+
+    made = Problem.make(make_twice(N), JOB)
+    lenient = Variant("lenient", "cpu", "cpu", lambda *_: None, "", tolerance=own)
+    wide, plain = made.tolerances(lenient), made.tolerances(PLAIN)
+    assert len(asked) == COMPARED_SETS
+    off = {"y": (2 * made.inputs(1)["x"] + 0.5).astype(np.float32)}
+    assert [made.compare(off, 1, each[1], 1).passed for each in (wide, plain)] == [True, False]  # type: ignore[arg-type]

@@ -1,0 +1,133 @@
+"""What the worker does while it waits for its first job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import replace
+from multiprocessing.connection import Pipe
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from cuprof.backends.cpu.backend import CpuBackend
+from cuprof.backends.registry import get_spec
+from cuprof.core.point import Point
+from cuprof.families import Family, Signature
+from cuprof.families.origin import Folder
+from cuprof.worker import devices, server
+from cuprof.worker.messages import Build, Built, Describe, Described, Job, JobTrial, Open, WorkerSettings
+from cuprof.worker.problem import Problem
+from cuprof.worker.status_page import Phase, StatusPage
+from cuprof.worker.wire import Wire
+
+FAMILY = Path(__file__).parents[1] / "data" / "families" / "backends"
+LONG_S = 60.0
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Wire]:
+    """Yield the engine's end of the pipe of a worker in a thread."""
+    ours, theirs = Pipe()
+    page = StatusPage(folder / "status", create=True)
+    worker = server.Worker(Wire(theirs), page, WorkerSettings({"cpu": 1}))
+    thread = Thread(target=worker.serve)
+    thread.start()
+    try:
+        yield Wire(ours)
+    finally:
+        ours.close()
+        thread.join(LONG_S)
+        page.close()
+
+
+@pytest.fixture
+def imported(monkeypatch: pytest.MonkeyPatch) -> tuple[list[tuple[str, ...]], Event]:
+    """Return what is imported ahead, where opening the CPU imports a module, and an event that follows."""
+    found, event = [], Event()
+
+    def take(*modules: str) -> None:
+        found.append(modules)
+        event.set()
+
+    monkeypatch.setattr(server, "get_spec", lambda name: replace(get_spec(name), imports=("slow",)))
+    monkeypatch.setattr(server, "_import", take)
+    return found, event
+
+
+def test_what_a_device_needs_is_imported_once_nothing_more_is_asked(
+    tmp_path: Path, imported: tuple[list[tuple[str, ...]], Event]
+) -> None:
+    found, event = imported
+    with serving(tmp_path) as wire:
+        wire.send(Describe(("cpu",)))
+        wire.send(Describe(("cpu",)))
+        assert isinstance(wire.receive(), Described)
+        assert isinstance(wire.receive(), Described)
+        assert event.wait(LONG_S)
+    assert found == [("slow",)]
+
+
+def test_without_a_device_nothing_is_imported(tmp_path: Path, imported: tuple[list[tuple[str, ...]], Event]) -> None:
+    found, event = imported
+    with serving(tmp_path) as wire:
+        wire.send(Describe(("nothing like it",)))
+        said = wire.receive()
+        assert isinstance(said, Described)
+        assert not said.found
+        assert not event.wait(4 * server.QUESTIONS_S)
+    assert found == []
+
+
+def test_devices_are_opened_ahead_and_what_refuses_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+
+    def open_backend(name: str, number: int | None) -> object:
+        opened.append((name, number))
+        if name == "broken":
+            raise OSError("no")
+        return object()
+
+    monkeypatch.setattr(devices, "open_backend", open_backend)
+    with serving(tmp_path) as wire:
+        wire.send(Open(("broken", "cpu")))
+        wire.send(Describe(("nothing like it",)))
+        assert isinstance(wire.receive(), Described)
+    assert opened == [("broken", None), ("cpu", 1)]
+
+
+def test_programs_are_built_while_the_inputs_are_made_and_told_as_they_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[object] = []
+    entered: list[Phase] = []
+    compiled: Future[Any] = Future()
+    enter = StatusPage.enter
+    monkeypatch.setattr(StatusPage, "enter", lambda page, *where: (entered.append(where[1]), enter(page, *where)))
+
+    class Building(CpuBackend):
+        def build_ahead(self, signature: Signature, builds: Any, limit_s: float | None = None) -> list[Any]:
+            begun = [(variant.name, text, entered[-1], limit_s) for variant, _, text in builds]
+            steps.extend(begun)
+            return [[compiled] for _ in begun]
+
+    def make(family: Family, job: Job) -> Problem:
+        steps.append(entered[-1])
+        raise ValueError("enough seen")
+
+    monkeypatch.setattr(devices, "open_backend", lambda name, number: Building())
+    monkeypatch.setattr(Problem, "make", make)
+    names = ("doubles_cpu", "doubles_cuda", "absent")  # a function is not built
+    trials = tuple(JobTrial(f"id {name}", name, Point(), f"of {name}") for name in names)
+    job = Job(Folder(FAMILY), "cpu", Point(n=16), trials, seed=3)
+    with serving(tmp_path) as wire:
+        wire.send(Build(job, 7.0))
+        assert wire.receive() == Built(("id doubles_cpu", "id absent"))
+        assert steps == [("doubles_cuda", "of doubles_cuda", Phase.BUILD, 7.0), Phase.INPUTS]
+        compiled.set_exception(ValueError("it does not compile"))
+        assert wire.receive() == Built(("id doubles_cuda",)), "what is refused is done, too"
+        wire.send(job)
+        assert "enough seen" in wire.receive().fault, "what was wrong meanwhile is the job's to tell"
