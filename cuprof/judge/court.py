@@ -120,7 +120,10 @@ class _Trial:
         if contenders:
             with Store.open(url) as store:
                 course = Course(config, family, devices, self.project, store, self.observer)
-                noises, judged = self._race(course, contenders, baselines)
+                try:
+                    noises, judged = self._race(course, contenders, baselines)
+                finally:
+                    course.close()
                 if not self.request.counters:
                     self.done += [candidate for _, candidate in judged]
                 else:
