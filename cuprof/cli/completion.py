@@ -71,12 +71,12 @@ def _words(command: str) -> tuple[str, ...]:
 
 def _of_family(before: Sequence[str], word: str) -> list[str]:
     """Return what completes an axis, a tunable or variants; nothing where no single family is chosen."""
-    from cuprof.interop.origins import get_family
+    from cuprof.interop.origins import find_origin
 
     project = find_project()
     try:
         config = compose([text for text in before if _CHOICE.fullmatch(text)], project)
-        family = get_family(config.family, project.kernel_folders)
+        family = find_origin(config.family, project.kernel_folders).load()
     except CuprofError:
         return []
     key, equals, value = word.partition("=")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import inspect
 import re
 import sys
@@ -27,18 +26,15 @@ def find_import(value: Any) -> tuple[str, str] | None:
     if not isinstance(name, str) or not name.rpartition(".")[2].isidentifier():
         return None
     short = name.rpartition(".")[2]
-    homes = [getattr(value, "__module__", None), type(value).__module__.partition(".")[0]]
-    loaded = sorted(
-        (key for key in list(sys.modules) if not key.startswith("_")), key=lambda key: (key.count("."), key)
-    )
-    for module in (*filter(None, homes), *(loaded if not isinstance(value, FunctionType | type) else ())):
-        if (
-            module != "__main__"
-            and not module.startswith(PREFIX)
-            and vars(sys.modules.get(module, builtins)).get(short) is value
-            and module in sys.modules
-        ):
-            return module, short
+    places: list[Any] = [getattr(value, "__module__", None), type(value).__module__.partition(".")[0]]
+    if not isinstance(value, FunctionType | type):  # an object does not say where it was made
+        public = (module for module in list(sys.modules) if not module.startswith("_"))
+        places += sorted(public, key=lambda module: (module.count("."), module))
+    for place in places:
+        found = sys.modules.get(place or "__main__")
+        is_private = place in (None, "__main__") or str(place).startswith(PREFIX)
+        if found is not None and not is_private and vars(found).get(short) is value:
+            return str(place), short
     return None
 
 

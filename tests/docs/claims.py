@@ -23,7 +23,7 @@ from cuprof.config.build import list_settings
 from cuprof.config.composer import compose
 from cuprof.core.errors import CuprofError
 from cuprof.core.project import Project
-from cuprof.interop.origins import get_family
+from cuprof.interop.origins import find_origin
 from cuprof.plan import Selection
 from cuprof.plan.selection import read_selection
 from cuprof.results.queries import list_queries, query
@@ -151,7 +151,7 @@ def _try_command(command: str, words: list[str], text: str) -> None:
 def _select(settings: tuple[str, ...]) -> None:
     """Compose the settings, and choose from the family what they ask for."""
     config = compose(settings, PROJECT)
-    family = get_family(config.family, PROJECT.kernel_folders)
+    family = find_origin(config.family, PROJECT.kernel_folders).load()
     read_selection(
         family,
         Selection(
