@@ -18,15 +18,15 @@ def run(family: Family, settings: Sequence[str], project: Project) -> Comparison
 
     A notebook shows the table by itself, so nothing is printed there.
     """
-    from cuprof.cli import hydra_app
-    from cuprof.cli.hydra_arguments import quoted
     from cuprof.cli.progress import is_notebook, make_observer
     from cuprof.cli.sweep import show_results
+    from cuprof.config.composer import compose
+    from cuprof.config.overrides import quoted
     from cuprof.engine.sweep import run_sweep
     from cuprof.report.load import load_study
     from cuprof.store import Store
 
-    config = hydra_app.compose([f"family={quoted(family.name)}", *settings], project)
+    config = compose([f"family={quoted(family.name)}", *settings], project)
     with make_observer() as observer:
         result = run_sweep(config, project, observer, family=family)
     with Store.open(config.store.url or project.database_url, create=False, read_only=True) as store:

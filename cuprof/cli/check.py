@@ -35,9 +35,9 @@ examples:
 def main(argv: Sequence[str]) -> int:
     """Compile and print; return the exit code."""
     arguments = _parse(argv)
-    from cuprof.cli import hydra_app
     from cuprof.cli.choice import tell_choice
-    from cuprof.cli.hydra_arguments import quoted
+    from cuprof.config.composer import compose
+    from cuprof.config.overrides import quoted
     from cuprof.core.project import find_project
     from cuprof.engine.building import prepare_building
     from cuprof.families.origin import list_families
@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
     if not arguments.family or "=" in arguments.family:
         return tell_choice("check", project, [*list_families(project.kernel_folders)])
     settings = [f"family={quoted(arguments.family)}", *arguments.settings]
-    config = hydra_app.compose(settings, project)
+    config = compose(settings, project)
     building = prepare_building(replace(config, tune={"all": ("all",), **config.tune}), project)
     refused: dict[str, list[Built]] = {}
     for built in building.run(arguments.arch):

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from cuprof.cli import hydra_app
 from cuprof.cli.choice import list_choices
 from cuprof.cli.main import COMMANDS
 from cuprof.config.build import list_settings
+from cuprof.config.composer import Composer, compose
 from cuprof.config.overrides import GROUPS
 from cuprof.core.errors import CuprofError, UsageError
 from cuprof.core.project import find_project
@@ -71,12 +71,12 @@ def _words(command: str) -> tuple[str, ...]:
 
 def _of_family(before: Sequence[str], word: str) -> list[str]:
     """Return what completes an axis, a tunable or variants; nothing where no single family is chosen."""
-    from cuprof.interop.origins import get_family
+    from cuprof.interop.origins import find_origin
 
     project = find_project()
     try:
-        config = hydra_app.compose([text for text in before if _CHOICE.fullmatch(text)], project)
-        family = get_family(config.family, project.kernel_folders)
+        config = compose([text for text in before if _CHOICE.fullmatch(text)], project)
+        family = find_origin(config.family, project.kernel_folders).load()
     except CuprofError:
         return []
     key, equals, value = word.partition("=")
@@ -119,5 +119,5 @@ def _complete_list(key: str, value: str, choices: Iterable[object]) -> list[str]
 def _print_function(action: str) -> int:
     """Print Hydra's shell function, for this program."""
     sys.argv[:1] = ["cuprof"]
-    hydra_app.Composer(find_project(), []).hydra.shell_completion("config", [action])
+    Composer(find_project(), []).hydra.shell_completion("config", [action])
     return 0

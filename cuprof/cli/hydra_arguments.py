@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from cuprof.cli.arguments import add_store
 from cuprof.cli.choice import find_meant, name_setting
 from cuprof.config.build import list_settings
+from cuprof.config.overrides import quoted
 from cuprof.core.errors import ConfigError, suggest
 from cuprof.core.project import find_project
 from cuprof.core.text import list_first
@@ -34,10 +35,10 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str
     add_store(parser)
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
-    forms.add_argument("--info", "-i", choices=INFO)
+    forms.add_argument("--info", "-i", choices=INFO, nargs="?", const="all")
     forms.add_argument("--multirun", "-m", action="store_true")
     parser.add_argument("settings", nargs="*")
-    values = vars(parser.parse_intermixed_args(_complete_info(argv)))
+    values = vars(parser.parse_intermixed_args(argv))
     words = values.pop("settings")
     if len(files := [word for word in words if "=" not in word and word.endswith((".py", ".json"))]) > 1:
         raise ConfigError(f"{list_first(files, 3)}: one is taken at a time; several functions are compared in one file")
@@ -71,24 +72,6 @@ def _family_setting(word: str) -> str:
     return name_setting(word, find_project()) if word.replace("-", "_").isidentifier() else word
 
 
-def quoted(text: str) -> str:
-    """Return a text in quotes, as Hydra reads it back."""
-    from hydra.core.override_parser.types import Quote, QuotedString
-
-    return QuotedString(text, Quote.single).with_quotes()
-
-
-def find_main(options: Options, folders: Sequence[Path]) -> Path | None:
-    """Return the file of the main configuration, or None where there is none.
-
-    Args:
-        options: as `read_arguments` returns them.
-        folders: folders of configuration; an earlier one wins.
-    """
-    name = options.get("config_name", "config").removesuffix(".yaml")
-    return next((path for folder in folders if (path := folder / f"{name}.yaml").is_file()), None)
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if message.startswith("unrecognized arguments: "):
@@ -106,13 +89,3 @@ class _Parser(argparse.ArgumentParser):
                 hint = f"settings are written key=value; see {self.prog} --help"
             raise ConfigError(f"unknown option {option}: {hint}")
         raise ConfigError(f"{message}; see {self.prog} --help")
-
-
-def _complete_info(argv: Sequence[str]) -> list[str]:
-    """Give a bare --info its value, so that a setting may follow it."""
-    completed: list[str] = []
-    for place, word in enumerate(argv):
-        completed.append(word)
-        if word in ("--info", "-i") and (place + 1 == len(argv) or argv[place + 1] not in INFO):
-            completed.append("all")
-    return completed

@@ -69,9 +69,9 @@ def main(argv: Sequence[str]) -> int:
 
 def _judge(argv: Sequence[str]) -> int:
     arguments = _parse(argv)
-    from cuprof.cli import hydra_app
-    from cuprof.cli.hydra_arguments import quoted
     from cuprof.cli.progress import make_observer
+    from cuprof.config.composer import compose
+    from cuprof.config.overrides import quoted
     from cuprof.core.project import find_project
     from cuprof.core.scratch import ScratchFolder
     from cuprof.judge import Request, judge
@@ -84,7 +84,7 @@ def _judge(argv: Sequence[str]) -> int:
     try:
         origin = _find_origin(arguments.family, project.kernel_folders, workshop.path)
         family = f"family={quoted(Path(arguments.family).name)}"
-        config = hydra_app.compose([family, "measure.modes=[cold]", *arguments.settings], project)
+        config = compose([family, "measure.modes=[cold]", *arguments.settings], project)
         request = Request(
             config=config,
             origin=origin,

@@ -72,11 +72,11 @@ def list_variants(project: Project, names: Sequence[str] = ()) -> Iterator[dict[
         UnknownNameError: there is no such family.
         FamilyError: a named family cannot be loaded; without names such a family is passed over with a warning.
     """
-    from cuprof.interop.origins import get_family
+    from cuprof.interop.origins import find_origin
 
     for name in names or _find_families(project):
         try:
-            family = get_family(name, project.kernel_folders)
+            family = find_origin(name, project.kernel_folders).load()
         except FamilyError as error:
             if names:
                 raise

@@ -96,6 +96,13 @@ def split_jobs(overrides: Sequence[str], loader: Any) -> list[list[str]]:
     return [list(job) for job in product(*choices.values())]
 
 
+def quoted(text: str) -> str:
+    """Return a text in quotes, as Hydra reads it back."""
+    from hydra.core.override_parser.types import Quote, QuotedString
+
+    return QuotedString(text, Quote.single).with_quotes()
+
+
 def set_axes(composed: Any, axes: Mapping[str, list[Any]]) -> None:
     """Put the typed axes into what Hydra has composed."""
     from omegaconf import OmegaConf

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import inspect
 import re
 import sys
@@ -27,18 +26,15 @@ def find_import(value: Any) -> tuple[str, str] | None:
     if not isinstance(name, str) or not name.rpartition(".")[2].isidentifier():
         return None
     short = name.rpartition(".")[2]
-    homes = [getattr(value, "__module__", None), type(value).__module__.partition(".")[0]]
-    loaded = sorted(
-        (key for key in list(sys.modules) if not key.startswith("_")), key=lambda key: (key.count("."), key)
-    )
-    for module in (*filter(None, homes), *(loaded if not isinstance(value, FunctionType | type) else ())):
-        if (
-            module != "__main__"
-            and not module.startswith(PREFIX)
-            and vars(sys.modules.get(module, builtins)).get(short) is value
-            and module in sys.modules
-        ):
-            return module, short
+    places: list[Any] = [getattr(value, "__module__", None), type(value).__module__.partition(".")[0]]
+    if not isinstance(value, FunctionType | type):  # an object does not say where it was made
+        public = (module for module in list(sys.modules) if not module.startswith("_"))
+        places += sorted(public, key=lambda module: (module.count("."), module))
+    for place in places:
+        found = sys.modules.get(place or "__main__")
+        is_private = place in (None, "__main__") or str(place).startswith(PREFIX)
+        if found is not None and not is_private and vars(found).get(short) is value:
+            return str(place), short
     return None
 
 
@@ -89,7 +85,9 @@ def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
         origin = re.sub(r"[^A-Za-z0-9_.<>]+", "_", origin).strip("_")
         short = origin.rpartition(".")[2].replace("<lambda>", "function") or "function"
         torch = hasattr(one.function, "_torchdynamo_orig_callable") or hasattr(one.function, "_orig_mod")
-        if torch or any(_jitted_from(one.function) is each for each in given if each is not None):
+        inner = "__wrapped__" if hasattr(one.function, "lower") else "py_func"  # of `jax.jit`, of Numba
+        jitted = getattr(one.function, inner, None)
+        if torch or any(jitted is each for each in given if each is not None):
             short, origin = short + COMPILED, origin + COMPILED
         candidates = [one.name] if one.name else [short, origin, *(f"{short}_{number}" for number in range(2, 100))]
         name = next((each for each in candidates if each not in named and "<" not in each), "")
@@ -97,13 +95,6 @@ def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
             raise UsageError(f"two implementations are named {one.name!r}; give one another name")
         named[name] = replace(one, name=name)
     return tuple(named.values())
-
-
-def _jitted_from(function: Any) -> Any:
-    """Return the function that Numba or `jax.jit` compiles; None of any other one."""
-    return getattr(function, "py_func", None) or (
-        getattr(function, "__wrapped__", None) if hasattr(function, "lower") else None
-    )
 
 
 def choose_arguments(

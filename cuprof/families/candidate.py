@@ -67,9 +67,15 @@ def extend(family: Family, extension: Extension) -> tuple[str, ...]:
     if extension.like:
         added = [_stand_in(family.variant(extension.like), extension)]
     elif extension.file.endswith(SOLUTION):
-        added = [_read_solution(family, Path(extension.file))]
+        if family.add_solution is None:
+            raise FamilyError(f"family {family.name} has no definition; a solution in JSON belongs to a definition")
+        added = [family.add_solution(Path(extension.file))]
     else:
-        added = [_find_source(variant, extension) for variant in _register(family, extension)]
+        beside = extension.beside
+        added = [
+            replace(one, source=str(beside / one.source)) if one.source and (beside / one.source).is_file() else one
+            for one in _register(family, extension)
+        ]
         if not added:
             raise FamilyError(f"{extension.file} adds no variant; register one with @family.cuda, @family.cpu, …")
     taken = [
@@ -92,12 +98,6 @@ def _stand_in(like: Variant, extension: Extension) -> Variant:
     return replace(like, name=name, source=str(file), description="", origin="", expected="right", tolerance=None)
 
 
-def _read_solution(family: Family, file: Path) -> Variant:
-    if family.add_solution is None:
-        raise FamilyError(f"family {family.name} has no definition; a solution in JSON belongs to a definition")
-    return family.add_solution(file)
-
-
 def _register(family: Family, extension: Extension) -> list[Variant]:
     """Run a Python file; return the variants it registered, and undo its changes to the family's own variants."""
     if family.folder is None:
@@ -118,9 +118,3 @@ def _register(family: Family, extension: Extension) -> list[Variant]:
         family.variants.clear()
         family.variants.update(own)
     return [*{**registered, **offered.variants}.values()]
-
-
-def _find_source(variant: Variant, extension: Extension) -> Variant:
-    if variant.source and (extension.beside / variant.source).is_file():
-        return replace(variant, source=str(extension.beside / variant.source))
-    return variant

@@ -52,7 +52,7 @@ class Inputs:
             if GENERATOR in self.parameters:
                 asked[GENERATOR] = rng
             else:
-                _seed_all(int(rng.integers(2**31)))
+                seed_all(int(rng.integers(2**31)))
             drawn = blamed(self.place, "inputs", problem, lambda: self.given(**asked))
         self._are_named = isinstance(drawn, Mapping)
         if isinstance(drawn, Mapping):
@@ -113,7 +113,7 @@ def _axis(parameter: inspect.Parameter) -> Axis:
     )
 
 
-def _seed_all(seed: int) -> None:
+def seed_all(seed: int) -> None:
     """Seed the generators that a function without one of its own draws from."""
     random.seed(seed)
     np.random.seed(seed)

@@ -6,7 +6,6 @@ import ast
 import functools
 import hashlib
 import importlib
-import random
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -22,6 +21,7 @@ from cuprof.core.expression import Expression, ExpressionError
 from cuprof.core.point import Point
 from cuprof.families.arrays import HOMES
 from cuprof.families.function_family import Calling, FunctionFamily
+from cuprof.families.inputs import seed_all
 from cuprof.families.model import Arrays, Axis, Family, Sample, Signature, Tolerance, Tolerances, Variant, Verdict
 from cuprof.families.program import Array
 from cuprof.interop.files import Files, inside, open_regular
@@ -271,14 +271,8 @@ class DefinitionFamily(FunctionFamily):
         return draw(spec, rng)
 
     def _make_custom(self, workload: Workload, rng: np.random.Generator) -> Mapping[str, Any]:
-        seed = int(rng.integers(2**31))
-        random.seed(seed)
-        np.random.seed(seed)
-        device: Any = "cpu"
-        if self.on_device:
-            torch = importlib.import_module("torch")
-            torch.manual_seed(seed)
-            device = torch.device("cuda")
+        device = importlib.import_module("torch").device("cuda") if self.on_device else "cpu"
+        seed_all(int(rng.integers(2**31)))
         entry = f"reference.py::{self.definition.custom_inputs_entrypoint}"
         source = msgspec.structs.replace(self.reference, spec=Spec(entry, destination_passing_style=False))
         made = load_function(source)(self.definition.size(workload.axes), device)

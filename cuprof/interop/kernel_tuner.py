@@ -60,8 +60,6 @@ class _Call:
         self.text, self.file = self._read_source()
         self.params: dict[str, Sequence[Any]] = {str(name): values for name, values in given["tune_params"].items()}
         self.block_names = tuple(given.get("block_size_names") or BLOCK_NAMES)
-        self._asked: Mapping[str, Any] | None = None
-        self._found: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
         self.constants = {
             f"constant_{name}": to_host(one, name) for name, one in (given.get("cmem_args") or {}).items()
         }
@@ -83,8 +81,8 @@ class _Call:
             symbol=symbol,
             source=self.file or f"{self.text}\n",
             backend=self._find_backend(),
-            grid=lambda meta: self._sizes(meta)[0],
-            block=lambda meta: self._sizes(meta)[1],
+            grid=self._grid,
+            block=self._block,
             shared_bytes=self._read_shared_bytes(),
             args=tuple(self.arguments),
             constants={name.removeprefix("constant_"): name for name in self.constants},
@@ -153,14 +151,11 @@ class _Call:
         ]
         return arguments, written
 
-    def _sizes(self, meta: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return grid and block, which a launch and up to six macros ask for one after the other."""
-        if meta is not self._asked:
-            params = self._chosen(meta)
-            self._asked, self._found = meta, (self._grid(params), _block(params, self.block_names))
-        return self._found
+    def _block(self, meta: Mapping[str, Any]) -> tuple[int, ...]:
+        return tuple(int(meta.get(name, one)) for name, one in zip(self.block_names, (BLOCK_X, 1, 1), strict=False))
 
-    def _grid(self, params: Mapping[str, Any]) -> tuple[int, ...]:
+    def _grid(self, meta: Mapping[str, Any]) -> tuple[int, ...]:
+        params = self._chosen(meta)
         size = self.given["problem_size"]
         size = size(params) if callable(size) else size
         size = [_evaluate(one, params) for one in (size if isinstance(size, list | tuple | np.ndarray) else [size])]
@@ -185,9 +180,9 @@ class _Call:
                 if name not in self.params
             }
         sizes: dict[str, Callable[..., Any]] = {
-            name: lambda meta, n=n: self._sizes(meta)[1][n] for n, name in enumerate(self.block_names)
+            name: lambda meta, n=n: self._block(meta)[n] for n, name in enumerate(self.block_names)
         }
-        sizes |= {f"grid_size_{axis}": lambda meta, n=n: self._sizes(meta)[0][n] for n, axis in enumerate("xyz")}
+        sizes |= {f"grid_size_{axis}": lambda meta, n=n: self._grid(meta)[n] for n, axis in enumerate("xyz")}
         sizes["kernel_tuner"] = lambda: 1
         return {name: one for name, one in sizes.items() if name not in self.params}
 
@@ -277,10 +272,6 @@ def _is_partial(result: np.ndarray, first: np.ndarray, before: np.ndarray, bound
     return one != other and math.isclose(
         total, wanted, rel_tol=bound.relative, abs_tol=max(one, other) * float(np.max(bound.absolute))
     )
-
-
-def _block(params: Mapping[str, Any], names: Sequence[str]) -> tuple[int, ...]:
-    return tuple(int(params.get(name, default)) for name, default in zip(names, (BLOCK_X, 1, 1), strict=False))
 
 
 def _divide(given: Any, params: Mapping[str, Any]) -> float:

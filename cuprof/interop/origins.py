@@ -103,8 +103,3 @@ def name_family(name: str) -> str:
     if not is_path(name) or name.endswith(".py"):
         return family_name(name)
     return Definition(Path(name).absolute(), solutions=False).read().name
-
-
-def get_family(name: str, folders: Sequence[Path]) -> Family:
-    """Return the family of that name, or at that path; see `find_origin` and `Origin.load`."""
-    return find_origin(name, folders).load()

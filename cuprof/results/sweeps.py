@@ -176,4 +176,7 @@ def _setting(sweep: SweepRow) -> str:
 
 def _rows(connection: Connection, query: sa.Select[Any]) -> list[SweepRow]:
     rows = connection.execute(query.order_by(t.sweep.c.started_at, t.sweep.c.id))
-    return [msgspec.convert(row._asdict(), SweepRow) for row in rows]  # which checks the types
+    plain = (
+        {str(name): value for name, value in row._mapping.items()} for row in rows
+    )  # quoted_name is no str to msgspec
+    return [msgspec.convert(row, SweepRow) for row in plain]  # which checks the types

@@ -20,7 +20,7 @@ from benchmarks import (
 from benchmarks.space import CONFIGURATIONS, PROJECT, N, copy_project
 from benchmarks.ten_kernels import BUFFERS, LAUNCHES, NAMES, SOURCE
 from cuprof.builds.nvrtc import NvrtcBuild
-from cuprof.cli.hydra_app import compose
+from cuprof.config.composer import compose
 from cuprof.core.project import find_project
 from cuprof.families import Point
 from cuprof.families.origin import load_family

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from cuprof.cli.hydra_arguments import quoted
+from cuprof.config.overrides import quoted
 from cuprof.core.project import Project
 from tests.conftest import Result
 from tests.core.typed_passwords import FORMS, SECRETS, leaks, type_url

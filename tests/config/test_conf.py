@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from cuprof.cli.hydra_app import compose
+from cuprof.config.composer import compose
 from cuprof.config.model import (
     CheckConfig,
     DeviceConfig,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from cuprof.cli.hydra_app import Composer, compose
+from cuprof.config.composer import Composer, compose
 from cuprof.config.overrides import MOST_VALUES, read_settings, set_axes, split_jobs
 from cuprof.core.errors import ConfigError
 from cuprof.core.project import Project, bundled

@@ -17,13 +17,13 @@ from shutil import rmtree
 from tempfile import mkdtemp
 
 import cuprof.families
-from cuprof.cli import hydra_app
 from cuprof.cli.hydra_arguments import read_arguments
 from cuprof.cli.main import COMMANDS
 from cuprof.config.build import list_settings
+from cuprof.config.composer import compose
 from cuprof.core.errors import CuprofError
 from cuprof.core.project import Project
-from cuprof.interop.origins import get_family
+from cuprof.interop.origins import find_origin
 from cuprof.plan import Selection
 from cuprof.plan.selection import read_selection
 from cuprof.results.queries import list_queries, query
@@ -150,8 +150,8 @@ def _try_command(command: str, words: list[str], text: str) -> None:
 @cache
 def _select(settings: tuple[str, ...]) -> None:
     """Compose the settings, and choose from the family what they ask for."""
-    config = hydra_app.compose(settings, PROJECT)
-    family = get_family(config.family, PROJECT.kernel_folders)
+    config = compose(settings, PROJECT)
+    family = find_origin(config.family, PROJECT.kernel_folders).load()
     read_selection(
         family,
         Selection(

@@ -9,7 +9,7 @@ import pytest
 from cuprof.core.errors import FamilyError, UnknownNameError
 from cuprof.families import Point
 from cuprof.families.origin import Folder, Script, list_families, load_family, loading
-from cuprof.interop.origins import get_family
+from cuprof.interop.origins import find_origin
 
 FAMILIES = Path(__file__).parent.parent / "data" / "families"
 
@@ -43,7 +43,7 @@ def test_hidden_folders_and_folders_without_family_are_passed_over(tmp_path):
 
 
 def test_loaded_family_knows_its_folder_and_its_variants_in_order():
-    family = get_family("vector", [FAMILIES])
+    family = find_origin("vector", [FAMILIES]).load()
     assert family.folder == (FAMILIES / "vector").resolve()
     assert list(family.variants) == ["cpu_whole", "cpu_chunks", "wide", "cpu_wrong"]
     assert family.variant("cpu_whole").description == "One call for the whole array."
@@ -51,12 +51,12 @@ def test_loaded_family_knows_its_folder_and_its_variants_in_order():
 
 def test_unknown_family_names_the_nearest():
     with pytest.raises(UnknownNameError, match=r"unknown family 'vectr' in .*: did you mean vector\?"):
-        get_family("vectr", [FAMILIES])
+        find_origin("vectr", [FAMILIES])
 
 
 def test_a_path_is_no_name():
     with pytest.raises(UnknownNameError):
-        get_family("../families/vector", [FAMILIES])
+        find_origin("../families/vector", [FAMILIES])
 
 
 def test_files_beside_family_py_are_imported_relatively_eagerly_and_late():
@@ -155,7 +155,7 @@ def test_a_failing_family_can_be_mended_and_loaded_again(tmp_path):
 
 def test_invalid_family_is_refused():
     with pytest.raises(FamilyError, match="problem axis n has the default 0, but takes a whole number from 1 to 8"):
-        get_family("invalid", [FAMILIES])
+        find_origin("invalid", [FAMILIES]).load()
 
 
 def test_functions_of_a_loaded_family_have_readable_tracebacks():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cuprof.cli import ncu_collect
-from cuprof.cli.hydra_app import compose
+from cuprof.config.composer import compose
 from cuprof.core.errors import ProfilerError
 from cuprof.core.project import Project
 from cuprof.core.records import Outcome, State, SweepFacts, Trial

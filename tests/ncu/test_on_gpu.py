@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cuprof.cli import ncu_collect
-from cuprof.cli.hydra_app import compose
+from cuprof.config.composer import compose
 from cuprof.core.errors import ProfilerError
 from cuprof.core.processes import child_environment
 from cuprof.core.project import Project

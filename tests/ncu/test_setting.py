@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.cli.hydra_app import compose
+from cuprof.config.composer import compose
 from cuprof.config.model import NcuConfig
 from cuprof.core.errors import ConfigError
 from cuprof.core.project import Project

@@ -201,7 +201,7 @@ def test_the_environment_may_name_a_servers_host_or_the_folder_of_its_socket(
     postgres,  # type: ignore[no-untyped-def]
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from cuprof.cli.hydra_app import compose
+    from cuprof.config.composer import compose
 
     folder = postgres.make_database("environment").rpartition("=")[2]
     for name, value in {"PGHOST": folder, "PGUSER": "postgres", "PGDATABASE": "environment"}.items():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cuprof.cli.job_records import JobRecords
+from cuprof.cli.jobs import JobRecords
 
 
 def test_the_largest_code_of_several_jobs_counts(tmp_path: Path) -> None:

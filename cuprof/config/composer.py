@@ -1,0 +1,141 @@
+"""Compose settings into a `SweepConfig` with Hydra. Its import takes 0.1 s: import this where something is composed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from functools import cached_property
+from io import StringIO
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import OmegaConf, flag_override
+
+from cuprof.config.build import build_config
+from cuprof.config.explain import explain
+from cuprof.config.model import SweepConfig
+from cuprof.config.overrides import quoted, read_settings, set_axes
+from cuprof.config.studies import choose_experiments
+from cuprof.core.errors import ConfigError
+from cuprof.core.project import Project, bundled, find_project
+from cuprof.core.text import hide_folded_passwords, hide_in_data
+
+_COMPOSING = Lock()
+"""Hydra composes one configuration at a time, whatever the thread."""
+
+
+def compose(overrides: Sequence[str], project: Project | None = None) -> SweepConfig:
+    """Return the configuration that the command line would compose from `overrides`, without running anything.
+
+    Raises:
+        CuprofError: it does not compose or validate.
+    """
+    return Composer(project or find_project(), overrides).config()
+
+
+class Composer:
+    """Compose settings with the files of a project, of cuprof and of the folders that options name.
+
+    Args:
+        project: whose conf/ hides cuprof's own.
+        typed: settings, `key=value`.
+        options: as `cuprof.cli.hydra_arguments.read_arguments` returns them.
+
+    Attributes:
+        settings: those typed, with experiments that stand for several replaced by these.
+        arguments: the settings, read.
+    """
+
+    def __init__(self, project: Project, typed: Sequence[str], options: Mapping[str, Any] | None = None) -> None:
+        self.project, self.options = project, options or {}
+        self.folders = [*map(Path, filter(None, [self.options.get("config_dir")])), *project.conf_folders]
+        self.settings = choose_experiments(typed, self.folders, self._find_main())
+        self.arguments = read_settings(self.settings)
+
+    def config(self, command_line: str = "") -> SweepConfig:
+        """Return the configuration, composed and checked."""
+        with self.explaining(), _COMPOSING:
+            composed = self.compose()
+            experiment = str(composed.hydra.runtime.choices.get("experiment") or "")
+            with flag_override(composed, ["struct", "readonly"], [False, False]):
+                composed.pop("hydra")
+            return build(composed, self.arguments.axes, experiment, command_line)
+
+    def compose(self, jobs: Path | None = None) -> Any:
+        """Return what Hydra composes; with a folder for several jobs, without the lists that make them."""
+        folder = [f"hydra.sweep.dir={quoted(str(jobs))}"] if jobs else []
+        mode = RunMode.MULTIRUN if jobs else RunMode.RUN
+        composed = self.hydra.compose_config(self._main, [*folder, *self.arguments.overrides], mode)
+        HydraConfig.instance().set_config(composed)
+        return composed
+
+    @cached_property
+    def hydra(self) -> Hydra:
+        """Return Hydra, with the folders of configuration in their order."""
+        path = create_config_search_path(str(bundled("conf")))
+        if folder := self.options.get("config_dir"):
+            if not Path(folder).is_dir():
+                raise ConfigError(f"--config-dir: folder {folder!r} not found")
+            anchor = SearchPathQuery(provider="schema")
+            path.prepend("command-line", f"file://{Path(folder).absolute()}", anchor)
+        return Hydra(task_name="cuprof", config_loader=ConfigLoaderImpl(config_search_path=path))
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Raise errors of Hydra's as ours, in one line."""
+        try:
+            yield
+        except Exception as error:
+            explained = explain(error, self.folders)
+            if explained is None:
+                raise
+            raise explained from None
+
+    def show(self) -> str:
+        """Return what --cfg or --info shows, without passwords."""
+        if "cfg" in self.options:
+            return self._show_config()
+        shown = StringIO()
+        with self.explaining(), redirect_stdout(shown):
+            self.hydra.show_info(self.options["info"], self._main, list(self.arguments.overrides))
+        return hide_folded_passwords(shown.getvalue())
+
+    @property
+    def _main(self) -> str:
+        return str(self.options.get("config_name", "config"))
+
+    def _find_main(self) -> Path | None:
+        """Return the file of the main configuration, or None where there is none; an earlier folder wins."""
+        name = self._main.removesuffix(".yaml")
+        return next((path for folder in self.folders if (path := folder / f"{name}.yaml").is_file()), None)
+
+    def _show_config(self) -> str:
+        """Return the composed configuration, or a part of it, as YAML."""
+        package = self.options.get("package", "").removeprefix("_global_")
+        with self.explaining():
+            config = self.compose()
+            if self.options["cfg"] != "hydra":
+                with flag_override(config, ["struct", "readonly"], [False, False]):
+                    set_axes(config, self.arguments.axes)
+            shown = self.hydra.get_sanitized_cfg(config, self.options["cfg"])
+            part = OmegaConf.select(shown, package) if package else shown
+        if part is None:
+            raise ConfigError(f"package {package!r} not found in config")
+        if not OmegaConf.is_config(part):
+            return f"{hide_in_data(part)}\n"
+        hidden = OmegaConf.create(hide_in_data(OmegaConf.to_container(part)))
+        return (f"# @package {package}\n" if package else "") + OmegaConf.to_yaml(hidden)
+
+
+def build(composed: Any, axes: Mapping[str, list[Any]], experiment: str, command_line: str) -> SweepConfig:
+    """Return what Hydra has composed, and the typed axes, as a `SweepConfig`."""
+    set_axes(composed, axes)
+    plain: Any = OmegaConf.to_container(composed, resolve=True)
+    return build_config(plain, experiment=experiment, given=axes, command_line=command_line)
