@@ -176,7 +176,5 @@ def _setting(sweep: SweepRow) -> str:
 
 def _rows(connection: Connection, query: sa.Select[Any]) -> list[SweepRow]:
     rows = connection.execute(query.order_by(t.sweep.c.started_at, t.sweep.c.id))
-    plain = (
-        {str(name): value for name, value in row._mapping.items()} for row in rows
-    )  # quoted_name is no str to msgspec
+    plain = (dict(zip(SweepRow.__slots__, row, strict=True)) for row in rows)  # SQLAlchemy's names are no plain str
     return [msgspec.convert(row, SweepRow) for row in plain]  # which checks the types
