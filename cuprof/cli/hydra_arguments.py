@@ -35,10 +35,10 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str
     add_store(parser)
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
-    forms.add_argument("--info", "-i", choices=INFO)
+    forms.add_argument("--info", "-i", choices=INFO, nargs="?", const="all")
     forms.add_argument("--multirun", "-m", action="store_true")
     parser.add_argument("settings", nargs="*")
-    values = vars(parser.parse_intermixed_args(_complete_info(argv)))
+    values = vars(parser.parse_intermixed_args(argv))
     words = values.pop("settings")
     if len(files := [word for word in words if "=" not in word and word.endswith((".py", ".json"))]) > 1:
         raise ConfigError(f"{list_first(files, 3)}: one is taken at a time; several functions are compared in one file")
@@ -89,13 +89,3 @@ class _Parser(argparse.ArgumentParser):
                 hint = f"settings are written key=value; see {self.prog} --help"
             raise ConfigError(f"unknown option {option}: {hint}")
         raise ConfigError(f"{message}; see {self.prog} --help")
-
-
-def _complete_info(argv: Sequence[str]) -> list[str]:
-    """Give a bare --info its value, so that a setting may follow it."""
-    completed: list[str] = []
-    for place, word in enumerate(argv):
-        completed.append(word)
-        if word in ("--info", "-i") and (place + 1 == len(argv) or argv[place + 1] not in INFO):
-            completed.append("all")
-    return completed

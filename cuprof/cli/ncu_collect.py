@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from cuprof.engine.checking import ProfilingResult
     from cuprof.engine.profiling import CollectResult
     from cuprof.ncu.collector import Collector
+
+CounterRow = tuple[str, Mapping[str, float | str | None], str]
+"""A trial's label; metric → value, or text, or None where there is none; why there are none."""
 
 HELP = """\
 usage: cuprof ncu-collect [SETTING=VALUE ...] [OPTION ...]
@@ -92,55 +95,36 @@ def _print_counters(result: ProfilingResult, collector: Collector, output: str) 
         units[counter.metric] = counter.unit
     metrics = list_matches(request.metrics, units)
     if output == "json":
-        rows = []
+        conditions, rows = asdict(request.conditions), []
         for trial in trials:
             of_trial = {name: each for name, each in values[trial.identity].items() if request.whole or name in metrics}
-            rows.append(
-                {"identity": trial.identity, "trial": trial.label, **asdict(request.conditions), "counters": of_trial}
-            )
+            rows.append({"identity": trial.identity, "trial": trial.label, **conditions, "counters": of_trial})
         print_json(rows)
         return
     failed = {failure.identity: failure.state.value for failure in result.collected.failures}
     notes = {**result.collected.skipped, **failed}
-    counted = [CounterRow(trial.label, values[trial.identity], notes.get(trial.identity, "")) for trial in trials]
+    counted = [(trial.label, values[trial.identity], notes.get(trial.identity, "")) for trial in trials]
     show(*counter_parts(counted, metrics or _headline(units), units))
     if request.whole:
         show(Line(""), Line(f'{len(units)} metrics are stored; see cuprof query "SELECT * FROM counters"'))
-
-
-@dataclass(frozen=True)
-class CounterRow:
-    """One trial's counters.
-
-    Args:
-        values: metric → value, or text, or None where there is none.
-        note: why there are none.
-    """
-
-    label: str
-    values: Mapping[str, float | str | None] = field(default_factory=dict)
-    note: str = ""
 
 
 def counter_parts(rows: Sequence[CounterRow], metrics: Sequence[str], units: Mapping[str, str]) -> list[Part]:
     """Return a table with a row a trial and a column a metric, and a legend of the metrics' names and units."""
     from cuprof.ncu.metrics import find_metric
 
-    marks = [f"[{place}]" for place in range(1, len(metrics) + 1)]
-    notes = [Column("note", "left")] if any(row.note for row in rows) else []
+    headings = [Column(f"[{place}]") for place in range(1, len(metrics) + 1)]
+    has_notes = any(note for _, _, note in rows)
     cells = [
-        (
-            row.label,
-            *("" if row.note else format_counter(row.values.get(name)) for name in metrics),
-            *([row.note] if notes else []),
-        )
-        for row in rows
+        (label, *("" if note else format_counter(values.get(name)) for name in metrics), *[note] * has_notes)
+        for label, values, note in rows
     ]
-    parts: list[Part] = [Table([Column("trial", "left"), *map(Column, marks), *notes], list(map(Row, cells))), Line("")]
-    for mark, name in zip(marks, metrics, strict=True):
+    columns = [Column("trial", "left"), *headings, *[Column("note", "left")] * has_notes]
+    parts: list[Part] = [Table(columns, list(map(Row, cells))), Line("")]
+    for heading, name in zip(headings, metrics, strict=True):
         known = find_metric(name)
         unit = f" in {units[name]}" if units.get(name) else ""
-        parts.append(Line(f"{mark} {name}{unit}{': ' + known.meaning if known else ''}"))
+        parts.append(Line(f"{heading.heading} {name}{unit}{': ' + known.meaning if known else ''}"))
     return parts
 
 

@@ -64,40 +64,16 @@ def print_message(text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Write plain data as JSON; NaN and infinities become null.
-
-    An iterator among the values of a mapping is written as a list that is never held whole.
-    """
-    for text in _texts(value):
-        print(visible_json(text), end="")
-    print()
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if not (isinstance(value, Mapping) and any(isinstance(each, Iterator) for each in value.values())):
-        yield _json(plain(value))
-        return
-    before = "{\n  "
-    for name, each in value.items():
-        yield f"{before}{_json(name)}: "
-        yield from _elements(each) if isinstance(each, Iterator) else [_json(plain(each)).replace("\n", "\n  ")]
-        before = ",\n  "
-    yield "\n}"
-
-
-def _elements(items: Iterator[Any]) -> Iterator[str]:
-    before, end = "[", "\n  ]"
-    while block := list(islice(items, LINES)):
-        yield before + _json(block).replace("\n", "\n  ").removeprefix("[").removesuffix(end)
-        before = ","
-    yield end if before == "," else "[]"
-
-
-def _json(value: Any) -> str:
+    """Write plain data as JSON; NaN and infinities become null, an iterator a list."""
+    if isinstance(value, Mapping):  # an iterator's elements may be many, and msgspec takes them as they are
+        data: Any = {str(key): list(each) if isinstance(each, Iterator) else plain(each) for key, each in value.items()}
+    else:
+        data = plain(value)
     try:
-        return msgspec.json.format(msgspec.json.encode(value, enc_hook=plain), indent=2).decode()
+        text = msgspec.json.format(msgspec.json.encode(data, enc_hook=plain), indent=2).decode()
     except UnicodeEncodeError:  # a file's name may be no text
-        return json.dumps(plain(value), ensure_ascii=False, indent=2)
+        text = json.dumps(plain(data), ensure_ascii=False, indent=2)
+    print(visible_json(text))
 
 
 def plain(value: Any) -> Any:

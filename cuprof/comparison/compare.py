@@ -225,15 +225,12 @@ def contrast_rows(
 
 def judge_anew(comparison: Comparison, later: Comparison) -> Comparison:
     """Return a comparison with the rows that a later one decided anew in place of its own."""
-    anew = dict(zip(_keys_of(later.rows, comparison.options), later.rows.to_dict("records"), strict=True))
-    records = comparison.rows.to_dict("records")
-    rows = pd.DataFrame(
-        [
-            anew.get(key, record) if record["verdict"] == Verdict.UNDECIDED.value else record
-            for key, record in zip(_keys_of(comparison.rows, comparison.options), records, strict=True)
-        ],
-        columns=comparison.rows.columns,
-    ).astype(comparison.rows.dtypes.to_dict())
+    rows, options = comparison.rows, comparison.options
+    anew = {key: place for place, key in enumerate(_keys_of(later.rows, options))}
+    is_open = rows["verdict"] == Verdict.UNDECIDED.value
+    taken = [anew.get(key, -1) if left else -1 for key, left in zip(_keys_of(rows, options), is_open, strict=True)]
+    places = [len(rows) + new if new >= 0 else own for own, new in enumerate(taken)]
+    rows = pd.concat([rows, later.rows[rows.columns]]).iloc[places].reset_index(drop=True)
     broken = pd.concat([comparison.missing.broken, later.missing.broken])
     warnings = tuple(dict.fromkeys((*comparison.warnings, *later.warnings)))
     return replace(comparison, rows=rows, missing=replace(comparison.missing, broken=broken), warnings=warnings)

@@ -93,7 +93,7 @@ class Composer:
         try:
             yield
         except Exception as error:
-            explained = explain(error, self.settings, self.folders)
+            explained = explain(error, self.folders)
             if explained is None:
                 raise
             raise explained from None

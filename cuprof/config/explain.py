@@ -12,24 +12,14 @@ from cuprof.config.build import lacks_package, list_settings
 from cuprof.config.overrides import GROUPS
 from cuprof.core.errors import ConfigError, CuprofError, MissingDependencyError, UnknownNameError
 
-COMPLETE = {
-    "check": "fresh",
-    "device": "auto",
-    "measure": "default",
-    "ncu": "_base",
-    "report": "page",
-    "store": "project",
-}
-"""Group → its file that holds every setting; the others begin with it."""
 LAUNCHERS = {"joblib": "launchers", "ray": "ray", "submitit_local": "slurm", "submitit_slurm": "slurm"}
 """Launcher → the extra of this package that it comes with."""
 
 
-def explain(error: Exception, settings: Sequence[str] = (), folders: Sequence[Path] = ()) -> CuprofError | None:
+def explain(error: Exception, folders: Sequence[Path] = ()) -> CuprofError | None:
     """Return the error to show in place of one raised while jobs are composed or launched; None for any other error.
 
     Args:
-        settings: what was composed, as typed; the message names the chosen file if they name one.
         folders: folders of configuration, to find the file that cannot be decoded. Without any, the error is a job's
             own: whatever but Hydra raises says nothing about the configuration.
     """
@@ -46,7 +36,7 @@ def explain(error: Exception, settings: Sequence[str] = (), folders: Sequence[Pa
         return ConfigError(f"a configuration file is not valid YAML: {said}")
     if isinstance(error, (HydraException, OmegaConfBaseException)):
         cause = f"\n{error.__cause__}" if isinstance(error.__cause__, OmegaConfBaseException) else ""
-        return _explain_text(f"{error}{cause}", settings)
+        return _explain_text(f"{error}{cause}")
     if not folders:
         return None
     if any("hydra_plugins" in Path(frame.filename).parts for frame in extract_tb(error.__traceback__)):
@@ -60,14 +50,15 @@ def explain(error: Exception, settings: Sequence[str] = (), folders: Sequence[Pa
     return ConfigError(f"the settings do not compose: {said}") if isinstance(error, ValueError) else None
 
 
-def _explain_text(text: str, settings: Sequence[str]) -> CuprofError:
+def _explain_text(text: str) -> CuprofError:
     """Return the error for a message of Hydra's, which carries the setting only in its words."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if found := re.search(r"In 'experiment/([^']+)': Could not override '[^']+@experiment\.", text):
         return ConfigError(lacks_package(found[1]))
     if found := re.search(r"Could not (?:override|append to config\. An item is already at) '([^']+)'", text):
         if found[1] in list_settings():
-            return _explain_incomplete(found[1], settings)
+            group = found[1].partition(".")[0]
+            return ConfigError(f"the chosen file of {group}/ has no {found[1]}; begin it with the group's default file")
         if "is not in struct" in text or "No match in the defaults list" in text:
             known, name = {*list_settings(), *GROUPS}, found[1]
             is_near = "." in name or get_close_matches(name, known, 1, 0.75)
@@ -90,16 +81,6 @@ def _explain_missing(file: str, options: list[str]) -> CuprofError:
     if group == "hydra/launcher" and choice in LAUNCHERS:
         return MissingDependencyError(f"the launcher {choice}", f"pip install 'cuprof[{LAUNCHERS[choice]}]'")
     return UnknownNameError(group, choice, options)
-
-
-def _explain_incomplete(key: str, settings: Sequence[str]) -> CuprofError:
-    """Return the error for a setting that exists, but not in the files that were chosen."""
-    group = key.partition(".")[0]
-    if group not in COMPLETE:
-        return ConfigError(f"{key} is in no file of configuration that was chosen; look with --info defaults")
-    chosen = [found[1] for text in settings if (found := re.fullmatch(rf"{group}=([\w./-]+)", text))]
-    file = f"{group}/{chosen[-1]}.yaml" if chosen else f"the chosen file of {group}/"
-    return ConfigError(f"{file} holds no {key}; it must begin with defaults: [{COMPLETE[group]}, _self_]")
 
 
 def _is_text(path: Path) -> bool:

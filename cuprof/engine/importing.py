@@ -12,7 +12,7 @@ from cuprof.ncu.artifact import keep_artifact
 from cuprof.ncu.belonging import Group, Owner, group_launches
 from cuprof.ncu.report_file import find_conditions, read_report
 from cuprof.ncu.rollup import roll_up
-from cuprof.results.imports import list_taken_in, read_known
+from cuprof.results.trials import list_taken_in, read_known
 from cuprof.store import Store
 
 METRIC_SET = "imported"

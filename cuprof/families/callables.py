@@ -85,7 +85,9 @@ def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
         origin = re.sub(r"[^A-Za-z0-9_.<>]+", "_", origin).strip("_")
         short = origin.rpartition(".")[2].replace("<lambda>", "function") or "function"
         torch = hasattr(one.function, "_torchdynamo_orig_callable") or hasattr(one.function, "_orig_mod")
-        if torch or any(_jitted_from(one.function) is each for each in given if each is not None):
+        inner = "__wrapped__" if hasattr(one.function, "lower") else "py_func"  # of `jax.jit`, of Numba
+        jitted = getattr(one.function, inner, None)
+        if torch or any(jitted is each for each in given if each is not None):
             short, origin = short + COMPILED, origin + COMPILED
         candidates = [one.name] if one.name else [short, origin, *(f"{short}_{number}" for number in range(2, 100))]
         name = next((each for each in candidates if each not in named and "<" not in each), "")
@@ -93,13 +95,6 @@ def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
             raise UsageError(f"two implementations are named {one.name!r}; give one another name")
         named[name] = replace(one, name=name)
     return tuple(named.values())
-
-
-def _jitted_from(function: Any) -> Any:
-    """Return the function that Numba or `jax.jit` compiles; None of any other one."""
-    return getattr(function, "py_func", None) or (
-        getattr(function, "__wrapped__", None) if hasattr(function, "lower") else None
-    )
 
 
 def choose_arguments(

@@ -59,7 +59,8 @@ class _Source:
             UsageError: it has no text, or another value has the name.
         """
         if name in self._names:
-            if self._names[name] is not value and not _is_equal(self._names[name], value):
+            known = literal(self._names[name])
+            if self._names[name] is not value and (known is None or known != literal(value)):
                 raise UsageError(f"two things that the functions use are called {name}; rename one of them")
             return
         self._names[name] = value
@@ -149,18 +150,10 @@ def literal(value: Any) -> str | None:
         return None
 
 
-def _is_equal(one: Any, other: Any) -> bool:
-    return literal(one) is not None and literal(one) == literal(other)
-
-
 def _without_tuning(text: str) -> str:
     tree = ast.parse(text)
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
-            node.decorator_list = [one for one in node.decorator_list if not _tunes(one)]
+            called = {one: ast.unparse(one.func if isinstance(one, ast.Call) else one) for one in node.decorator_list}
+            node.decorator_list = [one for one, name in called.items() if name.rpartition(".")[2] != TUNING]
     return ast.unparse(tree)
-
-
-def _tunes(decorator: ast.expr) -> bool:
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return ast.unparse(called).rpartition(".")[2] == TUNING

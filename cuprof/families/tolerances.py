@@ -61,21 +61,17 @@ def _parts(name: str, array: np.ndarray, kind: np.dtype) -> Iterator[tuple[str, 
 def _of_type(kind: np.dtype, expected: np.ndarray, terms: int, *, is_exact: bool) -> Tolerance:
     if kind.kind not in "fcV" or "int" in kind.name:  # ml_dtypes' int4 is of kind V
         return Tolerance(reason="whole numbers are exact")
-    summed_in, rounding, said = (
-        (kind, 0.0, "") if not is_extended(kind) else (np.dtype("f4"), _epsilon(kind), "eps, and ")
-    )
+    summed_in, rounding, said = kind, 0.0, ""
+    if is_extended(kind):  # sums are taken in float32 there, and rounded once
+        import ml_dtypes
+
+        rounding = float(ml_dtypes.finfo(kind).eps)  # type: ignore[no-untyped-call]
+        summed_in, said = np.dtype("f4"), "eps, and "
     relative = (rounding + FACTOR * math.sqrt(terms) * float(np.finfo(summed_in).eps)) * (1 if is_exact else 2)
     both = "" if is_exact else ", twice since the reference is of that type too"
     said += f"{FACTOR}·√terms·eps" + (" of float32," if rounding else "")
     reason = f"{kind}: {said} of the value and of the mean one, results of {terms} terms{both}"
     return Tolerance(absolute=relative * _mean(expected), relative=relative, reason=reason)
-
-
-def _epsilon(kind: np.dtype) -> float:
-    """Return that of a type of ml_dtypes; sums are taken in float32 there, and rounded once."""
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(kind).eps)  # type: ignore[no-untyped-call]
 
 
 def count_terms(signature: Signature, inputs: Arrays, compute: Callable[[Arrays], Arrays]) -> int:
@@ -99,14 +95,10 @@ def count_terms(signature: Signature, inputs: Arrays, compute: Callable[[Arrays]
             changed.reshape(-1)[place] = np.nan
             with np.errstate(all="ignore"):
                 found = compute({**inputs, name: changed}).values()
-            reached = max(reached, sum(_count_nan(each) for each in found if is_floating(each)))
+            unknown = [np.ma.filled(np.isnan(each), False) for each in found if is_floating(each)]
+            reached = max(reached, sum(map(np.count_nonzero, unknown)))
         terms += -(-reached * array.size // results)
     return terms or longest_sum(signature)
-
-
-def _count_nan(array: np.ndarray) -> int:
-    """Return how many elements are NaN, of those that are not masked."""
-    return int(np.count_nonzero(np.ma.filled(np.isnan(array), False)))
 
 
 def as_given(given: Any, problem: Any, inputs: Arrays, expected: Arrays) -> Tolerances:

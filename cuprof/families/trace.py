@@ -45,14 +45,11 @@ def place_of(error: BaseException, folder: Path | None) -> str:
 
 def last_frames(error: BaseException) -> str:
     """Return " (family.py, line 12, in prepare; linalg.py, line 3, in inv)": the author's last, the last two."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_cuprof(Path(frame.filename))]
+    files = [(frame, Path(frame.filename)) for frame in traceback.extract_tb(error.__traceback__)]
+    frames = [frame for frame, file in files if "_bundled" in file.parts or not file.resolve().is_relative_to(PACKAGE)]
     own = [frame for frame in frames[:-2] if "site-packages" not in frame.filename]
     shown = [_say(frame) for frame in (*own[-1:], *frames[-2:])]
     return f" ({_clean('; '.join(shown), 300)})" if shown else ""
-
-
-def _is_cuprof(file: Path) -> bool:
-    return file.resolve().is_relative_to(PACKAGE) and "_bundled" not in file.parts
 
 
 def _say(frame: traceback.FrameSummary) -> str:

@@ -28,6 +28,8 @@ LOOKED_AT = 100_000
 """Bytes of a file that a reader gets to recognise its own format."""
 MOST_BYTES = 1 << 30
 LEAST_NS, MOST_NS = 1e-3, 1e18
+LARGEST = 1e300
+"""A whole number beyond this may be too large for a float64."""
 FAULTS = (
     *(OSError, ValueError, KeyError, IndexError, TypeError, AttributeError),
     *(ArithmeticError, RecursionError, MemoryError),
@@ -119,7 +121,7 @@ def as_durations(values: Any, factor: float) -> np.ndarray:
     if not isinstance(values, list | tuple) or not all(type(one) in (int, float) for one in values):
         raise ValueError("times must be a list of numbers")
     with np.errstate(all="ignore"):
-        found = np.array([_finite(one) for one in values], np.float64) * factor
+        found = np.array([one if abs(one) < LARGEST else math.inf for one in values], np.float64) * factor
         return found[(found >= LEAST_NS) & (found <= MOST_NS)]
 
 
@@ -136,10 +138,3 @@ def as_point(coordinates: Any) -> Point:
         if not is_plain or (isinstance(value, int) and value.bit_length() > 64):
             raise ValueError(f"{name} must be a number or a text")
     return Point({str(name): value for name, value in coordinates.items()})
-
-
-def _finite(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from cuprof.core.records import Conditions
 from cuprof.results.intact import intact
 from cuprof.store import tables as t
-from cuprof.store.rows import chunks
+from cuprof.store.rows import among
 
 
 class TrialCounter(NamedTuple):
@@ -142,20 +142,17 @@ def list_newest_counters(
     connection: Connection, identities: Sequence[str], conditions: Conditions
 ) -> list[NewestCounter]:
     """Return one value a trial and metric, that of the newest profile; in no order that means anything."""
-    found: dict[tuple[str, str], NewestCounter] = {}
-    for chunk in chunks(list(dict.fromkeys(identities))):
-        rows = connection.execute(
-            _select(NewestCounter, _ROLLED)
-            .join(_PROFILE, _PROFILE.c.trial_id == t.trial.c.id)
-            .join(_ROLLED, _ROLLED.c.profile_id == _PROFILE.c.id)
-            .join(_METRIC, _METRIC.c.id == _ROLLED.c.metric_id)
-            .where(t.trial.c.identity.in_(chunk))
-            .where(*(_PROFILE.c[name] == value for name, value in asdict(conditions).items()))
-            .order_by(_PROFILE.c.id)
-        )
-        for identity, name, unit, value, text in rows:
-            found[identity, name] = NewestCounter(identity, name, unit or "", value, text or "")
-    return list(found.values())
+    rows = connection.execute(
+        _select(NewestCounter, _ROLLED)
+        .join(_PROFILE, _PROFILE.c.trial_id == t.trial.c.id)
+        .join(_ROLLED, _ROLLED.c.profile_id == _PROFILE.c.id)
+        .join(_METRIC, _METRIC.c.id == _ROLLED.c.metric_id)
+        .where(among(connection, t.trial.c.identity, identities))
+        .where(*(_PROFILE.c[name] == value for name, value in asdict(conditions).items()))
+        .order_by(_PROFILE.c.id)
+    )
+    found = [NewestCounter(identity, name, unit or "", value, text or "") for identity, name, unit, value, text in rows]
+    return list({(counter.identity, counter.metric): counter for counter in found}.values())
 
 
 _PROFILE, _LAUNCH, _METRIC, _ROLLED = t.profile, t.launch, t.metric, t.trial_counter

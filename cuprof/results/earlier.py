@@ -56,59 +56,43 @@ def list_earlier(
     Args:
         variants: only these, all when empty.
     """
+    run, timing = t.run.c, t.timing.c
     chosen = [t.variant.c.name.in_(variants)] if variants else []
+    columns = {
+        "identity": t.trial.c.identity,
+        "variant": t.variant.c.name,
+        "problem": t.problem.c.coordinates,
+        "tunables": t.trial.c.tunables,
+        "device": sa.func.coalesce(t.device.c.name, ""),
+        "sweep_id": run.sweep_id,
+        "state": run.state,
+        "is_expected_wrong": t.variant.c.expected == "wrong",
+        "method": sa.func.coalesce(timing.method, ""),
+        "samples": sa.func.coalesce(timing.sample_count, 0),
+        **{name: timing[name] for name in ("median_ns", "high_ns")},
+        "confidence": sa.func.coalesce(timing.confidence, 0.0),
+        "energy_j": timing.energy_j,
+        "started_at": run.started_at,
+        "duration_ns": run.duration_ns,
+    }
+    circumstances = (t.variant.c.name, t.variant.c.source_hash, t.problem.c.id, run.device_id)
     rows = connection.execute(
-        sa.select(
-            t.trial.c.identity,
-            t.variant.c.name,
-            t.variant.c.source_hash,
-            t.problem.c.id,
-            t.problem.c.coordinates,
-            t.trial.c.tunables,
-            t.run.c.sweep_id,
-            t.run.c.state,
-            t.run.c.started_at,
-            t.run.c.duration_ns,
-            t.run.c.device_id,
-            t.device.c.name.label("device"),
-            t.variant.c.expected,
-            t.timing.c.method,
-            t.timing.c.sample_count,
-            t.timing.c.median_ns,
-            t.timing.c.high_ns,
-            t.timing.c.confidence,
-            t.timing.c.energy_j,
-        )
+        sa.select(*(column.label(name) for name, column in columns.items()), *circumstances)
         .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
         .join(t.problem, t.problem.c.id == t.trial.c.problem_id)
-        .join(t.run, t.run.c.trial_id == t.trial.c.id)
-        .outerjoin(t.timing, sa.and_(t.timing.c.run_id == t.run.c.id, t.timing.c.measure == str(measure)))
-        .outerjoin(t.device, t.device.c.id == t.run.c.device_id)
-        .where(t.variant.c.family == family, *chosen, t.run.c.state != str(State.SKIPPED))
-        .order_by(t.run.c.id)
+        .join(t.run, run.trial_id == t.trial.c.id)
+        .outerjoin(t.timing, sa.and_(timing.run_id == run.id, timing.measure == str(measure)))
+        .outerjoin(t.device, t.device.c.id == run.device_id)
+        .where(t.variant.c.family == family, *chosen, run.state != str(State.SKIPPED))
+        .order_by(run.id)
     )
-    return [
-        EarlierRun(
-            identity=row.identity,
-            variant=row.name,
-            problem=Point(row.coordinates),
-            tunables=Point(row.tunables),
-            device=row.device or "",
-            sweep_id=row.sweep_id,
-            state=State(row.state),
-            is_expected_wrong=row.expected == "wrong",
-            method=row.method or "",
-            samples=row.sample_count or 0,
-            median_ns=row.median_ns,
-            high_ns=row.high_ns,
-            confidence=row.confidence or 0.0,
-            energy_j=row.energy_j,
-            started_at=row.started_at or 0.0,
-            duration_ns=row.duration_ns or 0,
-            circumstances=(row.name, row.source_hash, row.id, row.device_id),
-        )
-        for row in rows
-    ]
+    found = []
+    for row in rows:
+        facts = dict(zip(columns, row, strict=False))
+        facts |= {"problem": Point(row.problem), "tunables": Point(row.tunables), "state": State(row.state)}
+        facts |= {"started_at": row.started_at or 0.0, "circumstances": tuple(row[len(columns) :])}
+        found.append(EarlierRun(**facts))
+    return found
 
 
 @intact

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -58,9 +57,8 @@ def compare_sessions(connection: Connection, sweep_id: int) -> list[Agreement]:
     same = sa.and_(old.c.run_id == then.c.id, old.c.measure == new.c.measure, old.c.method == new.c.method)
     rows = connection.execute(
         sa.select(
-            then.c.sweep_id, t.trial.c.label, t.variant.c.backend,
-            new.c.median_ns.label("now_ns"), (new.c.high_ns - new.c.low_ns).label("now_width_ns"),
-            old.c.median_ns.label("then_ns"), (old.c.high_ns - old.c.low_ns).label("then_width_ns"),
+            then.c.sweep_id, t.trial.c.label, t.variant.c.backend, new.c.median_ns, new.c.high_ns - new.c.low_ns,
+            old.c.median_ns, old.c.high_ns - old.c.low_ns,
         )
         .select_from(now)
         .join(then, sa.and_(then.c.trial_id == now.c.trial_id, then.c.sweep_id.in_(lenders)))
@@ -71,22 +69,19 @@ def compare_sessions(connection: Connection, sweep_id: int) -> list[Agreement]:
         .where(now.c.sweep_id == sweep_id, now.c.state == str(State.OK), then.c.state == str(State.OK))
         .where(new.c.median_ns > 0, old.c.median_ns > 0)
         .order_by(then.c.id)
-    ).mappings()  # fmt: skip
-    by_sweep: dict[int, list[Mapping[str, object]]] = defaultdict(list)
-    for row in rows:
-        by_sweep[row["sweep_id"]].append({**row})
-    return [_judge(earlier, controls) for earlier, controls in by_sweep.items()]
+    )  # fmt: skip
+    by_sweep: dict[int, list[tuple[float, float, str]]] = defaultdict(list)
+    for earlier, label, backend, *times in rows:
+        by_sweep[earlier].append((*_compare(backend, *(float(each or 0.0) for each in times)), label))
+    return [
+        Agreement(earlier, len(controls), ratio, label, excess <= 0)
+        for earlier, controls in by_sweep.items()
+        for excess, ratio, label in [max(controls)]
+    ]
 
 
-def _judge(sweep_id: int, controls: list[Mapping[str, object]]) -> Agreement:
-    excess, ratio, label = max(map(_compare, controls))
-    return Agreement(sweep_id, len(controls), ratio, label, excess <= 0)
-
-
-def _compare(row: Mapping[str, object]) -> tuple[float, float, str]:
-    """Return how far a difference exceeds the limit, the ratio of the times, and the trial's label."""
-    new, old = float(row["now_ns"]), float(row["then_ns"])  # type: ignore[arg-type]
-    widths = math.hypot(float(row["now_width_ns"] or 0.0), float(row["then_width_ns"] or 0.0)) / 2  # type: ignore[arg-type]
-    usual = HOST.get(str(row["backend"]))
-    allowed = usual * old if usual else max(DEVICE * old, DEVICE_NS)
-    return abs(new - old) - math.hypot(allowed, widths), new / old, str(row["label"])
+def _compare(backend: str, new_ns: float, new_width_ns: float, old_ns: float, old_width_ns: float) -> tuple[float, ...]:
+    """Return how far the difference of two times exceeds the limit, and their ratio."""
+    usual = HOST.get(backend)
+    allowed = usual * old_ns if usual else max(DEVICE * old_ns, DEVICE_NS)
+    return abs(new_ns - old_ns) - math.hypot(allowed, new_width_ns / 2, old_width_ns / 2), new_ns / old_ns

@@ -176,4 +176,5 @@ def _setting(sweep: SweepRow) -> str:
 
 def _rows(connection: Connection, query: sa.Select[Any]) -> list[SweepRow]:
     rows = connection.execute(query.order_by(t.sweep.c.started_at, t.sweep.c.id))
-    return [msgspec.convert(row._asdict(), SweepRow) for row in rows]  # which checks the types
+    plain = (dict(zip(SweepRow.__slots__, row, strict=True)) for row in rows)  # SQLAlchemy's names are no plain str
+    return [msgspec.convert(row, SweepRow) for row in plain]  # which checks the types

@@ -10,10 +10,10 @@ from cuprof.cli.units import format_counter
 
 
 def test_numbers_are_aligned_whole_and_explained() -> None:
-    rows = [
-        CounterRow("scale/split", {"launch__grid_dim_z": 9.0, "dram__bytes_read.sum": 16780288.0, "x.y": "text"}),
-        CounterRow("scale/fused", {"launch__grid_dim_z": 1.0, "dram__bytes_read.sum": None}),
-        CounterRow("scale/broken", note="crashed"),
+    rows: list[CounterRow] = [
+        ("scale/split", {"launch__grid_dim_z": 9.0, "dram__bytes_read.sum": 16780288.0, "x.y": "text"}, ""),
+        ("scale/fused", {"launch__grid_dim_z": 1.0, "dram__bytes_read.sum": None}, ""),
+        ("scale/broken", {}, "crashed"),
     ]
     metrics = ["launch__grid_dim_z", "dram__bytes_read.sum", "x.y"]
     parts = counter_parts(rows, metrics, {"dram__bytes_read.sum": "byte"})

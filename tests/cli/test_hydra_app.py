@@ -10,13 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import yaml
 
 from cuprof.cli.hydra_app import run
 from cuprof.cli.main import main
-from cuprof.config.build import list_settings
 from cuprof.config.composer import compose
-from cuprof.config.explain import COMPLETE
 from cuprof.core.errors import ConfigError, CuprofError, SelectionError, UnknownNameError
 from cuprof.core.project import Project, bundled
 from tests.cli import tasks
@@ -127,11 +124,6 @@ def test_info_shows_the_projects_configuration_first(project: Project, capsys: p
     assert run("sweep", ["--info", "searchpath"], tasks.break_down) == 0
     out = capsys.readouterr().out
     assert 0 < out.index("project ") < out.index("main ")
-
-
-def test_bare_info_may_be_followed_by_a_setting(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("sweep", ["--info", "measure=quick"], tasks.break_down) == 0
-    assert "measure: quick" in capsys.readouterr().out
 
 
 def test_the_projects_files_hide_the_bundled_ones(project: Project) -> None:
@@ -276,34 +268,13 @@ def test_an_experiment_without_its_package_line_is_named(
     assert (code, line) == (2, "error: experiment/own/nopkg.yaml lacks its first line '# @package _global_'")
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            ["measure=m2", "measure.modes=hot"],
-            "measure/m2.yaml holds no measure.modes; it must begin with defaults: [default, _self_]",
-        ),
-        (
-            ["measure=m2,quick", "measure.modes=hot"],
-            "the chosen file of measure/ holds no measure.modes; it must begin with defaults: [default, _self_]",
-        ),
-        (["ncu=n2", "ncu.batch=3"], "ncu/n2.yaml holds no ncu.batch; it must begin with defaults: [_base, _self_]"),
-    ],
-)
-def test_a_file_without_the_rest_of_its_group_is_named(project: Project, settings: list[str], message: str) -> None:
-    for name, text in {"measure/m2": "target: 0.1\n", "ncu/n2": "name: n2\n"}.items():
-        file = project.root / "conf" / f"{name}.yaml"
-        file.parent.mkdir(parents=True)
-        file.write_text(text)
-    with pytest.raises(ConfigError) as caught:
-        run("sweep", settings, tasks.break_down)
-    assert str(caught.value) == message
-
-
-def test_the_complete_file_of_every_group_holds_its_settings() -> None:
-    for group, name in COMPLETE.items():
-        held = yaml.safe_load((bundled("conf") / group / f"{name}.yaml").read_text())
-        assert {f"{group}.{key}" for key in held} == {key for key in list_settings() if key.startswith(f"{group}.")}
+def test_a_file_without_the_rest_of_its_group_is_named(project: Project) -> None:
+    file = project.root / "conf" / "measure" / "m2.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("target: 0.1\n")
+    message = "the chosen file of measure/ has no measure.modes; begin it with the group's default file"
+    with pytest.raises(ConfigError, match=message):
+        run("sweep", ["measure=m2", "measure.modes=hot"], tasks.break_down)
 
 
 def test_nearest_names_are_kept_with_the_error(project: Project) -> None:

@@ -66,6 +66,10 @@ def use(path: Path, view: str = "sweep_timings") -> list[str]:
     return said
 
 
+def test_nothing_is_said_of_what_is_as_cuprof_wrote_it(sample: Path) -> None:
+    assert use(sample) == []
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("table", READ)
 def test_no_value_of_a_database_is_a_traceback(sample: Path, tmp_path: Path, table: str) -> None:
