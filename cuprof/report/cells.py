@@ -157,22 +157,6 @@ def doubt_of(base: StudyTrial, new: StudyTrial) -> str:
     return max(base, new, key=lambda trial: trial.half_width).doubt
 
 
-def ratio_notes(notes: Iterable[str]) -> list[str]:
-    """Return what the small print below speed-ups means, of those kinds that there are."""
-    shown = set(", ".join(notes).split(", "))
-    said = []
-    if shown & {"same", "undecided"}:
-        said.append("Below a ratio: the verdict of cuprof compare where it is neither faster nor slower.")
-    if any(each.startswith("±") for each in shown):
-        said.append("± below a ratio: the interval of one of its two times reaches that far from the median.")
-    if APART in shown:
-        said.append(
-            "Another session: the two were measured by two sweeps, between which the machine may have changed; "
-            "retry=all measures them together."
-        )
-    return said
-
-
 def describe(study: Study, value: str) -> tuple[str, str, Dimension]:
     """Return heading, fixed unit (empty where it is chosen from the data) and dimension of a quantity or counter."""
     if value in QUANTITIES:

@@ -113,9 +113,11 @@ def counter_section(study: Study) -> CounterSection:
     would_help = not unprofiled or (not profiled and frame["backend"].isin(BACKENDS).any())
     how = collect_command(study) if would_help and not opened else ""
     if unprofiled and not befores:
-        overview = _overview(study, _at_one_problem(study, profiled), fewest=1)
+        right = [trial for trial in profiled if not trial.is_expected_wrong]
+        right.sort(key=lambda trial: trial.problem != study.reference)
+        overview = _overview(study, _at_one_problem(study, right), fewest=1)
     else:
-        overview = _overview(study, _profiled_once(study, chosen))
+        overview = _overview(study, _at_one_problem(study, [trial for pair in chosen for trial in pair]))
     return CounterSection(opened, tuple(notes), how, overview)
 
 
@@ -202,64 +204,39 @@ def _are_numbers(*values: float | None) -> bool:
 def _choose_pairs(
     study: Study, profiled: Sequence[StudyTrial], befores: Sequence[StudyTrial]
 ) -> list[tuple[StudyTrial, StudyTrial]]:
-    """Return before and after of every variant that has both at one problem, the study's steps first."""
+    """Return before and after of every variant that has both at one problem, the study's steps first.
+
+    A step follows the nearest earlier step that was profiled, all else the baseline. The reference problem goes before
+    others, and the fastest tunables do.
+    """
+    steps, pairs = study.experiment.steps, []
     afters = [trial for trial in profiled if trial.variant != study.baseline and not trial.is_expected_wrong]
-    in_order = sorted(afters, key=lambda trial: trial.order)
-    groups = grouped(in_order, lambda trial: trial.contender).values() if befores else ()
-    found = [_choose(study, _step_before(study, profiled, group[0].variant, befores), group) for group in groups]
-    return sorted(filter(None, found), key=lambda pair: pair[1].variant not in study.experiment.steps)
+    for group in grouped(sorted(afters, key=lambda trial: trial.order), lambda trial: trial.contender).values():
+        variant = group[0].variant
+        earlier = reversed(steps[: steps.index(variant)] if variant in steps else ())
+        named = ([trial for trial in profiled if trial.variant == name] for name in earlier)
+        before = next(filter(None, named), befores)
+        shared = [trial.problem for trial in group if trial.problem in {each.problem for each in before}]
+        if shared and befores:
+            problem = study.reference if study.reference in shared else shared[0]
+            pairs.append((_fastest(before, problem), _fastest(group, problem)))
+    return sorted(pairs, key=lambda pair: pair[1].variant not in steps)
 
 
-def _step_before(
-    study: Study, profiled: Sequence[StudyTrial], variant: str, befores: Sequence[StudyTrial]
-) -> Sequence[StudyTrial]:
-    """Return the trials of the nearest earlier step that was profiled; those of the baseline for all else."""
-    steps = study.experiment.steps
-    for name in reversed(steps[: steps.index(variant)] if variant in steps else ()):
-        if trials := [trial for trial in profiled if trial.variant == name]:
-            return trials
-    return befores
+def _fastest(trials: Sequence[StudyTrial], problem: Point) -> StudyTrial:
+    return min((trial for trial in trials if trial.problem == problem), key=by_sure_time)
 
 
-def _choose(
-    study: Study, befores: Sequence[StudyTrial], afters: Sequence[StudyTrial]
-) -> tuple[StudyTrial, StudyTrial] | None:
-    """Return the two trials to compare: the reference problem before others, the fastest tunables before others."""
-    profiled = {trial.problem for trial in befores}
-    shared = [trial.problem for trial in afters if trial.problem in profiled]
-    if not shared:
-        return None
-    problem = study.reference if study.reference in shared else shared[0]
-    before, after = (
-        min((each for each in side if each.problem == problem), key=by_sure_time) for side in (befores, afters)
-    )
-    return before, after
-
-
-def _at_one_problem(study: Study, profiled: Sequence[StudyTrial]) -> list[StudyTrial]:
-    """Return each contender's fastest profiled trial at the reference problem, or at the first that was profiled."""
-    right = [trial for trial in profiled if not trial.is_expected_wrong]
-    if not right:
+def _at_one_problem(study: Study, trials: Sequence[StudyTrial]) -> list[StudyTrial]:
+    """Return each contender's fastest trial at the first trial's problem, and those left out there, in order."""
+    if not trials:
         return []
-    problem = study.reference if any(trial.problem == study.reference for trial in right) else right[0].problem
-    here = grouped((trial for trial in right if trial.problem == problem), lambda trial: trial.contender)
-    return _with_left_out(study, [min(trials, key=by_sure_time) for trials in here.values()], problem)
-
-
-def _profiled_once(study: Study, pairs: Sequence[tuple[StudyTrial, StudyTrial]]) -> list[StudyTrial]:
-    """Return the pairs' trials, the ones at the first pair's problem, each once, in the family's order."""
-    if not pairs:
-        return []
-    problem = pairs[0][0].problem
-    return _with_left_out(study, [trial for pair in pairs for trial in pair if trial.problem == problem], problem)
-
-
-def _with_left_out(study: Study, trials: Sequence[StudyTrial], problem: Point) -> list[StudyTrial]:
-    """Return the trials and those left out at that problem for another algorithm, in the family's order."""
-    others = [trial for trial, _ in study.counters.other_algorithm]
-    left_out = study.rows(study.frame[study.frame["id"].isin(others)])
-    here = [trial for trial in left_out if trial.problem == problem]
-    return sorted(dict.fromkeys([*here, *trials]), key=lambda trial: trial.order)
+    problem = trials[0].problem
+    here = grouped((trial for trial in trials if trial.problem == problem), lambda trial: trial.contender)
+    left_out = study.rows(study.frame[study.frame["id"].isin([key for key, _ in study.counters.other_algorithm])])
+    found = [trial for trial in left_out if trial.problem == problem]
+    found += [_fastest(group, problem) for group in here.values()]
+    return sorted(dict.fromkeys(found), key=lambda trial: trial.order)
 
 
 def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:

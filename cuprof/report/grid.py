@@ -7,21 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cuprof.core.records import State
-from cuprof.report.cells import Candidate, Key, choose, describe, fact_label, keep, ordered, ratio_notes
+from cuprof.report.cells import Candidate, Key, choose, describe, fact_label, keep, ordered
 from cuprof.report.counter_section import collect_command, left_out_notes, mode_notes
 from cuprof.report.experiment import SumSpec, TableSpec
 from cuprof.report.failures import ending_cell
 from cuprof.report.published import PublishedValue, list_published
 from cuprof.report.study import Study
 from cuprof.report.tables import MISSING, Cell, Column, Row, Table
+from cuprof.report.templates import say
 from cuprof.report.units import QUANTITIES, Scale, choose_scale, point_label, value_label
-
-UNMEASURED = {
-    "total": "Times with transfers were not measured in this sweep; measure.modes=[cold,total] asks for them.",
-    "hot": "Hot times were not measured in this sweep; measure.modes=[cold,hot] asks for them.",
-    "energy": "Energy was not measured in this sweep; measure.energy=true asks for it.",
-    "power": "Power was not measured in this sweep; measure.energy=true asks for it.",
-}
 
 
 @dataclass(frozen=True)
@@ -50,13 +44,13 @@ def grid_table(study: Study, spec: TableSpec) -> Table:
     """
     grid = Grid(study, spec, spec.kind == "values")
     is_measured = any(each.found.value is not None for each in grid.entries)
-    missing = [] if is_measured else [_not_measured(study, spec, grid.values[0])]
+    missing = [] if is_measured else _not_measured(study, spec, grid.values[0])
     if missing and not any(each.published for each in grid.entries):
         return Table(spec.title or grid.title, "", (), (), (*filter(None, [spec.note]), *missing))
     rows = [_row(study, grid, key) for key in grid.rows]
     if spec.sum is not None and not grid.is_values:
         rows += _sum_rows(grid, spec.sum)
-    notes = [*missing, *_notes(grid), *(_counter_notes(study, grid) if is_measured else [])]
+    notes = [*missing, *_notes(grid, is_measured=is_measured)]
     return Table(
         spec.title or grid.title, grid.corner, grid.columns, tuple(rows), tuple(notes), spec.folded or bool(missing)
     )
@@ -228,44 +222,28 @@ def _add_up(grid: Grid, column: Key, repeats: Mapping[str, int]) -> float | None
     return sum(known) if needed and len(known) == len(needed) else None
 
 
-def _not_measured(study: Study, spec: TableSpec, value: str) -> str:
+def _not_measured(study: Study, spec: TableSpec, value: str) -> list[str]:
     """Return why nothing was measured, and how to get it."""
     trials = keep(study.frame, spec.where)
     if value not in QUANTITIES:
-        return " ".join(left_out_notes(study, trials, value)) or (
-            f"No value of {value} is stored for these trials; {collect_command(study)} collects counters."
-        )
-    reasons = dict.fromkeys(filter(None, trials["energy_unavailable"]))
-    if reasons and value in ("energy", "power"):
-        return f"{QUANTITIES[value].heading} was asked for and could not be measured: {'; '.join(reasons)}."
-    return UNMEASURED.get(value, f"{QUANTITIES[value].heading}: nothing was measured in this sweep.")
+        notes = left_out_notes(study, trials, value)
+        return notes or say("tables.txt", "no_counter", value, collect_command(study))
+    reasons = [each for each in trials["energy_unavailable"].unique() if each and value in ("energy", "power")]
+    return say("tables.txt", "unmeasured", value, QUANTITIES[value].heading, reasons)
 
 
-def _notes(grid: Grid) -> list[str]:
+def _notes(grid: Grid, *, is_measured: bool) -> list[str]:
     """Return what a reader needs to know below the table."""
-    spec, found = grid.spec, [each.found for each in grid.entries]
-    notes: list[str] = [spec.note]
-    if any(each.choice for each in found):
-        notes.append(
-            "Where a cell stands for several choices of tunables, it shows the fastest, named below the number."
-        )
-    if any(each.published for each in grid.entries):
-        notes.append("Small print after a device's name is a published figure, measured by others on that machine.")
-    is_speedup = "speedup" in grid.values
-    notes += ratio_notes(each.doubt or each.reason for each in found if each.value is None or is_speedup)
-    if not grid.is_values and len(grid.cells) < len(grid.rows) * len(grid.column_keys):
-        notes.append("A dash: the variant is not defined for that problem, or was not selected.")
-    if any(each.trial.state is State.SKIPPED and not each.trial.is_expected_wrong for each in found):
-        notes.append("Skipped: the reason, and what would help, is under Failed and skipped.")
-    if spec.sum is not None and spec.sum.repeats:
-        terms = (name if times == 1 else f"{times} × {name}" for name, times in spec.sum.repeats.items() if times)
-        notes.append(f"{spec.sum.label}: {' + '.join(terms)}.")
-    return [note for note in notes if note]
-
-
-def _counter_notes(study: Study, grid: Grid) -> list[str]:
-    """Return the name that a counter's heading shortens, and which caches it was taken with; none of a quantity."""
-    name = grid.values[0]
-    if name in QUANTITIES:
-        return []
-    return [*([] if grid.is_values or grid.heading == name else [f"{grid.heading}: {name}."]), *mode_notes(study)]
+    spec, found, name = grid.spec, [each.found for each in grid.entries], grid.values[0]
+    ratios = [each.doubt or each.reason for each in found if each.value is None or "speedup" in grid.values]
+    is_counter = is_measured and name not in QUANTITIES
+    facts = {
+        "has_choices": any(each.choice for each in found),
+        "has_published": any(each.published for each in grid.entries),
+        "has_gaps": not grid.is_values and len(grid.cells) < len(grid.rows) * len(grid.column_keys),
+        "has_skipped": any(each.trial.state is State.SKIPPED and not each.trial.is_expected_wrong for each in found),
+        "ratios": ", ".join(ratios).split(", "),
+        "long_name": f"{grid.heading}: {name}" if is_counter and not grid.is_values and grid.heading != name else "",
+    }
+    modes = mode_notes(grid.study) if is_counter else []
+    return [*filter(None, [spec.note]), *say("tables.txt", "grid", spec, facts), *modes]

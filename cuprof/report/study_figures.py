@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 import plotly.express as px
 
-from cuprof.report.cells import Candidate, choose, describe, fact_label, keep, ordered
+from cuprof.report.cells import choose, describe, fact_label, keep, ordered
 from cuprof.report.counter_section import left_out_notes, mode_notes
 from cuprof.report.experiment import FigureSpec
 from cuprof.report.figure import (
@@ -34,7 +34,7 @@ from cuprof.report.line_figures import MOST_LINES, Roof, lines, roof_of, roof_tr
 from cuprof.report.published import list_published, whole
 from cuprof.report.study import Study
 from cuprof.report.templates import say, say_once
-from cuprof.report.trials import grouped
+from cuprof.report.trials import StudyTrial
 from cuprof.report.units import QUANTITIES, Scale, choose_scale, value_label
 
 LOW_IS_BEST = ("time", "energy", "power")
@@ -42,24 +42,15 @@ ROOFED = ("time", "cold", "hot", "bandwidth")
 """The values that a read bandwidth bounds."""
 
 
-class FigurePoint(NamedTuple):
-    """One point; `value` is the y of lines and bars and the colour of a map, `y` the second axis of a map."""
-
-    series: Any
-    x: Any
-    y: Any
-    value: float
-    order: int
-    device: str
-    interval: tuple[float, float] | None = None
-    tunables: str = ""
-
-
 class FigurePoints(NamedTuple):
-    """Measured and published points in the family's order, roofs, and notes on what is left out."""
+    """What a figure draws: frames of points in the family's order, roofs, and notes on what is left out.
 
-    measured: list[FigurePoint]
-    published: list[FigurePoint]
+    The frames' columns: `series`, `x`, `value` (the y of lines and bars, the colour of a map), `y` (the second axis of
+    a map), `order`, `device`, `interval`, `tunables`.
+    """
+
+    measured: pd.DataFrame
+    published: pd.DataFrame
     roofs: list[Roof]
     notes: tuple[str, ...] = ()
 
@@ -68,15 +59,14 @@ def study_figure(study: Study, spec: FigureSpec, styles: Styles, index: int) -> 
     """Return the figure, or None where nothing was measured for it, or too little for a line."""
     points = figure_points(study, spec)
     measured = points.measured
-    xs = [point.x for point in measured]
-    if not measured or (spec.kind == "lines" and len(set(xs)) < 2):
+    if measured.empty or (spec.kind == "lines" and measured["x"].nunique() < 2):
         return None
     value = spec.value if spec.kind == "map" else spec.y
     heading, unit, dimension = describe(study, value)
-    values = [point.value for point in (*measured, *points.published)]
+    values = [*measured["value"], *points.published["value"]]
     scale = Scale(unit, 1.0, 2) if unit or dimension == "plain" else choose_scale(dimension, values)
     is_low = dimension in LOW_IS_BEST
-    best = (min if is_low else max)(measured, key=lambda point: point.value)
+    best = measured.sort_values("value", ascending=is_low, kind="stable").iloc[0]
     named = heading if value in QUANTITIES or heading == value else f"{heading} ({value})"
     at, value_text = value_label(best.x), scale.format(best.value, unit=True)
     text = say_once(CAPTIONS, "own", named, fact_label(spec.x), is_low, value_text, best.series, at)
@@ -91,8 +81,8 @@ def _notes(study: Study, spec: FigureSpec, value: str, points: FigurePoints) -> 
     if value not in QUANTITIES:
         notes += [*mode_notes(study), *left_out_notes(study, keep(study.frame, spec.where), value)]
     notes += points.notes
-    if points.published:
-        notes += say(CAPTIONS, "hollow", list(dict.fromkeys(each.device for each in points.published if each.device)))
+    if len(points.published):
+        notes += say(CAPTIONS, "hollow", [device for device in points.published["device"].unique() if device])
     return tuple(filter(None, notes))
 
 
@@ -100,33 +90,38 @@ def figure_points(study: Study, spec: FigureSpec) -> FigurePoints:
     """Return what a study's own figure draws."""
     value = spec.value if spec.kind == "map" else spec.y
     facts = (spec.series, spec.x, spec.y) if spec.kind == "map" else (spec.series, spec.x)
-    measured, published, shown = [], [], []
     numbers_of = [each for each in study.published if spec.published and each.table == spec.published]
+    measured, published, shown = [], [], []
     for key, each in choose(study, spec.where, value, facts).items():
-        trial, place = each.trial, (key[0], key[1], key[2] if spec.kind == "map" else None)
+        trial, place = each.trial, dict(zip(("series", "x", "y"), key, strict=False))
         if each.value is not None and key[1] is not None:
             interval = trial.interval if value == "time" else None
-            shown.append((key[1], each))
-            measured.append(FigurePoint(*place, each.value, trial.order, trial.device, interval, trial.tunables_label))
+            own = {"device": trial.device, "interval": interval, "tunables": trial.tunables_label}
+            shown.append((key[1], trial))
+            measured.append({**place, "value": each.value, "order": trial.order, **own})
         found = whole(list_published(numbers_of, value, trial, facts, reference=study.baseline))
         if found is not None and found.value is not None:
-            published.append(FigurePoint(*place, found.value, trial.order, found.device))
-    measured.sort(key=lambda point: point.order)
-    published.sort(key=lambda point: point.order)
+            published.append({**place, "value": found.value, "order": trial.order, "device": found.device})
+    frames = _in_order(measured), _in_order(published)
     roofs = _roofs(study, spec, shown) if spec.roof and spec.y in ROOFED else []
-    series = grouped(measured, lambda point: point.series)
-    if spec.kind == "map" or len(series) <= MOST_LINES:
-        return FigurePoints(measured, published, roofs)
-    lowest = sorted(series, key=lambda name: min(point.value for point in series[name]))[:MOST_LINES]
-    drawn, beside = ([point for point in points if point.series in lowest] for points in (measured, published))
-    return FigurePoints(drawn, beside, roofs, (f"{MOST_LINES} of {len(series)} series are drawn.",))
+    lowest = frames[0].groupby("series", sort=False)["value"].min().sort_values(kind="stable")
+    if spec.kind == "map" or len(lowest) <= MOST_LINES:
+        return FigurePoints(*frames, roofs)
+    drawn = [frame[frame["series"].isin(lowest.index[:MOST_LINES])] for frame in frames]
+    return FigurePoints(drawn[0], drawn[1], roofs, (f"{MOST_LINES} of {len(lowest)} series are drawn.",))
 
 
-def _roofs(study: Study, spec: FigureSpec, shown: Sequence[tuple[Any, Candidate]]) -> list[Roof]:
+def _in_order(points: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    names = ("series", "x", "y", "value", "order", "device", "interval", "tunables")
+    frame = frame_of(**{name: [point.get(name) for point in points] for name in names})
+    return frame.sort_values("order", kind="stable")
+
+
+def _roofs(study: Study, spec: FigureSpec, shown: Sequence[tuple[Any, StudyTrial]]) -> list[Roof]:
     """Return useful bytes over the measured read bandwidth (of a time), or that bandwidth itself."""
     roofs = []
     for device in study.devices:
-        sizes = {x: each.trial.useful_bytes or 0 for x, each in reversed(shown) if each.trial.device == device.label}
+        sizes = {x: trial.useful_bytes or 0 for x, trial in reversed(shown) if trial.device == device.label}
         roofs += [roof_of(device, sizes, spec.y == "bandwidth")] if sizes else []
     return [roof for roof in roofs if roof]
 
@@ -135,7 +130,7 @@ def _curves(
     points: FigurePoints, spec: FigureSpec, styles: Styles, scale: Scale, heading: str
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return lines, marks or bars, with the layout of their axes."""
-    xs = [point.x for point in points.measured]
+    xs = list(points.measured["x"])
     numeric = all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in xs)
     is_sized = numeric and spec.x.startswith("problem.") and spec.kind == "lines"
     log = spec.log if spec.log is not None else (("x", "y") if is_sized else ())
@@ -147,7 +142,7 @@ def _curves(
     else:
         x_axis |= {"type": "category", "tickangle": -30 if len(set(xs)) > 6 else 0}
     y_axis: dict[str, Any] = {"title": {"text": axis_title(heading, scale)}}
-    heights = numbers([point.value for point in points.measured], scale)
+    heights = numbers(points.measured["value"], scale)
     y_axis |= {"type": "log", **decades(heights)} if "y" in log else {"rangemode": "tozero"}
     return data, {"height": 440, "xaxis": x_axis, "yaxis": y_axis, "showlegend": len(data) > 1, "barmode": "group"}
 
@@ -156,7 +151,8 @@ def _traces(
     points: FigurePoints, spec: FigureSpec, styles: Styles, scale: Scale, numeric: bool
 ) -> list[dict[str, Any]]:
     """Return the measured series, each with the published one behind it."""
-    names = dict(zip(grouped(points.measured, lambda point: point.series), _names(points), strict=True))
+    series = list(dict.fromkeys(points.measured["series"]))
+    names = dict(zip(series, labels(map(value_label, series)), strict=True))
     own = styles if spec.series == "variant" else styles_of(names)
     looks = {name: own[series] for series, name in names.items()}
     hover = hovers("%{customdata[0]}", f"%{{x}}: %{{y}} {plain(scale.unit)}", "%{customdata[1]}")
@@ -177,38 +173,31 @@ def _traces(
 
 
 def _published_traces(
-    points: Sequence[FigurePoint], names: dict[Any, str], looks: Any, scale: Scale, numeric: bool, hover: str
+    points: pd.DataFrame, names: dict[Any, str], looks: Any, scale: Scale, numeric: bool, hover: str
 ) -> dict[str, list[dict[str, Any]]]:
     """Return name of a series → its published points, hollow and named with their device."""
     found = {}
-    for series, hollow in grouped(points, lambda point: point.series).items():
-        if series in names:
-            name, style = names[series], looks[names[series]]
-            beside = f"{name} ({label(hollow[0].device or 'published', 18)})"
-            look = {beside: style._replace(symbol=f"{style.symbol}-open")}
-            frame = _frame(hollow, {series: beside}, scale, numeric)
-            more = {"hovertemplate": hover, "marker_size": 8, "mode": "markers"}
-            found[name] = lines(frame, look, ["series", "tunables"], **more)
+    for series, hollow in points[points["series"].isin(names)].groupby("series", sort=False):
+        name, style = names[series], looks[names[series]]
+        beside = f"{name} ({label(hollow['device'].iloc[0] or 'published', 18)})"
+        look = {beside: style._replace(symbol=f"{style.symbol}-open")}
+        more = {"hovertemplate": hover, "marker_size": 8, "mode": "markers"}
+        found[name] = lines(_frame(hollow, {series: beside}, scale, numeric), look, ["series", "tunables"], **more)
     return found
 
 
-def _names(points: FigurePoints) -> list[str]:
-    return labels(value_label(name) for name in grouped(points.measured, lambda point: point.series))
-
-
-def _frame(points: Sequence[FigurePoint], names: dict[Any, str], scale: Scale, numeric: bool) -> pd.DataFrame:
-    """Return points as a frame: series in order of appearance, each by rising x where x is a number."""
-    groups = grouped(points, lambda point: point.series).values()
-    points = [point for group in groups for point in (sorted(group, key=lambda each: each.x) if numeric else group)]
-    values = [point.value for point in points]
-    intervals = [point.interval for point in points]
+def _frame(points: pd.DataFrame, names: dict[Any, str], scale: Scale, numeric: bool) -> pd.DataFrame:
+    """Return points for plotly.express: series in order of appearance, each by rising x where x is a number."""
+    points = points.sort_values("x", kind="stable") if numeric else points
+    points = pd.concat([points[[each == name for each in points["series"]]] for name in names])
+    intervals = list(points["interval"])
     return frame_of(
-        name=[names[point.series] for point in points],
-        x=[point.x if numeric else label(value_label(point.x)) for point in points],
-        y=numbers(values, scale),
-        series=[plain(point.series) for point in points],
-        tunables=[plain(point.tunables) for point in points],
-        **(error_bars(values, intervals, scale) if any(intervals) else {}),
+        name=[names[series] for series in points["series"]],
+        x=points["x"] if numeric else [label(value_label(x)) for x in points["x"]],
+        y=numbers(points["value"], scale),
+        series=map(plain, points["series"]),
+        tunables=[plain(tunables or "") for tunables in points["tunables"]],
+        **(error_bars(list(points["value"]), intervals, scale) if any(intervals) else {}),
     )
 
 
@@ -224,9 +213,9 @@ def _map(
     points: FigurePoints, spec: FigureSpec, styles: Styles, scale: Scale, heading: str
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the map of a value over two axes; of several series the lowest value."""
-    xs = [key[0] for key in ordered((point.x,) for point in points.measured)]
-    ys = [key[0] for key in ordered((point.y,) for point in points.measured)]
-    cells = {(point.x, point.y): point.value for point in sorted(points.measured, key=lambda point: -point.value)}
+    measured = points.measured.sort_values("value", ascending=False, kind="stable")
+    cells = dict(zip(zip(measured["x"], measured["y"], strict=True), measured["value"], strict=True))
+    xs, ys = ([key[0] for key in ordered((each,) for each in points.measured[axis])] for axis in ("x", "y"))
     x_name, y_name = plain(fact_label(spec.x)), plain(fact_label(spec.y))
     hover = f"{x_name} = %{{x}}, {y_name} = %{{y}}: %{{z}} {plain(scale.unit)}"
     grid = [numbers([cells.get((x, y)) for x in xs], scale) for y in ys]

@@ -80,7 +80,7 @@ def _make_environment(folders: Sequence[Path], finalize: Callable[[Any], Any]) -
         "ratio": format_ratio,
         "short": shorten,
         "names": list_names,
-        "first": list_first,
+        "first_of": list_first,
         "level": level_text,
         "counter": format_counter,
         "time": partial(format_value, "time"),

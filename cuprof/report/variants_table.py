@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cuprof.core.point import Point
-from cuprof.report.cells import APART, doubt_of, keep, ratio_notes
+from cuprof.report.cells import APART, doubt_of, keep
 from cuprof.report.experiment import TableSpec
 from cuprof.report.failures import ending_cell
 from cuprof.report.published import PublishedValue
@@ -185,10 +185,9 @@ def _notes(
         "measures": sorted({trial.measure.value for trial in timed if trial.measure}),
         "is_above_peak": any(step.values.get("share", 0.0) > 1 for step in steps),
         "has_published": bool(published),
+        "ratios": ", ".join(note for step in steps for note in step.notes.values()).split(", "),
     }
-    ratios = ratio_notes(note for step in steps for note in step.notes.values())
-    above, below = say("tables.txt", "steps", study, facts), say("tables.txt", "more_steps", facts)
-    return (*above, *ratios, *below, *filter(None, [spec.note]))
+    return (*say("tables.txt", "steps", study, facts), *filter(None, [spec.note]))
 
 
 def fastest_table(study: Study) -> Table | None:
