@@ -7,6 +7,7 @@ kind; some kinds are there once for each back end that they can be played on.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from benchmarks.space import PROJECT
 
@@ -27,6 +28,14 @@ NEIGHBOUR_BAND = {"cuda": (0.8, 1.25), "opencl": (0.25, 4.0), "cpu": (0.25, 4.0)
 BASELINES = {"cuda": "polynomial", "opencl": "plain_cl", "cpu": "numpy"}
 PROBES = {"cuda": "device_probe", "cpu": "state_probe"}
 """Honest variants that are slow where somebody has left settings changed, as code may be that heeds them."""
+
+
+class Level(StrEnum):
+    """Name what stops a trick; see docs/judging.md."""
+
+    CORRECTNESS = "correctness"
+    ACCIDENTS = "accidents"
+    ADVERSARIES = "adversaries"
 
 
 @dataclass(frozen=True)
@@ -52,9 +61,16 @@ class Trick:
     samples: int | None = None
 
     @property
+    def level(self) -> Level:
+        """Return the lowest level that catches it: what looks at results, or the border where one cheats on purpose."""
+        if self.variant in ON_PURPOSE:
+            return Level.ADVERSARIES
+        return LEVELS.get(self.caught_by, Level.ADVERSARIES)
+
+    @property
     def is_harmless(self) -> bool:
         """Return whether it concerns its own result alone, so that several such tricks can be swept in one process."""
-        return self.caught_by in HARMLESS and not self.samples
+        return self.caught_by in HARMLESS and not self.samples and self.level is not Level.ADVERSARIES
 
 
 @dataclass(frozen=True)
@@ -81,6 +97,20 @@ PROVED = "what compares has to find a wrong result wrong, after each variant"
 SEALED = "what is read is sealed as soon as it is read"
 CONFIRMED = "what is stored is held against what was measured, once nothing of a variant's runs"
 SCRATCH = "scratch is overwritten before each execution"
+LEVELS = {
+    **dict.fromkeys((TIMED_CHECKED, CHECKED, ARGUMENTS, SCRATCH), Level.CORRECTNESS),
+    INSIDE: Level.ACCIDENTS, PUT_BACK: Level.ACCIDENTS,
+}  # fmt: skip
+"""Mechanism → the lowest level that has it; all others are the border's."""
+ON_PURPOSE = frozenset(
+    {"caller_read", "reference_read", "memory_searched", "seed_known", "comparison_foreseen",
+     "known_from_third_meeting", "last_kept", "poison_awaited", "process_handed", "finaliser_deferred",
+     "signal_deferred", "weakly_deferred", "works_ahead", "limits_left", "alarm_left", "thread_hooks_left",
+     "callbacks_left", "reference_uploaded", "seed_guessed", "allocator_spied", "rhythm_noticed",
+     "device_memory_searched", "named_like_the_judge", "waiting_removed", "device_kept_busy", "phases_seeded",
+     "inputs_made_easy", "put_later", "put_later_on_device", "handed_out_in_turn"}
+)  # fmt: skip
+"""Nobody does these by accident."""
 HARMLESS = (TIMED_CHECKED, CHECKED, ARGUMENTS, SCRATCH)
 
 GONE = (WRONG, IMPLAUSIBLE, REFUSED, CRASHED, TIMED_OUT)

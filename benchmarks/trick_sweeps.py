@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.process import run
@@ -22,6 +22,7 @@ from benchmarks.trick_records import (
     RECORDS,
     STALE,
     TRUE_SHARE,
+    Level,
     Shown,
     Trick,
 )
@@ -30,6 +31,13 @@ from cuprof.core.errors import CuprofError
 SETTINGS = ("report=none", "measure=quick", "measure.modes=[cold]", "limits.build_s=60", "limits.check_s=10")
 ONE_EACH = ("measure.max_seconds=30", "measure.patience_seconds=30", "measure.target=1e-5")
 """With as many samples at least as at most, so that a clock that stands still ends nothing early."""
+JUDGED = ("measure=quick", "measure.modes=[cold]", "limits.build_s=60", "limits.check_s=10")
+CANDIDATE = """
+from .problem import family as known
+trick = known.variant("{0}")
+family.{1}("judged", requires=trick.requires)(trick.make)
+"""
+"""What `cuprof judge` is given: one variant of the family under another name."""
 QUERY = """
 SELECT v.name AS variant, r.state, r.message,
        (SELECT g.median_ns FROM timing AS g WHERE g.run_id = r.id AND g.measure = 'cold') AS median_ns
@@ -81,6 +89,26 @@ class Bench:
             raise SweepFailedError(f"the sweep of {', '.join(variants)} left no rows: {ended.fault or ended.printed}")
         return shown
 
+    def judge_apart(self, trick: Trick) -> Judgement:
+        """Let `cuprof judge` rule on a trick against the honest baseline, each on the far side of the border.
+
+        A trick that finds nothing to change there is refused.
+        """
+        with tempfile.TemporaryDirectory(prefix="cuprof-tricks-") as folder:
+            project, kept = copy_project(Path(folder) / "project"), Path(folder) / "kept.sqlite"
+            candidate = Path(folder) / "trick.py"
+            candidate.write_text(CANDIDATE.format(trick.variant, "cpu" if self.backend == "cpu" else "library"))
+            command = [sys.executable, "-m", "cuprof", "judge", "tricks", str(candidate), "--rounds", "1"]
+            command += ["--baseline", BASELINES[self.backend], "--keep", str(kept), f"problem.n={trick.n or self.n}"]
+            ended = run(
+                [*command, *JUDGED, *self.settings], Path(folder), folder=project, limit_s=300, accept=(0, 1, 2, 3)
+            )
+            shown = read_shown(kept)
+        honest_ns = shown.get(BASELINES[self.backend], NEVER_RAN).median_ns or 0.0
+        found = shown.get("judged", Shown(NEVER_RAN.state, message=f"{NEVER_RAN.message}: {ended.printed[-200:]}"))
+        found = replace(found, message=found.message.replace(STALE, "nothing to change"))
+        return Judgement(trick, found, TRUE_SHARE[self.backend], honest_ns)
+
     @property
     def company(self) -> tuple[str, ...]:
         """Return the honest variants that every trick is swept beside: one before it, one that probes after it."""
@@ -97,6 +125,8 @@ class Bench:
             tricks: of one problem; several only where all of them are harmless to the others.
             alone: what is shown of the honest variants without them, at their problem.
         """
+        if tricks[0].level is Level.ADVERSARIES:
+            return [self.judge_apart(trick) for trick in tricks]
         baseline, *probes = self.company
         samples = max((trick.samples or self.samples for trick in tricks), default=self.samples)
         names = [trick.variant for trick in tricks]

@@ -25,8 +25,8 @@ from benchmarks.trick_sweeps import Bench, Judgement, SweepFailedError
 from cuprof.families.origin import load_family
 
 COLUMNS = (
-    "variant", "kind", "expected", "cuprof", "cuprof µs", "true µs", "beside", "right", "do_bench", "do_bench µs",
-    "kernel tuner", "tuner µs",
+    "variant", "kind", "level", "expected", "cuprof", "cuprof µs", "true µs", "beside", "right", "do_bench",
+    "do_bench µs", "kernel tuner", "tuner µs",
 )  # fmt: skip
 LONGEST_EXPECTED = 40
 TOOLS = {"do_bench": ("benchmarks.tools.trick_triton", "do_bench µs"),
@@ -41,6 +41,7 @@ def make_row(judged: Judgement) -> dict[str, Any]:
     return {
         "variant": judged.trick.variant,
         "kind": judged.trick.kind,
+        "level": judged.trick.level,
         "expected": "no rank, or true" if len(expected) > LONGEST_EXPECTED else expected,
         "cuprof": judged.ending,
         "cuprof µs": to_us(judged.shown.median_ns),

@@ -12,7 +12,7 @@ from benchmarks.trick_records import HONEST, STALE, Trick, load_records
 from cuprof.backends.opencl.presence import find_devices
 from cuprof.core.errors import MissingDependencyError
 
-QUICK = ("clock_replaced", "thread_handed", "check_replaced")
+QUICK = ("thread_handed", "denormals_left")
 """Of the tricks that take a sweep of their own, those in the ordinary tests."""
 
 
