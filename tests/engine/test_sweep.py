@@ -121,14 +121,15 @@ def test_beside_new_trials_the_stored_best_and_the_baseline_are_timed_again(benc
 
 def test_noisy_trials_are_timed_again_on_request(bench: Any) -> None:
     bench.sweep("sound_*")
-    _, heard = bench.sweep("sound_*", retry="noisy", retry_above=100.0)
+    with closing(sqlite3.connect(bench.database)) as connection, connection:  # however busy the machine is
+        connection.execute("UPDATE timing SET low_ns = 0.9 * median_ns, high_ns = 1.1 * median_ns")
+    _, heard = bench.sweep("sound_*", retry="noisy", retry_above=0.2)
     assert (heard.outcomes, heard.reused) == ({}, 3)
     _, heard = bench.sweep("sound_*", retry="noisy", retry_above=1e-9)
     assert len(heard.outcomes) == 3
     assert "3 stored trials wider than ±1e-07 % are timed again" in heard.notes
     _, heard = bench.sweep("sound_first", retry="noisy", retry_above=1e-9)
     assert "1 stored trial wider than ±1e-07 % is timed again" in heard.notes
-    assert len(bench.sweep("sound_*", retry="noisy")[1].outcomes) <= 3
 
 
 def test_editing_the_tolerance_makes_all_trials_new(bench: Any) -> None:
