@@ -16,19 +16,6 @@ Watch = Callable[[JobTrial, Phase], None]
 Judge = Callable[[Outcome], Outcome]
 
 
-def nobody(trial: JobTrial, phase: Phase) -> None:
-    """Watch nothing."""
-
-
-def believe(outcome: Outcome) -> Outcome:
-    """Return the outcome as it is."""
-    return outcome
-
-
-def stand_by(backend: str) -> None:
-    """Leave the device's limits as they are."""
-
-
 class StoppedError(Exception):
     """Report that another thread stopped the workers while they were used."""
 
@@ -91,9 +78,7 @@ class Workers:
 
     def __init__(self, settings: WorkerSettings, limits: LimitsConfig, sandbox: Sandbox | None = None) -> None:
         self.settings, self.limits, self.sandbox = settings, limits, sandbox
-        self.watch: Watch = nobody
-        self.judge: Judge = believe
-        self.reconsider: Callable[[str], None] = stand_by
+        self.be_unwatched()
         self.is_used, self.unavailable = False, ""
         self.builds = Builds()
         self._worker: WorkerProcess | None = None
@@ -106,6 +91,12 @@ class Workers:
         if self._worker is not None and kind is not None:
             self._worker.kill()
         self.drop_worker()
+
+    def be_unwatched(self) -> None:
+        """Watch, judge and reconsider nothing."""
+        self.watch: Watch = lambda trial, phase: None
+        self.judge: Judge = lambda outcome: outcome
+        self.reconsider: Callable[[str], object] = lambda backend: None
 
     @property
     def worker(self) -> WorkerProcess:
