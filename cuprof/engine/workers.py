@@ -7,7 +7,7 @@ from typing import Self
 
 from cuprof.config.model import LimitsConfig
 from cuprof.core.records import Outcome
-from cuprof.engine.worker_process import WorkerProcess, open_ahead
+from cuprof.engine.worker_process import WorkerProcess
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Built, JobTrial, WorkerSettings
 from cuprof.worker.status_page import Phase
@@ -123,16 +123,10 @@ class Workers:
         self._worker = None
         self.builds.end()
 
-    def retire_worker(self, backends: tuple[str, ...] = ()) -> None:
-        """End the worker, if there is one, while others go on, since nothing is measured any more.
-
-        Args:
-            backends: see `open_ahead`.
-        """
+    def retire_worker(self) -> None:
+        """End the worker, if there is one, while others go on, since nothing is measured any more."""
         if self._worker is not None:
-            self._worker.retire(backends)
-        else:
-            open_ahead(self.settings, backends)
+            self._worker.retire()
         self._worker = None
 
     def stop(self) -> None:
