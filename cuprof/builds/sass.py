@@ -104,7 +104,7 @@ def find_nvdisasm() -> str:
     for place in (shutil.which("nvdisasm"), "/usr/local/cuda/bin/nvdisasm"):
         if place and Path(place).is_file():
             return place
-    raise MissingDependencyError("nvdisasm is not installed: pip install nvidia-cuda-nvdisasm")
+    raise MissingDependencyError("nvdisasm", "pip install nvidia-cuda-nvdisasm")
 
 
 def _read_listing(lines: Sequence[str]) -> Iterator[tuple[str, tuple[Instruction, ...]]]:

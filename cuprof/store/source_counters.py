@@ -52,15 +52,21 @@ def from_row(row: Mapping[str, Any]) -> SourceCounters:
         sass=sass,
         offsets=tuple(row["offsets"]) or _regular(len(sass)),
         stalls=stalls,
-        **{name: int(row[name]) for name in ("sample_count", "interval_cycles", "dropped_bytes")},
-        **{name: tuple(row[name]) for name in _LISTS},
+        files=tuple(row["files"]),
+        file_numbers=tuple(row["file_numbers"]),
+        lines=tuple(row["lines"]),
+        executed=tuple(row["executed"]),
+        threads=tuple(row["threads"]),
+        sample_count=int(row["sample_count"]),
+        interval_cycles=int(row["interval_cycles"]),
+        dropped_bytes=int(row["dropped_bytes"]),
     )
 
 
 def read_source_counters(connection: Connection, launch_ids: list[int]) -> dict[int, SourceCounters]:
     """Return the counters by instruction of these launches that have some, by the launch's key."""
     found = connection.execute(sa.select(t.source_counters).where(t.source_counters.c.launch_id.in_(launch_ids)))
-    return {row["launch_id"]: from_row(row) for row in found.mappings()}
+    return {row["launch_id"]: from_row(dict(row)) for row in found.mappings()}
 
 
 def pack(text: str) -> str:
