@@ -26,7 +26,7 @@ from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, Sweep
 from cuprof.core.project import Project
 from cuprof.core.records import Measure, Trial
 from cuprof.engine.executor import Executor
-from cuprof.engine.final import Ending, Final
+from cuprof.engine.final import Final
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.worker.messages import WorkerSettings
 
@@ -53,7 +53,7 @@ class Fought:
         medians_ns: identity → median, of each candidate's last look.
     """
 
-    ending: Ending
+    ending: Final
     medians_ns: Mapping[str, float]
     looks: int
     wall_s: float
@@ -88,21 +88,21 @@ class Ring:
         began = time.perf_counter()
         duel = Final(prepared, tuple(candidates), Measure.COLD, SEED, allowed_s=allowed_s)
         medians_ns: dict[str, float] = {}
-        while duel.ending is None:
+        while not duel.is_over:
             job = duel.next_job()
             for outcome in self.executor.measure(job):
                 medians_ns[outcome.identity] = cold_timing(outcome).summary.median_ns
                 duel.tell(outcome)
-        return Fought(duel.ending, medians_ns, duel.looks, time.perf_counter() - began)
+        return Fought(duel, medians_ns, duel.looks, time.perf_counter() - began)
 
 
-def rate(best: str, ending: Ending) -> str:
+def rate(best: str, ending: Final) -> str:
     """Return how a duel counts: "best wins", "level with it", "not told from it" or "wrong".
 
     Args:
         best: identity of the true best.
     """
-    if ending.best is None or ending.standing is None:
+    if ending.best is None:
         return "wrong"
     if ending.best.identity == best:
         return "best wins"
@@ -132,9 +132,9 @@ def make_row(trials: Sequence[Trial], effect: float, duels: Sequence[Fought]) ->
     }
 
 
-def _not_beaten(ending: Ending) -> set[str]:
+def _not_beaten(ending: Final) -> set[str]:
     """Return the winner, and what was not called slower than it."""
-    if ending.best is None or ending.standing is None:
+    if ending.best is None:
         return set()
     return {ending.best.identity, *ending.standing.list_level(), *ending.standing.list_open()}
 

@@ -74,7 +74,6 @@ class Dispatcher:
         """Ask for a batch for every executor that has none."""
         for executor in list(self._idle):
             if (batch := self.scheduler.ask(executor)) is not None:
-                self.recorder.enlist_batch(batch)
                 del self._idle[executor]
                 self._inboxes[executor].put(batch)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from cuprof.backends.registry import get_spec, is_host
@@ -15,7 +16,7 @@ from cuprof.engine.measurement import Measurement
 from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.engine.workers import Workers
 from cuprof.sandbox.settings import Sandbox
-from cuprof.worker.messages import Build, Built, Job, WorkerSettings
+from cuprof.worker.messages import Build, Built, Job, Open, WorkerSettings
 
 
 class Executor(Workers):
@@ -102,6 +103,12 @@ class Executor(Workers):
                     return
         except WorkerDiedError:
             self.drop_worker()
+
+    def open_ahead(self) -> None:
+        """Have the worker open the devices that take long to open while the database is opened."""
+        with suppress(WorkerDiedError):  # the next use of the worker reports it
+            if self.slow_to_open:
+                self.worker.send(Open(self.slow_to_open))
 
     def find_series(self, problem: Point, backend: str) -> str:
         """Return a key shared by consecutive batches of a problem here, and by no others."""

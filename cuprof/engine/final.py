@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from cuprof.backends.registry import is_host
-from cuprof.config.model import SearchConfig, SweepConfig
-from cuprof.core.point import Point
+from cuprof.config.model import SweepConfig
 from cuprof.core.records import Measure, Outcome, State, Timing, Trial
-from cuprof.core.text import count
 from cuprof.engine.jobs import make_jobs
 from cuprof.engine.ladder import SHARE_OF_EFFECT, sample_longer
 from cuprof.engine.planning import Prepared
@@ -58,35 +56,6 @@ def keep_time(config: SweepConfig, turns: int) -> float:
     return min(SHARE * (config.search.budget_s or 0.0), turns * most_s)
 
 
-@dataclass(frozen=True)
-class Ending:
-    """The outcome of a search for one problem.
-
-    Args:
-        standing: from the candidates' last look; None with a single candidate, or without a comparison.
-        best: None if no result is right.
-        beaten: how many earlier looks found slower.
-        level: those that the last look calls level with the best.
-        value: of the objective, where that is not time alone.
-        tried: how many configurations of the problem have a known result.
-        failed: candidates that were right when tried, but not when compared.
-        cut_s: the seconds after which the comparison ran out of time with cases undecided; 0 if it did not.
-        left_out: candidates that it had no time for.
-    """
-
-    problem: Point
-    best: Trial | None
-    median_ns: float
-    standing: Standing[str] | None = None
-    beaten: int = 0
-    level: tuple[Trial, ...] = ()
-    value: float | None = None
-    tried: int = 0
-    failed: int = 0
-    cut_s: float = 0.0
-    left_out: int = 0
-
-
 class Final:
     """The final comparison of one problem's candidates, interleaved until the rule finds the best or calls them level.
 
@@ -100,7 +69,15 @@ class Final:
         known_s: the known duration of each candidate, the best first; see `_leave_out`.
 
     Attributes:
-        ending: the outcome; None until it has ended.
+        best: of the last look that had a right result; None without one.
+        median_ns: of the best.
+        standing: of the candidates of that look.
+        beaten: how many earlier looks found slower.
+        level: those that the last look calls level with the best.
+        failed: how many candidates were right when tried, but not when compared.
+        left_out: how many candidates it had no time for.
+        cut_s: the seconds after which it ran out of time with cases undecided; 0 if it did not.
+        is_over: it has ended.
     """
 
     def __init__(
@@ -121,15 +98,16 @@ class Final:
         self.left = {trial.identity: trial for trial in candidates}
         self.looks = 0
         self.beaten = self.failed = self.left_out = 0
-        self.ending: Ending | None = None
+        self.is_over, self.cut_s = False, 0.0
+        self.best: Trial | None = None
+        self.median_ns, self.standing = math.nan, Standing[str]("", {})
+        self.level: tuple[Trial, ...] = ()
         self._series: dict[str, Samples] = {}
         self._hurried: set[str] = set()
         """Candidates whose sampling in the current look ended because shared time ran out, not because of a narrow
         interval."""
         self._is_short = False
         self._waiting: set[str] = set()
-        self._best: str | None = None
-        """The best candidate of the previous look."""
 
     def anew(self) -> Final:
         """Return the same comparison from its beginning."""
@@ -203,66 +181,44 @@ class Final:
     def _conclude(self) -> None:
         self.failed += len(self.left) - len(self._series)
         if not self._series:
-            self.ending = Ending(self.problem, None, math.nan, failed=self.failed)
+            self.best, self.is_over = None, True
             return
-        if self._best not in self._series:
-            self.beaten = 0  # by one that is out; whether by those that are left is not known
         rule = Rule(self.settings.effect, self.settings.error_rate / LOOKS)
-        standing = look(self._series, rule, noise_of(self.measure, on_host=is_host(self.candidates[0].device)))
-        beaten = standing.list_beaten()
-        self._best = standing.best
-        best, median_ns = self.left[standing.best], float(self._series[standing.best].medians()[0])
-        self.left = {identity: self.left[identity] for identity in self._series if identity not in beaten}
-        is_last = self.looks >= LOOKS
-        undecided = standing.list_open()
-        is_cut = bool(undecided) and (
-            not self._hurried.isdisjoint([standing.best, *undecided])
-            if is_last
-            else self.allowed_s - self.spent_s < LEAST_LOOK_S
-        )
-        if not undecided or is_last or is_cut:
-            level = tuple(self.left[identity] for identity in standing.list_level())
-            self.ending = Ending(
-                self.problem,
-                best,
-                median_ns,
-                standing,
-                self.beaten,
-                level,
-                self.value,
-                failed=self.failed,
-                cut_s=self.spent_s if is_cut or self.left_out else 0.0,
-                left_out=self.left_out,
-            )
-        self.beaten += len(beaten)
+        before, on_host = self.standing, is_host(self.candidates[0].device)
+        self.standing = look(self._series, rule, noise_of(self.measure, on_host=on_host))
+        # What was slower than one that is out now need not be slower than those that are left.
+        self.beaten = self.beaten + len(before.list_beaten()) if before.best in self._series else 0
+        self.best = self.left[self.standing.best]
+        self.median_ns = float(self._series[self.standing.best].medians()[0])
+        self.level = tuple(self.left[identity] for identity in self.standing.list_level())
+        undecided, is_last = self.standing.list_open(), self.looks >= LOOKS
+        is_hurried = not self._hurried.isdisjoint([self.standing.best, *undecided])
+        is_cut = bool(undecided) and (is_hurried if is_last else self.allowed_s - self.spent_s < LEAST_LOOK_S)
+        self.is_over = not undecided or is_last or is_cut
+        self.cut_s = self.spent_s if is_cut or self.left_out else 0.0
+        out = {*self.standing.list_beaten()}
+        self.left = {identity: self.left[identity] for identity in self._series if identity not in out}
 
-
-def describe_ending(ending: Ending, settings: SearchConfig) -> str:
-    """Return one line about a search's outcome for a problem."""
-    where = f"search: {ending.problem.label}: "
-    if ending.best is None and ending.failed:
-        return f"{where}{describe_failed(ending.failed)}"
-    if ending.best is None and not ending.tried:
-        return f"{where}no configuration was tried; give a larger {' or '.join(settings.bounds)}"
-    if ending.best is None:
-        lacks = "" if settings.objective == "time" else f" with a known {settings.objective}"
-        return f"{where}none of {count(ending.tried, 'configuration')} tried gives a right result{lacks}"
-    name = " · ".join(filter(None, [ending.best.variant, ending.best.tunables.label]))
-    text = f"{where}best is {name} with {ending.median_ns / 1e3:,.2f} µs"
-    if ending.value is not None:
-        text += f" and {settings.objective} {ending.value:.4g}"
-    failed = f"; {ending.failed} more gave no right result this time" if ending.failed else ""
-    standing = ending.standing
-    if standing is None or not (standing.judgements or ending.beaten):
-        late = "; search.budget had no time for that" if ending.left_out else ""
-        return f"{text}, compared with no other{late}{failed}"
-    level = {trial.identity: _describe_difference(trial, ending.best) for trial in ending.level}
-    said = standing.describe(level.__getitem__, settings.effect, settings.error_rate, ending.beaten)
-    if ending.cut_s:
-        said += f"; the comparison had {ending.cut_s:.1f} s"
-        said += f", none of it for {ending.left_out} more" if ending.left_out else ""
-        said += ", and more of a larger search.budget" if settings.budget_s else ""
-    return f"{text}: {said}{failed}".replace("\N{NO-BREAK SPACE}", " ")
+    def describe(self) -> str:
+        """Return one line about the outcome."""
+        where, settings = f"search: {self.problem.label}: ", self.settings
+        if self.best is None:
+            return f"{where}{describe_failed(self.failed)}"
+        name = " · ".join(filter(None, [self.best.variant, self.best.tunables.label]))
+        text = f"{where}best is {name} with {self.median_ns / 1e3:,.2f} µs"
+        if self.value is not None:
+            text += f" and {settings.objective} {self.value:.4g}"
+        failed = f"; {self.failed} more gave no right result this time" if self.failed else ""
+        if not (self.standing.judgements or self.beaten):
+            late = "; search.budget had no time for that" if self.left_out else ""
+            return f"{text}, compared with no other{late}{failed}"
+        level = {trial.identity: _describe_difference(trial, self.best) for trial in self.level}
+        said = self.standing.describe(level.__getitem__, settings.effect, settings.error_rate, self.beaten)
+        if self.cut_s:
+            said += f"; the comparison had {self.cut_s:.1f} s"
+            said += f", none of it for {self.left_out} more" if self.left_out else ""
+            said += ", and more of a larger search.budget" if settings.budget_s else ""
+        return f"{text}: {said}{failed}".replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _describe_difference(trial: Trial, best: Trial) -> str:

@@ -145,8 +145,11 @@ def _launch(sandbox: Sandbox | None = None, modules: Sequence[str] = (), at_once
         words, environment = [str(theirs.fileno()), str(status), str(os.getpid())], child_environment()
         imports = {AHEAD: ",".join(modules), AT_ONCE: ",".join(at_once)}
         if sandbox is not None:
-            words.append(replace(sandbox, writable=(*sandbox.writable, str(status))).encode())
-            environment = inner_environment(environment, sandbox.namespaces)
+            home = folder.path / "home"
+            home.mkdir()
+            sandbox = replace(sandbox, writable=(*sandbox.writable, str(status)), home=str(home))
+            words.append(sandbox.encode())
+            environment = inner_environment(environment, sandbox)
         with log_path.open("wb") as log:
             process = subprocess.Popen(
                 child_command("cuprof.worker", *words),

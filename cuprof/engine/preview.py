@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 
 from cuprof.config.model import SweepConfig
 from cuprof.core.errors import EmptyStoreError
 from cuprof.core.project import Project
-from cuprof.core.records import Outcome, State, StoredProfile, Trial
+from cuprof.core.records import Outcome, State, Trial
 from cuprof.engine.devices import open_executors
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.profiling import find_settled, reason_to_skip
 from cuprof.ncu.setting import make_request
 from cuprof.store import Store
 from cuprof.store.connection import database_file, parse_url
-from cuprof.store.trials import StoredTrial
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,16 @@ def preview_sweep(config: SweepConfig, project: Project) -> Preview:
         prepared = prepare(config, project, executors)
     with _open_existing(config, project) as store:
         known = prepared.stored(store) if store is not None else {}
-    rows = [_sweep_row(prepared, trial, known.get(trial.identity)) for trial in prepared.plan.trials]
-    return _preview(rows, prepared)
+
+    def make_row(trial: Trial) -> PreviewRow:
+        found = known.get(trial.identity)
+        if found is not None and prepared.is_settled(trial, found):
+            return _stored_row(trial, found.state)
+        if trial.unavailable:
+            return PreviewRow(trial.label, trial.identity, "unavailable", str(trial.unavailable))
+        return PreviewRow(trial.label, trial.identity, "missing")
+
+    return _preview(prepared, make_row)
 
 
 def preview_profiling(config: SweepConfig, project: Project) -> Preview:
@@ -56,21 +63,31 @@ def preview_profiling(config: SweepConfig, project: Project) -> Preview:
     request = make_request(config.ncu)
     with open_executors(config) as executors:
         prepared = prepare(config, project, executors, timed=False)
-    trials = prepared.plan.trials
-    settled: dict[str, StoredProfile] = {}
-    outcomes: dict[str, Outcome] = {}
     with _open_existing(config, project) as store:
-        if store is not None:
-            settled = find_settled(trials, request, store, config.retry)
-            stored = prepared.stored(store)
-            # An unsettled trial would be checked first, so that is not a reason to skip it.
-            outcomes = {
-                trial.identity: Outcome(trial.identity, found.state, found.message)
-                for trial in trials
-                if (found := stored.get(trial.identity)) is not None and prepared.is_settled(trial, found)
-            }
-    rows = [_profiling_row(trial, outcomes.get(trial.identity), settled.get(trial.identity)) for trial in trials]
-    return _preview(rows, prepared)
+        settled = find_settled(prepared.plan.trials, request, store, config.retry) if store is not None else {}
+        known = prepared.stored(store) if store is not None else {}
+
+    def make_row(trial: Trial) -> PreviewRow:
+        found, outcome = known.get(trial.identity), Outcome(trial.identity, State.OK)
+        if found is not None and prepared.is_settled(trial, found):  # an unsettled one would be checked first
+            outcome = Outcome(trial.identity, found.state, found.message)
+        reason = reason_to_skip(trial, {trial.identity: outcome})
+        if trial.unavailable is not None or reason:
+            return PreviewRow(trial.label, trial.identity, "unavailable" if trial.unavailable else "skipped", reason)
+        if trial.identity in settled:
+            return _stored_row(trial, settled[trial.identity].state)
+        return PreviewRow(trial.label, trial.identity, "missing")
+
+    return _preview(prepared, make_row)
+
+
+def _stored_row(trial: Trial, state: State) -> PreviewRow:
+    return PreviewRow(trial.label, trial.identity, "stored", "" if state is State.OK else state.value)
+
+
+def _preview(prepared: Prepared, make_row: Callable[[Trial], PreviewRow]) -> Preview:
+    excluded = (PreviewRow(each.label, "", "excluded", each.reason) for each in prepared.plan.excluded)
+    return Preview((*map(make_row, prepared.plan.trials), *excluded), prepared.plan.notes)
 
 
 @contextmanager
@@ -78,38 +95,9 @@ def _open_existing(config: SweepConfig, project: Project) -> Iterator[Store | No
     """Open the database of a configuration for reading, or give None where there is none yet."""
     url = config.store.url or project.database_url
     file = database_file(parse_url(url))
-    if file is not None and not file.exists():
-        yield None
-        return
-    try:
-        store = Store.open(url, create=False, read_only=True)
-    except EmptyStoreError:
-        yield None
-        return
-    with store:
+    with ExitStack() as stack:
+        store = None
+        if file is None or file.exists():
+            with suppress(EmptyStoreError):
+                store = stack.enter_context(Store.open(url, create=False, read_only=True))
         yield store
-
-
-def _preview(rows: Sequence[PreviewRow], prepared: Prepared) -> Preview:
-    excluded = (PreviewRow(each.label, "", "excluded", each.reason) for each in prepared.plan.excluded)
-    return Preview((*rows, *excluded), prepared.plan.notes)
-
-
-def _sweep_row(prepared: Prepared, trial: Trial, known: StoredTrial | None) -> PreviewRow:
-    if prepared.is_settled(trial, known) and known is not None:
-        return PreviewRow(trial.label, trial.identity, "stored", "" if known.state is State.OK else known.state.value)
-    if trial.unavailable:
-        return PreviewRow(trial.label, trial.identity, "unavailable", str(trial.unavailable))
-    return PreviewRow(trial.label, trial.identity, "missing")
-
-
-def _profiling_row(trial: Trial, outcome: Outcome | None, settled: StoredProfile | None) -> PreviewRow:
-    row = PreviewRow(trial.label, trial.identity, "missing")
-    reason = reason_to_skip(trial, {trial.identity: outcome or Outcome(trial.identity, State.OK)})
-    if trial.unavailable is not None:
-        return replace(row, state="unavailable", reason=reason)
-    if reason:
-        return replace(row, state="skipped", reason=reason)
-    if settled is not None:
-        return replace(row, state="stored", reason="" if settled.state is State.OK else settled.state.value)
-    return row

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from cuprof.core.records import FAILED, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial
@@ -93,14 +94,12 @@ def collect(
     settled = find_settled(right, collector.request, store, retry)
     observer.started(len(right), settled)
     todo = [trial for trial in right if trial.identity not in settled]
-    profiles = [
-        profile
-        for device_trials in _by_device(todo)
-        for start in range(0, len(device_trials), collector.batch)
-        for profile in _profile_batch(
-            device_trials[start : start + collector.batch], collector, store, sweep_id, observer, hold
-        )
-    ]
+    profiles: list[Profile] = []
+    for _, of_device in groupby(sorted(todo, key=_device_of), _device_of):
+        members = list(of_device)
+        for start in range(0, len(members), collector.batch):
+            batch = members[start : start + collector.batch]
+            profiles += _profile_batch(batch, collector, store, sweep_id, observer, hold)
     if sweep_id is not None:
         observer.finished(sweep_id)
     earlier = [
@@ -192,8 +191,5 @@ def _outcome(profile: Profile) -> Outcome:
     )
 
 
-def _by_device(trials: Sequence[Trial]) -> Iterator[list[Trial]]:
-    devices: dict[tuple[str, int], list[Trial]] = {}
-    for trial in trials:
-        devices.setdefault((trial.backend, trial.device.index if trial.device else 0), []).append(trial)
-    yield from devices.values()
+def _device_of(trial: Trial) -> tuple[str, int]:
+    return trial.backend, trial.device.index if trial.device else 0

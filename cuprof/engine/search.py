@@ -23,7 +23,7 @@ from cuprof.core.text import count
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.events import Batch, Result
 from cuprof.engine.executor import Executor
-from cuprof.engine.final import LEAST_EXECUTIONS, LEAST_S, OF_TRYING, Ending, Final, describe_ending, keep_time
+from cuprof.engine.final import LEAST_EXECUTIONS, LEAST_S, OF_TRYING, Final, keep_time
 from cuprof.engine.history import find_hints, learn_stored
 from cuprof.engine.jobs import job_key, make_jobs, process_key
 from cuprof.engine.ladder import Ladder, find_timing_ns, list_rungs
@@ -67,7 +67,7 @@ class SearchScheduler:
         counting: reads the objective's counters, if any.
 
     Attributes:
-        endings: the outcome of each problem whose final comparison has ended.
+        endings: the final comparisons that have ended.
     """
 
     tolerates_failures = True
@@ -111,7 +111,7 @@ class SearchScheduler:
         self._orphans: list[int] = []
         self._out: defaultdict[Executor, set[int]] = defaultdict(set)
         self._uncounted: defaultdict[Executor, dict[str, Outcome]] = defaultdict(dict)
-        self.endings: list[Ending] = []
+        self.endings: list[Final] = []
         self._finals: deque[Final] | None = None
         self._final_at: dict[Executor, Final] = {}
 
@@ -281,7 +281,7 @@ class SearchScheduler:
         finals: deque[Final] = deque()
         for problem, chosen in zip(self.problems, candidates, strict=True):
             if not chosen:
-                self._end(Ending(problem, None, math.nan, tried=known_of[problem]))
+                self._note_nothing(problem, known_of[problem])
                 continue
             times = [values[index] for index in chosen]
             finals.append(
@@ -300,8 +300,9 @@ class SearchScheduler:
     def _ask_final(self, executor: Executor) -> Batch | None:
         """Return the next look of an executor's final comparison, or the first one of another problem's."""
         final = self._final_at.get(executor)
-        if final is not None and final.ending is not None:
-            self._end(final.ending)
+        if final is not None and final.is_over:
+            self.endings.append(final)
+            self.note(final.describe())
             del self._final_at[executor]
             final = None
         if final is None:
@@ -319,9 +320,14 @@ class SearchScheduler:
         turns = max(1, math.ceil(len(self._finals or ()) / max(1, self.executors)))
         return max(self._kept_s / self._final_turns, (self.settings.budget_s - self.spent_s) / turns)
 
-    def _end(self, ending: Ending) -> None:
-        self.endings.append(ending)
-        self.note(describe_ending(ending, self.settings))
+    def _note_nothing(self, problem: Point, tried: int) -> None:
+        """Say that a problem has no candidate, and why."""
+        lacks = "" if self.settings.objective == "time" else f" with a known {self.settings.objective}"
+        said = f"none of {count(tried, 'configuration')} tried gives a right result{lacks}"
+        bounds = " or ".join(self.settings.bounds)
+        self.note(
+            f"search: {problem.label}: {said if tried else f'no configuration was tried; give a larger {bounds}'}"
+        )
 
     def _make_space(self) -> Space:
         numbers = {problem: number for number, problem in enumerate(self.problems)}
@@ -374,15 +380,18 @@ def open_search(
     with store.snapshot() as connection:
         earlier = list_earlier(connection, prepared.family.name, measure, {trial.variant for trial in trials})
 
-    def clock() -> float:
-        return time.monotonic() - locks.waited_s / executors
-
     counting, executors = None, len(recorder.executors)
+    clock = make_clock(locks, executors)
     if names := config.search.counters:
         ncu = replace(config.ncu, name="search", metrics=names, extra_metrics=(), set="", sections=())
         collector = collectors.enter_context(open_collector(replace(config, ncu=ncu), project))
         counting = ObjectiveCounters(names, collector, store, recorder.sweep_id, locks.hold)
     return SearchScheduler(prepared, trials, earlier, recorder.sweep_id, note, clock, executors, counting)
+
+
+def make_clock(locks: DeviceLocks, executors: int) -> Callable[[], float]:
+    """Return a clock in seconds that stands still while turns are waited for: others' work spends no budget."""
+    return lambda: time.monotonic() - locks.waited_s / executors
 
 
 def _columns(trial: Trial) -> dict[str, Coordinate]:

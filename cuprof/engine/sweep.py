@@ -60,6 +60,8 @@ def run_sweep(
         while True:
             with open_executors(config) as executors:
                 prepared = prepare(config, project, executors, family=family)
+                for executor in executors:
+                    executor.open_ahead()
                 from cuprof.engine.recorder import Recorder
                 from cuprof.engine.running import Run
                 from cuprof.engine.spool import hand_in, open_spool

@@ -25,6 +25,7 @@ from cuprof.sandbox.kernel import (
     control,
     drop_capabilities,
 )
+from cuprof.sandbox.landlock import write_only_in
 from cuprof.sandbox.seccomp import refuse_calls
 from cuprof.sandbox.settings import HIDDEN, Sandbox
 from cuprof.sandbox.view import enter_namespaces, show_own_processes
@@ -33,6 +34,8 @@ WATCH_S = 0.25
 """Check the memory this often: each check takes a tenth of a millisecond, beside code that is being timed."""
 GUARDS = 2
 """Processes between the one that is confined and its caller's parent: the keeper, and the first of the namespace."""
+WRITTEN_BY_ALL = ("/dev", "/proc/self")
+"""Where a process writes that cannot use its namespaces: devices, and what the driver sets for its own threads."""
 REFUSED = 125
 """Exit code of the keeper if the system refused its sandbox."""
 PAGE_BYTES = resource.getpagesize()
@@ -79,6 +82,9 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
     control(PR_SET_NO_NEW_PRIVS, 1)
     _limit(sandbox)
     try:
+        if not sandbox.namespaces and sandbox.home:
+            os.chdir(sandbox.home)
+            write_only_in((sandbox.home, *sandbox.writable, *WRITTEN_BY_ALL))
         refuse_calls()
     except OSError as error:
         _tell(f"cuprof: the filter of system calls is refused: {error}")

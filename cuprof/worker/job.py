@@ -172,7 +172,6 @@ class JobRun:
                     return key, session, stocked, ready
                 session = self.backend.open(self.problem.signature, self.problem.inputs(), options, arena)
                 stocked = session.stock(self.problem.sets)
-                session.watch_inputs()
                 return key, session, stocked, ready
             except Exception as error:  # those that want most scratch cannot run; without them the others may
                 if session is not None:

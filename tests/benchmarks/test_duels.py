@@ -1,7 +1,8 @@
 """Duels whose outcome is known: how they are rated, and a few of them on the host."""
 
-import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,6 @@ from cuprof.core.point import Point
 from cuprof.core.project import Project
 from cuprof.core.records import Trial
 from cuprof.engine.executor import Executor
-from cuprof.engine.final import Ending
 from cuprof.search.standing import Standing
 from cuprof.statistics import Judgement, Verdict
 from cuprof.worker.messages import WorkerSettings
@@ -39,10 +39,11 @@ def make_ring(folder: Path, runner: Executor) -> duels.Ring:
     return duels.Ring(runner, config, Project(folder))
 
 
-def end(best: Trial, other: Trial, verdict: str) -> Ending:
+def end(best: Trial | None, other: Trial, verdict: str) -> Any:
     judgement = Judgement(Verdict(verdict), 1.0, 0.99, 1.01, True, 0.05)
     level = (other,) if verdict == "same" else ()
-    return Ending(best.problem, best, 1.0, Standing(best.identity, {other.identity: judgement}), level=level)
+    standing = Standing(best.identity if best else "", {other.identity: judgement})
+    return SimpleNamespace(best=best, standing=standing, level=level)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_a_winner_that_is_not_the_best_is_right_if_it_is_level_with_it(
     best, other = trials
     assert duels.rate(best.identity, end(best, other, verdict)) == "best wins"
     assert duels.rate(best.identity, end(other, best, verdict)) == counts
-    assert duels.rate(best.identity, Ending(best.problem, None, math.nan)) == "wrong"
+    assert duels.rate(best.identity, end(None, other, "same")) == "wrong"
 
 
 def test_a_duel_on_the_host_finds_the_one_that_waits_least(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from cuprof.config.model import SearchConfig
 from cuprof.core.records import Outcome, Sample, State, Timing
-from cuprof.engine.final import Final, describe_ending, keep_time
+from cuprof.engine.final import Final, keep_time
 from cuprof.statistics.median import summarise
 from cuprof.worker.messages import JobTrial
 from tests.engine.search_bench import COLD, SearchBench
@@ -36,7 +36,7 @@ def fight_with_two_speeds(bench: SearchBench, allowed_s: float, stopped_by: str)
     """Return a duel that no number of samples decides, of looks of 3.6 s, and how many it had."""
     duel = Final(bench.prepared, bench.trials[:3], COLD, 1, lambda: bench.now_s, allowed_s)
     count = 0
-    while duel.ending is None:
+    while not duel.is_over:
         job = duel.next_job()
         count += 1
         bench.now_s += 3.6
@@ -52,8 +52,8 @@ def test_a_last_look_is_cut_where_its_time_ended_a_timing_and_not_where_more_tim
     bench = SearchBench(budget="30s")
     duel, count = fight_with_two_speeds(bench, 20.0, stopped_by)
     assert count == 3
-    assert duel.ending is not None
-    said = describe_ending(duel.ending, bench.config.search)
+    assert duel.is_over
+    said = duel.describe()
     assert "not told from 2 more" in said
     assert ("the comparison had 10.8 s" in said) == is_cut
 
@@ -91,8 +91,8 @@ def test_what_no_look_has_time_for_has_no_part_in_a_duel_and_that_is_said(
     bench.now_s += 0.5
     for place, each in enumerate(job.trials):
         tell(duel, each, [1e8 * (1 + place) * (1 + 1e-4 * (one % 3)) for one in range(30)], "interval")
-    assert duel.ending is not None
-    assert describe_ending(duel.ending, bench.config.search).endswith(said or "error rate 5 %")
+    assert duel.is_over
+    assert duel.describe().endswith(said or "error rate 5 %")
 
 
 @pytest.mark.parametrize("fails", [0, 1])
@@ -101,7 +101,7 @@ def test_who_fails_in_a_duel_is_told_and_whom_it_has_beaten_is_not_beaten_by_oth
     bench = SearchBench(budget="10s")
     duel = Final(bench.prepared, bench.trials[:4], COLD, 1)
     places = {trial.identity: place for place, trial in enumerate(bench.trials[:4])}
-    while duel.ending is None:
+    while not duel.is_over:
         job = duel.next_job()
         for each in job.trials:
             place = places[each.identity]
@@ -110,7 +110,7 @@ def test_who_fails_in_a_duel_is_told_and_whom_it_has_beaten_is_not_beaten_by_oth
                 continue
             time_ns = 1e4 * (1 + place // 3) * (1 + 1e-6 * place)
             tell(duel, each, [time_ns * (1 + 0.05 * ((one + place) // 3 % 2)) for one in range(60)], "samples")
-    said = describe_ending(duel.ending, bench.config.search)
+    said = duel.describe()
     assert "not told from 1 more" in said
     assert said.endswith("; 1 more gave no right result this time")
     assert ("faster than 1 in earlier looks" in said) == (fails != 0)
@@ -120,13 +120,13 @@ def test_a_duel_without_time_for_another_look_says_so_and_names_none_it_has_not_
     bench = SearchBench(budget="10s")
     for allowed_s, looks in ((100.0, 3), (4.0, 1)):
         duel, count = fight_with_two_speeds(bench, allowed_s, "time")
-        assert duel.ending is not None
-        said = describe_ending(duel.ending, bench.config.search)
+        assert duel.is_over
+        said = duel.describe()
         assert count == looks
         assert "not told from 2 more" in said
         assert ("the comparison had 3.6 s, and more of a larger search.budget" in said) == (looks == 1)
-    unbounded = describe_ending(duel.ending, SearchBench(trials=6).config.search)
-    assert unbounded.endswith("the comparison had 3.6 s")
+    duel.settings = SearchBench(trials=6).config.search
+    assert duel.describe().endswith("the comparison had 3.6 s")
 
 
 def test_of_four_within_three_thousandths_the_best_wins_or_is_called_level(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_of_four_within_three_thousandths_the_best_wins_or_is_called_level(monke
             )
         )
         duel = Final(bench.prepared, bench.trials[:5], COLD, 1)
-        while duel.ending is None:
+        while not duel.is_over:
             job = duel.next_job()
             count = min(job.measure.max_samples, int((1.25 * 1.96 * NOISE / job.measure.target) ** 2))
             drift = 1 + 0.004 * np.sin(np.arange(count) / 9)
@@ -150,9 +150,9 @@ def test_of_four_within_three_thousandths_the_best_wins_or_is_called_level(monke
                 outliers = 0.05 * (random.random(count) < 0.03)
                 times = medians[each.identity] * drift * (np.exp(NOISE * random.standard_normal(count)) + outliers)
                 tell(duel, each, times.tolist(), "target")
-        assert duel.ending.best is not None
+        assert duel.best is not None
         best = min(medians, key=medians.__getitem__)
-        right += best in {duel.ending.best.identity, *(trial.identity for trial in duel.ending.level)}
-        names.append(describe_ending(duel.ending, bench.config.search))
+        right += best in {duel.best.identity, *(trial.identity for trial in duel.level)}
+        names.append(duel.describe())
     assert right >= 95, names
     assert "level with unroll=1; unroll=4; height=2, unroll=1 (within 1 %), faster than 1; error rate 5 %" in names[0]

@@ -41,7 +41,7 @@ def test_workers_of_the_next_job_are_started_where_those_of_the_first_were(monke
     monkeypatch.setattr(launch, "_at_first", [])
     imported: list[tuple[str, ...]] = []
 
-    def start(modules: tuple[str, ...] = ()) -> SimpleNamespace:
+    def start(modules: tuple[str, ...] = (), at_once: tuple[str, ...] = ()) -> SimpleNamespace:
         imported.append(modules)
         return SimpleNamespace(poll=lambda: None, told=None)
 

@@ -15,6 +15,7 @@ import pytest
 from cuprof.core.errors import FamilyError, UsageError
 from cuprof.core.records import Check
 from cuprof.families import Array, Call, Invoke, Point, Tolerance
+from cuprof.families.arrays import permute
 from cuprof.families.computation import Computation
 from cuprof.families.kernel import Kernel, kernel
 from cuprof.families.origin import Script
@@ -95,6 +96,19 @@ def test_arrays_that_are_given_once_are_permuted_but_for_whole_numbers() -> None
     assert not np.array_equal(drawn["x"], x)
     assert np.array_equal(np.sort(drawn["x"]), x)
     assert np.array_equal(drawn["order"], order)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_arrays_on_a_device_are_permuted_there_by_the_seed_alone(library: str) -> None:
+    cupy = pytest.importorskip("cupy")
+    x = cupy.arange(1000, dtype=np.float32).reshape(10, 100)
+    given = x if library == "cupy" else pytest.importorskip("torch").from_dlpack(x)
+    first, again, other = (permute(given, np.random.default_rng(seed), "x") for seed in (1, 1, 2))
+    assert first.shape == (10, 100)
+    assert np.array_equal(np.sort(first.reshape(-1)), np.arange(1000))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
 
 
 def test_a_reference_is_given_float64_and_what_it_names() -> None:

@@ -50,6 +50,9 @@ class HostMemory:
         """Return an array that displaces everything else from the caches when it is read."""
         return np.ones(2 * cache_bytes() // 8)
 
+    def use(self) -> None:
+        """Do nothing: every thread sees the memory."""
+
     def wait(self) -> None:
         """Do nothing: what was written is there."""
 

@@ -12,7 +12,7 @@ import numpy as np
 from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.cuda.driver import CONTEXT_LOST, call, error_for, load_driver, read_attribute
 from cuprof.backends.cuda.kernels import DeviceKernels
-from cuprof.backends.cuda.limits import SAID, Limits
+from cuprof.backends.cuda.launches import Limits
 from cuprof.backends.cuda.runtimes import SharedRuntimes
 from cuprof.backends.cuda.timing import CudaTimer
 from cuprof.builds import BuildPool
@@ -24,6 +24,8 @@ LIMITS = (
     "STACK_SIZE", "PRINTF_FIFO_SIZE", "MALLOC_HEAP_SIZE", "MAX_L2_FETCH_GRANULARITY", "PERSISTING_L2_CACHE_SIZE",
 )  # fmt: skip
 """Limits of a context that a variant may change."""
+SAID = ("OutOfResources", "LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch")
+"""How errors of Triton, Numba and PyTorch name a launch that is too large for the device."""
 
 
 class CudaDevice:
@@ -155,6 +157,12 @@ class CudaDevice:
             call(copy, "copy to the device")
         call(self.driver.cuStreamSynchronize(self.stream.ptr), "copy to the device")
         return device
+
+    def pinned_array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """Return a page-locked host array, its elements undefined."""
+        count = int(np.prod(shape, dtype=np.int64))
+        memory = self.cupy.cuda.alloc_pinned_memory(max(count * dtype.itemsize, 1))
+        return np.frombuffer(memory, dtype, count).reshape(shape)
 
     def load(self, image: bytes) -> Any:
         """Return a loaded module; it stays loaded as long as the process."""

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.contract import DeviceLostError
-from cuprof.backends.cuda.limits import TOO_MANY
 from cuprof.core.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
 from cuprof.families import Launch
 
@@ -24,6 +23,9 @@ CONTEXT_LOST = frozenset({214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718,
 """CUresult codes that leave the context unusable ("the process must be terminated", CUDA Driver API, CUresult), and
 those of a stream capture that a variant has left open: every later operation on the default stream would meet it."""
 
+TOO_MANY = frozenset({701, 720, 912})
+"""CUresult codes for a launch too large for the device: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+_COOPERATIVE_LAUNCH_TOO_LARGE and _INVALID_CLUSTER_SIZE."""
 NO_MEMORY = 2
 """CUDA_ERROR_OUT_OF_MEMORY, and cudaErrorMemoryAllocation."""
 

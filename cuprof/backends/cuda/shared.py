@@ -65,6 +65,10 @@ class CudaMemory:
         cupy.cuda.Device(number or 0).use()
         return cupy.ones(4 * read_attribute(number or 0, "L2_CACHE_SIZE") // 8)
 
+    def use(self) -> None:
+        """Make the device current in this thread."""
+        self.array_module.cuda.Device(self._index).use()
+
     def wait(self) -> None:
         """Wait until the device has done what this process asked."""
         self.array_module.cuda.Stream.null.synchronize()

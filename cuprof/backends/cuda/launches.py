@@ -1,38 +1,69 @@
-"""Check a launch's arguments against the compiled kernel's parameters, before it runs with garbage behind them."""
+"""Hold a launch against the compiled kernel and the device, before it runs with garbage behind its arguments."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cuprof.core.errors import LaunchError
+from cuprof.core.errors import ImpossibleError, LaunchError
+from cuprof.core.text import compare
+from cuprof.families import Launch
 
 POINTER_BYTES = 8
 SIZED = {4: "np.int32, np.uint32 or np.float32", 8: "np.int64, np.uint64 or np.float64", 2: "np.int16 or np.float16"}
 
 
-def check_arguments(driver: Any, function: Any, launch: str, given: Sequence[int | np.generic], text: str) -> None:
+class Needs(NamedTuple):
+    """A compiled kernel's needs: registers per thread, static shared memory per block, most threads per block."""
+
+    registers: int
+    shared_bytes: int
+    threads: int
+
+
+class Limits(NamedTuple):
+    """A device's limits for one block, with the most shared memory that a kernel may request."""
+
+    threads: int
+    registers: int
+    shared_bytes: int
+
+
+def check_launch(launch: Launch, needs: Needs, limits: Limits) -> None:
+    """Raise `ImpossibleError` if a launch needs more than the device has, naming the resource."""
+    threads = math.prod(int(size) for size in launch.block)
+    for excess in (
+        compare("threads a block", threads, limits.threads),
+        compare("shared memory a block", needs.shared_bytes + launch.shared_bytes, limits.shared_bytes, "bytes"),
+        compare("registers a block", needs.registers * threads, limits.registers),
+        compare("threads a block for its registers or __launch_bounds__", threads, needs.threads),
+    ):
+        if excess is not None:
+            raise ImpossibleError(f"{excess} of kernel {launch.kernel}")
+
+
+def check_arguments(sizes: Sequence[int] | None, kernel: str, given: Sequence[int | np.generic], text: str) -> None:
     """Raise if the number or sizes of the arguments differ from the kernel's parameters.
 
     Args:
-        launch: the kernel's symbol.
+        sizes: of the parameters in bytes; None where they are not known.
         given: addresses as Python ints, scalars as NumPy scalars.
         text: the kernel's source, for the parameters' names.
 
     Raises:
         LaunchError: names the parameter, its size, and the argument given.
     """
-    sizes = _parameter_bytes(driver, function)
     if sizes is None:
         return
-    names = find_parameter_names(text, launch, len(sizes))
+    names = find_parameter_names(text, kernel, len(sizes))
     if len(sizes) != len(given):
         listed = f" ({', '.join(names)})" if names else ""
         raise LaunchError(
-            f"kernel {launch} takes {len(sizes)} argument{'s' if len(sizes) != 1 else ''}{listed}, the launch gives "
+            f"kernel {kernel} takes {len(sizes)} argument{'s' if len(sizes) != 1 else ''}{listed}, the launch gives "
             f"{len(given)}; name one in args= for each parameter"
         )
     for place, (size, value) in enumerate(zip(sizes, given, strict=True)):
@@ -42,7 +73,7 @@ def check_arguments(driver: Any, function: Any, launch: str, given: Sequence[int
         which = f"argument {place + 1}" + (f" ({names[place]})" if names else "")
         what = "a buffer's address" if isinstance(value, int) else f"{type(value).__name__}({value})"
         mend = f"give it as {SIZED[size]}, as the kernel declares it" if size in SIZED else "give it as declared"
-        raise LaunchError(f"kernel {launch}, {which}: takes {size} bytes, is given {what} of {found}; {mend}")
+        raise LaunchError(f"kernel {kernel}, {which}: takes {size} bytes, is given {what} of {found}; {mend}")
 
 
 def find_parameter_names(text: str, kernel: str, count: int) -> tuple[str, ...]:
@@ -55,13 +86,7 @@ def find_parameter_names(text: str, kernel: str, count: int) -> tuple[str, ...]:
     return ()
 
 
-def count_parameters(driver: Any, function: Any) -> int | None:
-    """Return how many parameters a kernel has; None if the driver cannot say."""
-    sizes = _parameter_bytes(driver, function)
-    return None if sizes is None else len(sizes)
-
-
-def _parameter_bytes(driver: Any, function: Any) -> list[int] | None:
+def read_parameter_sizes(driver: Any, function: Any) -> list[int] | None:
     """Return the size of each of a kernel's parameters; None if the driver cannot say (before CUDA 12.4)."""
     sizes: list[int] = []
     while True:
