@@ -37,7 +37,7 @@ def hash_code(cubin: bytes) -> str:
     """Return the hash of a cubin's machine code; empty where it is no cubin that can be read."""
     try:
         sections = list(_read_sections(cubin))
-    except (struct.error, UnicodeDecodeError, IndexError, ValueError):
+    except (struct.error, LookupError, OverflowError, ValueError):
         return ""
     parts = sorted(filter(None, map(_describe, sections)))
     if not any(part.startswith(b"code") for part in parts):
