@@ -23,7 +23,7 @@ from cuprof.core.errors import BuildError, DeviceMemoryError
 from cuprof.core.records import ENERGY_UNAVAILABLE, DeviceFacts, Measure, Outcome, State
 from cuprof.families import Array, Family, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.families.origin import Folder, load_family
-from cuprof.worker.job import JobRun, make_ahead
+from cuprof.worker.job import JobRun, make_program
 from cuprof.worker.messages import Finished, Job, JobTrial
 from cuprof.worker.problem import COMPARED_SETS, Problem
 from cuprof.worker.rotation import Rotations
@@ -436,7 +436,8 @@ def test_files_that_are_opened_once_when_a_program_is_made_ahead_are_told_with_i
     )
     first = Watched(kernels, make_job("small", methods={}), Refusing())
     trials = make_job("small", "reads").trials[1:]
-    assert len([*make_ahead(kernels, first.runner.job.problem, trials, first.runner.held)]) == 1
+    made = make_program(kernels.variant("reads"), first.runner.job.problem, trials[0])
+    first.runner.held.programs[trials[0].identity] = made
     job = replace(first.runner.job, trials=trials)
     second = JobRun(Refusing(), first.runner.problem, job, Page(), first.runner.held)  # type: ignore[arg-type]
     (finished,) = second.run()
