@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from cuprof.builds.ptxas import KernelFacts
 from cuprof.core.project import user_cache
@@ -32,20 +32,6 @@ class Built:
     kernels: Mapping[str, KernelFacts] = field(default_factory=dict)
     symbols: Mapping[str, str] = field(default_factory=dict)
     launch: Mapping[str, int] = field(default_factory=dict)
-
-    def facts(self) -> dict[str, Any]:
-        """Return all but the image, as data for JSON."""
-        return {name: value for name, value in asdict(self).items() if name != "image"}
-
-    @classmethod
-    def from_facts(cls, image: bytes, facts: Mapping[str, Any]) -> Built:
-        """Return what an image and the answer of `facts` describe.
-
-        Raises:
-            LookupError, TypeError, AttributeError: the data have another form.
-        """
-        kernels = {kernel: KernelFacts(**value) for kernel, value in facts["kernels"].items()}
-        return cls(image, facts["log"], kernels, dict(facts["symbols"]), dict(facts["launch"]))
 
 
 class Preload(Protocol):
@@ -83,6 +69,10 @@ class Build(Protocol):
         """
 
 
+MADE = "made"
+"""Under this name a compiling process keeps its build in its own folder."""
+
+
 def default_folder() -> Path:
     """Return `$CUPROF_CACHE`, or a folder in the user's cache."""
     chosen = os.environ.get("CUPROF_CACHE")
@@ -113,13 +103,14 @@ class KeptBuilds:
             image = (self.folder / f"{key}.cubin").read_bytes()
             if hashlib.sha256(image).hexdigest() != facts["sha256"]:
                 return None
-            return Built.from_facts(image, facts)
+            kernels = {kernel: KernelFacts(**value) for kernel, value in facts["kernels"].items()}
+            return Built(image, facts["log"], kernels, dict(facts["symbols"]), dict(facts["launch"]))
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
 
     def keep(self, key: str, built: Built) -> None:
         """Keep a result, or nothing where the folder takes none."""
-        facts = built.facts() | {"sha256": hashlib.sha256(built.image).hexdigest()}
+        facts = {**asdict(built), "image": "", "sha256": hashlib.sha256(built.image).hexdigest()}
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self._is_own():

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -372,13 +373,13 @@ def test_what_a_kernel_did_to_anothers_inputs_is_not_laid_to_the_other(
     run: Callable[..., dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Trial, "calls_host", False)  # as of kernels, whose inputs are not written for each execution
-    give, given = CpuSession._give, [-1]
+    give, given = CpuSession.give, [-1]
 
-    def give_once(session: CpuSession, draw: Draw) -> None:
+    def give_once(session: CpuSession, runnable: Any, draw: Draw) -> None:
         if draw.fresh or draw.inputs != given[0]:
-            give(session, draw)
+            give(session, runnable, draw)
         else:
-            session._fill(draw.fill)
+            session._fill(runnable, draw.fill)
         given[0] = draw.inputs
 
     def spoils(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
@@ -391,7 +392,7 @@ def test_what_a_kernel_did_to_anothers_inputs_is_not_laid_to_the_other(
 
         return run
 
-    monkeypatch.setattr(CpuSession, "_give", give_once)
+    monkeypatch.setattr(CpuSession, "give", give_once)
     found = run(before=honest, trick=spoils, after=honest, samples=40)
     assert {name: each.state for name, each in found.items()} == {
         "before": State.OK, "trick": State.WRONG_RESULT, "after": State.OK,

@@ -9,7 +9,7 @@ from cuprof.search.usual_block import UsualBlock
 SPEC = BackendSpec(
     name="cuda",
     title="CUDA",
-    timing_version=4,
+    timing_version=5,
     measures=(Measure.COLD, Measure.HOT, Measure.TOTAL),
     setting="cuda",
     opener="cuprof.backends.cuda.backend:CudaBackend",
