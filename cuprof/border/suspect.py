@@ -61,7 +61,7 @@ class Lap(NamedTuple):
     Args:
         look_ns: how long reading results took afterwards; 0 where that is part of the duration.
         cpu_ns: CPU time of all of the process's threads; None where it cannot be told, since children have ended.
-        is_sound: we did not wait for a processor ourselves while the request was on its way.
+        is_sound: we did not wait for a processor ourselves while the request was on its way or executed.
     """
 
     duration_ns: int
@@ -254,7 +254,10 @@ class Suspect:
         self.stop()
         waited = own[2] - own[1] + (before.waited_ns(after) if stopped == self._stopped else 0)
         cpu_ns = after.cpu - before.cpu if after.ended == before.ended else None
-        return Lap(ended - started - waited, 0, cpu_ns, own[1] - own[0] < UNDISTURBED_NS)
+        duration_ns = ended - started - waited
+        # Where both of us waited at once, too much has been left out.
+        is_sound = own[1] - own[0] < UNDISTURBED_NS and duration_ns >= after.run - before.run
+        return Lap(duration_ns, 0, cpu_ns, is_sound)
 
     def stop(self) -> None:
         """Stop all of its processes, and return when none of their threads runs.

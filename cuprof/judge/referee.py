@@ -30,7 +30,9 @@ from cuprof.core.errors import FamilyError, LaunchError
 from cuprof.core.records import OF_FAMILY, Check, DeviceFacts, Measure, Outcome, Sample, State, Timing, Unavailable
 from cuprof.engine.executor import Executor
 from cuprof.families import Arrays, Family
+from cuprof.families.candidate import Extension
 from cuprof.families.trace import describe
+from cuprof.interop.origins import AnyOrigin
 from cuprof.sandbox.settings import Sandbox
 from cuprof.statistics.median import summarise
 from cuprof.worker.excerpt import excerpt, one_line
@@ -51,6 +53,9 @@ RESPONSES = 15
 ROUND_TRIP_SLACK, ROUND_TRIP_SLACK_NS = 1.25, {"cuda": 15_000.0, "host": 50_000.0}
 """A slope may take out no more than a round trip took before the stranger's code was there, with so much for code that
 the caches lost."""
+ALIKE, ALIKE_NS = 2.0, {"cuda": 20_000.0, "host": 100_000.0}
+"""An execution by itself may take this much longer than one of many."""
+BUSY_HOST = "the host was busy with other work"
 MOST_LAPS = 12
 """Ask this often for executions that nothing disturbs, on a machine that others use too."""
 FRESH_ROUNDS, FRESH_TRIES = 3, 4
@@ -94,7 +99,7 @@ class BorderExecutor(Executor):
         family: Family,
         confined: Sandbox | None,
         devices: Mapping[str, DeviceFacts | Unavailable],
-        kept: dict[str, Referee],
+        kept: Kept,
     ) -> None:
         super().__init__(settings, limits, devices=devices)
         self.family, self.confined, self.kept = family, confined, kept
@@ -103,10 +108,11 @@ class BorderExecutor(Executor):
         """Yield every trial's outcome as it comes."""
         self.unavailable = ""
         for trial in job.trials:
-            referee = self.kept.pop(trial.identity, None) or Referee(self, replace(job, trials=(trial,)))
+            key = job.origin, job.extension, trial.identity  # a stranger may claim another's identity
+            referee = self.kept.pop(key, None) or Referee(self, replace(job, trials=(trial,)))
             outcome = referee.hold()
             if outcome.state is State.OK and len(self.kept) < MOST_KEPT:
-                self.kept[trial.identity] = referee
+                self.kept[key] = referee
             else:
                 referee.close()
             yield self.judge(outcome)
@@ -114,6 +120,10 @@ class BorderExecutor(Executor):
     def builds_ahead(self, backend: str) -> bool:
         """Return False: programs are built on the far side of the border."""
         return False
+
+
+Kept = dict[tuple[AnyOrigin, Extension | None, str], "Referee"]
+"""Origin, extension and identity → a trial whose process waits."""
 
 
 class _WrongError(Exception):
@@ -335,7 +345,7 @@ class Referee:
         flush = config.flush if measure is Measure.COLD else "none"
         low = count // 2
         times: dict[int, list[float]] = {1: [], low: [], count: []}
-        slopes: list[float] = []
+        slopes: list[tuple[float, bool]] = []
         spent_ns, last_look, reason, number = 0, 0, None, 0
         settled = time.monotonic() + config.settle_seconds
         self.flushes_ns: list[int] = []
@@ -343,10 +353,12 @@ class Referee:
         while reason is None:
             began = time.perf_counter_ns()
             wanted = {low, count, *([1] if number % 4 == 0 else [])} - {0}
-            for each in sorted(wanted, key=lambda _: secrets.randbits(32)):
-                times[each].append(self._count_ns(self._read(each, flush)))
-            base_ns = times[low][-1] if low else self.round_trip_ns
-            slopes.append((times[count][-1] - base_ns) / (count - low))
+            laps = {each: self._read(each, flush) for each in sorted(wanted, key=lambda _: secrets.randbits(32))}
+            for each, lap in laps.items():
+                times[each] += [self._count_ns(lap)] if lap.is_sound else []
+            base_ns = self._count_ns(laps[low]) if low else self.round_trip_ns
+            is_sound = laps[count].is_sound and (not low or laps[low].is_sound)
+            slopes.append(((self._count_ns(laps[count]) - base_ns) / (count - low), is_sound))
             number += 1
             if time.monotonic() < settled or number == 1:
                 slopes.clear()
@@ -354,7 +366,8 @@ class Referee:
             spent_ns += time.perf_counter_ns() - began
             if rule.is_due(len(slopes), spent_ns, last_look):
                 last_look = len(slopes)
-                reason = rule.reason([max(each, 0.0) for each in slopes], 0, spent_ns, 0.0)
+                sound = [max(each, 0.0) for each, is_sound in slopes if is_sound]
+                reason = rule.reason(sound, len(slopes) - len(sound), spent_ns, 0.0)
         if self.sets.kind == "cuda" and flush != "none" and statistics.median(self.flushes_ns) > self.most_flush_ns:
             raise _DishonestError("it keeps the device busy while inputs are written")
         self._meet_new(count)
@@ -404,17 +417,21 @@ class Referee:
         raise _DishonestError(f"it remembers results: an execution takes {found}")
 
     def _conclude(
-        self, measure: Measure, slopes: list[float], times: dict[int, list[float]], count: int, reason: str
+        self, measure: Measure, slopes: list[tuple[float, bool]], times: dict[int, list[float]], count: int, reason: str
     ) -> Timing:
         """Return the timing, held to the time that the requests took as a whole."""
         most_ns = ROUND_TRIP_SLACK * self.round_trip_ns + ROUND_TRIP_SLACK_NS[self.sets.kind]
-        least_ns = max((statistics.median(taken) - most_ns) / each for each, taken in times.items() if each and taken)
-        middle_ns = statistics.median(slopes)
-        shift_ns = max(least_ns - middle_ns, 0.0)
-        durations = [each + shift_ns for each in slopes]
+        middle_ns = statistics.median([each for each, is_sound in slopes if is_sound] or [each for each, _ in slopes])
+        bounds = [(statistics.median(taken) - most_ns) / each for each, taken in times.items() if each > 1 and taken]
+        alone_ns = min(times[1], default=0.0) - most_ns
+        if (
+            count > 1 and alone_ns > ALIKE * middle_ns + ALIKE_NS[self.sets.kind]
+        ):  # the sets were worked on side by side
+            bounds.append(alone_ns)
+        shift_ns = max(max(bounds, default=0.0) - middle_ns, 0.0)
         samples = tuple(
-            Sample(number, max(each, 1.0), None, "" if each > 0 else "too short for the clock")
-            for number, each in enumerate(durations)
+            Sample(number, max(each + shift_ns, 1.0), None, "" if is_sound and each + shift_ns > 0 else BUSY_HOST)
+            for number, (each, is_sound) in enumerate(slopes)
         )
         if all(sample.excluded for sample in samples):
             samples = tuple(replace(sample, excluded="") for sample in samples)
