@@ -157,11 +157,11 @@ class Suspect:
     def send(self, ask: bytes, count: int = 0) -> None:
         """Send a request; the pipe is empty, so it takes one at once."""
         if select.select([self._pipe], [], [], 0)[0]:
-            raise self._lost() if self._process.poll() is not None else LostError("it speaks out of turn")
+            raise self._lost() if self._process.poll() is not None else LostError("its process answered before it was asked")
         try:
             self._pipe.sendall(REQUEST.pack(ask, count))
         except BlockingIOError:
-            raise LostError("it reads no requests") from None
+            raise LostError("its process reads no requests") from None
         except OSError:
             raise self._lost() from None
 
@@ -172,7 +172,7 @@ class Suspect:
         if kind == REFUSED:
             raise RefusedError(Refusal.decode(self._receive_text(until, limit_s)))
         if kind not in (DONE, GRAPH, DIRECT):
-            raise LostError("it says what means nothing")
+            raise LostError("its process sent an invalid message")
         return kind
 
     def await_outline(self, limit_s: float) -> bytes:
@@ -180,7 +180,7 @@ class Suspect:
         until = min(time.monotonic() + limit_s, self.deadline)
         kind = self._receive(1, until, limit_s)
         if kind not in (OUTLINE, REFUSED):
-            raise LostError("it says what means nothing")
+            raise LostError("its process sent an invalid message")
         text = self._receive_text(until, limit_s)
         if kind == REFUSED:
             raise RefusedError(Refusal.decode(text))
@@ -189,7 +189,7 @@ class Suspect:
     def _receive_text(self, until: float, limit_s: float) -> bytes:
         (size,) = LENGTH.unpack(self._receive(LENGTH.size, until, limit_s))
         if size > MOST_BYTES:
-            raise LostError(f"it says more than {MOST_BYTES >> 20} MB")
+            raise LostError(f"its process sent more than {MOST_BYTES >> 20} MB")
         return self._receive(size, until, limit_s)
 
     def _receive(self, size: int, until: float, limit_s: float) -> bytes:
@@ -279,7 +279,7 @@ class Suspect:
                 self._stopped = pids
                 return
             if time.monotonic() > until:
-                raise LostError("it cannot be stopped")
+                raise LostError("its processes cannot be stopped")
 
     def go_on(self) -> None:
         """Let its processes go on."""
@@ -297,7 +297,7 @@ class Suspect:
         while (code := self._process.poll()) is None and time.monotonic() < give_up:
             time.sleep(0.002)
         if code is None:
-            return LostError("it closed its pipe")
+            return LostError("its process closed its pipe")
         return LostError(signal.Signals(-code).name if code < 0 else f"exit code {code}")
 
     def log_tail(self) -> str:
