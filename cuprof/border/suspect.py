@@ -157,7 +157,11 @@ class Suspect:
     def send(self, ask: bytes, count: int = 0) -> None:
         """Send a request; the pipe is empty, so it takes one at once."""
         if select.select([self._pipe], [], [], 0)[0]:
-            raise self._lost() if self._process.poll() is not None else LostError("its process answered before it was asked")
+            raise (
+                self._lost()
+                if self._process.poll() is not None
+                else LostError("its process answered before it was asked")
+            )
         try:
             self._pipe.sendall(REQUEST.pack(ask, count))
         except BlockingIOError:
