@@ -99,7 +99,7 @@ class Bench:
             project, kept = copy_project(Path(folder) / "project"), Path(folder) / "kept.sqlite"
             candidate = Path(folder) / "trick.py"
             candidate.write_text(CANDIDATE.format(trick.variant, "cpu" if self.backend == "cpu" else "library"))
-            command = [sys.executable, "-m", "cuprof", "judge", "tricks", str(candidate), "--rounds", "1"]
+            command = [sys.executable, "-m", "cuprof", "judge", "tricks", str(candidate), "--rounds", "1", "--as-root"]
             command += ["--baseline", BASELINES[self.backend], "--keep", str(kept), f"problem.n={trick.n or self.n}"]
             command += [*JUDGED, *self.settings, *(["--as-root"] if os.geteuid() == 0 else [])]
             ended = run(command, Path(folder), folder=project, limit_s=300, accept=(0, 1, 2, 3))

@@ -411,6 +411,9 @@ class Backend(ABC, Generic[R]):
     def facts(self) -> DeviceFacts:
         """Return the facts about the device."""
 
+    def warm_up(self) -> None:
+        """Make ahead what the first session would wait for."""
+
     @abstractmethod
     def calibrate(self) -> Calibration:
         """Measure the device: read bandwidth and the timing method's own cost."""

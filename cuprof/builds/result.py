@@ -88,7 +88,8 @@ def key_of(build: Build) -> str:
 class KeptBuilds:
     """A folder of earlier results, safe for any number of threads and processes.
 
-    An entry appears by an atomic rename and never changes. A folder that cannot be written costs the reuse alone.
+    An entry appears by an atomic rename and never changes. A folder that cannot be written costs the reuse alone, and
+    so does one that others may write: its libraries would run here.
     """
 
     folder: Path
@@ -96,6 +97,8 @@ class KeptBuilds:
     def find(self, key: str) -> Built | None:
         """Return the kept build for a key; None if there is none, or if it is damaged."""
         try:
+            if not self._is_own():
+                return None
             facts = json.loads((self.folder / f"{key}.json").read_text())
             image = (self.folder / f"{key}.cubin").read_bytes()
             if hashlib.sha256(image).hexdigest() != facts["sha256"]:
@@ -109,11 +112,18 @@ class KeptBuilds:
         """Keep a result, or nothing where the folder takes none."""
         facts = {**asdict(built), "image": "", "sha256": hashlib.sha256(built.image).hexdigest()}
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self._is_own():
+                return
             _replace(self.folder / f"{key}.cubin", built.image)
             _replace(self.folder / f"{key}.json", json.dumps(facts).encode())
         except OSError:
             return
+
+    def _is_own(self) -> bool:
+        """Return whether the folder is this user's, and nobody else may write it."""
+        found = self.folder.stat()
+        return found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -106,9 +106,10 @@ class Executor(Workers):
 
     def open_ahead(self) -> None:
         """Have the worker open the devices that take long to open while the database is opened."""
-        with suppress(WorkerDiedError):  # the next use of the worker reports it
-            if self.slow_to_open:
-                self.worker.send(Open(self.slow_to_open))
+        slow = tuple(name for name in self.devices if self.find_device(name) and get_spec(name).imports)
+        if slow:
+            with suppress(WorkerDiedError):  # the next use of the worker reports it
+                self.worker.send(Open(slow))
 
     def find_series(self, problem: Point, backend: str) -> str:
         """Return a key shared by consecutive batches of a problem here, and by no others."""
@@ -134,11 +135,6 @@ class Executor(Workers):
         """Return its display name: its devices other than the host, else the host."""
         ordinals = [f"{device.backend}:{device.index} ({device.name})" for device in self.accelerators]
         return " and ".join(ordinals) or "host"
-
-    @property
-    def slow_to_open(self) -> tuple[str, ...]:
-        """Return the back ends here whose devices another worker had better open ahead."""
-        return tuple(sorted(name for name in self.devices if self.find_device(name) and get_spec(name).imports))
 
     @property
     def accelerators(self) -> list[DeviceFacts]:

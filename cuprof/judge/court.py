@@ -24,7 +24,6 @@ from cuprof.judge.counters import Counting
 from cuprof.judge.legs import Course
 from cuprof.judge.report import Candidate, Evidence, Report, Ruling
 from cuprof.judge.request import Request, default_memory_bytes
-from cuprof.judge.suspicion import suspect
 from cuprof.judge.verdict import Legs, compare_legs, is_accepted
 from cuprof.ncu.collector import check_collection
 from cuprof.ncu.setting import make_request
@@ -213,7 +212,7 @@ class _Trial:
             ruling = Ruling.GOOD if is_accepted(rows) and not problems else Ruling.NOT_FASTER
             reasons = [*([] if rows else ["none of its trials could be compared"]), *problems]
             decided = _candidate(contender, bases[_kind(contender)].variant, ruling, "; ".join(reasons))
-            evidence = (*suspect(contender.file), *(Evidence("uneven", text, counts=False) for text in legs.drifts()))
+            evidence = tuple(Evidence("uneven", text, counts=False) for text in legs.drifts())
             judged.append((contender, replace(decided, rows=rows, evidence=evidence)))
         return {device: noise.text for device, noise in compared.noises.items()}, judged
 
@@ -232,7 +231,7 @@ class _Trial:
             if log := logs.get(entry.identity):
                 evidence.append(Evidence("log", log, counts=False))
         made = _candidate(contender, baseline, Ruling.WRONG, evidence[0].detail)
-        return replace(made, evidence=(*evidence, *suspect(contender.file)))
+        return replace(made, evidence=tuple(evidence))
 
     def _sandbox(self, backend: str, visible: Sequence[Path]) -> Sandbox | None:
         """Return the sandbox for a candidate.

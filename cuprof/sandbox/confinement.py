@@ -28,14 +28,12 @@ from cuprof.sandbox.kernel import (
 from cuprof.sandbox.landlock import write_only_in
 from cuprof.sandbox.seccomp import refuse_calls
 from cuprof.sandbox.settings import HIDDEN, Sandbox
-from cuprof.sandbox.view import enter_namespaces, show_own_processes
+from cuprof.sandbox.view import enter_namespaces, list_devices, show_own_processes
 
 WATCH_S = 0.25
 """Check the memory this often: each check takes a tenth of a millisecond, beside code that is being timed."""
 GUARDS = 2
 """Processes between the one that is confined and its caller's parent: the keeper, and the first of the namespace."""
-WRITTEN_BY_ALL = ("/dev", "/proc/self")
-"""Where a process writes that cannot use its namespaces: devices, and what the driver sets for its own threads."""
 REFUSED = 125
 """Exit code of the keeper if the system refused its sandbox."""
 PAGE_BYTES = resource.getpagesize()
@@ -84,7 +82,8 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
     try:
         if not sandbox.namespaces and sandbox.home:
             os.chdir(sandbox.home)
-            write_only_in((sandbox.home, *sandbox.writable, *WRITTEN_BY_ALL))
+            own = "/proc/self"  # where the driver names its threads
+            write_only_in((sandbox.home, own, *sandbox.writable, *map(str, list_devices(sandbox))))
         refuse_calls()
     except OSError as error:
         _tell(f"cuprof: the filter of system calls is refused: {error}")

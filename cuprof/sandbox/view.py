@@ -87,7 +87,7 @@ def _hide(sandbox: Sandbox) -> None:
     mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, f"{limit},mode=1777")
     Path(DEVICES_AT).mkdir()
     mount("tmpfs", DEVICES_AT, "tmpfs", MS_NOSUID | MS_NOEXEC, "size=64k,mode=755")
-    for device in _devices(sandbox):
+    for device in list_devices(sandbox):
         place = Path(DEVICES_AT, device.relative_to("/dev"))
         place.parent.mkdir(parents=True, exist_ok=True)
         place.touch()
@@ -102,7 +102,8 @@ def _hide(sandbox: Sandbox) -> None:
             mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"{limit},mode=1777")
 
 
-def _devices(sandbox: Sandbox) -> Iterator[Path]:
+def list_devices(sandbox: Sandbox) -> Iterator[Path]:
+    """Yield the device files that a process may use."""
     there = Path("/dev")
     yield from (there / name for name in PLAIN_DEVICES if (there / name).exists())
     for pattern in GPU_DEVICES if sandbox.devices else ():

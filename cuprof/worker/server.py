@@ -101,7 +101,7 @@ class Worker:
     def _open(self, message: Open) -> None:
         for name in message.backends:
             with contextlib.suppress(Exception):  # a job that needs the device reports why it cannot be opened
-                self.devices.get(name)
+                self.devices.get(name).warm_up()
 
     def _describe(self, message: Describe) -> None:
         devices = {name: self.devices.describe(name) for name in message.backends}

@@ -133,6 +133,19 @@ def test_what_does_not_compile_is_not_kept(cache: BuildPool, monkeypatch: pytest
     assert not cache.kept.folder.exists()
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+def test_a_folder_that_others_may_write_is_neither_read_nor_written(cache: BuildPool, mode: int) -> None:
+    kept = cache.kept
+    kept.keep("planted", Built(b"image", ""))
+    assert kept.find("planted") is not None
+    assert kept.folder.stat().st_mode & 0o777 == 0o700
+    kept.folder.chmod(mode)
+    kept.keep("another", Built(b"image", ""))
+    assert kept.find("planted") is None
+    kept.folder.chmod(0o700)
+    assert kept.find("another") is None
+
+
 @pytest.mark.parametrize(
     ("environment", "folder"),
     [

@@ -52,6 +52,11 @@ class CudaBackend(Backend[CudaRunnable]):
             self._facts = read_facts(self.device.index)
         return self._facts
 
+    def warm_up(self) -> None:
+        """Load cuprof's own kernels, and measure what timing itself costs."""
+        with self.device.errors("prepare the timer"):
+            _ = self.device.timer
+
     def calibrate(self) -> Calibration:
         """Measure read bandwidth on a buffer of at least 16 times the L2 cache, and what timing itself costs."""
         device = self.device

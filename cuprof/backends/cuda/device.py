@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -172,9 +174,15 @@ class CudaDevice:
         """Return a device attribute from the driver; see `read_attribute`."""
         return read_attribute(self.index, name)
 
-    def errors(self, what: str) -> CupyErrors:
-        """Return a context in which CuPy's exceptions become cuprof's."""
-        return CupyErrors(self.cupy, what)
+    @contextmanager
+    def errors(self, what: str) -> Iterator[None]:
+        """Turn CuPy's exceptions, and those of other libraries on the device, into cuprof's."""
+        try:
+            yield
+        except Exception as error:
+            if mended := _translate(error, what):
+                raise mended from error
+            raise
 
     def _load_own(self, file: str, defines: dict[str, str | int]) -> Any:
         source = (Path(__file__).parent / file).read_text()
@@ -193,26 +201,17 @@ def as_bits(array: np.ndarray) -> np.ndarray:
     return array.view(f"u{kind.itemsize}") if is_extended(kind) else array
 
 
-class CupyErrors:
-    """Turn CuPy's exceptions into cuprof's."""
-
-    def __init__(self, cupy: Any, what: str) -> None:
-        self.cupy, self.what = cupy, what
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            return
-        if any(name in f"{type(error).__name__}: {error}" for name in SAID):
-            raise ImpossibleError(f"{self.what}: {str(error).splitlines()[0]}") from error
-        status = getattr(error, "status", None)
-        if isinstance(status, int):
-            if status in CONTEXT_LOST or "CUDA" in type(error).__name__:
-                raise error_for(status, self.what) from error
-            raise LaunchError(f"{self.what}: {error}") from error
-        if type(error).__name__ == "OutOfMemoryError":  # so CuPy's and PyTorch's are called
-            raise DeviceMemoryError(self.what, error) from error
-        if isinstance(error, RuntimeError) and "CUDA error" in str(error):  # PyTorch and friends
-            raise DeviceLostError(f"{self.what}: {str(error).splitlines()[0]}") from error
+def _translate(error: Exception, what: str) -> LaunchError | None:
+    """Return cuprof's error for one of CuPy, PyTorch, Triton or Numba; None for any other."""
+    first = f"{what}: {(str(error).splitlines() or [''])[0]}"
+    if any(name in f"{type(error).__name__}: {error}" for name in SAID):
+        return ImpossibleError(first)
+    status = getattr(error, "status", None)
+    if isinstance(status, int):
+        is_cudas = status in CONTEXT_LOST or "CUDA" in type(error).__name__
+        return error_for(status, what) if is_cudas else LaunchError(f"{what}: {error}")
+    if type(error).__name__ == "OutOfMemoryError":  # so CuPy's and PyTorch's are called
+        return DeviceMemoryError(what, error)
+    if isinstance(error, RuntimeError) and "CUDA error" in str(error):  # PyTorch and friends
+        return DeviceLostError(first)
+    return None

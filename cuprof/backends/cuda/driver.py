@@ -100,9 +100,8 @@ class PackedLaunch:
             arguments: device addresses as Python ints, scalars as NumPy scalars, in the kernel's order.
         """
         driver = load_driver()
-        self._enqueue = _cooperatively(driver) if launch.cooperative else driver.cuLaunchKernel
-        if launch.cluster or launch.overlaps:
-            self._enqueue = _with_attributes(driver, launch)
+        has_attributes = launch.cluster or launch.overlaps or launch.cooperative
+        self._enqueue = _with_attributes(driver, launch) if has_attributes else driver.cuLaunchKernel
         self.name, self.function, self.shared_bytes = launch.kernel, function, launch.shared_bytes
         self.grid = (*launch.grid, 1, 1)[:3]
         self.block = (*launch.block, 1, 1)[:3]
@@ -128,11 +127,6 @@ class PackedLaunch:
         """Replace one scalar argument."""
         content = value.tobytes()
         ctypes.memmove(self._keep[0][index], content, len(content))
-
-
-def _cooperatively(driver: Any) -> Callable[..., tuple[Any, ...]]:
-    """Return the cooperative launch with the plain launch's parameters; it drops the last one."""
-    return lambda *arguments: driver.cuLaunchCooperativeKernel(*arguments[:-1])
 
 
 def _with_attributes(driver: Any, launch: Launch) -> Callable[..., tuple[Any, ...]]:

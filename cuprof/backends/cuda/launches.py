@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from cuprof.backends.declared import read_parameters
 from cuprof.core.errors import ImpossibleError, LaunchError
 from cuprof.core.text import compare
 from cuprof.families import Launch
@@ -59,7 +59,8 @@ def check_arguments(sizes: Sequence[int] | None, kernel: str, given: Sequence[in
     """
     if sizes is None:
         return
-    names = find_parameter_names(text, kernel, len(sizes))
+    declared = read_parameters(text, kernel.partition("<")[0].rpartition("::")[2]) or ()
+    names = [each.name or each.text for each in declared] if len(declared) == len(sizes) else []
     if len(sizes) != len(given):
         listed = f" ({', '.join(names)})" if names else ""
         raise LaunchError(
@@ -74,16 +75,6 @@ def check_arguments(sizes: Sequence[int] | None, kernel: str, given: Sequence[in
         what = "a buffer's address" if isinstance(value, int) else f"{type(value).__name__}({value})"
         mend = f"give it as {SIZED[size]}, as the kernel declares it" if size in SIZED else "give it as declared"
         raise LaunchError(f"kernel {kernel}, {which}: takes {size} bytes, is given {what} of {found}; {mend}")
-
-
-def find_parameter_names(text: str, kernel: str, count: int) -> tuple[str, ...]:
-    """Return the names of a kernel's parameters as its source declares them; empty if unknown."""
-    for found in re.finditer(rf"\b{re.escape(kernel)}\s*\(([^()]*)\)\s*\{{", text):
-        declared = [part for part in found.group(1).split(",") if part.strip()]
-        names = [re.search(r"(\w+)\s*(\[[^\]]*\])?\s*$", part) for part in declared]
-        if len(declared) == count and all(names):
-            return tuple(name.group(1) for name in names if name)
-    return ()
 
 
 def read_parameter_sizes(driver: Any, function: Any) -> list[int] | None:

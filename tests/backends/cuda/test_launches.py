@@ -13,7 +13,6 @@ from cuprof.backends.cuda.launches import (
     Needs,
     check_arguments,
     check_launch,
-    find_parameter_names,
     read_parameter_sizes,
 )
 from cuprof.builds.nvrtc import NvrtcBuild
@@ -91,29 +90,6 @@ def test_a_size_that_no_number_has_is_named_without_advice_on_types() -> None:
 def test_a_driver_that_cannot_tell_refuses_nothing() -> None:
     for driver in (object(), Driver(TAKES, broken=999)):
         check_arguments(read_parameter_sizes(driver, object()), "scale", (1, 2, 3), SOURCE)
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("__global__ void k(const float* x, int n) {", ("x", "n")),
-        ("__global__ void k ( const float *x ,\n  int n )\n{", ("x", "n")),
-        ("KERNEL __launch_bounds__(BLOCK) k(float const* __restrict__ x, unsigned int const n){", ("x", "n")),
-        ("#if FAST\nvoid k(const float* x) {\n#else\nvoid k(const float* x, int n) {\n#endif", ("x", "n")),
-        ("void k(const float* x, int n);\nvoid k(const float* y, int m) {", ("y", "m")),
-        ("void k(const float x[16], int n) {", ("x", "n")),
-        ("void kk(const float* x, int n) {", ()),
-        ("void k(SHAPES) {", ()),
-        ("void k(float (&x)[3], int n) {", ()),
-        ("", ()),
-    ],
-)
-def test_names_are_those_of_the_definition_or_none(text: str, names: tuple[str, ...]) -> None:
-    assert find_parameter_names(text, "k", 2) == names
-
-
-def test_a_kernel_without_parameters_has_no_names() -> None:
-    assert find_parameter_names("void k() {", "k", 0) == ()
 
 
 H200 = Limits(threads=1024, registers=65536, shared_bytes=232448)
