@@ -26,7 +26,7 @@ need not be copied again, which is a quarter of the device's time for axpy at 2^
 MOST_SHARE, IN_PLACE_SHARE = 0.2, 0.1
 """Fractions of the sampling time to spend on comparing. The second applies where the device compares every sample
 already."""
-LEAST_NS = 3_000_000
+LEAST_NS = 2_500_000
 """Compare executions for at least this long in any case."""
 AT_ONCE = 32
 """Enqueue at most this many executions on a device before waiting for them."""
