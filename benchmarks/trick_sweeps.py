@@ -172,6 +172,8 @@ class Judgement:
         """
         if STALE in self.shown.message or self.unsound:
             return False
+        if self.trick.level is Level.ADVERSARIES and self.ending == IN_FULL:
+            return True  # what it wanted to change lies on the other side of the border
         return self.ending in self.trick.expected or (OK in self.trick.expected and self.shown.state == OK)
 
 

@@ -47,7 +47,7 @@ WIDE = {
 FEW = ("measure.min_samples=7", "measure.max_samples=7", "measure.patience_seconds=1")
 TWENTY = ("measure.min_samples=20", "measure.max_samples=20")
 PRECISE = ("measure.target=0.005", "measure.max_samples=5000", "measure.max_seconds=5")
-LIMIT_S = 240.0
+LIMIT_S = 120.0
 
 
 class NotMeasuredError(CuprofError):
