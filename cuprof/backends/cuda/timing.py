@@ -24,8 +24,8 @@ from cuprof.backends.ticks import smallest_step
 
 PENDING = 2
 """Frames of one launch that may be pending at once: one that is executed, and one that the host enqueues meanwhile.
-With three launches of a frame and more behind it, readings of a short kernel scatter by 0.4 µs and are as much too
-long; with one frame behind it they are what they are alone (measured on H200s)."""
+With three frames and more behind it, readings of a short kernel scatter by 0.4 µs and are 0.6 µs too long; with one
+behind it they are what they are alone (measured on H200s)."""
 HOLD_LIMIT_NS = 50_000_000
 """A held stream releases itself after this time, so a call that synchronises costs a reading instead of a deadlock."""
 HOLD_LEAST_NS = 20_000
