@@ -7,6 +7,7 @@ The first variants of the reduction family, each timed twice across the border a
 
 from __future__ import annotations
 
+import statistics
 import sys
 import time
 from collections.abc import Sequence
@@ -18,9 +19,9 @@ from cuprof.config.model import LimitsConfig, MeasureConfig
 from cuprof.core.point import Point
 from cuprof.core.project import bundled
 from cuprof.core.records import DeviceFacts, Timing
-from cuprof.engine.runner import JobRunner
+from cuprof.engine.executor import Executor
 from cuprof.families.origin import Folder
-from cuprof.judge.referee import BorderRunner
+from cuprof.judge.referee import BorderExecutor, Referee
 from cuprof.plan import Selection, plan
 from cuprof.sandbox.probe import find_refusal
 from cuprof.sandbox.settings import Sandbox
@@ -31,7 +32,8 @@ from cuprof.worker.method import methods
 SIZES = (2**12, 2**18, 2**22, 2**26)
 VARIANTS = ("last_warp", "sequential")
 COLUMNS = (
-    "variant", "n", "events µs", "again %", "border µs", "again % ", "± %", "samples", "round trip µs", "took s",
+    "variant", "n", "events µs", "again %", "border µs", "again % ", "halves %", "± %", "samples",
+    "round trip µs", "took s",
 )  # fmt: skip
 
 
@@ -45,7 +47,8 @@ def measure(sizes: Sequence[int]) -> list[dict[str, Any]]:
     selection = Selection("reduction", VARIANTS, problem={"n": tuple(sizes), "dtype": ("float32",)})
     box = Sandbox(visible=(str(folder),), memory_bytes=16 << 30) if not find_refusal() else None
     rows = []
-    for trial in plan(family, selection, {"cuda": device}).trials:
+    devices = {"cuda": device}
+    for trial in plan(family, selection, devices).trials:
         job = Job(
             origin,
             "cuda",
@@ -58,14 +61,17 @@ def measure(sizes: Sequence[int]) -> list[dict[str, Any]]:
         limits = LimitsConfig()
         found: dict[str, list[Timing]] = {"events": [], "border": []}
         for _ in range(2):
-            for name, runner in (
-                ("events", JobRunner(WorkerSettings(), limits)),
-                ("border", BorderRunner(WorkerSettings(), limits, family, box)),
+            kept: dict[str, Referee] = {}
+            for name, executor in (
+                ("events", Executor(WorkerSettings(), limits, devices=devices)),
+                ("border", BorderExecutor(WorkerSettings(), limits, family, box, devices, kept)),
             ):
                 started = time.monotonic()
-                with runner:
-                    (outcome,) = runner.run(job)
+                with executor:
+                    (outcome,) = executor.measure(job)
                 took_s = time.monotonic() - started
+                for referee in kept.values():
+                    referee.close()
                 if outcome.timings:
                     found[name].append(outcome.timings[0])
                 else:
@@ -80,6 +86,9 @@ def make_row(variant: str, problem: Point, found: dict[str, list[Timing]], took_
     again = {name: 100 * (values[-1] / values[0] - 1) if values else None for name, values in medians.items()}
     last = found["border"][-1] if found["border"] else None
     width = (last.summary.high_ns - last.summary.low_ns) / last.summary.median_ns * 50 if last else None
+    durations = [sample.duration_ns for sample in last.samples] if last else []
+    middle = len(durations) // 2
+    halves = [statistics.median(part or [0.0]) for part in (durations[:middle], durations[middle:])]
     return {
         "variant": variant,
         "n": problem["n"],
@@ -87,6 +96,7 @@ def make_row(variant: str, problem: Point, found: dict[str, list[Timing]], took_
         "again %": again["events"],
         "border µs": medians["border"][0] if medians["border"] else None,
         "again % ": again["border"],
+        "halves %": 100 * (halves[1] / halves[0] - 1) if last else None,
         "± %": width,
         "samples": last.summary.count if last else 0,
         "round trip µs": last.details["round_trip_ns"] * 1e-3 if last else None,

@@ -1,5 +1,6 @@
 """Run `python -m cuprof`."""
 
+import signal
 import sys
 
 from cuprof.core.interrupts import INTERRUPTED
@@ -9,6 +10,9 @@ __all__ = ["main"]
 
 def main() -> int:
     """Run the command of this process's words, which ends the process; return the exit code where nothing was begun."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # until the command itself listens, they end imports like Ctrl-C
+            signal.signal(number, signal.default_int_handler)
     try:
         from cuprof.cli import main as entry
 

@@ -12,6 +12,7 @@ from cuprof.backends.contract import Frame
 from cuprof.backends.cuda.backend import CudaBackend
 from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.driver import PackedLaunch, call
+from cuprof.backends.cuda.timing import PENDING, Work
 from cuprof.backends.device_state import StateMonitor
 from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.core.records import Measure, Timing
@@ -65,7 +66,11 @@ class LaunchSession:
 
     def begin(self, runnable: CudaRunnable, measure: Measure, batch: int = 1) -> Frame:
         """Time one execution with cold caches."""
-        return Frame.ended(self.timer.cold(runnable.enqueue))
+        return self.timer.cold(Work(runnable.enqueue))
+
+    def in_flight(self, runnable: CudaRunnable) -> int:
+        """Return how many frames may be pending."""
+        return PENDING
 
     def tick_ns(self, measure: Measure) -> float:
         """Return the step of event times."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,7 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return variant → medians in nanoseconds by "events", by "cupti", and of their differences: "apart"."""
     from cuprof.backends.contract import ReadingOptions
     from cuprof.backends.cuda.backend import CudaBackend
-    from cuprof.backends.cuda.cupti_records import get_records
-    from cuprof.backends.cuda.frame_check import MARK
+    from cuprof.backends.cuda.cupti import OWN_PREFIX, get_records
     from cuprof.core.point import Point
     from cuprof.families.fingerprint import source_text
     from cuprof.families.origin import load_family
@@ -50,14 +50,13 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
     for runnable in runnables.values():
         session.repeat(runnable, WARM_UP)
     records = get_records()
-    records.enable(records.kernels)
     for name, runnable in runnables.items():
         stream.synchronize()
         records.clear()
         phases = runnable.launch_phases
         events = [_read(timer, runnable) for _ in range(READINGS if phases == 1 else READINGS_OVER_PHASES)]
         stream.synchronize()
-        spans = _spans(sorted(records.read(), key=lambda each: each.start_ns), MARK)
+        spans = _spans(records.read(), OWN_PREFIX)
         if len(spans) == phases * len(events):
             cupti = np.reshape(spans, (len(events), phases)).mean(axis=1)
             clocks = {"events": events, "cupti": cupti, "apart": events - cupti}
@@ -67,20 +66,24 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _read(timer: Any, runnable: Any) -> float:
     """Return one reading by events, as a sweep takes it."""
+    from cuprof.backends.cuda.timing import Work
+
+    work = Work(runnable.enqueue, calls_host=runnable.calls_host, blocking=runnable.holds_back)
     if runnable.launch_phases == 1:
-        return float(timer.cold(runnable.enqueue, "clean", runnable.holds_back).duration_ns)
-    reading = timer.cold_over_phases(runnable.enqueue, runnable.launches, "clean", runnable.holds_back)
-    return float(reading.duration_ns)
+        return float(timer.cold(work).reading().duration_ns)
+    return float(timer.cold_over_phases(lambda: work, runnable.launches).reading().duration_ns)
 
 
-def _spans(records: list[Any], mark: str) -> list[float]:
-    """Return, of each frame that two marks make, the time from its first kernel's begin to its last one's end."""
-    marks = [each for each in records if each.name == mark]
+def _spans(records: list[Any], own: str) -> list[float]:
+    """Return, of each frame, the time from its first kernel's begin to its last one's end; a flush precedes each.
+
+    Args:
+        own: how the names of cuprof's kernels begin, which are around every frame.
+    """
     spans = []
-    for begin, end in zip(marks[::2], marks[1::2], strict=False):
-        inside = [one for one in records if begin.end_ns <= one.start_ns and one.end_ns <= end.start_ns + 2000]
-        inside = [one for one in inside if one.name != mark]
-        if inside:
+    for is_own, kernels in groupby(records, lambda each: each.name.startswith(own)):
+        if not is_own:
+            inside = list(kernels)
             spans.append(float(max(one.end_ns for one in inside) - min(one.start_ns for one in inside)))
     return spans
 

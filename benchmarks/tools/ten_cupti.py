@@ -21,6 +21,7 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
     from cupti import cupti
 
     from benchmarks.tools.device import Device, on_stream
+    from cuprof.backends.cuda.timing import Work
 
     device = Device()
     module, buffers = device.load(SOURCE), device.allocate(BUFFERS)
@@ -39,7 +40,7 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
     try:
         for launch in packed:
             for _ in range(EXECUTIONS):
-                timer.cold(on_stream(launch, device.stream))
+                timer.cold(Work(on_stream(launch, device.stream))).reading()
         device.backend.device.stream.synchronize()
         cupti.activity_flush_all(1)
     finally:

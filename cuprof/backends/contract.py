@@ -16,17 +16,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from time import sleep
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from cuprof.backends.buffers import Contents, Memory, make_contents
 from cuprof.backends.spec import BackendSpec
 from cuprof.backends.switches import put_back_switches
-from cuprof.builds import Build, BuildPool, Built, Patience
-from cuprof.core.errors import LaunchError
+from cuprof.builds import Build, BuildPool, Built
+from cuprof.core.errors import DeviceMemoryError, LaunchError
 from cuprof.core.point import Point
 from cuprof.core.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
 from cuprof.families import Arrays, Program, Signature, Tolerances, Variant
@@ -43,9 +44,8 @@ SCRATCH_ALIGNMENT = 256
 """Bytes; scratch buffers start at multiples of this, like allocations of the CUDA driver."""
 
 
-CLOCKS_DISAGREE = "two clocks disagree"
 NOT_COLD = "the caches were not flushed before it"
-"""How a reading's `suspect` begins if the clocks that read it disagree, or if a cold reading was not cold."""
+"""How the `suspect` of a cold reading begins that was not cold."""
 GRACE_S = 0.2
 """Wait this long for a variant's threads to finish."""
 
@@ -182,7 +182,30 @@ R = TypeVar("R", bound=Runnable)
 
 
 class Session(ABC, Generic[R]):
-    """The buffers of one problem on one device."""
+    """Inputs, outputs and scratch of one problem in a device's memory, and the variants that are bound to them.
+
+    Attributes:
+        inputs, outputs: buffers by name.
+        restored: buffers that need contents before an execution: the inputs, and outputs that are updated in place.
+        scratch: the arena in which programs' scratch buffers are laid out.
+    """
+
+    def __init__(
+        self, memory: Memory[Any], signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int
+    ) -> None:
+        self.memory, self.signature, self.options = memory, signature, options
+        self.inputs = {
+            name: memory.allocate(f"input {name}", array.shape, array.dtype)
+            for name, array in inputs.items()
+            if name not in signature.outputs
+        }
+        self.outputs = {
+            name: memory.allocate(f"output {name}", spec.shape, spec.type) for name, spec in signature.outputs.items()
+        }
+        self.scratch = memory.allocate("scratch", (max(scratch_bytes, 1),), np.dtype(np.uint8))
+        self.restored = {name: self.inputs[name] if name in self.inputs else self.outputs[name] for name in inputs}
+        self._sets: list[Contents] = []
+        self._put(make_contents(inputs))
 
     @abstractmethod
     def prepare(self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = "") -> R:
@@ -197,9 +220,22 @@ class Session(ABC, Generic[R]):
             LaunchError: the device refused (too many threads, too much shared memory or memory).
         """
 
-    @abstractmethod
     def poison(self, runnable: R, byte: int = POISON_BYTE) -> None:
-        """Overwrite outputs and scratch with a byte."""
+        """Overwrite outputs and scratch; those that are updated in place get their contents."""
+        for name in self.restored.keys() & self.outputs:
+            self.memory.write(self.outputs[name], self._in_place[name])
+        self._fill(runnable, byte)
+
+    def _fill(self, runnable: R, byte: int) -> None:
+        for name, buffer in self.outputs.items():
+            if name not in self.restored:
+                self.memory.fill(buffer, byte)
+        self.memory.fill(self.scratch, byte)
+        self.set_up(runnable)
+        self.memory.wait()
+
+    def set_up(self, runnable: R) -> None:
+        """Do what a runnable needs before each execution, untimed."""
 
     def spoil(self, runnable: R, share: float, byte: int) -> None:
         """Overwrite one element of each result, at this share of its length, with a byte.
@@ -223,24 +259,25 @@ class Session(ABC, Generic[R]):
             LaunchError: as `run`.
         """
 
-    def clocked(self, runnable: R, count: int = 1) -> float:
-        """Execute `count` times on the arrays as they are; return the ns if the host's clock times this back end."""
-        raise NotImplementedError
-
-    def watch_inputs(self) -> None:
-        """Record the inputs' content for `damaged_inputs`; do nothing if it is kept anyway."""
-
-    @abstractmethod
     def damaged_inputs(self) -> tuple[str, ...]:
-        """Return the names of inputs whose content has changed since `watch_inputs`."""
+        """Return the inputs whose bytes are not those that were written last."""
+        return tuple(name for name, is_whole in self.memory.holds(self.inputs, self._in_place) if not is_whole)
 
-    @abstractmethod
     def overrun_arrays(self) -> tuple[str, ...]:
         """Return the arrays with damage next to them ("input x", "output y", "scratch")."""
+        return self.memory.find_damaged()
 
-    @abstractmethod
     def restore_inputs(self, inputs: Arrays) -> None:
         """Rewrite the inputs, at the same addresses, and the guard bytes around all arrays."""
+        self._put(make_contents(inputs))
+        self.memory.mend()
+
+    def _put(self, contents: Contents) -> None:
+        """Write a set's contents into the buffers that need any."""
+        self._in_place = contents
+        for name, content in contents.items():
+            self.memory.write(self.restored[name], content)
+        self.memory.wait()
 
     def check_in_place(self, runnable: R, tolerance: Tolerances, seed: int) -> Check | None:
         """Return the passed check against the first set stocked, where all is found right without copying outputs.
@@ -249,30 +286,53 @@ class Session(ABC, Generic[R]):
         """
         return None
 
-    def checksum(self, runnable: R) -> tuple[int, ...] | None:
-        """Return checksums of the last execution's results, made where they are; None where the host holds them.
-
-        Equal results have equal ones, and others nearly never. The host then need not fetch what it knows.
-        """
-        return None
-
     @abstractmethod
     def fetch(self, runnable: R) -> dict[str, np.ndarray]:
         """Return the outputs as host arrays of their own, by name."""
 
-    @abstractmethod
+    def checksum(self, runnable: R) -> tuple[int, ...] | None:
+        """Return a checksum of each result, made on the device; None where the host holds the results anyway."""
+        return None
+
     def stock(self, sets: Sequence[InputSet]) -> int:
         """Keep sets of inputs, the first being those in place, and give each execution the drawn one.
 
         All use the same addresses in turn. Executions drawn before this call use the inputs in place.
 
         Returns:
-            How many of the sets fit in memory, in order; 0 if not even the first can be rewritten.
+            How many of the sets fit in memory, in order; 0 where the caches are left alone, or there is no room.
         """
+        self._sets = []
+        is_in_place = len(self.restored) > len(self.inputs)
+        if self.options.flush == "none" and not is_in_place:
+            return 0  # writing the inputs would warm the caches
+        for each in sets:
+            contents = make_contents(each.inputs)
+            try:
+                self.memory.keep([*contents.values()])
+            except DeviceMemoryError:
+                if is_in_place and not self._sets:
+                    raise
+                break
+            self._sets.append(contents)
+        if self._sets:
+            self._put(self._sets[0])
+        return len(self._sets)
 
-    @abstractmethod
     def restock(self, number: int, inputs: Arrays) -> None:
         """Keep other contents as the set of this number, which nothing is compared with."""
+        contents = {
+            name: replace(self._sets[number][name], host=np.ascontiguousarray(array), checksum=None)
+            for name, array in inputs.items()
+        }
+        self.memory.keep([*contents.values()])
+        self._sets[number] = contents
+
+    def give(self, runnable: R, draw: Draw) -> None:
+        """Write the drawn inputs and outputs, and do the set-up of a runnable; nothing where no set is stocked."""
+        if self._sets:
+            self._put(self._sets[draw.inputs])
+            self._fill(runnable, draw.fill)
 
     def expect(self, runnable: R, tolerances: Sequence[Tolerances | None]) -> bool:
         """Compare the results of a runnable's executions in place, with one tolerance per set of inputs.
@@ -286,13 +346,15 @@ class Session(ABC, Generic[R]):
         """Wait, and return the counts of the comparisons in place."""
         return Tally()
 
-    @abstractmethod
     def execute(self, runnable: R, *draws: Draw) -> None:
         """Execute once as each draw says, timing nothing, and wait for the last.
 
         Raises:
             LaunchError: as `run`.
         """
+        for draw in draws:
+            self.give(runnable, draw)
+            self.repeat(runnable, 1)
 
     def put_back(self, *, settings: bool = True) -> bool:
         """Undo a variant's changes to library switches and the device.
@@ -305,10 +367,6 @@ class Session(ABC, Generic[R]):
         """
         put_back_switches()
         return False
-
-    def find_outside(self, runnable: R) -> str:
-        """Return what a runnable does outside its timing frame, and how to fix it, or an empty string."""
-        return ""
 
     def wait(self) -> None:
         """Wait for whatever still goes on, also where no execution waits: other streams, and threads for a moment."""
@@ -337,9 +395,10 @@ class Session(ABC, Generic[R]):
         """Return the step in which durations of this measure are read; 0 where it is finer than matters."""
         return 0.0
 
-    @abstractmethod
     def close(self) -> None:
         """Free the buffers."""
+        self.inputs, self.outputs, self.restored, self._sets, self._in_place = {}, {}, {}, [], {}
+        self.memory.free()
 
 
 class Backend(ABC, Generic[R]):
@@ -351,6 +410,9 @@ class Backend(ABC, Generic[R]):
     @abstractmethod
     def facts(self) -> DeviceFacts:
         """Return the facts about the device."""
+
+    def warm_up(self) -> None:
+        """Make ahead what the first session would wait for."""
 
     @abstractmethod
     def calibrate(self) -> Calibration:
@@ -382,16 +444,6 @@ class Backend(ABC, Generic[R]):
             limit_s: a build that takes longer is stopped and refused.
         """
         return [[self.cache.start(build, limit_s) for build in self.list_builds(signature, *each)] for each in builds]
-
-    def await_builds(
-        self, signature: Signature, builds: Sequence[tuple[Variant, Program, str]], least: int, patience: Patience
-    ) -> list[bool]:
-        """Wait until `least` of these builds are done, as long as patience lasts.
-
-        Returns:
-            For each, whether none of its builds is still running.
-        """
-        return self.cache.await_some([self.list_builds(signature, *each) for each in builds], least, patience)
 
     @abstractmethod
     def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0) -> Session[R]:

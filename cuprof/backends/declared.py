@@ -76,7 +76,7 @@ def read_parameters(
     Args:
         defines: macros, whose values may appear in parameter types.
     """
-    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+    text = re.sub(r"//[^\n]*|/\*.*?\*/|__launch_bounds__\s*\([^()]*\)", " ", text, flags=re.DOTALL)
     word = r"[\w:]+(?:\s*<[\w\s,]*>)?"
     pattern = rf"{word}[\s*&]+{re.escape(function)}\s*\(([^()]*)\)\s*(?:\{{|;|noexcept)"
     found = {_normal(each) for each in re.findall(pattern, text) if not each.strip().endswith("...")}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 REFRESH_NS = 50_000_000
 """Refresh at most this often: NVML's own figures change no faster than every 20 to 100 ms."""
@@ -21,24 +21,6 @@ SLOWING = {
 """NVML's clock event reasons that lower the clock of a busy device (NVML API Reference, nvmlClocksEventReasons)."""
 
 
-@dataclass
-class DeviceState:
-    """What NVML said over the course of one sampling."""
-
-    temperature_c: int | None = None
-    power_w: float | None = None
-    reasons: set[str] = field(default_factory=set)
-    tells_reasons: bool = False
-
-    def as_details(self) -> dict[str, Any]:
-        """Return the entries for a timing's details."""
-        return {
-            "temperature_c": self.temperature_c,
-            "power_w": self.power_w,
-            "throttle_reasons": sorted(self.reasons) if self.tells_reasons else None,
-        }
-
-
 class StateMonitor:
     """Ask NVML about one device, at most every `REFRESH_NS`.
 
@@ -46,7 +28,8 @@ class StateMonitor:
         is_part: the process has a part of the device (MIG), so NVML's counts for the whole device are not its own.
 
     Attributes:
-        state: its readings so far.
+        state: its last temperature and power, and all reasons so far for which the device slowed itself, as the entries
+            for a timing's details; None where NVML does not say.
         throttled: why the device slows itself now, or empty.
         sm_clock_mhz: the SM clock at the last refresh, for samples whose back end reads none on the device.
     """
@@ -54,7 +37,7 @@ class StateMonitor:
     def __init__(self, handle: Any, nvml: Any, is_part: bool = False) -> None:
         self._handle, self._nvml, self._is_part = handle, nvml, is_part
         self._next_ns = 0
-        self.state = DeviceState()
+        self.state: dict[str, Any] = {"temperature_c": None, "power_w": None, "throttle_reasons": None}
         self.throttled = ""
         self.sm_clock_mhz: float | None = None
 
@@ -70,11 +53,11 @@ class StateMonitor:
         nvml = find_nvml()
         if nvml is None:
             return None
-        handle = ask(nvml.nvmlDeviceGetHandleByUUID, f"GPU-{dashed(uuid)}")
+        handle = ask(nvml.nvmlDeviceGetHandleByUUID, f"GPU-{UUID(uuid)}")
         if handle is not None:
             mode = ask(nvml.nvmlDeviceGetMigMode, handle)  # CUDA 12 gives a part the whole device's UUID
             return cls(handle, nvml, is_part=bool(mode and mode[0]))
-        part = ask(nvml.nvmlDeviceGetHandleByUUID, f"MIG-{dashed(uuid)}")
+        part = ask(nvml.nvmlDeviceGetHandleByUUID, f"MIG-{UUID(uuid)}")
         whole = None if part is None else ask(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, part)
         return None if whole is None else cls(whole, nvml, is_part=True)
 
@@ -88,18 +71,20 @@ class StateMonitor:
         mask = ask(nvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
         if mask is None:  # drivers before R535 have it by its old name
             mask = ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
-        self.state.tells_reasons |= mask is not None
-        mask = mask or 0
-        present = [name for bit, name in SLOWING.items() if mask & bit]
+        present = [name for bit, name in SLOWING.items() if (mask or 0) & bit]
         self.throttled = f"throttled: {', '.join(present)}" if present else ""
-        self.state.reasons.update(present)
-        if mask & POWER_CAP:
-            self.state.reasons.add("software power cap")
-        self.state.temperature_c = ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
+        if mask is not None:
+            known = {
+                *(self.state["throttle_reasons"] or ()),
+                *present,
+                *(("software power cap",) if mask & POWER_CAP else ()),
+            }
+            self.state["throttle_reasons"] = sorted(known)
+        self.state["temperature_c"] = ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
         clock = ask(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM)
         self.sm_clock_mhz = float(clock) if clock else None
         milliwatts = None if self._is_part else ask(nvml.nvmlDeviceGetPowerUsage, handle)
-        self.state.power_w = milliwatts / 1000 if milliwatts is not None else None
+        self.state["power_w"] = milliwatts / 1000 if milliwatts is not None else None
 
     def energy_mj(self) -> int | None:
         """Return the device's energy counter in millijoules, or None where it has none, or counts for others too."""
@@ -136,11 +121,6 @@ def find_uuid(domain: int, bus: int, slot: int) -> str:
     handle = ask(nvml.nvmlDeviceGetHandleByPciBusId, f"{domain:08x}:{bus:02x}:{slot:02x}.0") if nvml else None
     uuid = None if handle is None else ask(nvml.nvmlDeviceGetUUID, handle)
     return str(uuid or "").removeprefix("GPU-").replace("-", "")
-
-
-def dashed(uuid: str) -> str:
-    """Return 32 hexadecimal digits as NVML writes them: 8-4-4-4-12."""
-    return "-".join((uuid[:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:]))
 
 
 def find_nvml() -> Any:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.builds.native import explain_missing
 from cuprof.core.errors import LaunchError
 from cuprof.families import Invoke
 
@@ -29,7 +28,7 @@ def load_library(image: bytes, name: str) -> ctypes.CDLL:
             return ctypes.CDLL(file.name)
         except OSError as error:
             said = str(error).replace(f"{file.name}: ", "")
-            raise LaunchError(f"load the library of {name}: {said}{explain_missing(said)}") from None
+            raise LaunchError(f"load the library of {name}: {said}") from None
 
 
 def bind(

@@ -1,51 +1,46 @@
-"""Look up back ends by name. A description loads nothing; opening a back end loads its dependencies."""
+"""Look up back ends by name. A description loads nothing; opening a back end loads its dependencies.
+
+A package adds one by an entry point of the group `cuprof.backends` that names its `BackendSpec`.
+"""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
-from functools import cache
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from cuprof.backends.spec import BackendSpec, ListedDevice
-from cuprof.core.errors import UnknownNameError
+from cuprof.core.plugins import list_plugins, load_plugin
 from cuprof.core.records import DeviceFacts
 
 if TYPE_CHECKING:
     from cuprof.backends.contract import Backend, Runnable
     from cuprof.families import Program, Signature, Variant
 
-PACKAGES = {
-    "cuda": "cuprof.backends.cuda",
-    "opencl": "cuprof.backends.opencl",
-    "cpu": "cuprof.backends.cpu",
-    "program": "cuprof.backends.program",
-}
-"""Name → package, whose module `spec` holds its `BackendSpec` as SPEC; in display order."""
+GROUP = "cuprof.backends"
+BUILT_IN = {name: f"cuprof.backends.{name}.spec:SPEC" for name in ("cuda", "opencl", "cpu", "program")}
+"""Name → its `BackendSpec`, in display order."""
 
 
 def list_backends() -> tuple[str, ...]:
-    """Return every back end's name."""
-    return tuple(PACKAGES)
+    """Return every back end's name, those of installed packages last."""
+    return list_plugins(GROUP, BUILT_IN)
 
 
-@cache
 def get_spec(backend: str) -> BackendSpec:
     """Return the facts about a back end.
 
     Raises:
         UnknownNameError: there is none of this name.
+        UsageError: the package that brings it cannot be imported.
     """
-    if backend not in PACKAGES:
-        raise UnknownNameError("back end", backend, PACKAGES)
-    spec: BackendSpec = importlib.import_module(f"{PACKAGES[backend]}.spec").SPEC
+    spec: BackendSpec = load_plugin(GROUP, backend, BUILT_IN, "back end")
     return spec
 
 
 def find_spec(backend: str) -> BackendSpec | None:
     """Return the facts about a back end; None for one that only a database of another installation names."""
-    return get_spec(backend) if backend in PACKAGES else None
+    return get_spec(backend) if backend in list_backends() else None
 
 
 def open_backend(backend: str, number: int | None = None) -> Backend[Runnable]:

@@ -10,6 +10,7 @@ import copy
 import pickle
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -28,6 +29,8 @@ from cuprof.plan import plan
 from cuprof.plan.memory import arena_bytes
 from cuprof.worker.messages import Outline, Outlined
 from cuprof.worker.wire import encode
+
+SPIN_S = 0.1
 
 
 class Stage:
@@ -82,6 +85,8 @@ class Stage:
 
 class _HostBench:
     """Sets in the host's memory, for functions and libraries."""
+
+    spins = False
 
     def __init__(self, host: Any, rows: Any, task: Task) -> None:
         self.host, self.rows, self.task = host, rows, task
@@ -155,6 +160,8 @@ class _OpenClBench(_HostBench):
 
 class _CudaBench(_HostBench):
     """Sets in the memory of a CUDA device; executions are captured as graphs where they can be."""
+
+    spins = True
 
     def __init__(self, host: Any, rows: Any, task: Task) -> None:
         super().__init__(host, rows, task)
@@ -263,6 +270,8 @@ def serve(pipe: socket.socket, memory: int) -> None:
         return
     stage: Stage | None = None
     while True:
+        if stage is not None and stage.bench.spins:
+            _await(pipe)
         ask, count = REQUEST.unpack(_receive(pipe, REQUEST.size))
         answer = DONE
         try:
@@ -286,6 +295,15 @@ def serve(pipe: socket.socket, memory: int) -> None:
             _tell(pipe, REFUSED, explain(error).encode())
             continue
         pipe.sendall(answer)
+
+
+def _await(pipe: socket.socket) -> None:
+    """Wait for a request awake, for a while: to wake up takes longer than many a kernel."""
+    until = time.monotonic() + SPIN_S
+    while time.monotonic() < until:
+        with suppress(BlockingIOError):
+            pipe.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            return
 
 
 def _receive(pipe: socket.socket, size: int) -> bytes:

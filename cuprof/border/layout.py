@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.guarded import GUARD_BYTES, PATTERN
+from cuprof.backends.buffers import GUARD_BYTES, PATTERN
 from cuprof.families import Arrays, Signature
 
 ALIGNMENT = 256

@@ -10,7 +10,9 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import NamedTuple
 
 from cuprof.border.accounts import Accounts, read_own_delay
@@ -30,6 +32,11 @@ UNDISTURBED_NS = 20_000
 """What we may wait for a processor while a request is on its way. It may be executed meanwhile, so it cannot be left
 out."""
 LOG_TAIL_BYTES = 8192
+_STARTER = ThreadPoolExecutor(1, "border")
+"""Starts all processes: Linux ends a guarded one with the thread that started it, and a turn's thread ends before the
+next turn."""
+SPIN_NS = 50_000_000
+"""Wait awake for an answer as long as this."""
 
 
 class RefusedError(CuprofError):
@@ -52,11 +59,15 @@ class Lap(NamedTuple):
     """The duration of one request, without waiting for a processor that others have.
 
     Args:
+        look_ns: how long reading results took afterwards; 0 where that is part of the duration.
+        cpu_ns: CPU time of all of the process's threads; None where it cannot be told, since children have ended.
         is_sound: we did not wait for a processor ourselves while the request was on its way.
     """
 
     duration_ns: int
-    is_sound: bool
+    look_ns: int = 0
+    cpu_ns: int | None = None
+    is_sound: bool = True
 
 
 class Suspect:
@@ -66,11 +77,14 @@ class Suspect:
         task: sent to it, pickled.
         memory: the descriptor of the memory that it shares with us; -1 for none.
         sandbox: confines it; None for no sandbox.
-        deadline: the end of all its time, by the monotonic clock.
+        deadline: the end of all its time, by the monotonic clock; it may be put off.
+        spins: both sides wait for each other awake.
     """
 
-    def __init__(self, task: object, memory: int, sandbox: Sandbox | None, deadline: float) -> None:
-        self._deadline, self._folder = deadline, ScratchFolder()
+    def __init__(
+        self, task: object, memory: int, sandbox: Sandbox | None, deadline: float, *, spins: bool = False
+    ) -> None:
+        self.deadline, self.spins, self._folder = deadline, spins, ScratchFolder()
         self._count_of_guards = 1 + (GUARDS if sandbox is not None else 0)
         self._guards: frozenset[int] = frozenset()
         self._stopped: list[int] = []
@@ -80,10 +94,14 @@ class Suspect:
         words = [str(theirs.fileno()), str(memory), str(os.getpid()), str(self._folder.path)]
         environment = child_environment()
         if sandbox is not None:
+            home = self._folder.path / "home"
+            home.mkdir()
+            sandbox = replace(sandbox, home=str(home))
             words.append(sandbox.encode())
-            environment = inner_environment(environment, sandbox.namespaces)
+            environment = inner_environment(environment, sandbox)
         with shielded(), theirs, self._log.open("wb") as log:
-            self._process = subprocess.Popen(
+            self._process = _STARTER.submit(
+                subprocess.Popen[bytes],
                 child_command("cuprof.border", *words),
                 pass_fds=[theirs.fileno(), *([memory] if memory >= 0 else [])],
                 stdin=subprocess.DEVNULL,
@@ -91,7 +109,7 @@ class Suspect:
                 stderr=log,
                 start_new_session=True,
                 env={**environment, "PYTHONUNBUFFERED": "1", MARK: str(self._folder.path)},
-            )
+            ).result()
         with self._closing_on_error():
             packed = pickle.dumps(task)
             self._pipe.sendall(LENGTH.pack(len(packed)) + packed)
@@ -149,7 +167,7 @@ class Suspect:
 
     def await_answer(self, limit_s: float) -> bytes:
         """Return the answer to the last request; raises as `ask` does."""
-        until = min(time.monotonic() + limit_s, self._deadline)
+        until = min(time.monotonic() + limit_s, self.deadline)
         kind = self._receive(1, until, limit_s)
         if kind == REFUSED:
             raise RefusedError(Refusal.decode(self._receive_text(until, limit_s)))
@@ -159,7 +177,7 @@ class Suspect:
 
     def await_outline(self, limit_s: float) -> bytes:
         """Return the outline that was asked for by the task, as bytes; raises as `ask` does."""
-        until = min(time.monotonic() + limit_s, self._deadline)
+        until = min(time.monotonic() + limit_s, self.deadline)
         kind = self._receive(1, until, limit_s)
         if kind not in (OUTLINE, REFUSED):
             raise LostError("it says what means nothing")
@@ -175,11 +193,11 @@ class Suspect:
         return self._receive(size, until, limit_s)
 
     def _receive(self, size: int, until: float, limit_s: float) -> bytes:
-        data = b""
+        data = self._spin(size) if self.spins else b""
         while len(data) < size:
             left_s = until - time.monotonic()
             if left_s <= 0:
-                whole = "" if until < self._deadline else " with all that it did"
+                whole = "" if until < self.deadline else " with all that it did"
                 raise LateError(f"stopped after {limit_s:g} s{whole}")
             stop_if_requested()
             if not select.select([self._pipe], [], [], min(left_s, POLL_S))[0]:
@@ -195,6 +213,14 @@ class Suspect:
             data += part
         return data
 
+    def _spin(self, size: int) -> bytes:
+        """Return what comes within a short time, which no sleep adds to."""
+        until = time.perf_counter_ns() + SPIN_NS
+        while time.perf_counter_ns() < until:
+            with suppress(BlockingIOError):
+                return self._pipe.recv(size)
+        return b""
+
     def execute(self, count: int, limit_s: float, look: Callable[[], None]) -> Lap:
         """Execute on the first sets; the lap ends when `look`, which reads results, has returned.
 
@@ -207,6 +233,13 @@ class Suspect:
         return self._clocked(Ask.NULL, 0, START_LIMIT_S, look)
 
     def _clocked(self, ask: bytes, count: int, limit_s: float, look: Callable[[], None]) -> Lap:
+        if self.spins:
+            started = time.perf_counter_ns()
+            self.send(ask, count)
+            self.await_answer(limit_s)
+            ended = time.perf_counter_ns()
+            look()
+            return Lap(ended - started, time.perf_counter_ns() - ended)
         self.send(ask, count)
         before, stopped = Accounts.read(self._main, self._stopped, self._guards), self._stopped
         own = [read_own_delay()]
@@ -220,14 +253,19 @@ class Suspect:
         after = Accounts.read(self._main, stopped, self._guards)
         self.stop()
         waited = own[2] - own[1] + (before.waited_ns(after) if stopped == self._stopped else 0)
-        return Lap(ended - started - waited, own[1] - own[0] < UNDISTURBED_NS)
+        cpu_ns = after.cpu - before.cpu if after.ended == before.ended else None
+        return Lap(ended - started - waited, 0, cpu_ns, own[1] - own[0] < UNDISTURBED_NS)
 
     def stop(self) -> None:
         """Stop all of its processes, and return when none of their threads runs.
 
+        A process whose work is a device's stays awake: a request would take ten times as long.
+
         Raises:
             LostError: one cannot be stopped.
         """
+        if self.spins:
+            return
         until = time.monotonic() + STOP_LIMIT_S
         while True:
             pids = self._inner()

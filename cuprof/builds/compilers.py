@@ -1,7 +1,6 @@
 """The compiling processes, from the side of their owner.
 
-    owner ── order: a connection, a folder ──▶ origin: has loaded a compiler ── fork ──▶ a process for one build
-      └──────────────────────── the build, and its answer ────────────────────────────────────┘
+    owner ── order: a folder, a connection ──▶ origin: has loaded a compiler ── fork ──▶ a process for one build
 
 A fork costs a millisecond or two, where loading Triton takes seconds and NVRTC a tenth of one. With a process
 for each build, a source or Triton file that crashes its compiler, or changes its process, harms no other build. NVRTC,
@@ -20,26 +19,26 @@ import signal
 import socket
 import subprocess
 import tempfile
-from base64 import b64decode
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import NoReturn
 
-from cuprof.builds.result import Build, Built, Preload
+from cuprof.builds.result import MADE, Build, Built, KeptBuilds, Preload
 from cuprof.core.errors import BuildError, ImpossibleError, MissingDependencyError
 from cuprof.core.processes import child_command, child_environment
 from cuprof.core.scratch import ScratchFolder
 
 READY = b"ready"
-PRINTED = "printed"
-"""The file in a process's folder that receives its output."""
+ORDER, PROCESS, REFUSED, PRINTED = "build", "process", "refused", "printed"
+"""Files in a process's folder: what it is to build, its id, why it made nothing, its output."""
 PRINTED_BYTES, SHOWN = 8192, 200
 """How much of the end of that is read, and how many characters of its last line a message shows."""
 END_S = 2.0
 """How long an origin may take to end; one that still imports is killed then."""
-MOST_BYTES = 1 << 28
-"""Longest answer that is read; an image is a few megabytes at most."""
+ANSWER_BYTES = 4096
+RAISED = {each.__name__: each for each in (BuildError, ImpossibleError, MissingDependencyError)}
+"""What a build may raise, by its name."""
 SHARED_FROM = 2
 """Precompile headers from this many builds on; for a single one it takes longer than it saves."""
 
@@ -85,20 +84,37 @@ class Origin:
             ImpossibleError, MissingDependencyError: as `Build.run`.
         """
         folder = Path(tempfile.mkdtemp(dir=self._folder))
+        (folder / ORDER).write_bytes(pickle.dumps(build))
         ours, theirs = socket.socketpair()
         try:
             with theirs:
                 socket.send_fds(self._orders, [os.fsencode(folder)], [theirs.fileno()])
             ours.settimeout(limit_s)
-            answer = _ask(ours, build)
-            if "ended" in answer:
-                printed = _read_end(folder / PRINTED) or _read_end(self._printed)
-                last = f"; it printed: {printed.splitlines()[-1][:SHOWN]}" if printed else ""
-                raise BuildError(f"the compiler of {build.name} {answer['ended']}{last}", printed)
-            return _read(answer)
+            ended = self._await_end(ours, folder)
+            return KeptBuilds(folder).find(MADE) or self._raise(build, folder, ended)
         finally:
             ours.close()
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _await_end(self, connection: socket.socket, folder: Path) -> str:
+        """Return how a build's process has ended; stop it where it takes longer than the connection waits."""
+        try:
+            if answer := connection.recv(ANSWER_BYTES).decode():
+                return answer
+        except TimeoutError:
+            with suppress(OSError, ValueError):
+                os.killpg(int((folder / PROCESS).read_text()), signal.SIGKILL)
+            return f"took longer than {connection.gettimeout():g} s and was stopped"
+        raise ConnectionError("the origin has ended")
+
+    def _raise(self, build: Build, folder: Path, ended: str) -> NoReturn:
+        """Raise what kept a build from being made."""
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            kind, *given = json.loads((folder / REFUSED).read_text())
+            raise RAISED[kind](*given)
+        printed = _read_end(folder / PRINTED) or _read_end(self._printed)
+        last = f"; it printed: {printed.splitlines()[-1][:SHOWN]}" if printed else ""
+        raise BuildError(f"the compiler of {build.name} {ended}{last}", printed)
 
     def end(self) -> None:
         """End the process, which ends what it has forked."""
@@ -168,36 +184,6 @@ class Compilers:
 
 COMPILERS = Compilers()
 atexit.register(COMPILERS.end)
-
-
-def _ask(connection: socket.socket, build: Build) -> dict[str, Any]:
-    """Return a build's answer, or how its process ended instead."""
-    with connection.makefile("rwb") as stream:
-        process = 0
-        try:
-            with suppress(OSError):  # it has ended; how, can be read nevertheless
-                stream.write(pickle.dumps(build))
-                stream.flush()
-            answer: dict[str, Any] = json.loads(stream.readline(MOST_BYTES))
-            if process := answer.get("process", 0):
-                answer = json.loads(stream.readline(MOST_BYTES))
-            return answer
-        except TimeoutError:
-            with suppress(OSError):
-                os.killpg(process, signal.SIGKILL)
-            return {"ended": f"took longer than {connection.gettimeout():g} s and was stopped"}
-        except (OSError, ValueError):
-            return {"ended": "ended early"}
-
-
-def _read(answer: dict[str, Any]) -> Built:
-    if refused := answer.get("refused"):
-        raise BuildError(refused["message"], refused["log"])
-    if impossible := answer.get("impossible"):
-        raise ImpossibleError(impossible)
-    if missing := answer.get("missing"):
-        raise MissingDependencyError(*missing)
-    return Built.from_facts(b64decode(answer["image"]), answer)
 
 
 def _read_end(file: Path) -> str:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cuprof.builds.images import check_image
 from cuprof.builds.native import NativeBuild
 from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.builds.result import Build
 from cuprof.builds.triton import TritonBuild
 from cuprof.core.errors import BuildError
 from cuprof.families import Invoke, Launch, Program, Signature, Variant
-from cuprof.families.sources import IMAGES, TRITON, to_bytes
+from cuprof.families.sources import IMAGES, TRITON
 
 
 def list_builds(variant: Variant, program: Program, text: str, signature: Signature, arch: str) -> dict[str, Build]:
     """Return kernel → the build that it is found in, "" for the one of a shared library; empty for ready images.
 
     Raises:
-        BuildError: the source is in a language that its compiler, or the kind of its steps, is not for; an image was
-            compiled for other devices.
+        BuildError: the source is in a language that its compiler, or the kind of its steps, is not for.
     """
     name = variant.source or variant.name
     ending = Path(name).suffix
     kernels = dict.fromkeys(launch.kernel for launch in program.launches)
     if ending in IMAGES:
-        check_image(name, to_bytes(text), arch)
         return {}
     if any(isinstance(step, Invoke) for step in program.steps):
         if kernels:

@@ -27,27 +27,6 @@ SHAPES: dict[tuple[bool, Product], tuple[str, ...]] = {
 
 
 _TELLING = re.compile(r"\berror\b|undefined reference|cannot find|multiple definition")
-LIBRARIES = (
-    (r"_ZGV\w+", "libmvec, which -ffast-math calls", "-lmvec"),
-    (r"(?:omp|GOMP|__kmpc)_\w+", "OpenMP", "-fopenmp"),
-    (r"cblas_\w+|[sdcz]ge(?:mm|mv)_", "a BLAS", "-lopenblas"),
-    (r"pthread_\w+|sem_\w+", "pthreads", "-pthread"),
-    (r"(?:exp|log|pow|sin|cos|tan|tanh|sqrt|erf|fmod|floor|ceil|round|fmax|fmin|fabs|cbrt)\w?\d*f?", "libm", "-lm"),
-    (r"cuda[A-Z]\w+|__cuda\w+", "CUDA's runtime", "-lcudart"),
-    (r"_Z\w+|__cxa_\w+|__gxx_\w+", "the C++ library", "-lstdc++"),
-)
-"""(symbol, the library that has it, the option that links it)."""
-
-
-def explain_missing(log: str) -> str:
-    """Return which library has what a linker or loader did not find, and how to link it; empty where it is unknown."""
-    if absent := re.search(r"cannot find -l(\S+?):?(?:\s|$)", log):
-        return f"; lib{absent[1]} is not installed, or its folder is not named: options=('-L…',)"
-    symbols = re.findall(r"undefined (?:symbol: |reference to [`'])(\w+)", log)
-    known = ((symbol, *each[1:]) for symbol in symbols for each in LIBRARIES if re.fullmatch(each[0], symbol))
-    for symbol, library, option in known:
-        return f"; {symbol} is in {library}: add options=({option!r},)"
-    return ""
 
 
 @dataclass(frozen=True)
@@ -109,5 +88,5 @@ class NativeBuild:
             if done.returncode or not made.exists():
                 told = [line for line in log.splitlines() if _TELLING.search(line) and "collect2:" not in line]
                 first = told[0] if told else f"it ended with {done.returncode}"
-                raise refusal(f"{self.compiler} refused {self.name}: {first}{explain_missing(log)}", log)
+                raise refusal(f"{self.compiler} refused {self.name}: {first}", log)
             return Built(made.read_bytes(), log, read_resources(log))

@@ -131,7 +131,7 @@ class NvrtcBuild:
             log = "\n".join(line for line in log.splitlines() if "using precompiled header file" not in line).strip()
             if int(status):
                 first = _first_error(log) or status.name
-                raise refusal(f"NVRTC refused {self.name} for {self.arch}: {first}{self._hint(first)}", log)
+                raise refusal(f"NVRTC refused {self.name} for {self.arch}: {first}{_hint(self.text, first)}", log)
             image = _read(program, "CUBIN")
             symbols = {
                 expression: str(_answer(nvrtc.nvrtcGetLoweredName(program, expression.encode())).decode())
@@ -162,33 +162,18 @@ class NvrtcBuild:
         folders = find_headers().folders if uses_headers(self.text) else ()
         return f"-arch={self.arch}", *STANDARD_OPTIONS, *macros, *(f"-I{each}" for each in folders), *self.options
 
-    def _hint(self, error: str) -> str:
-        """Return what helps against an error in a header that is not the source's own; else the empty text."""
-        folders = find_headers().folders if uses_headers(self.text) else ()
-        place = re.match(r"(?P<file>[^()]+)\(\d+\): ", error)
-        if lacking := re.search(r'not open source file "([^"]+)"', error):
-            return _explain_lacking(lacking[1], folders)
-        if place is None or not (
-            place["file"] == BUILTIN or any(Path(place["file"]).is_relative_to(each) for each in folders)
-        ):
-            return ""
-        included = "\n".join(re.findall(r"^[ \t]*#[ \t]*include[ \t]*<[^>\n]+>", self.text, re.MULTILINE))
-        common = [each for each in self._arguments() if not each.startswith("-D")]
-        if not _compiles(included, common):
-            return '; NVRTC does not compile that header: include one for device code alone, or have compiler="nvcc"'
-        macros = [f"{name}={value}" for name, value in self.defines.items()]
-        broken = " and ".join(each for each in macros if not _compiles(included, [*common, f"-D{each}"]))
-        if not broken:
-            return ""
-        return f"; that header is not the source's own, and the macro {broken} replaces names in it: rename the macro"
-
 
 def _stays(name: str, value: str | int) -> bool:
     """Return whether a macro stays an option: headers look at it, or its value is no single line."""
     return name.startswith(CONFIGURING) or "\n" in str(value) or str(value).endswith("\\")
 
 
-def _explain_lacking(header: str, folders: Sequence[Path]) -> str:
+def _hint(text: str, error: str) -> str:
+    """Return where a header is that was not found, or how to get it; else the empty text."""
+    lacking = re.search(r'not open source file "([^"]+)"', error)
+    if lacking is None:
+        return ""
+    header, folders = lacking[1], find_headers().folders if uses_headers(text) else ()
     if any((folder / "cuda" / "std" / header).is_file() for folder in folders):
         return f"; in device code it is <cuda/std/{header}>"
     absence = explain_absence(header, nvrtc_version().partition(".")[0])
@@ -247,15 +232,8 @@ def pick_arch(major: int, minor: int) -> str:
     return f"sm_{max(fitting)}"
 
 
-BUILTIN = "__nv_nvrtc_builtin_header.h"
-"""The header that NVRTC puts before every source."""
 _ERROR = re.compile(r"\berror\b[^:'\"]*:")
 """NVRTC's "error:", "error #20:" and "catastrophic error:", ptxas's "error   :"; no name that a warning quotes."""
-
-
-def _compiles(text: str, arguments: Sequence[str]) -> bool:
-    with _program(text, "headers.cu") as program:
-        return not int(_compile(program, arguments)[0])
 
 
 @contextmanager

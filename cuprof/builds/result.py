@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from cuprof.builds.ptxas import KernelFacts
 from cuprof.core.project import user_cache
@@ -32,20 +32,6 @@ class Built:
     kernels: Mapping[str, KernelFacts] = field(default_factory=dict)
     symbols: Mapping[str, str] = field(default_factory=dict)
     launch: Mapping[str, int] = field(default_factory=dict)
-
-    def facts(self) -> dict[str, Any]:
-        """Return all but the image, as data for JSON."""
-        return {name: value for name, value in asdict(self).items() if name != "image"}
-
-    @classmethod
-    def from_facts(cls, image: bytes, facts: Mapping[str, Any]) -> Built:
-        """Return what an image and the answer of `facts` describe.
-
-        Raises:
-            LookupError, TypeError, AttributeError: the data have another form.
-        """
-        kernels = {kernel: KernelFacts(**value) for kernel, value in facts["kernels"].items()}
-        return cls(image, facts["log"], kernels, dict(facts["symbols"]), dict(facts["launch"]))
 
 
 class Preload(Protocol):
@@ -83,6 +69,10 @@ class Build(Protocol):
         """
 
 
+MADE = "made"
+"""Under this name a compiling process keeps its build in its own folder."""
+
+
 def default_folder() -> Path:
     """Return `$CUPROF_CACHE`, or a folder in the user's cache."""
     chosen = os.environ.get("CUPROF_CACHE")
@@ -98,7 +88,8 @@ def key_of(build: Build) -> str:
 class KeptBuilds:
     """A folder of earlier results, safe for any number of threads and processes.
 
-    An entry appears by an atomic rename and never changes. A folder that cannot be written costs the reuse alone.
+    An entry appears by an atomic rename and never changes. A folder that cannot be written costs the reuse alone, and
+    so does one that others may write: its libraries would run here.
     """
 
     folder: Path
@@ -106,23 +97,33 @@ class KeptBuilds:
     def find(self, key: str) -> Built | None:
         """Return the kept build for a key; None if there is none, or if it is damaged."""
         try:
+            if not self._is_own():
+                return None
             facts = json.loads((self.folder / f"{key}.json").read_text())
             image = (self.folder / f"{key}.cubin").read_bytes()
             if hashlib.sha256(image).hexdigest() != facts["sha256"]:
                 return None
-            return Built.from_facts(image, facts)
+            kernels = {kernel: KernelFacts(**value) for kernel, value in facts["kernels"].items()}
+            return Built(image, facts["log"], kernels, dict(facts["symbols"]), dict(facts["launch"]))
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
 
     def keep(self, key: str, built: Built) -> None:
         """Keep a result, or nothing where the folder takes none."""
-        facts = built.facts() | {"sha256": hashlib.sha256(built.image).hexdigest()}
+        facts = {**asdict(built), "image": "", "sha256": hashlib.sha256(built.image).hexdigest()}
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self._is_own():
+                return
             _replace(self.folder / f"{key}.cubin", built.image)
             _replace(self.folder / f"{key}.json", json.dumps(facts).encode())
         except OSError:
             return
+
+    def _is_own(self) -> bool:
+        """Return whether the folder is this user's, and nobody else may write it."""
+        found = self.folder.stat()
+        return found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -95,6 +95,7 @@ def _judge(argv: Sequence[str]) -> int:
             rule=Rule(arguments.effect, arguments.error_rate),
             noise=arguments.noise,
             sandbox=arguments.sandbox,
+            as_root=arguments.as_root,
             memory_bytes=arguments.memory_limit,
             time_limit_s=arguments.time_limit,
             database=arguments.keep.absolute() if arguments.keep else None,
@@ -126,6 +127,7 @@ def make_parser() -> CommandParser:
         default="auto",
         help="auto: what the system allows (default); required: all of it; off: processes of their own",
     )
+    parser.add_argument("--as-root", action="store_true", help="judge as root, whose files a candidate can then read")
     parser.add_argument(
         "--memory-limit", type=_size, default=0, metavar="BYTES", help="such as 4G (default: 3/4 of all)"
     )

@@ -152,7 +152,7 @@ class DeviceConfig(_Section):
     def numbers(self) -> dict[str, int | None]:
         """Return back end → its device's number, as `BackendSpec` explains it; the first of several."""
         chosen = {**vars(self), "cuda": next(iter(self.cuda_ordinals), None)}
-        return {backend: chosen[get_spec(backend).setting] for backend in list_backends()}
+        return {backend: chosen.get(get_spec(backend).setting) for backend in list_backends()}
 
 
 @dataclass(frozen=True)

@@ -129,6 +129,8 @@ class BuildFacts:
     cached: bool = False
     build_ns: int = 0
     log: str = ""
+    sass_hash: str = ""
+    """Of the program's machine code (see `cuprof.builds.machine_code`); empty where there is none to see."""
 
 
 @dataclass(frozen=True)
@@ -363,6 +365,40 @@ class Advice:
 
 
 @dataclass(frozen=True)
+class SourceCounters:
+    """Counters of one launch by machine instruction, in the order of the code.
+
+    All sequences have one entry an instruction, except `files` and the indices in `stalls`.
+
+    Args:
+        sass: the instructions; addresses in them count from the kernel's first.
+        offsets: bytes from the kernel's first instruction.
+        files: the source files that the line table names.
+        file_numbers: index into `files`, -1 where the line table says nothing.
+        lines: line in that file, 0 where unknown.
+        executed: how many warps executed it.
+        threads: how many threads did.
+        stalls: reason ("long_scoreboard") → index of the instruction → samples of warps that waited there; `selected`
+            and `not_selected` are no stalls.
+        sample_count: samples of all kinds.
+        interval_cycles: cycles between two samples of one scheduler.
+        dropped_bytes: samples that the buffer had no room for, in bytes.
+    """
+
+    sass: tuple[str, ...]
+    offsets: tuple[int, ...]
+    files: tuple[str, ...]
+    file_numbers: tuple[int, ...]
+    lines: tuple[int, ...]
+    executed: tuple[int, ...]
+    threads: tuple[int, ...] = ()
+    stalls: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    sample_count: int = 0
+    interval_cycles: int = 0
+    dropped_bytes: int = 0
+
+
+@dataclass(frozen=True)
 class LaunchRecord:
     """One kernel launch that a profiler saw.
 
@@ -383,6 +419,7 @@ class LaunchRecord:
     counters: tuple[CounterValue, ...] = ()
     advice: tuple[Advice, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    source: SourceCounters | None = None
 
 
 @dataclass(frozen=True)

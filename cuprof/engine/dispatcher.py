@@ -15,7 +15,7 @@ from cuprof.engine.events import Batch, Event, Failed, Idle, Lost, Note, Result,
 from cuprof.engine.executor import Executor
 from cuprof.engine.recorder import Recorder
 from cuprof.engine.scheduler import Scheduler
-from cuprof.engine.workers import StoppedError, believe, nobody, stand_by
+from cuprof.engine.workers import StoppedError
 
 POLL_S = 0.02
 """Ask the scheduler this often whether there is something for an executor that has nothing to do."""
@@ -74,7 +74,6 @@ class Dispatcher:
         """Ask for a batch for every executor that has none."""
         for executor in list(self._idle):
             if (batch := self.scheduler.ask(executor)) is not None:
-                self.recorder.enlist_batch(batch)
                 del self._idle[executor]
                 self._inboxes[executor].put(batch)
 
@@ -160,7 +159,7 @@ class Dispatcher:
             self._events.put((executor, Failed(error)))
         finally:
             # They would hold one another, and the plan, for as long as there is memory.
-            executor.watch, executor.judge, executor.reconsider = nobody, believe, stand_by
+            executor.be_unwatched()
 
     def _turn(self, executor: Executor, batch: Batch) -> AbstractContextManager[None]:
         device = executor.find_device(batch.job.backend) if batch.job else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +18,9 @@ from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.engine.workers import Workers
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Build, Built, Job, Open, WorkerSettings
+
+MOST_WAIT_S, FOLLOWING_S = 1.0, 0.05
+"""Wait this long for a build, so that a scheduler may begin others; once there is one, this long for more."""
 
 
 class Executor(Workers):
@@ -89,26 +93,27 @@ class Executor(Workers):
             self.drop_worker()
 
     def _await_build(self) -> None:
-        """Return once no program was built for a moment, all are, or the worker is lost."""
+        """Return a moment after a program is built, or after `MOST_WAIT_S`, or if the worker is lost."""
+        give_up = time.monotonic() + MOST_WAIT_S
         try:
             for message in self.worker.messages() if self.builds.running else ():
                 self.stop_if_asked()
                 if isinstance(message, Built):
                     self.builds.take(message)
-                elif message is None:
-                    if self.worker.page.read().age_s > self.limits.trial_s:
-                        self.replace_worker()
-                    return
-                if not self.builds.running:
+                    give_up = min(give_up, time.monotonic() + FOLLOWING_S)
+                elif message is None and self.worker.page.read().age_s > self.limits.trial_s:
+                    self.replace_worker()
+                if not self.builds.running or time.monotonic() > give_up:
                     return
         except WorkerDiedError:
             self.drop_worker()
 
     def open_ahead(self) -> None:
         """Have the worker open the devices that take long to open while the database is opened."""
-        with suppress(WorkerDiedError):  # the next use of the worker reports it
-            if self.slow_to_open:
-                self.worker.send(Open(self.slow_to_open))
+        slow = tuple(name for name in self.devices if self.find_device(name) and get_spec(name).imports)
+        if slow:
+            with suppress(WorkerDiedError):  # the next use of the worker reports it
+                self.worker.send(Open(slow))
 
     def find_series(self, problem: Point, backend: str) -> str:
         """Return a key shared by consecutive batches of a problem here, and by no others."""
@@ -134,11 +139,6 @@ class Executor(Workers):
         """Return its display name: its devices other than the host, else the host."""
         ordinals = [f"{device.backend}:{device.index} ({device.name})" for device in self.accelerators]
         return " and ".join(ordinals) or "host"
-
-    @property
-    def slow_to_open(self) -> tuple[str, ...]:
-        """Return the back ends here whose devices another worker had better open ahead."""
-        return tuple(sorted(name for name in self.devices if self.find_device(name) and get_spec(name).imports))
 
     @property
     def accelerators(self) -> list[DeviceFacts]:

@@ -117,11 +117,10 @@ class GridScheduler:
     def release(self, executor: Executor, batch: Batch) -> None:
         """Put the open trials of the executor's block, and the rest of its problem, ahead of everything."""
         again = deque(self._begun.pop(executor, ()))
-        block = self._blocks.pop(executor)
-        left = tuple(trial for trial in block.job.trials if trial.identity not in self._told)
-        self._asked -= {trial.identity for trial in left}
-        if left:
-            again.appendleft(replace(block.job, trials=left))
+        if block := self._blocks.pop(executor, None):
+            left = tuple(trial for trial in block.job.trials if trial.identity not in self._told)
+            self._asked -= {trial.identity for trial in left}
+            again.extendleft([replace(block.job, trials=left)] if left else [])
         if self._alone_at is executor:
             self._alone.extendleft(again)
             self._alone_at = None
@@ -277,8 +276,9 @@ class EachScheduler:
         self._alone.tell(executor, result)
 
     def release(self, executor: Executor, batch: Batch) -> None:
-        """Leave a lost card's jobs undone: no other card can run them in its place."""
+        """Leave a lost card's jobs undone, but for those on the host: no other card can run them in its place."""
         del self._plans[executor]
+        self._alone.release(executor, batch)
 
 
 def open_grid(recorder: Recorder, trials: Sequence[Trial]) -> Scheduler:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import atexit
 import os
 import subprocess
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 from cuprof.core.interrupts import shielded
 from cuprof.core.processes import AHEAD, AT_ONCE, MARK, child_command, child_environment, end_guarded
@@ -37,8 +35,6 @@ class Launched:
     page: StatusPage
     log_path: Path
     folder: ScratchFolder
-    told: Any = None
-    """The settings that the worker has already received."""
 
     def poll(self) -> int | None:
         """Return the exit code, None while it runs; an interrupt amid Popen's own would leave its lock taken."""
@@ -50,18 +46,9 @@ class Launched:
         with shielded():
             end_guarded(self.process, self.folder.path)
 
-    def retire(self, afterwards: Callable[[], object]) -> None:
-        """Discard the worker in a thread, which the next worker and the end of this process wait for.
-
-        Args:
-            afterwards: called in the thread, once the worker holds no device any more.
-        """
-
-        def end() -> None:
-            self.discard()
-            afterwards()
-
-        _retiring.append(Thread(target=end))
+    def retire(self) -> None:
+        """Discard the worker in a thread, which the next worker and the end of this process wait for."""
+        _retiring.append(Thread(target=self.discard))
         _retiring[-1].start()
 
     def discard(self) -> None:
@@ -101,20 +88,7 @@ def prestart_for_next_job(modules: Sequence[str] = ()) -> None:
         _spares.append(_launch(modules=modules))
 
 
-def tell_spare(settings: object, send: Callable[[Connection], object]) -> None:
-    """Let the prestarted worker, if there is just one, do something ahead of the caller that will `take` it.
-
-    Args:
-        settings: its first message; a caller with other settings gets another worker.
-        send: sends the settings and the task.
-    """
-    if len(_spares) == 1 and _spares[0].told is None:
-        with suppress(BrokenPipeError, ConnectionResetError):
-            send(_spares[0].pipe)
-        _spares[0].told = settings
-
-
-def take(sandbox: Sandbox | None = None, settings: object = None) -> Launched:
+def take(sandbox: Sandbox | None = None) -> Launched:
     """Return a worker that was started ahead, if it is still alive, or a new one; in a sandbox always a new one.
 
     Those that retire have ended by then, and hold no device's memory any more.
@@ -125,7 +99,7 @@ def take(sandbox: Sandbox | None = None, settings: object = None) -> Launched:
         return _launch(sandbox)
     while _spares:
         spare = _spares.pop(0)
-        if spare.poll() is None and spare.told in (None, settings):
+        if spare.poll() is None:
             return spare
         spare.discard()
     return _launch()
@@ -145,8 +119,11 @@ def _launch(sandbox: Sandbox | None = None, modules: Sequence[str] = (), at_once
         words, environment = [str(theirs.fileno()), str(status), str(os.getpid())], child_environment()
         imports = {AHEAD: ",".join(modules), AT_ONCE: ",".join(at_once)}
         if sandbox is not None:
-            words.append(replace(sandbox, writable=(*sandbox.writable, str(status))).encode())
-            environment = inner_environment(environment, sandbox.namespaces)
+            home = folder.path / "home"
+            home.mkdir()
+            sandbox = replace(sandbox, writable=(*sandbox.writable, str(status)), home=str(home))
+            words.append(sandbox.encode())
+            environment = inner_environment(environment, sandbox)
         with log_path.open("wb") as log:
             process = subprocess.Popen(
                 child_command("cuprof.worker", *words),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
 from cuprof.core.errors import StoreError, UnreachableStoreError
@@ -11,28 +12,25 @@ from cuprof.store import Store
 from cuprof.store.stations import BEAT_S
 
 
-class Presence:
-    """Keep the claims of executors alive from a thread; use as a context manager, which gives them up at its end."""
+@contextmanager
+def present(store: Store, executors: Sequence[Executor]) -> Iterator[None]:
+    """Keep the claims of executors alive from a thread, and give them up at the end of the block."""
+    ended = Event()
 
-    def __init__(self, store: Store, executors: Sequence[Executor]) -> None:
-        self._store, self._executors = store, executors
-        self._ended = Event()
-        self._thread = Thread(target=self._beat, daemon=True)
+    def beat() -> None:
+        while not ended.wait(BEAT_S):
+            with suppress(StoreError):  # what matters is whether the store is back before the claims end
+                store.beat({one.number: one.doing for one in executors if one.number and not one.is_lost})
 
-    def __enter__(self) -> Presence:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-        if kind is UnreachableStoreError:
-            return  # the claims end by themselves
-        self._store.leave([executor.number for executor in self._executors if executor.number is not None])
-
-    def _beat(self) -> None:
-        while not self._ended.wait(BEAT_S):
-            try:
-                self._store.beat({one.number: one.doing for one in self._executors if one.number and not one.is_lost})
-            except StoreError:
-                continue  # the store is away for a moment; what matters is whether it is back before the claims end
+    thread, is_reachable = Thread(target=beat, daemon=True), True
+    thread.start()
+    try:
+        yield
+    except UnreachableStoreError:
+        is_reachable = False  # the claims end by themselves
+        raise
+    finally:
+        ended.set()
+        thread.join()
+        if is_reachable:
+            store.leave([executor.number for executor in executors if executor.number is not None])

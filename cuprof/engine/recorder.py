@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from cuprof.core.project import Project
 from cuprof.core.records import ENERGY_UNAVAILABLE, FAILED, OF_FAMILY, Outcome, State, Trial
-from cuprof.engine.events import Batch, Result, Started
+from cuprof.engine.events import Result, Started
 from cuprof.engine.executor import Executor
 from cuprof.engine.observer import Observer
 from cuprof.engine.opened import Replanner
@@ -55,7 +55,7 @@ class Recorder:
         self._without_energy: set[tuple[str, str]] = set()
 
     def record(self, results: Sequence[tuple[Executor, Result]]) -> list[tuple[Executor, Result]]:
-        """Store results in one transaction, then report them.
+        """Store results in one transaction, then report them; their trials become members if they are not yet.
 
         A result is stored under the trial that was actually run, which may differ from the planned one. A result of a
         trial that another process has taken over is dropped.
@@ -63,6 +63,7 @@ class Recorder:
         Returns:
             Those that the sweep goes by.
         """
+        self.enlist([self.trials[result.outcome.identity] for _, result in results])
         ran = [self._find_ran(result.outcome) for _, result in results]
         outcomes = [
             replace(result.outcome, identity=trial.identity) for (_, result), trial in zip(results, ran, strict=True)
@@ -143,17 +144,6 @@ class Recorder:
         if new:
             self.store.enlist(self.sweep_id, new, len(self.members), reused or {})
         self.members.update(trial.identity for trial in new)
-
-    def enlist_batch(self, batch: Batch) -> None:
-        """Make a batch's trials members before they are run."""
-        if batch.job:
-            self.enlist([self.trials[trial.identity] for trial in batch.job.trials])
-
-    def withdraw(self, identities: Sequence[str]) -> None:
-        """Take members out of the sweep that were never run in it."""
-        if identities:
-            self.store.withdraw(self.sweep_id, identities)
-        self.members.difference_update(identities)
 
     def take_stored(self, trials: Iterable[Trial], known: Mapping[str, StoredTrial]) -> None:
         """Count stored outcomes as the outcomes of these trials."""

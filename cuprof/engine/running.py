@@ -20,7 +20,7 @@ from cuprof.engine.grid import open_grid
 from cuprof.engine.host_load import describe_load
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared
-from cuprof.engine.presence import Presence
+from cuprof.engine.presence import present
 from cuprof.engine.provenance import git_state, software_versions, typed_command
 from cuprof.engine.recorder import Recorder
 from cuprof.engine.reuse import report_sessions, take_up
@@ -99,7 +99,7 @@ class Run:
                 recorder.sweep_id = self._begin()
             recorder.started_at = store.read_start(recorder.sweep_id)
             self._note_plan()
-            with ExitStack() as collectors, Presence(store, recorder.executors):
+            with ExitStack() as collectors, present(store, recorder.executors):
                 dispatcher = Dispatcher(recorder)
                 scheduler = self._open_scheduler(dispatcher, collectors)
                 dispatcher.run(scheduler, self.meanwhile)

@@ -380,15 +380,18 @@ def open_search(
     with store.snapshot() as connection:
         earlier = list_earlier(connection, prepared.family.name, measure, {trial.variant for trial in trials})
 
-    def clock() -> float:
-        return time.monotonic() - locks.waited_s / executors
-
     counting, executors = None, len(recorder.executors)
+    clock = make_clock(locks, executors)
     if names := config.search.counters:
         ncu = replace(config.ncu, name="search", metrics=names, extra_metrics=(), set="", sections=())
         collector = collectors.enter_context(open_collector(replace(config, ncu=ncu), project))
         counting = ObjectiveCounters(names, collector, store, recorder.sweep_id, locks.hold)
     return SearchScheduler(prepared, trials, earlier, recorder.sweep_id, note, clock, executors, counting)
+
+
+def make_clock(locks: DeviceLocks, executors: int) -> Callable[[], float]:
+    """Return a clock in seconds that stands still while turns are waited for: others' work spends no budget."""
+    return lambda: time.monotonic() - locks.waited_s / executors
 
 
 def _columns(trial: Trial) -> dict[str, Coordinate]:

@@ -80,7 +80,7 @@ def run_sweep(
                         recorder = Recorder(prepared, project, store, executors, observer)
                         result = Run(recorder, project, meanwhile, before).run()
                         for executor in executors:
-                            executor.retire_worker(executor.slow_to_open)
+                            executor.retire_worker()
                         return result
                 except UnreachableStoreError as error:
                     observer.note(f"{error}; results are kept in a file until the next sweep that reaches it")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
-from functools import partial
-from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from cuprof.core.errors import WorkerError
 from cuprof.core.interrupts import stop_if_requested
-from cuprof.engine.launch import take, tell_spare
+from cuprof.engine.launch import take
 from cuprof.sandbox.settings import Sandbox
-from cuprof.worker.messages import Calibrate, Describe, Open, Probe, WorkerSettings
+from cuprof.worker.messages import Calibrate, Describe, Probe, WorkerSettings
 from cuprof.worker.status_page import Phase, Status
 from cuprof.worker.wire import NonsenseError, Wire
 
@@ -25,21 +23,6 @@ START_LIMIT_S = 120.0
 END_LIMIT_S = 10.0
 """Wait this long for a worker to end after its last message."""
 LOG_TAIL_BYTES = 8192
-
-
-def open_ahead(settings: WorkerSettings, backends: tuple[str, ...]) -> None:
-    """Let the worker of a job that follows, if it was started ahead, open the devices of these back ends.
-
-    Args:
-        settings: of a worker that is done; one with others opens nothing ahead.
-    """
-
-    def send(pipe: Connection) -> None:
-        for message in (settings, Open(backends)):
-            Wire(pipe).send(message)
-
-    if backends:
-        tell_spare(settings, send)
 
 
 class WorkerDiedError(WorkerError):
@@ -61,12 +44,11 @@ class WorkerProcess:
     """One worker with its pipe, its status page and its log; use as a context manager."""
 
     def __init__(self, settings: WorkerSettings, sandbox: Sandbox | None = None) -> None:
-        self._launched, self._settings = take(sandbox, settings), settings
+        self._launched = take(sandbox)
         self.page, self.pipe = self._launched.page, Wire(self._launched.pipe)
         self._log_path = self._launched.log_path
         try:
-            if self._launched.told is None:
-                self.send(settings)
+            self.send(settings)
         except WorkerDiedError:
             self.close()
             raise
@@ -140,9 +122,9 @@ class WorkerProcess:
         """End the worker and remove its files."""
         self._launched.discard()
 
-    def retire(self, backends: tuple[str, ...] = ()) -> None:
-        """End the worker while others go on; the next worker waits for that, and opens these devices then."""
-        self._launched.retire(partial(open_ahead, self._settings, backends))
+    def retire(self) -> None:
+        """End the worker while others go on; the next worker waits for that."""
+        self._launched.retire()
 
     def log_tail(self) -> str:
         """Return the end of the worker's output."""

@@ -7,26 +7,13 @@ from typing import Self
 
 from cuprof.config.model import LimitsConfig
 from cuprof.core.records import Outcome
-from cuprof.engine.worker_process import WorkerProcess, open_ahead
+from cuprof.engine.worker_process import WorkerProcess
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Built, JobTrial, WorkerSettings
 from cuprof.worker.status_page import Phase
 
 Watch = Callable[[JobTrial, Phase], None]
 Judge = Callable[[Outcome], Outcome]
-
-
-def nobody(trial: JobTrial, phase: Phase) -> None:
-    """Watch nothing."""
-
-
-def believe(outcome: Outcome) -> Outcome:
-    """Return the outcome as it is."""
-    return outcome
-
-
-def stand_by(backend: str) -> None:
-    """Leave the device's limits as they are."""
 
 
 class StoppedError(Exception):
@@ -91,9 +78,7 @@ class Workers:
 
     def __init__(self, settings: WorkerSettings, limits: LimitsConfig, sandbox: Sandbox | None = None) -> None:
         self.settings, self.limits, self.sandbox = settings, limits, sandbox
-        self.watch: Watch = nobody
-        self.judge: Judge = believe
-        self.reconsider: Callable[[str], None] = stand_by
+        self.be_unwatched()
         self.is_used, self.unavailable = False, ""
         self.builds = Builds()
         self._worker: WorkerProcess | None = None
@@ -106,6 +91,12 @@ class Workers:
         if self._worker is not None and kind is not None:
             self._worker.kill()
         self.drop_worker()
+
+    def be_unwatched(self) -> None:
+        """Watch, judge and reconsider nothing."""
+        self.watch: Watch = lambda trial, phase: None
+        self.judge: Judge = lambda outcome: outcome
+        self.reconsider: Callable[[str], object] = lambda backend: None
 
     @property
     def worker(self) -> WorkerProcess:
@@ -132,16 +123,10 @@ class Workers:
         self._worker = None
         self.builds.end()
 
-    def retire_worker(self, backends: tuple[str, ...] = ()) -> None:
-        """End the worker, if there is one, while others go on, since nothing is measured any more.
-
-        Args:
-            backends: see `open_ahead`.
-        """
+    def retire_worker(self) -> None:
+        """End the worker, if there is one, while others go on, since nothing is measured any more."""
         if self._worker is not None:
-            self._worker.retire(backends)
-        else:
-            open_ahead(self.settings, backends)
+            self._worker.retire()
         self._worker = None
 
     def stop(self) -> None:

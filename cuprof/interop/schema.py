@@ -248,11 +248,6 @@ def read_solution(path: Path) -> Solution:
     return found
 
 
-def list_python(path: Path) -> list[str]:
-    """Return the Python texts of a solution; raises as `read_solution`."""
-    return [source.content for source in read_solution(path).sources if source.path.endswith(".py")]
-
-
 def parse_python(text: str, what: str) -> ast.Module:
     """Return Python text parsed.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,14 +24,13 @@ from cuprof.judge.counters import Counting
 from cuprof.judge.legs import Course
 from cuprof.judge.report import Candidate, Evidence, Report, Ruling
 from cuprof.judge.request import Request, default_memory_bytes
-from cuprof.judge.suspicion import suspect
 from cuprof.judge.verdict import Legs, compare_legs, is_accepted
 from cuprof.ncu.collector import check_collection
 from cuprof.ncu.setting import make_request
 from cuprof.plan import Selection, plan
 from cuprof.sandbox.probe import find_refusal
 from cuprof.sandbox.seccomp import find_bindings
-from cuprof.sandbox.settings import Sandbox
+from cuprof.sandbox.settings import DATABASE, Sandbox
 from cuprof.store import Store
 
 CLAIMS = {
@@ -51,6 +51,10 @@ def judge(request: Request, project: Project, observer: Observer) -> Report:
         KeyboardInterrupt: only the requested database is kept.
     """
     files = [check_file(path) for path in request.candidates]
+    if os.geteuid() == 0 and request.sandbox != "off" and not request.as_root:
+        raise UsageError(
+            "a candidate could read every file of root's; judge as another user, or allow it with --as-root"
+        )
     refusal = "" if request.sandbox == "off" else find_refusal()
     if refusal and request.sandbox == "required":
         raise UsageError(f"this system refuses a sandbox ({refusal}); see docs/judging.md, or take --sandbox=auto")
@@ -115,7 +119,10 @@ class _Trial:
         if contenders:
             with Store.open(url) as store:
                 course = Course(config, family, devices, self.project, store, self.observer)
-                noises, judged = self._race(course, contenders, baselines)
+                try:
+                    noises, judged = self._race(course, contenders, baselines)
+                finally:
+                    course.close()
                 if not self.request.counters:
                     self.done += [candidate for _, candidate in judged]
                 else:
@@ -205,7 +212,7 @@ class _Trial:
             ruling = Ruling.GOOD if is_accepted(rows) and not problems else Ruling.NOT_FASTER
             reasons = [*([] if rows else ["none of its trials could be compared"]), *problems]
             decided = _candidate(contender, bases[_kind(contender)].variant, ruling, "; ".join(reasons))
-            evidence = (*suspect(contender.file), *(Evidence("uneven", text, counts=False) for text in legs.drifts()))
+            evidence = tuple(Evidence("uneven", text, counts=False) for text in legs.drifts())
             judged.append((contender, replace(decided, rows=rows, evidence=evidence)))
         return {device: noise.text for device, noise in compared.noises.items()}, judged
 
@@ -224,7 +231,7 @@ class _Trial:
             if log := logs.get(entry.identity):
                 evidence.append(Evidence("log", log, counts=False))
         made = _candidate(contender, baseline, Ruling.WRONG, evidence[0].detail)
-        return replace(made, evidence=(*evidence, *suspect(contender.file)))
+        return replace(made, evidence=tuple(evidence))
 
     def _sandbox(self, backend: str, visible: Sequence[Path]) -> Sandbox | None:
         """Return the sandbox for a candidate.
@@ -238,8 +245,21 @@ class _Trial:
             namespaces=not self.refusal,
             devices=bool(backend) and not get_spec(backend).is_host,
             memory_bytes=self.request.memory_bytes or default_memory_bytes(),
-            visible=tuple(map(str, visible)),
+            visible=tuple(str(path) for folder in visible for path in self._shown(folder)),
+            hidden=tuple(map(str, self._find_databases())),
         )
+
+    def _shown(self, folder: Path) -> Iterable[Path]:
+        """Return what to show of a folder: of one with the project in it, no more than its own files."""
+        root = self.project.root
+        if folder in (root, *root.parents):
+            return [path for path in folder.iterdir() if path.is_file() and path.suffix != DATABASE]
+        return [folder]
+
+    def _find_databases(self) -> Iterator[Path]:
+        """Yield the project's own databases, with the files that SQLite keeps beside them."""
+        for folder in (self.project.root, self.project.root / "db"):
+            yield from folder.glob(f"*{DATABASE}*")
 
     def _describe_sandbox(self) -> str:
         if self.request.sandbox == "off":

@@ -20,7 +20,7 @@ from cuprof.families import Family
 from cuprof.families.candidate import Extension
 from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.contenders import Devices
-from cuprof.judge.referee import BorderExecutor
+from cuprof.judge.referee import BorderExecutor, Referee
 from cuprof.plan import Plan, Selection, plan_hash
 from cuprof.sandbox.settings import Sandbox
 from cuprof.store import Store
@@ -37,6 +37,7 @@ class Course(Observer):
     Args:
         config: how all of them are timed.
         observer: receives the forwarded events.
+        kept: processes beyond the border, from turn to turn.
         logs: identity → the log of a failed trial; filled by `run`.
         told: notes already forwarded.
     """
@@ -47,6 +48,7 @@ class Course(Observer):
     project: Project
     store: Store
     observer: Observer
+    kept: dict[str, Referee] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
 
@@ -92,8 +94,13 @@ class Course(Observer):
 
     def _open_executor(self, settings: WorkerSettings, sandbox: Sandbox | None, *, over_border: bool) -> Executor:
         if over_border:
-            return BorderExecutor(settings, self.config.limits, self.family, sandbox, self.devices)
+            return BorderExecutor(settings, self.config.limits, self.family, sandbox, self.devices, self.kept)
         return Executor(settings, self.config.limits, sandbox, self.devices)
+
+    def close(self) -> None:
+        """End the processes that wait for another turn."""
+        while self.kept:
+            self.kept.popitem()[1].close()
 
     def trial_started(self, trial: Trial, phase: str) -> None:
         self.observer.trial_started(trial, phase)

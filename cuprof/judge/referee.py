@@ -12,7 +12,6 @@ import math
 import secrets
 import statistics
 import time
-import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -59,6 +58,14 @@ REMEMBERS, REMEMBERS_NS = 1.3, 20_000.0
 """The shortest request on new contents may take this much longer than the shortest on contents that have come up, and
 one of `FRESH_TRIES` times it must: others may use the machine."""
 MOST_REFERENCES = 8
+MOST_KEPT = 8
+"""Keep at most this many processes from one turn to the next; each holds its sets, and may hold a device's context."""
+CHECK_ONE_IN = 4
+"""After one request in so many, at random, a result and the memory around it are checked; after the last all are."""
+LOOK_SLACK, LOOK_SLACK_NS = 2.0, 20_000
+"""Reading results may take this much longer than where nothing had been executed, else it counts as the executions'."""
+BUSY, BUSY_NS = 1.5, 200_000
+"""Emptying a device's caches may take this much longer than before the stranger's code was there."""
 EARLY_ROWS, EARLY_WORDS = 4, 16
 """So many random words of so many results are read before the clock stops."""
 LATE_S = 0.2
@@ -77,6 +84,7 @@ class BorderExecutor(Executor):
         family: loaded here, where no stranger's code runs; inputs, references and tolerances are its own.
         confined: the sandbox of the processes; None for none.
         devices: see `Executor`.
+        kept: trials of earlier turns, whose processes wait for the next one.
     """
 
     def __init__(
@@ -86,15 +94,22 @@ class BorderExecutor(Executor):
         family: Family,
         confined: Sandbox | None,
         devices: Mapping[str, DeviceFacts | Unavailable],
+        kept: dict[str, Referee],
     ) -> None:
         super().__init__(settings, limits, devices=devices)
-        self.family, self.confined = family, confined
+        self.family, self.confined, self.kept = family, confined, kept
 
     def measure(self, job: Job) -> Iterator[Outcome]:
         """Yield every trial's outcome as it comes."""
         self.unavailable = ""
         for trial in job.trials:
-            yield self.judge(Referee(self, replace(job, trials=(trial,))).hold())
+            referee = self.kept.pop(trial.identity, None) or Referee(self, replace(job, trials=(trial,)))
+            outcome = referee.hold()
+            if outcome.state is State.OK and len(self.kept) < MOST_KEPT:
+                self.kept[trial.identity] = referee
+            else:
+                referee.close()
+            yield self.judge(outcome)
 
     def builds_ahead(self, backend: str) -> bool:
         """Return False: programs are built on the far side of the border."""
@@ -124,48 +139,72 @@ class Referee:
     timings: dict[Measure, Timing] = field(default_factory=dict)
     looks: int = 0
 
+    def __post_init__(self) -> None:
+        self.stack = ExitStack()
+        self.is_ready = False
+
+    def close(self) -> None:
+        """End the trial's process and release its memory."""
+        self.stack.close()
+
     def hold(self) -> Outcome:
-        """Return what became of the trial."""
+        """Return what became of the trial: in the first turn it is prepared and checked, in each one timed."""
         began, began_ns = time.time(), time.monotonic_ns()
+        self.phase, self.timings = Phase.INPUTS, {}
         ended = self._hold()
         return replace(ended, started_at=began, duration_ns=time.monotonic_ns() - began_ns)
 
     def _hold(self) -> Outcome:
         limits = self.runner.limits
         patience_s = self.job.measure.patience_seconds * max(len(self.job.methods), 1)
-        self.limit_s = 2 * limits.build_s + 3 * limits.check_s + patience_s
+        deadline = time.monotonic() + 2 * limits.build_s + 3 * limits.check_s + patience_s
+        try:
+            if not self.is_ready:
+                self._begin(deadline)
+            self.sets.memory.use()
+            self.suspect.deadline = deadline
+            if not self.is_ready:
+                self._prepare()
+            self._enter(Phase.TIME)
+            for measure in self.job.methods:
+                self.timings[measure] = self._time(measure, self.count)
+        except RefusedError as error:
+            state = State(error.refusal.state)
+            return self._end(state, one_line(error.refusal.message), error.refusal.log)
+        except LateError as error:
+            return self._end(State.TIMED_OUT, f"{error} while {PHASE_TEXT[self.phase]}")
+        except (LostError, msgspec.MsgspecError) as error:
+            return self._end(State.CRASHED, f"{error} while {PHASE_TEXT[self.phase]}", self.suspect.log_tail())
+        except _WrongError as error:
+            self.check = error.check
+            return self._end(State.WRONG_RESULT, error.check.message)
+        except _DishonestError as error:
+            return self._end(State.IMPLAUSIBLE, str(error))
+        except LaunchError as error:
+            return self._end(State.SKIPPED, str(error))
+        except FamilyError as error:
+            return self._end(State.SKIPPED, f"the family's {error}", phase=OF_FAMILY)
+        return self._end(State.OK)
+
+    def _begin(self, deadline: float) -> None:
+        """Make inputs and references, share memory, and start the process.
+
+        Raises:
+            FamilyError: a function of the family failed.
+        """
         try:
             self.problem = Problem.make(self.runner.family, self.job)
+        except FamilyError:
+            raise
         except Exception as error:  # whatever a family raises is the family's fault
-            said = str(error) if isinstance(error, FamilyError) else describe(error)
-            return self._end(State.SKIPPED, f"the family's {said}", traceback.format_exc(), OF_FAMILY)
+            raise FamilyError(describe(error)) from error
         self.variant = replace(next(iter(self.runner.family.variants.values())), tolerance=None)
         if self.job.extension is None:
             self.variant = self.runner.family.variant(self.job.trials[0].variant)
-        with ExitStack() as stack:
-            try:
-                self.sets = Sets.open(self.job, self.problem, self.runner, stack)
-                task = self.sets.task
-                suspect = Suspect(task, self.sets.memory.handle, self.runner.confined, time.monotonic() + self.limit_s)
-                self.suspect = stack.enter_context(suspect)
-                self._try()
-            except RefusedError as error:
-                state = State(error.refusal.state)
-                return self._end(state, one_line(error.refusal.message), error.refusal.log)
-            except LateError as error:
-                return self._end(State.TIMED_OUT, f"{error} while {PHASE_TEXT[self.phase]}")
-            except (LostError, msgspec.MsgspecError) as error:
-                return self._end(State.CRASHED, f"{error} while {PHASE_TEXT[self.phase]}", self.suspect.log_tail())
-            except _WrongError as error:
-                self.check = error.check
-                return self._end(State.WRONG_RESULT, error.check.message)
-            except _DishonestError as error:
-                return self._end(State.IMPLAUSIBLE, str(error))
-            except LaunchError as error:
-                return self._end(State.SKIPPED, str(error))
-            except FamilyError as error:
-                return self._end(State.SKIPPED, f"the family's {error}", phase=OF_FAMILY)
-        return self._end(State.OK)
+        self.sets = Sets.open(self.job, self.problem, self.runner, self.stack)
+        task, handle = self.sets.task, self.sets.memory.handle
+        suspect = Suspect(task, handle, self.runner.confined, deadline, spins=self.sets.kind == "cuda")
+        self.suspect = self.stack.enter_context(suspect)
 
     def _end(self, state: State, message: str = "", log: str = "", phase: str = "") -> Outcome:
         failed = state is not State.OK
@@ -183,19 +222,21 @@ class Referee:
         self.phase = phase
         self.runner.watch(self.job.trials[0], phase)
 
-    def _try(self) -> None:
-        """Do all that is asked of a trial; raises what ends it."""
+    def _prepare(self) -> None:
+        """Let the process prepare, and check it; raises what ends the trial."""
         limits, suspect = self.runner.limits, self.suspect
         self._enter(Phase.BUILD)
         suspect.open()
         suspect.stop()
         self.sets.draw_early(0)
-        trips = []
+        trips, flushes_ns = [], []
         for _ in range(RESPONSES):
-            self.sets.flush(self.job.measure.flush)
+            flushes_ns.append(self.sets.flush(self.job.measure.flush))
             trips.append(suspect.respond(self.sets.look))
-        sound = [each.duration_ns for each in trips if each.is_sound] or [each.duration_ns for each in trips]
-        self.round_trip_ns = float(statistics.median(sound))
+        trips = [each for each in trips if each.is_sound] or trips
+        self.round_trip_ns = float(statistics.median(each.duration_ns for each in trips))
+        self.most_look_ns = LOOK_SLACK * statistics.median(each.look_ns for each in trips) + LOOK_SLACK_NS
+        self.most_flush_ns = BUSY * statistics.median(flushes_ns) + BUSY_NS
         suspect.go_on()
         suspect.ask(Ask.LOAD, 0, limits.build_s)
         started = time.monotonic()
@@ -204,11 +245,8 @@ class Referee:
         suspect.stop()
         self._enter(Phase.CHECK)
         self.check = self._check()
-        if not self.job.methods:
-            return
-        self._enter(Phase.TIME)
         took_ns = min(self._once(number % COMPARED_SETS) for number in range(3)) - self.round_trip_ns
-        count = self.sets.choose_count(max(took_ns, 100.0), prepare_s)
+        self.count = count = self.sets.choose_count(max(took_ns, 100.0), prepare_s)
         self.sets.memory.rows[1:count] = self.sets.memory.rows[:1]  # constants are there to prepare from
         suspect.go_on()
         suspect.ask(Ask.PREPARE, count, limits.build_s)
@@ -224,9 +262,7 @@ class Referee:
             suspect.go_on()
             suspect.ask(Ask.RELEASE, 0, limits.check_s)
             suspect.stop()
-        for measure in self.job.methods:
-            if measure is not Measure.TOTAL:
-                self.timings[measure] = self._time(measure, count)
+        self.is_ready = True
 
     def _check(self) -> Check:
         """Return the check of the first executions."""
@@ -302,11 +338,13 @@ class Referee:
         slopes: list[float] = []
         spent_ns, last_look, reason, number = 0, 0, None, 0
         settled = time.monotonic() + config.settle_seconds
+        self.flushes_ns: list[int] = []
+        self.sets.draw(count)
         while reason is None:
             began = time.perf_counter_ns()
             wanted = {low, count, *([1] if number % 4 == 0 else [])} - {0}
             for each in sorted(wanted, key=lambda _: secrets.randbits(32)):
-                times[each].append(self._read(each, flush))
+                times[each].append(self._count_ns(self._read(each, flush)))
             base_ns = times[low][-1] if low else self.round_trip_ns
             slopes.append((times[count][-1] - base_ns) / (count - low))
             number += 1
@@ -317,6 +355,8 @@ class Referee:
             if rule.is_due(len(slopes), spent_ns, last_look):
                 last_look = len(slopes)
                 reason = rule.reason([max(each, 0.0) for each in slopes], 0, spent_ns, 0.0)
+        if self.sets.kind == "cuda" and flush != "none" and statistics.median(self.flushes_ns) > self.most_flush_ns:
+            raise _DishonestError("it keeps the device busy while inputs are written")
         self._meet_new(count)
         for row in range(count):
             if int(self.sets.order[row]) + COMPARED_SETS in self.sets.late:
@@ -324,29 +364,39 @@ class Referee:
         self._require_undamaged([*range(count)])
         return self._conclude(measure, slopes, times, count, reason)
 
-    def _read(self, count: int, flush: str) -> float:
-        """Execute so often, on contents in a new order, check a result, and return the time."""
+    def _count_ns(self, lap: Lap) -> float:
+        """Return the time of a lap, with what reading its results took beyond what that usually takes."""
+        return lap.duration_ns + max(lap.look_ns - self.most_look_ns, 0.0)
+
+    def _read(self, count: int, flush: str, *, is_new: bool = False) -> Lap:
+        """Execute so often, on contents in a new order or on new ones; check a result now and then."""
         for _ in range(MOST_LAPS):
+            if is_new:
+                self.sets.draw(count)
             self.sets.give()
-            self.sets.flush(flush)
+            self.flushes_ns.append(self.sets.flush(flush))
             lap = self._execute(count)
             if lap.is_sound:
                 break
-        late = self.sets.late
-        rows = [row for row in range(count) if int(self.sets.order[row]) + COMPARED_SETS in late]
-        chosen = secrets.randbelow(count) if len(late) < MOST_REFERENCES or not rows else secrets.choice(rows)
-        self._require(chosen)
-        self._require_undamaged([chosen])
-        return float(lap.duration_ns)
+        if is_new or secrets.randbelow(CHECK_ONE_IN) == 0:
+            late = self.sets.late
+            rows = [row for row in range(count) if int(self.sets.order[row]) + COMPARED_SETS in late]
+            chosen = secrets.randbelow(count) if len(late) < MOST_REFERENCES or not rows else secrets.choice(rows)
+            self._require(chosen)
+            self._require_undamaged([chosen])
+        return lap
 
     def _meet_new(self, count: int) -> None:
-        """Execute on contents that never were there before, and again; raise if new ones always take longer."""
+        """Execute on contents that never were there before, and again; raise if new ones always take longer.
+
+        On the host that counts which a process used of the processors, since others use them too.
+        """
         for _ in range(FRESH_TRIES):
             times: dict[bool, list[float]] = {True: [], False: []}
             for _ in range(FRESH_ROUNDS):
-                self.sets.draw(count)
                 for is_new in (True, False, False):
-                    times[is_new].append(self._read(count, "clean"))
+                    lap = self._read(count, "clean", is_new=is_new)
+                    times[is_new].append(self._count_ns(lap) if lap.cpu_ns is None else float(lap.cpu_ns))
             new_ns, met_ns = min(times[True]), min(times[False])
             if new_ns <= REMEMBERS * met_ns + REMEMBERS_NS:
                 return
@@ -458,13 +508,15 @@ class Sets:
         self._put = host
         self.memory.rows[row] = self.memory.array_module.asarray(host)
 
-    def flush(self, how: str) -> None:
-        """Fill the caches with other data."""
+    def flush(self, how: str) -> int:
+        """Fill the caches with other data; return the nanoseconds that took, with what was to be written before."""
+        started = time.perf_counter_ns()
         if how == "clean":
             self.junk.max()
         elif how == "dirty":
             self.junk.fill(1.0)
         self.memory.wait()
+        return time.perf_counter_ns() - started
 
     def draw_early(self, count: int) -> None:
         """Choose the words to be read as soon as so many executions are said to be done."""

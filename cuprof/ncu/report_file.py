@@ -14,6 +14,7 @@ from typing import Any
 
 from cuprof.core.errors import ProfilerError
 from cuprof.core.records import Advice, Conditions, CounterValue, LaunchRecord
+from cuprof.ncu.instructions import read_instructions
 from cuprof.ncu.metrics import METRICS, get_rule, select
 from cuprof.ncu.ranges import find_identity
 from cuprof.ncu.report_frame import NEWEST_VERSION, check_frame, find_options
@@ -124,6 +125,7 @@ def _read_action(
         counters=tuple(_counters(module, action, metrics)),
         advice=tuple(_advice(action)),
         details=_details(action, ranges),
+        source=read_instructions(action),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from cuprof.report.figure import (
     plain,
     traces_of,
 )
-from cuprof.report.study import Device, Study
+from cuprof.report.study import Study
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import StudyTrial, by_sure_time, by_time, grouped
 from cuprof.report.units import Scale, choose_scale, format_value, value_label
@@ -74,7 +74,8 @@ def scaling_figure(study: Study, styles: Styles) -> Figure | None:
     heights = [by_time(trial) / scale.divisor for trial in shown]
     # around the measured values: a roof far below them is cut off
     ends = math.log10(min(heights)) - 0.3, math.log10(max(heights)) + 0.2
-    roofs = _time_roofs(study, best, axis)
+    sizes = {float(trial.problem[axis]): float(trial.useful_bytes) for trial in reversed(best) if trial.useful_bytes}
+    roofs = list_roofs(study, dict.fromkeys((trial.device for trial in best), sizes))
     for i, roof in enumerate(roofs):
         trace = roof_trace(i, roof, scale, (10 ** ends[0], 10 ** ends[1]))
         hover = hovers("useful bytes / read bandwidth", plain(roof.device), "%{x}: %{customdata[0]}")
@@ -150,20 +151,19 @@ def lines(frame: pd.DataFrame, looks: Mapping[str, Style], custom: list[str], **
     return [{**trace, "marker": {**trace["marker"], "color": trace["line"]["color"]}} for trace in traces]
 
 
-def roof_of(device: Device, sizes: Mapping[Any, float], is_flat: bool = False) -> Roof | None:
-    """Return useful bytes over a device's measured read bandwidth, or that bandwidth itself."""
-    if not device.read_bandwidth:
-        return None
-    allowed = {x: device.read_bandwidth if is_flat else sizes[x] / device.read_bandwidth * 1e9 for x in sorted(sizes)}
-    return Roof(device.label, tuple(allowed), tuple(allowed.values()))
+def list_roofs(study: Study, sizes: Mapping[str, Mapping[Any, float]], *, is_flat: bool = False) -> list[Roof]:
+    """Return useful bytes over each device's measured read bandwidth, or that bandwidth itself.
 
-
-def _time_roofs(study: Study, best: Iterable[StudyTrial], axis: str) -> list[Roof]:
-    best = list(best)
-    sizes = {float(trial.problem[axis]): float(trial.useful_bytes) for trial in reversed(best) if trial.useful_bytes}
-    used = {trial.device for trial in best}
-    roofs = [roof_of(device, sizes) for device in study.devices if device.label in used and sizes]
-    return [roof for roof in roofs if roof]
+    Args:
+        sizes: label of a device → x → useful bytes.
+    """
+    roofs = []
+    for device in study.devices:
+        of_device, top = sizes.get(device.label, {}), device.read_bandwidth
+        if of_device and top:
+            values = {x: top if is_flat else of_device[x] / top * 1e9 for x in sorted(of_device)}
+            roofs.append(Roof(device.label, tuple(values), tuple(values.values())))
+    return roofs
 
 
 def roof_trace(index: int, roof: Roof, scale: Scale, range_: tuple[float, float] | None = None) -> dict[str, Any]:

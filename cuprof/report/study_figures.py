@@ -30,11 +30,10 @@ from cuprof.report.figure import (
     styles_of,
     traces_of,
 )
-from cuprof.report.line_figures import MOST_LINES, Roof, lines, roof_of, roof_trace
+from cuprof.report.line_figures import MOST_LINES, Roof, lines, list_roofs, roof_trace
 from cuprof.report.published import list_published, whole
 from cuprof.report.study import Study
 from cuprof.report.templates import say, say_once
-from cuprof.report.trials import StudyTrial
 from cuprof.report.units import QUANTITIES, Scale, choose_scale, value_label
 
 LOW_IS_BEST = ("time", "energy", "power")
@@ -103,7 +102,10 @@ def figure_points(study: Study, spec: FigureSpec) -> FigurePoints:
         if found is not None and found.value is not None:
             published.append({**place, "value": found.value, "order": trial.order, "device": found.device})
     frames = _in_order(measured), _in_order(published)
-    roofs = _roofs(study, spec, shown) if spec.roof and spec.y in ROOFED else []
+    sizes: dict[str, dict[Any, float]] = {}
+    for x, trial in reversed(shown if spec.roof and spec.y in ROOFED else []):
+        sizes.setdefault(trial.device, {})[x] = trial.useful_bytes or 0.0
+    roofs = list_roofs(study, sizes, is_flat=spec.y == "bandwidth")
     lowest = frames[0].groupby("series", sort=False)["value"].min().sort_values(kind="stable")
     if spec.kind == "map" or len(lowest) <= MOST_LINES:
         return FigurePoints(*frames, roofs)
@@ -115,15 +117,6 @@ def _in_order(points: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     names = ("series", "x", "y", "value", "order", "device", "interval", "tunables")
     frame = frame_of(**{name: [point.get(name) for point in points] for name in names})
     return frame.sort_values("order", kind="stable")
-
-
-def _roofs(study: Study, spec: FigureSpec, shown: Sequence[tuple[Any, StudyTrial]]) -> list[Roof]:
-    """Return useful bytes over the measured read bandwidth (of a time), or that bandwidth itself."""
-    roofs = []
-    for device in study.devices:
-        sizes = {x: trial.useful_bytes or 0 for x, trial in reversed(shown) if trial.device == device.label}
-        roofs += [roof_of(device, sizes, spec.y == "bandwidth")] if sizes else []
-    return [roof for roof in roofs if roof]
 
 
 def _curves(

@@ -25,9 +25,10 @@ from cuprof.sandbox.kernel import (
     control,
     drop_capabilities,
 )
+from cuprof.sandbox.landlock import write_only_in
 from cuprof.sandbox.seccomp import refuse_calls
 from cuprof.sandbox.settings import HIDDEN, Sandbox
-from cuprof.sandbox.view import enter_namespaces, show_own_processes
+from cuprof.sandbox.view import enter_namespaces, list_devices, show_own_processes
 
 WATCH_S = 0.25
 """Check the memory this often: each check takes a tenth of a millisecond, beside code that is being timed."""
@@ -79,6 +80,10 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
     control(PR_SET_NO_NEW_PRIVS, 1)
     _limit(sandbox)
     try:
+        if not sandbox.namespaces and sandbox.home:
+            os.chdir(sandbox.home)
+            own = "/proc/self"  # where the driver names its threads
+            write_only_in((sandbox.home, own, *sandbox.writable, *map(str, list_devices(sandbox))))
         refuse_calls()
     except OSError as error:
         _tell(f"cuprof: the filter of system calls is refused: {error}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+from typing import Any
 
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
     0x00020000, 0x08000000, 0x10000000, 0x20000000, 0x40000000,
@@ -50,15 +51,16 @@ def make_writable(place: str) -> None:
 
 
 def _set_attributes(target: str, attributes: _MountAttributes) -> None:
-    done = _libc.syscall(
-        ctypes.c_long(SYS_MOUNT_SETATTR),
-        ctypes.c_int(AT_FDCWD),
-        target.encode(),
-        ctypes.c_uint(AT_RECURSIVE),
-        ctypes.byref(attributes),
-        ctypes.c_size_t(ctypes.sizeof(attributes)),
-    )
-    _check(done, f"mount_setattr {target}")
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    place = ctypes.c_int(AT_FDCWD), target.encode(), ctypes.c_uint(AT_RECURSIVE)
+    call(SYS_MOUNT_SETATTR, *place, ctypes.byref(attributes), size)
+
+
+def call(number: int, *arguments: Any) -> int:
+    """Make a system call by its number; raise OSError if refused."""
+    done = int(_libc.syscall(ctypes.c_long(number), *arguments))
+    _check(min(done, 0), f"system call {number}")
+    return done
 
 
 def control(option: int, *arguments: int) -> None:

@@ -57,6 +57,8 @@ def refuse_calls() -> bool:
     rules.add_rule(bindings.ERRNO(errno.ENOSYS), "clone3")
     new_user = bindings.Arg(0, bindings.MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER)
     rules.add_rule(bindings.ERRNO(errno.EPERM), "clone", new_user)
-    rules.add_rule(bindings.ERRNO(errno.EAFNOSUPPORT), "socket", bindings.Arg(0, bindings.GT, AF_UNIX))
+    # A UNIX socket reaches others' through any folder that is visible; pairs reach their own kind alone.
+    rules.add_rule(bindings.ERRNO(errno.EAFNOSUPPORT), "socket")
+    rules.add_rule(bindings.ERRNO(errno.EAFNOSUPPORT), "socketpair", bindings.Arg(0, bindings.GT, AF_UNIX))
     rules.load()
     return True

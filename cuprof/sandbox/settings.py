@@ -20,6 +20,9 @@ PASSED_ON = (
 )  # fmt: skip
 PASSED_ON_WHOLE = ("PATH", "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "TZ", "USER", "VIRTUAL_ENV")
 """Environment variables to pass on, by prefix and by name. No others, since environments hold passwords."""
+PACKAGE_FOLDERS = ("site-packages", "dist-packages")
+DATABASE = ".sqlite"
+"""In the ending of a database's file, and of those that SQLite keeps beside it (.sqlite-wal)."""
 HOME = "/tmp/cuprof"
 """The current folder of a confined process. It may write here, as anywhere in /tmp."""
 CACHES = {
@@ -45,6 +48,8 @@ class Sandbox:
         devices: whether it can use the GPUs' device files.
         memory_bytes: of one process's own data, and of all processes together; 0 for no limit.
         visible: files and folders to show inside although they are in a folder of `HIDDEN`.
+        hidden: files that appear empty: databases, on which a lock alone stops others.
+        home: without namespaces, the one folder that it may write.
         writable: files in such a folder that it may write, at the same place.
     """
 
@@ -52,6 +57,8 @@ class Sandbox:
     devices: bool = True
     memory_bytes: int = 0
     visible: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    home: str = ""
     writable: tuple[str, ...] = ()
 
     def encode(self) -> str:
@@ -62,27 +69,25 @@ class Sandbox:
     def decode(cls, text: str) -> Sandbox:
         """Return what `encode` wrote."""
         values: dict[str, Any] = json.loads(text)
-        return cls(**{**values, "visible": tuple(values["visible"]), "writable": tuple(values["writable"])})
+        lists: dict[str, Any] = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        return cls(**{**values, **lists})
 
 
-def inner_environment(environment: Mapping[str, str], namespaces: bool) -> dict[str, str]:
-    """Return the environment of a process in a sandbox.
-
-    Args:
-        environment: of this process.
-        namespaces: whether it has its own folders in `HOME`; otherwise it uses the shared caches.
-    """
+def inner_environment(environment: Mapping[str, str], sandbox: Sandbox) -> dict[str, str]:
+    """Return the environment of a process in a sandbox: what compilers keep stays in folders of its own."""
     passed = {
         name: value for name, value in environment.items() if name in PASSED_ON_WHOLE or name.startswith(PASSED_ON)
     }
-    if not namespaces:
+    home = HOME if sandbox.namespaces else sandbox.home
+    if not home:
         return passed
-    caches = {name: f"{HOME}/{folder}" for name, folder in CACHES.items()}
-    return {**passed, **caches, "TMPDIR": "/tmp"}
+    caches = {name: f"{home}/{folder}" for name, folder in CACHES.items()}
+    return {**passed, **caches, "TMPDIR": "/tmp" if sandbox.namespaces else home}
 
 
 def needed_paths() -> tuple[str, ...]:
     """Return the folders that Python and this package are imported from, and those of the driver."""
-    package = str(Path(__file__).resolve().parents[2])
-    places = [package, sys.prefix, sys.base_prefix, sys.executable, *filter(None, sys.path), *DRIVER_FOLDERS]
+    package = str(Path(__file__).resolve().parents[1])
+    installed = [path for path in sys.path if Path(path).name in PACKAGE_FOLDERS]
+    places = [package, sys.prefix, sys.base_prefix, sys.executable, *installed, *DRIVER_FOLDERS]
     return tuple(dict.fromkeys(path for path in map(os.path.abspath, places) if os.path.exists(path)))  # noqa: PTH110

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from cuprof.sandbox.kernel import (
     mount,
     unshare,
 )
-from cuprof.sandbox.settings import HIDDEN, HOME, Sandbox, needed_paths
+from cuprof.sandbox.settings import DATABASE, HIDDEN, HOME, Sandbox, needed_paths
 
 PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
 GPU_DEVICES = ("nvidia*", "nvidia-caps/*", "nvidia-caps-imex-channels/*", "dri/*", "dxg", "kfd")
@@ -57,6 +58,9 @@ def enter_namespaces(sandbox: Sandbox) -> None:
         _show(path, handle)
     for path in sandbox.writable:
         make_writable(path)
+    for path in (*sandbox.hidden, *(each for folder in sandbox.visible for each in _find_doors(folder))):
+        if os.path.exists(path):  # noqa: PTH110
+            mount("/dev/null", path, "", MS_BIND)
     Path(HOME).mkdir(exist_ok=True)
     os.chdir(HOME)  # the folder that we were in is reached past what hides it
 
@@ -83,7 +87,7 @@ def _hide(sandbox: Sandbox) -> None:
     mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, f"{limit},mode=1777")
     Path(DEVICES_AT).mkdir()
     mount("tmpfs", DEVICES_AT, "tmpfs", MS_NOSUID | MS_NOEXEC, "size=64k,mode=755")
-    for device in _devices(sandbox):
+    for device in list_devices(sandbox):
         place = Path(DEVICES_AT, device.relative_to("/dev"))
         place.parent.mkdir(parents=True, exist_ok=True)
         place.touch()
@@ -98,7 +102,8 @@ def _hide(sandbox: Sandbox) -> None:
             mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"{limit},mode=1777")
 
 
-def _devices(sandbox: Sandbox) -> Iterator[Path]:
+def list_devices(sandbox: Sandbox) -> Iterator[Path]:
+    """Yield the device files that a process may use."""
     there = Path("/dev")
     yield from (there / name for name in PLAIN_DEVICES if (there / name).exists())
     for pattern in GPU_DEVICES if sandbox.devices else ():
@@ -109,6 +114,17 @@ def _open_hidden(paths: Iterable[str]) -> dict[str, int]:
     """Return path → descriptor of the paths inside a folder of `HIDDEN`; such a folder as a whole stays hidden."""
     below = (path for path in paths if any(Path(folder) in Path(path).parents for folder in HIDDEN))
     return {path: os.open(path, os.O_PATH) for path in below}
+
+
+def _find_doors(folder: str) -> Iterator[str]:
+    """Yield what lets a process in a folder reach others: sockets, pipes, devices and databases."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(place, name)  # noqa: PTH118
+            with contextlib.suppress(OSError):
+                kind = os.lstat(path).st_mode
+                if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)) or DATABASE in Path(name).suffix:
+                    yield path
 
 
 def _show(path: str, handle: int) -> None:

@@ -15,6 +15,7 @@ from cuprof.core.records import Artifact, Conditions, CounterValue, LaunchRecord
 from cuprof.core.text import hide_in_data
 from cuprof.store import tables as t
 from cuprof.store.rows import among, columns_of, insert_row, save
+from cuprof.store.source_counters import as_row
 from cuprof.store.trials import find_keys
 
 Metrics = dict[tuple[Any, ...], int]
@@ -109,6 +110,8 @@ def _record_launch(
     place = {"launch_id": launch_id}
     advice = [columns_of(t.advice, piece, **place, ordinal=ordinal) for ordinal, piece in enumerate(launch.advice)]
     _insert(connection, t.advice, advice)
+    if launch.source:
+        _insert(connection, t.source_counters, [place | as_row(launch.source)])
 
 
 def _insert(connection: Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:

@@ -76,6 +76,7 @@ PARTS = (
     Part(t.counter, owner="launch_id"),
     Part(t.trial_counter, owner="profile_id"),
     Part(t.advice, owner="launch_id"),
+    Part(t.source_counters, owner="launch_id"),
 )
 """Every table but the ranking, which is computed, and the one of facts about the database itself.
 

@@ -133,7 +133,6 @@ class Store:
     leave = transaction(stations.leave)
 
     exchange = transaction(trials.exchange)
-    withdraw = transaction(trials.withdraw)
     stored = transaction(trials.stored)
     record = transaction(outcomes.record)
     record_all = transaction(outcomes.record_all)

@@ -173,7 +173,7 @@ run = _table(
     *optional(sa.Boolean, "build_cached"),
     *optional(sa.BigInteger, "build_ns"),
     *optional(Text, "build_log"),
-    *optional(Word, "job"),
+    *optional(Word, "job", "build_sass_hash"),
 )
 """One execution of a trial and how it ended."""
 
@@ -316,6 +316,19 @@ trial_counter = _table(
     sqlite_with_rowid=False,
 )
 """One metric rolled up over the launches of one profile, by the rule stored with the metric."""
+
+source_counters = _table(
+    "source_counters",
+    reference("launch_id", "launch.id", primary=True, owned=True),
+    *required(sa.Integer, "instruction_count"),
+    *required(sa.BigInteger, "sample_count", "interval_cycles", "dropped_bytes"),
+    *required(Text, "sass"),
+    *required(
+        Json(list), "opcode_names", "opcodes", "offsets", "files", "file_numbers", "lines", "executed", "threads"
+    ),
+    *required(Json(dict), "stalls"),
+)
+"""Counters of a launch by machine instruction, one list a fact; the view `instructions` has a row for each one."""
 
 advice = _table(
     "advice",

@@ -105,17 +105,6 @@ def exchange(connection: Connection, sweep_id: int, identity: str, trial: Trial)
     )
 
 
-def withdraw(connection: Connection, sweep_id: int, identities: Sequence[str]) -> None:
-    """Take trials out of a sweep in which they were not run; those that no other sweep has are removed."""
-    of_sweep = t.sweep_trial.c.sweep_id == sweep_id, t.sweep_trial.c.run_id.is_(None)
-    keys = [
-        key
-        for key in find_keys(connection, identities).values()
-        if connection.execute(sa.delete(t.sweep_trial).where(*of_sweep, t.sweep_trial.c.trial_id == key)).rowcount
-    ]
-    _forget(connection, keys)
-
-
 def _forget(connection: Connection, keys: Sequence[int]) -> None:
     """Remove trials that were never run and that no sweep has."""
     if sweeps.lock(connection, ENLISTING, wait=False):  # otherwise somebody may be about to enlist them

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict, deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from cuprof.backends.contract import Backend, Runnable, Session
 from cuprof.backends.device_state import StateMonitor
 from cuprof.backends.registry import is_host
 from cuprof.core.point import Point
-from cuprof.families import Family, Program, Variant
+from cuprof.families import Program, Variant
 from cuprof.plan.memory import arena_bytes
 from cuprof.worker.messages import Finished, Job, JobTrial
 from cuprof.worker.method import reading_options
@@ -35,13 +35,12 @@ class Held:
 
     Attributes:
         busy_until_ns: by back end, until when its device has worked at least, by the monotonic clock.
-        opened: by a trial's identity, the files that were opened when its program was made ahead; once read, they may
-            be opened no more.
+        programs: by a trial's identity, the program that was made ahead, and the files that were opened for it.
         session: the arrays of the last block of trials, under a key, and how many sets of inputs they have room for.
     """
 
     busy_until_ns: dict[str, int] = field(default_factory=dict)
-    opened: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    programs: dict[str, tuple[Program, set[str]]] = field(default_factory=dict)
     session: tuple[tuple[object, ...], Session[Runnable], int] | None = None
 
     def take(self, key: tuple[object, ...]) -> tuple[Session[Runnable], int] | None:
@@ -58,17 +57,11 @@ class Held:
         self.take(())
 
 
-def make_ahead(
-    family: Family, problem: Point, trials: Iterable[JobTrial], held: Held
-) -> Iterator[tuple[Variant, Program, str]]:
-    """Yield the programs of trials to compile ahead; errors are reported when the trial's own turn comes."""
-    for trial in trials:
-        with suppress(Exception):
-            variant = family.variant(trial.variant)
-            if variant.kind == "kernel":
-                with OPENED.recorded(held.opened[trial.identity]):
-                    program = variant.make(problem, trial.tunables)
-                yield variant, program, trial.source_text
+def make_program(variant: Variant, problem: Point, asked: JobTrial) -> tuple[Program, set[str]]:
+    """Return the program of a kernel's trial, and the data files that were opened for it."""
+    opened: set[str] = set()
+    with OPENED.recorded(opened):
+        return variant.make(problem, asked.tunables), opened
 
 
 class JobRun:
@@ -130,9 +123,8 @@ class JobRun:
 
     def _make_program(self, trial: Trial) -> None:
         if trial.variant.kind == "kernel":
-            trial.opened |= self.held.opened.pop(trial.asked.identity, set())
-            with OPENED.recorded(trial.opened):
-                trial.program = trial.variant.make(self.job.problem, trial.asked.tunables)
+            made = self.held.programs.pop(trial.asked.identity, None)
+            trial.program, trial.opened = made or make_program(trial.variant, self.job.problem, trial.asked)
 
     def _build(self, trials: Sequence[Trial]) -> None:
         """Begin to build side by side what was not built ahead of the job."""
@@ -180,7 +172,6 @@ class JobRun:
                     return key, session, stocked, ready
                 session = self.backend.open(self.problem.signature, self.problem.inputs(), options, arena)
                 stocked = session.stock(self.problem.sets)
-                session.watch_inputs()
                 return key, session, stocked, ready
             except Exception as error:  # those that want most scratch cannot run; without them the others may
                 if session is not None:

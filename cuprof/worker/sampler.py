@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import CLOCKS_DISAGREE, GAPS_MATTER_NS, NOT_COLD, Frame, Reading, Runnable, Session
+from cuprof.backends.contract import GAPS_MATTER_NS, NOT_COLD, Frame, Reading, Runnable, Session
 from cuprof.backends.device_state import StateMonitor
 from cuprof.core.errors import LaunchError
 from cuprof.core.records import DOUBT, Measure, Sample, Timing
@@ -155,7 +155,7 @@ class Sampler:
             return None
         doubt = ""
         if not counted:
-            doubt = next((why for why in excluded if why.startswith((CLOCKS_DISAGREE, NOT_COLD))), "")
+            doubt = next((why for why in excluded if why.startswith(NOT_COLD)), "")
             excluded = [""] * len(excluded)
             reason = "excluded"
         samples = tuple(
@@ -167,7 +167,7 @@ class Sampler:
             details[DOUBT] = doubt
         if clock is not None:
             details["median_sm_clock_mhz"] = round(clock, 1)
-        details |= self.monitor.state.as_details() if self.monitor else {}
+        details |= self.monitor.state if self.monitor else {}
         return Timing(measure, self.method, samples, summarise(samples, self.rule.confidence, tick_ns), reason, details)
 
 

@@ -21,13 +21,13 @@ from cuprof.core.errors import CuprofError, DeviceMemoryError, FamilyError
 from cuprof.core.processes import AHEAD, AT_ONCE
 from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.core.text import list_first
-from cuprof.families import Family
+from cuprof.families import Family, Program, Variant
 from cuprof.families.candidate import extend
 from cuprof.families.trace import describe
 from cuprof.interop.origins import AnyOrigin
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.excerpt import excerpt
-from cuprof.worker.job import Held, JobRun, make_ahead
+from cuprof.worker.job import Held, JobRun, make_program
 from cuprof.worker.messages import (
     Build,
     Built,
@@ -101,7 +101,7 @@ class Worker:
     def _open(self, message: Open) -> None:
         for name in message.backends:
             with contextlib.suppress(Exception):  # a job that needs the device reports why it cannot be opened
-                self.devices.get(name)
+                self.devices.get(name).warm_up()
 
     def _describe(self, message: Describe) -> None:
         devices = {name: self.devices.describe(name) for name in message.backends}
@@ -141,13 +141,17 @@ class Worker:
         job = self._next = message.job
         self._ahead.clear()
         self._building |= {trial.identity: () for trial in job.trials}
-        with contextlib.suppress(Exception):
-            backend, family = self.devices.get(job.backend), self._load(job.origin)
-            signature = family.signature(job.problem)
-            for trial in job.trials if job.extension is None else ():
-                program = make_ahead(family, job.problem, [trial], self._held)
-                for builds in backend.build_ahead(signature, program, message.limit_s):
-                    self._building[trial.identity] = builds
+        for trial in job.trials if job.extension is None else ():
+            with contextlib.suppress(Exception):
+                variant = self._load(job.origin).variant(trial.variant)
+                if variant.kind == "kernel":
+                    program, _ = self._held.programs[trial.identity] = make_program(variant, job.problem, trial)
+                    self._begin_build(message, trial.identity, (variant, program, trial.source_text))
+
+    def _begin_build(self, message: Build, identity: str, build: tuple[Variant, Program, str]) -> None:
+        backend, family = self.devices.get(message.job.backend), self._load(message.job.origin)
+        signature = family.signature(message.job.problem)
+        (self._building[identity],) = backend.build_ahead(signature, [build], message.limit_s)
 
     def _prepare_next(self) -> None:
         """Make inputs and reference of the job that is being built, which takes few of the host's cores."""

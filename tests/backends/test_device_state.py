@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cuprof.backends import device_state
-from cuprof.backends.device_state import REFRESH_NS, DeviceState, StateMonitor, find_uuid
+from cuprof.backends.device_state import REFRESH_NS, StateMonitor, find_uuid
 
 
 class RefusedError(Exception):
@@ -123,7 +123,7 @@ def test_a_part_of_a_device_has_its_state_and_not_its_energy(nvml: FakeNvml, uui
     assert monitor._handle == "handle 1"
     monitor.refresh()
     nvml.pids = [30]
-    assert (monitor.state.temperature_c, monitor.state.power_w) == (61, None)
+    assert (monitor.state["temperature_c"], monitor.state["power_w"]) == (61, None)
     assert monitor.energy_mj() is None
     assert monitor.other_processes(set()) == []
 
@@ -154,8 +154,7 @@ def test_without_nvml_there_is_no_monitor(nvml: FakeNvml, monkeypatch: pytest.Mo
 def test_state_of_a_device_at_ease(monitor: StateMonitor) -> None:
     monitor.refresh()
     assert monitor.throttled == ""
-    assert monitor.state == DeviceState(61, 345.6, tells_reasons=True)
-    assert monitor.state.as_details() == {"temperature_c": 61, "power_w": 345.6, "throttle_reasons": []}
+    assert monitor.state == {"temperature_c": 61, "power_w": 345.6, "throttle_reasons": []}
     assert monitor.sm_clock_mhz == 1980.0
 
 
@@ -176,27 +175,27 @@ def test_what_slows_a_busy_device_is_throttling(
     clock.now += REFRESH_NS
     monitor.refresh()
     assert monitor.throttled == ""
-    assert monitor.state.reasons == {reason}
+    assert monitor.state["throttle_reasons"] == [reason]
 
 
 def test_several_reasons_are_all_named(monitor: StateMonitor, nvml: FakeNvml) -> None:
     nvml.reasons = 0x08 | 0x40
     monitor.refresh()
     assert monitor.throttled == "throttled: hardware slowdown, hardware thermal slowdown"
-    assert monitor.state.as_details()["throttle_reasons"] == ["hardware slowdown", "hardware thermal slowdown"]
+    assert monitor.state["throttle_reasons"] == ["hardware slowdown", "hardware thermal slowdown"]
 
 
 @pytest.mark.parametrize("mask", [0x1, 0x2, 0x10, 0x100])
 def test_idle_and_chosen_clocks_are_no_throttling(monitor: StateMonitor, nvml: FakeNvml, mask: int) -> None:
     nvml.reasons = mask
     monitor.refresh()
-    assert (monitor.throttled, monitor.state.reasons) == ("", set())
+    assert (monitor.throttled, monitor.state["throttle_reasons"]) == ("", [])
 
 
 def test_the_power_cap_is_noted_and_leaves_nothing_out(monitor: StateMonitor, nvml: FakeNvml) -> None:
     nvml.reasons = 0x4
     monitor.refresh()
-    assert (monitor.throttled, monitor.state.reasons) == ("", {"software power cap"})
+    assert (monitor.throttled, monitor.state["throttle_reasons"]) == ("", ["software power cap"])
 
 
 def test_nvml_is_not_asked_more_often_than_it_answers_anew(
@@ -215,8 +214,8 @@ def test_nvml_is_not_asked_more_often_than_it_answers_anew(
 def test_what_a_board_does_not_support_is_unknown(monitor: StateMonitor, nvml: FakeNvml) -> None:
     nvml.refuses |= {"reasons", "throttle", "temperature", "power", "clock", "energy", "processes"}
     monitor.refresh()
-    assert (monitor.throttled, monitor.state, monitor.sm_clock_mhz) == ("", DeviceState(), None)
-    assert monitor.state.as_details() == {"temperature_c": None, "power_w": None, "throttle_reasons": None}
+    assert (monitor.throttled, monitor.sm_clock_mhz) == ("", None)
+    assert monitor.state == {"temperature_c": None, "power_w": None, "throttle_reasons": None}
     assert monitor.energy_mj() is None
     assert monitor.other_processes(set()) == []
 
@@ -233,4 +232,4 @@ def test_reasons_once_told_stay_known(monitor: StateMonitor, nvml: FakeNvml, clo
     nvml.refuses |= {"reasons", "throttle"}
     clock.now += REFRESH_NS
     monitor.refresh()
-    assert monitor.state.as_details()["throttle_reasons"] == ["hardware slowdown"]
+    assert monitor.state["throttle_reasons"] == ["hardware slowdown"]

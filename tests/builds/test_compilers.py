@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from cuprof.builds import BuildPool
 from cuprof.builds.compilers import Compilers, Origin
 from cuprof.core.errors import BuildError, ImpossibleError, MissingDependencyError
 from tests.builds.fakes import Fake, Load
@@ -100,6 +101,12 @@ def test_a_build_that_takes_too_long_is_stopped(compilers: Compilers, tmp_path: 
     with pytest.raises(BuildError, match=r"took longer than 1 s and was stopped"):
         compilers.run(Fake(code), limit_s=1.0)
     wait_for_end(int((tmp_path / "pid").read_text()))
+
+
+def test_a_pool_stops_a_build_at_its_own_limit(tmp_path: Path) -> None:
+    begun = BuildPool(tmp_path).start(Fake("import time; time.sleep(600)"), 1.0)
+    with pytest.raises(BuildError, match=r"took longer than 1 s and was stopped"):
+        begun.result(30)
 
 
 def test_what_a_build_prints_is_no_answer(compilers: Compilers) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from cuprof.backends.cuda.loading import Loaded, demangle, plain_name
 from cuprof.builds import Built
-from cuprof.builds.images import check_image
 from cuprof.builds.languages import list_builds
 from cuprof.builds.native import NativeBuild
 from cuprof.builds.nvrtc import NvrtcBuild
@@ -117,39 +116,3 @@ def test_spills_of_an_image_are_known_only_where_there_is_no_local_memory(monkey
     assert (loaded.spill_bytes("k", 0), loaded.spill_bytes("k", 64)) == (0, None)
     of_triton = Loaded("k.py", modules=[(None, Built(b"", "", launch={"threads": 128}))])
     assert of_triton.spill_bytes("k", 64) == 64
-
-
-@pytest.mark.parametrize(
-    ("name", "arch", "told"),
-    [
-        ("cubin", "sm_90", None),
-        ("cubin", "sm_80", "ready.cubin was compiled for sm_90, and the device is sm_80; compile it with -arch=sm_80"),
-        ("cubin", "sm_100", "ready.cubin was compiled for sm_90, and the device is sm_100"),
-        ("ptx", "sm_100", None),
-        ("ptx", "sm_86", "ready.ptx was compiled for PTX of compute_90, and the device is sm_86"),
-        ("fatbin", "sm_120", None),
-        ("fatbin", "sm_89", "ready.fatbin was compiled for PTX of compute_90, sm_90, and the device is sm_89"),
-    ],
-)
-def test_an_image_for_other_devices_is_told(family: Family, name: str, arch: str, told: str | None) -> None:
-    variant = family.variant(name)
-    program, signature = variant.make(PROBLEM, Point()), family.signature(PROBLEM)
-    text = source_text(family, replace(variant, files=("main.cu",)))  # what is said of files is no part of an image
-    if told is None:
-        assert list_builds(variant, program, text, signature, arch) == {}
-        return
-    with pytest.raises(BuildError) as caught:
-        list_builds(variant, program, text, signature, arch)
-    assert str(caught.value).startswith(told)
-
-
-@pytest.mark.parametrize(
-    ("text", "arch", "fits"),
-    [(".target sm_90a", "sm_90", True), (".target sm_90a", "sm_100", False), ("no such line", "sm_80", True)],
-)
-def test_ptx_for_one_device_alone_and_an_image_that_says_nothing(text: str, arch: str, fits: bool) -> None:
-    if fits:
-        check_image("k.ptx", text.encode(), arch)
-    else:
-        with pytest.raises(BuildError, match="PTX of compute_90a"):
-            check_image("k.ptx", text.encode(), arch)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cuprof.builds import BuildPool, Built, Patience, nvrtc
+from cuprof.builds import BuildPool, Built, nvrtc
 from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.builds.ptxas import KernelFacts
 from cuprof.builds.result import default_folder
@@ -133,6 +133,19 @@ def test_what_does_not_compile_is_not_kept(cache: BuildPool, monkeypatch: pytest
     assert not cache.kept.folder.exists()
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+def test_a_folder_that_others_may_write_is_neither_read_nor_written(cache: BuildPool, mode: int) -> None:
+    kept = cache.kept
+    kept.keep("planted", Built(b"image", ""))
+    assert kept.find("planted") is not None
+    assert kept.folder.stat().st_mode & 0o777 == 0o700
+    kept.folder.chmod(mode)
+    kept.keep("another", Built(b"image", ""))
+    assert kept.find("planted") is None
+    kept.folder.chmod(0o700)
+    assert kept.find("another") is None
+
+
 @pytest.mark.parametrize(
     ("environment", "folder"),
     [
@@ -177,35 +190,6 @@ def test_builds_that_are_begun_leave_cores_to_those_who_wait(
     for each in builds:
         cache.compile(each)
     assert len(begun) == 40
-
-
-def test_so_many_are_awaited_and_the_others_for_a_while(monkeypatch: pytest.MonkeyPatch, cache: BuildPool) -> None:
-    gates = {text: threading.Event() for text in ("one", "two", "three")}
-
-    def wait(each: NvrtcBuild) -> Built:
-        assert gates[each.text].wait(20)
-        if each.text == "two":
-            raise BuildError("refused")
-        return Built(b"", "")
-
-    monkeypatch.setattr(nvrtc.NvrtcBuild, "run", wait)
-    monkeypatch.setattr(nvrtc, "nvrtc_version", lambda: "13.0")
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(8))
-    builds = {text: NvrtcBuild(text, "k.cu", "sm_90") for text in gates}
-    for each in builds.values():
-        cache.start(each)
-    never_begun = NvrtcBuild("four", "k.cu", "sm_90")
-    groups = [[builds["one"], builds["two"]], [builds["three"]], [], [never_begun]]
-    assert cache.await_some(groups, 4, Patience(0.1, 0.0)) == [False, False, True, True]
-    assert cache.await_some(groups, 2, Patience(20.0, 0.0)) == [False, False, True, True]
-    gates["one"].set()
-    opener = threading.Timer(0.1, gates["three"].set)
-    opener.start()
-    assert cache.await_some(groups, 3, Patience(20.0, 0.0)) == [False, True, True, True]
-    threading.Timer(0.1, gates["two"].set).start()
-    assert cache.await_some(groups, 1, Patience(20.0, 20.0)) == [True] * 4, "what is refused is over, too"
-    with pytest.raises(BuildError, match="refused"):
-        cache.compile(builds["two"])
 
 
 RACER = """

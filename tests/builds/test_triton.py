@@ -13,8 +13,7 @@ import pytest
 
 from cuprof.builds import Built
 from cuprof.builds.compilers import Compilers
-from cuprof.builds.triton import TritonBuild
-from cuprof.builds.triton_compiler import explain
+from cuprof.builds.triton import TritonBuild, explain
 from cuprof.core.errors import BuildError, FamilyError
 from cuprof.core.point import Point
 from cuprof.families import Array, Launch, Texture

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from cuprof.core.interrupts import INTERRUPTED, heard, is_requested, shielded, stop_if_requested
+from cuprof.core.processes import child_environment
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -110,3 +111,19 @@ def test_a_job_stops_when_its_launcher_has_gone() -> None:
     started = subprocess.run([sys.executable, "-c", PARENT, CHILD], capture_output=True, text=True, check=True)
     job = psutil.Process(int(started.stdout))
     job.wait(20)
+
+
+def test_a_request_before_the_command_listens_ends_it_as_later_ones_do() -> None:
+    code = """
+import builtins, os, signal, sys
+real = builtins.__import__
+def interrupted(name, *rest):
+    if name == "cuprof.cli":
+        os.kill(os.getpid(), signal.SIGTERM)
+    return real(name, *rest)
+builtins.__import__ = interrupted
+from cuprof.__main__ import main
+sys.exit(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, env=child_environment())
+    assert done.returncode == 130

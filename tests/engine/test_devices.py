@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from cuprof.config.model import DeviceConfig, SweepConfig
+from cuprof.config.model import DeviceConfig, LimitsConfig, SweepConfig
 from cuprof.core.errors import CuprofError, UsageError
 from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.engine import devices
 from cuprof.engine.devices import enroll, make_executors
+from cuprof.engine.executor import Executor
+from cuprof.worker.messages import WorkerSettings
 
 BACKENDS = ("cuda", "cpu")
 BROKEN = Unavailable("the worker could not open it: an illegal instruction")
@@ -85,3 +91,30 @@ def test_without_a_driver_a_number_is_left_to_the_plan(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(devices, "count_devices", fail)
     assert len(make_executors(SweepConfig("", "any", device=DeviceConfig(cuda=("3",))))) == 1
+
+
+def test_a_worker_that_was_started_in_a_thread_that_ends_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux ends a worker with the thread that started it."""
+    pids = count()
+
+    class Begun(Executor):
+        def __init__(self) -> None:
+            super().__init__(WorkerSettings(), LimitsConfig())
+            self.began, self.replaced = next(pids), 0
+
+        @property
+        def worker(self) -> Any:
+            return SimpleNamespace(pid=self.began)
+
+        def replace_worker(self) -> None:
+            self.replaced += 1
+
+    def find(config: SweepConfig, workers: Begun, backends: tuple[str, ...]) -> dict[str, DeviceFacts]:
+        if workers is executors[1]:
+            workers.began = next(pids)  # the first one died while it described its devices
+        return {}
+
+    executors = [Begun(), Begun()]
+    monkeypatch.setattr(devices, "find_devices", find)
+    devices.describe_all(SweepConfig("", "any"), executors, ("cuda",))
+    assert [executor.replaced for executor in executors] == [0, 1]

@@ -67,23 +67,30 @@ class Recorded(Observer):
         self.kept += [result.outcome.identity for _, result in results]
         return [*results]
 
-    def enlist_batch(self, batch: Batch) -> None:
-        assert threading.get_ident() == self.thread
-
     def note(self, text: str) -> None:
         self.notes.append(text)
 
 
 def dispatch(recorder: Recorded, jobs: Sequence[Job]) -> None:
     scheduler = GridScheduler(jobs, len(recorder.executors))
-    told, keep = list[str](), scheduler.tell
+    told, keep, ask = list[str](), scheduler.tell, scheduler.ask
+    given: dict[Executor, Batch] = {}
+
+    def watch(executor: Executor) -> Batch | None:
+        last = given.pop(executor, None)
+        if last is not None and last.job is not None:
+            assert {trial.identity for trial in last.job.trials} <= {*told}, "told before the next batch"
+        batch = ask(executor)
+        if batch is not None:
+            given[executor] = batch
+        return batch
 
     def tell(executor: Executor, result: Result) -> None:
         assert result.outcome.identity in recorder.kept, "durable before told"
         told.append(result.outcome.identity)
         keep(executor, result)
 
-    scheduler.tell = tell  # type: ignore[method-assign]
+    scheduler.tell, scheduler.ask = tell, watch  # type: ignore[method-assign]
     Dispatcher(recorder).run(scheduler)  # type: ignore[arg-type]
     assert told == recorder.kept
 

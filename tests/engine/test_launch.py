@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from multiprocessing import Pipe
 from pathlib import Path
 from threading import Event, Timer
 from types import SimpleNamespace
@@ -43,7 +42,7 @@ def test_workers_of_the_next_job_are_started_where_those_of_the_first_were(monke
 
     def start(modules: tuple[str, ...] = (), at_once: tuple[str, ...] = ()) -> SimpleNamespace:
         imported.append(modules)
-        return SimpleNamespace(poll=lambda: None, told=None)
+        return SimpleNamespace(poll=lambda: None)
 
     monkeypatch.setattr(launch, "_launch", start)
     monkeypatch.setattr("atexit.register", lambda function: None)
@@ -65,42 +64,9 @@ def test_a_new_worker_waits_for_those_that_retire(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(worker, "discard", lambda: (may_end.wait(60), worker.kill(), order.append("ended")))
     monkeypatch.setattr(launch, "_launch", lambda sandbox=None: order.append("started"))
     monkeypatch.setattr(launch, "_spares", [])
-    worker.retire(lambda: order.append("told"))
+    worker.retire()
     assert worker.process.poll() is None
     Timer(0.1, may_end.set).start()
     launch.take()
-    assert order == ["ended", "told", "started"]
+    assert order == ["ended", "started"]
     assert worker.process.returncode is not None
-
-
-def spare() -> SimpleNamespace:
-    return SimpleNamespace(poll=lambda: None, told=None, pipe=object(), discard=lambda: None)
-
-
-def test_a_worker_that_was_told_settings_is_for_those_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "_launch", lambda sandbox=None: "new")
-    said: list[object] = []
-    for wanted, is_taken in (("same", True), ("others", False)):
-        one = spare()
-        monkeypatch.setattr(launch, "_spares", [one])
-        launch.tell_spare("same", said.append)
-        launch.tell_spare("again", said.append)
-        assert (launch.take(settings=wanted) is one) == is_taken
-        assert said.pop() is one.pipe
-        assert said == []
-
-
-def test_of_several_workers_started_ahead_none_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "_spares", [spare(), spare()])
-    launch.tell_spare("settings", lambda pipe: pytest.fail("told"))
-    assert [each.told for each in launch._spares] == [None, None]
-
-
-def test_a_worker_that_has_gone_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = Pipe()
-    theirs.close()
-    one = spare()
-    one.pipe = ours
-    monkeypatch.setattr(launch, "_spares", [one])
-    launch.tell_spare("settings", lambda pipe: pipe.send_bytes(b"1"))
-    assert one.told == "settings"

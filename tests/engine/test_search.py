@@ -14,8 +14,10 @@ import pytest
 from cuprof.backends.registry import get_spec
 from cuprof.core.errors import ConfigError
 from cuprof.core.records import Outcome, State
+from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.events import Result
 from cuprof.engine.executor import Executor
+from cuprof.engine.search import make_clock
 from cuprof.worker.messages import Job
 from tests.engine.search_bench import BEST, NoNoise, SearchBench
 
@@ -267,3 +269,11 @@ def test_of_a_problem_that_nothing_was_tried_of_nothing_is_said_but_that(bounds:
     said = [f"search: {problem.label}: no configuration was tried; give a larger {more_of}" for problem in untried]
     assert {*said} < {*bench.notes}
     assert not any("right result" in note for note in bench.notes)
+
+
+def test_the_clock_of_a_budget_stands_still_while_turns_are_waited_for() -> None:
+    locks = DeviceLocks(lambda text: None)
+    clock = make_clock(locks, 2)
+    before = clock()
+    locks.waited_s += 100.0
+    assert -51.0 < clock() - before <= -49.0, "of two executors one waited"

@@ -65,7 +65,7 @@ class Court:
             limits=LimitsConfig(build_s=20, check_s=20, trial_s=60),
             ncu=ncu or NcuConfig(),
         )
-        given = {"rounds": 1, "noise": 0.05, **changes}
+        given = {"rounds": 1, "noise": 0.05, "as_root": True, **changes}
         folder = self.family if family == "vector" else FAMILIES / family
         request = Request(config=config, origin=Folder(folder), candidates=files, **given)
         return judge(request, self.project, Observer())

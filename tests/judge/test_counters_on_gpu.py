@@ -37,7 +37,9 @@ def _judge(root: Path, *files: Path, **changes: Any) -> Report:
         measure=measure,
         ncu=NcuConfig(name="named", metrics=METRICS),
     )
-    request = Request(config, FAMILY, files, like="last_warp", rounds=1, noise=0.05, counters=True, **changes)
+    request = Request(
+        config, FAMILY, files, like="last_warp", rounds=1, noise=0.05, counters=True, as_root=True, **changes
+    )
     project = root / "project"
     project.mkdir(exist_ok=True)
     report = judge(request, Project(project), Observer())

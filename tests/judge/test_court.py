@@ -282,5 +282,4 @@ def test_a_clock_that_is_replaced_gains_nothing(court: Any) -> None:
         """,
     )
     (found,) = court.judge(file).candidates
-    assert any("replaces time.perf_counter_ns" in one.detail for one in found.evidence)
     assert found.ruling in (Ruling.NOT_FASTER, Ruling.WRONG)

@@ -18,6 +18,7 @@ def test_recorded_reports_are_whole(recorded: Path) -> None:
     assert {path.stem: check_frame(path).results for path in reports if check_frame(path).results != 1} == {
         "crash": 2,
         "instructions": 2,
+        "source_counters": 15,
     }
 
 

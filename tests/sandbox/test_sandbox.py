@@ -202,10 +202,11 @@ def test_a_refusal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_environment_holds_no_secrets() -> None:
     given = {"PATH": "/bin", "PGPASSWORD": "x", "CUDA_HOME": "/cuda", "LC_ALL": "C", "AWS_SECRET": "x", "HOME": "/me"}
-    assert inner_environment(given, namespaces=False).keys() == {"PATH", "CUDA_HOME", "LC_ALL", "HOME"}
-    inner = inner_environment({**given, "CUPY_CACHE_DIR": "/mine"}, namespaces=True)
-    assert inner["CUPY_CACHE_DIR"].startswith("/tmp/")
-    assert not {"PGPASSWORD", "AWS_SECRET"} & inner.keys()
+    assert inner_environment(given, Sandbox(namespaces=False)).keys() == {"PATH", "CUDA_HOME", "LC_ALL", "HOME"}
+    for sandbox in (Sandbox(), Sandbox(namespaces=False, home="/tmp/own")):
+        inner = inner_environment({**given, "CUPY_CACHE_DIR": "/mine"}, sandbox)
+        assert inner["CUPY_CACHE_DIR"].startswith("/tmp/")
+        assert not {"PGPASSWORD", "AWS_SECRET"} & inner.keys()
 
 
 CALLS = """

@@ -291,6 +291,8 @@ LATER_THAN_PASSWORDS = (
     "DROP TABLE station",
     "ALTER TABLE sweep_trial DROP COLUMN station_id",
     "ALTER TABLE run DROP COLUMN job",
+    "ALTER TABLE run DROP COLUMN build_sass_hash",
+    "DROP TABLE source_counters",
     "DELETE FROM property",
     "DROP TABLE ranking",
     "DROP TABLE samples",

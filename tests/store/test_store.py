@@ -292,18 +292,6 @@ def test_a_trial_that_another_takes_the_place_of_is_forgotten_unless_it_is_neede
     assert planned[1].identity in known
 
 
-def test_what_was_never_run_is_withdrawn_and_forgotten_unless_it_is_needed(store: Store) -> None:
-    trials = [make_trial(n=n) for n in (1, 2, 3)]
-    first, other = store.begin_sweep(FACTS), store.begin_sweep(replace(FACTS, plan_hash="another"))
-    store.enlist(first, trials)
-    store.enlist(other, trials[1:2])
-    store.record(first, make_outcome(trials[0], make_timing(1)))
-    store.withdraw(first, [*(trial.identity for trial in trials), "nowhere"])
-    members = query(store.url, "SELECT sweep_id, identity FROM sweep_trials ORDER BY sweep_id, ordinal")
-    assert members.values.tolist() == [[first, trials[0].identity], [other, trials[1].identity]]
-    assert set(query(store.url, "trials")["identity"]) == {trial.identity for trial in trials[:2]}
-
-
 def test_what_was_not_enlisted_is_refused_and_nothing_of_it_is_stored(store: Store) -> None:
     enlisted, stranger = make_trial(), make_trial("stranger")
     sweep = store.begin_sweep(FACTS)

@@ -18,13 +18,12 @@ import pytest
 from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.cpu.spec import SPEC
-from cuprof.backends.device_state import DeviceState
 from cuprof.config.model import MeasureConfig
 from cuprof.core.errors import BuildError, DeviceMemoryError
 from cuprof.core.records import ENERGY_UNAVAILABLE, DeviceFacts, Measure, Outcome, State
 from cuprof.families import Array, Family, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.families.origin import Folder, load_family
-from cuprof.worker.job import JobRun, make_ahead
+from cuprof.worker.job import JobRun, make_program
 from cuprof.worker.messages import Finished, Job, JobTrial
 from cuprof.worker.problem import COMPARED_SETS, Problem
 from cuprof.worker.rotation import Rotations
@@ -312,10 +311,8 @@ class Refusing:
 
     spec = SPEC
 
-    def __init__(
-        self, most_bytes: int = 1 << 40, lose: str = "", most_watched: int = 1 << 40, most_stocked: int = 1 << 40
-    ) -> None:
-        self.most_bytes, self.lose, self.most_watched, self.most_stocked = most_bytes, lose, most_watched, most_stocked
+    def __init__(self, most_bytes: int = 1 << 40, lose: str = "", most_stocked: int = 1 << 40) -> None:
+        self.most_bytes, self.lose, self.most_stocked = most_bytes, lose, most_stocked
         self.opened: list[int] = []
         self.closed = 0
         self.begun: list[str] = []
@@ -362,10 +359,6 @@ class Refusing:
         names = [variant.name for variant, _, _ in builds]
         self.begun += names
         return [self.compiling.get(name, []) for name in names]
-
-    def watch_inputs(self) -> None:
-        if self.opened[-1] > self.most_watched:
-            raise DeviceMemoryError("open", "no more")
 
     def check_in_place(self, *_: Any) -> None:
         return None
@@ -443,7 +436,8 @@ def test_files_that_are_opened_once_when_a_program_is_made_ahead_are_told_with_i
     )
     first = Watched(kernels, make_job("small", methods={}), Refusing())
     trials = make_job("small", "reads").trials[1:]
-    assert len([*make_ahead(kernels, first.runner.job.problem, trials, first.runner.held)]) == 1
+    made = make_program(kernels.variant("reads"), first.runner.job.problem, trials[0])
+    first.runner.held.programs[trials[0].identity] = made
     job = replace(first.runner.job, trials=trials)
     second = JobRun(Refusing(), first.runner.problem, job, Page(), first.runner.held)  # type: ignore[arg-type]
     (finished,) = second.run()
@@ -469,9 +463,8 @@ def test_scratch_that_does_not_fit_costs_those_that_want_it_alone(kernels: Famil
     assert (len(backend.opened), backend.closed) == (3, 1)
 
 
-@pytest.mark.parametrize("limit", ["most_watched", "most_stocked"])
-def test_a_session_that_could_not_be_stocked_or_watched_gives_its_memory_back(kernels: Family, limit: str) -> None:
-    backend = Refusing(**{limit: 2000})
+def test_a_session_that_could_not_be_stocked_gives_its_memory_back(kernels: Family) -> None:
+    backend = Refusing(most_stocked=2000)
     found = Watched(kernels, make_job("small", "large", methods={}), backend).run()
     assert (found["small"].state, found["large"].state) == (State.OK, State.LAUNCH_ERROR)
     assert (len(backend.opened), backend.closed) == (2, 2)
@@ -592,7 +585,7 @@ def test_inputs_follow_the_seed_and_lie_in_c_order(family: Family) -> None:
 class Board:
     """A device that NVML knows: its counter steps every 20 ms, unless it has none or stands still."""
 
-    throttled, state, sm_clock_mhz = "", DeviceState(), None
+    throttled, state, sm_clock_mhz = "", {"temperature_c": None}, None
 
     def __init__(self, step_mj: int | None = 100) -> None:
         self.step_mj = step_mj

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -165,6 +166,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
         samples: int = 8,
         energy: bool = False,
         patience_seconds: float = 10.0,
+        race: bool = False,
         **makes: Make,
     ) -> dict[str, Outcome]:
         family = make_twice(N)
@@ -173,7 +175,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
         trials = tuple(JobTrial(f"{number:032x}", name, Point(), "") for number, name in enumerate(makes))
         settings = replace(
             QUICK, modes=measures or QUICK.modes, min_samples=samples, max_samples=samples, energy=energy,
-            patience_seconds=patience_seconds,
+            patience_seconds=patience_seconds, race=race,
         )  # fmt: skip
         methods = dict.fromkeys(measures, "m" * 16)
         job = Job(Folder(Path()), "cpu", Point(n=N), trials, 3, settings, methods)
@@ -372,13 +374,13 @@ def test_what_a_kernel_did_to_anothers_inputs_is_not_laid_to_the_other(
     run: Callable[..., dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Trial, "calls_host", False)  # as of kernels, whose inputs are not written for each execution
-    give, given = CpuSession._give, [-1]
+    give, given = CpuSession.give, [-1]
 
-    def give_once(session: CpuSession, draw: Draw) -> None:
+    def give_once(session: CpuSession, runnable: Any, draw: Draw) -> None:
         if draw.fresh or draw.inputs != given[0]:
-            give(session, draw)
+            give(session, runnable, draw)
         else:
-            session._fill(draw.fill)
+            session._fill(runnable, draw.fill)
         given[0] = draw.inputs
 
     def spoils(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
@@ -391,7 +393,7 @@ def test_what_a_kernel_did_to_anothers_inputs_is_not_laid_to_the_other(
 
         return run
 
-    monkeypatch.setattr(CpuSession, "_give", give_once)
+    monkeypatch.setattr(CpuSession, "give", give_once)
     found = run(before=honest, trick=spoils, after=honest, samples=40)
     assert {name: each.state for name, each in found.items()} == {
         "before": State.OK, "trick": State.WRONG_RESULT, "after": State.OK,
@@ -412,3 +414,15 @@ def test_a_kernel_that_does_nothing_while_its_scratch_says_done_has_no_hot_time(
     found = run((Measure.HOT,), counts=counts)["counts"]
     assert (found.state, found.phase) == (State.WRONG_RESULT, "time")
     assert found.message.startswith("it skips the work when its result is already there")
+
+
+def test_in_a_race_who_is_slower_than_the_best_ends_early_and_says_so(run: Callable[..., dict[str, Outcome]]) -> None:
+    def thrice(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+        return lambda: [compute(inputs, outputs["y"]) for _ in range(3)]
+
+    found = run(samples=40, race=True, best=honest, slow=thrice)
+    timings = {name: outcome.timings[0] for name, outcome in found.items()}
+    assert {name: timing.stopped_by for name, timing in timings.items()} == {"best": "samples", "slow": "slower"}
+    assert len(timings["slow"].samples) < len(timings["best"].samples) == 40
+    alone = run(samples=40, best=honest, slow=thrice)
+    assert alone["slow"].timings[0].stopped_by == "samples"

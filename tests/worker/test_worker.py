@@ -217,7 +217,7 @@ def test_who_is_idle_imports_what_the_next_job_may_need(tmp_path: Path, monkeypa
     while not seen.exists() and time.monotonic() < give_up:
         time.sleep(0.05)
     assert seen.exists()
-    monkeypatch.setattr(worker_process, "take", lambda sandbox, settings: idle)
+    monkeypatch.setattr(worker_process, "take", lambda sandbox: idle)
     with WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
         assert do(worker, make_job("sound_first"))[0] == {"sound_first": State.OK}
 

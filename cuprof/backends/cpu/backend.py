@@ -97,7 +97,7 @@ class CpuBackend(Backend[CpuRunnable]):
 
     def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0) -> CpuSession:
         """Copy the inputs and allocate outputs, guard bytes around each."""
-        return CpuSession(self._caches, self._compilations, self.threads, signature, inputs, options)
+        return CpuSession(self._caches, self._compilations, self.threads, signature, inputs, options, scratch_bytes)
 
 
 def plan_calibration() -> tuple[int, int]:

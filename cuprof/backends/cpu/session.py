@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic_ns, perf_counter_ns
 
@@ -13,11 +13,9 @@ import numpy as np
 
 from cuprof.backends.call import prepare_call
 from cuprof.backends.contract import (
-    POISON_BYTE,
-    Draw,
+    SCRATCH_ALIGNMENT,
     Draws,
     Frame,
-    InputSet,
     Reading,
     ReadingOptions,
     Session,
@@ -26,8 +24,8 @@ from cuprof.backends.contract import (
 )
 from cuprof.backends.cpu.caches import Caches
 from cuprof.backends.cpu.compilations import Compilations
+from cuprof.backends.cpu.memory import HostMemory
 from cuprof.backends.declared import find_mismatch
-from cuprof.backends.guarded import GuardedArray
 from cuprof.backends.invoke import bind, load_library
 from cuprof.builds import BuildPool
 from cuprof.builds.native import NativeBuild
@@ -69,24 +67,11 @@ class CpuSession(Session[CpuRunnable]):
         signature: Signature,
         inputs: Arrays,
         options: ReadingOptions,
+        scratch_bytes: int = 0,
     ) -> None:
-        self.caches, self.compilations, self.threads, self.options = caches, compilations, threads, options
+        super().__init__(HostMemory(), signature, inputs, options, scratch_bytes)
+        self.caches, self.compilations, self.threads = caches, compilations, threads
         self.cache = BuildPool()
-        self._guarded: dict[str, GuardedArray] = {}
-        self.inputs = {
-            name: self._allocate(f"input {name}", array.shape, array.dtype)
-            for name, array in inputs.items()
-            if name not in signature.outputs
-        }
-        self.outputs = {
-            name: self._allocate(f"output {name}", spec.shape, spec.type) for name, spec in signature.outputs.items()
-        }
-        self._sets: list[Arrays] = []
-        self._write(inputs)
-
-    def _allocate(self, label: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        self._guarded[label] = GuardedArray(shape, dtype)
-        return self._guarded[label].array
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
@@ -110,8 +95,7 @@ class CpuSession(Session[CpuRunnable]):
         started = monotonic_ns()
         built, cached = self.cache.compile(NativeBuild.of(variant, program, text, "library"))
         library = load_library(built.image, variant.name)
-        scratch = {name: np.empty(array.shape, array.type) for name, array in program.scratch.items()}
-        arrays = {**self.inputs, **self.outputs, **scratch}
+        arrays = {**self.inputs, **self.outputs, **self._lay_out(program)}
         if fault := find_mismatch(program, text, {name: array.dtype for name, array in arrays.items()}):
             raise LaunchError(fault)
         actions = []
@@ -136,10 +120,13 @@ class CpuSession(Session[CpuRunnable]):
 
         return CpuRunnable(call, deliver, BuildFacts(cached=cached, build_ns=monotonic_ns() - started, log=built.log))
 
-    def poison(self, runnable: CpuRunnable, byte: int = POISON_BYTE) -> None:
-        """Overwrite the outputs; garbage of the last execution may be collected now."""
-        gc.enable()
-        self._fill(byte)
+    def _lay_out(self, program: Program) -> dict[str, np.ndarray]:
+        """Return a program's scratch arrays as parts of the arena."""
+        found, start = {}, 0
+        for name, spec in program.scratch.items():
+            found[name] = self.scratch[start : start + spec.nbytes].view(spec.type).reshape(spec.shape)
+            start += -(-spec.nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        return found
 
     def spoil(self, runnable: CpuRunnable, share: float, byte: int) -> None:
         """Overwrite one element of each output."""
@@ -148,63 +135,14 @@ class CpuSession(Session[CpuRunnable]):
             flat[place : place + 1].view(np.uint8).fill(byte)
 
     def repeat(self, runnable: CpuRunnable, count: int) -> None:
-        """Execute back to back."""
-        gc.enable()
+        """Execute back to back; garbage may be collected again at the next writing."""
         for _ in range(count):
             runnable.call()
+        gc.disable()  # no finaliser works between an execution and the look at its result
 
-    def stock(self, sets: Sequence[InputSet]) -> int:
-        """Keep the contents of the sets; where the caches are left alone, nothing is written before an execution."""
-        is_in_place = not sets[0].inputs.keys().isdisjoint(self.outputs)
-        self._sets = [] if self.options.flush == "none" and not is_in_place else [each.inputs for each in sets]
-        return len(self._sets)
-
-    def restock(self, number: int, inputs: Arrays) -> None:
-        """Keep other contents as the set of this number."""
-        self._sets[number] = inputs
-
-    def execute(self, runnable: CpuRunnable, *draws: Draw) -> None:
-        """Execute once as each draw says."""
-        for draw in draws:
-            self._give(draw)
-            runnable.call()
-            gc.disable()
-
-    def _give(self, draw: Draw) -> None:
-        """Write the drawn inputs and outputs; garbage of the last execution may be collected now."""
+    def _fill(self, runnable: CpuRunnable, byte: int) -> None:
         gc.enable()
-        if not self._sets:
-            return
-        self._write(self._sets[draw.inputs])
-        self._fill(draw.fill)
-
-    def _write(self, contents: Arrays) -> None:
-        for name, array in contents.items():
-            (self.inputs if name in self.inputs else self.outputs)[name][...] = array
-        self._in_place = contents
-
-    def _fill(self, byte: int) -> None:
-        """Let outputs hold a byte, those that are worked on in place their contents."""
-        for name, array in self.outputs.items():
-            if name in self._in_place:
-                array[...] = self._in_place[name]
-            else:
-                array.reshape(-1).view(np.uint8).fill(byte)
-
-    def damaged_inputs(self) -> tuple[str, ...]:
-        """Return the inputs that were overwritten."""
-        held = {name: np.asarray(self._in_place[name]) for name in self.inputs}
-        return tuple(name for name, array in held.items() if not _same_bytes(self.inputs[name], array))
-
-    def overrun_arrays(self) -> tuple[str, ...]:
-        """Return the arrays with damage next to them ("input x", "output y")."""
-        return tuple(label for label, guarded in self._guarded.items() if not guarded.is_sound)
-
-    def restore_inputs(self, inputs: Arrays) -> None:
-        """Rewrite the inputs and all guard bytes."""
-        self._write(inputs)
-        for guarded in self._guarded.values():
-            guarded.mend()
+        super()._fill(runnable, byte)
 
     def fetch(self, runnable: CpuRunnable) -> dict[str, np.ndarray]:
         """Copy the outputs.
@@ -226,32 +164,19 @@ class CpuSession(Session[CpuRunnable]):
 
     def begin(self, runnable: CpuRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
         """Time one execution after reading other data (cold), or a batch back to back (hot)."""
-        self._give(draw())
+        gc.enable()
+        self.give(runnable, draw())
         if measure is Measure.COLD:
             self.caches.flush(self.options.flush)
-        return Frame.ended(Reading(self.clocked(runnable, batch) / batch))
-
-    def clocked(self, runnable: CpuRunnable, count: int = 1) -> float:
-        """Execute `count` times on the arrays as they are, and return the duration in ns."""
         call = runnable.call
         started = perf_counter_ns()
-        for _ in range(count):
+        for _ in range(batch):
             call()
         duration_ns = perf_counter_ns() - started
         gc.disable()  # no finaliser works between the clock and the look at the result
-        return duration_ns
+        return Frame.ended(Reading(duration_ns / batch))
 
     def close(self) -> None:
         """Drop the arrays."""
         gc.enable()
-        self.inputs, self.outputs, self._guarded, self._sets, self._in_place = {}, {}, {}, [], {}
-
-
-def _same_bytes(one: np.ndarray, other: np.ndarray) -> bool:
-    """Return whether two arrays of one shape and type hold the same bytes, whatever they mean (NaN equals itself)."""
-    ours, theirs = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (one, other))
-    words = ours.size // 8 * 8  # eight at a time: of inputs of 256 MiB that is a tenth of a second less, and often
-    return bool(
-        np.array_equal(ours[:words].view(np.uint64), theirs[:words].view(np.uint64))
-        and np.array_equal(ours[words:], theirs[words:])
-    )
+        super().close()

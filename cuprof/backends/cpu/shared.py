@@ -14,7 +14,7 @@ from cuprof.backends.cpu.processor import cache_bytes
 from cuprof.backends.host_memory import available_bytes
 
 
-class HostMemory:
+class SharedHostMemory:
     """Rows in the host's memory.
 
     Args:
@@ -49,6 +49,9 @@ class HostMemory:
     def get_junk(number: int | None) -> Any:
         """Return an array that displaces everything else from the caches when it is read."""
         return np.ones(2 * cache_bytes() // 8)
+
+    def use(self) -> None:
+        """Do nothing: every thread sees the memory."""
 
     def wait(self) -> None:
         """Do nothing: what was written is there."""

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import Backend, ReadingOptions
+from cuprof.backends.contract import Backend, Frame, ReadingOptions
 from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.facts import read_facts
 from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.cuda.session import CudaSession
 from cuprof.backends.cuda.spec import SPEC
+from cuprof.backends.cuda.timing import Work
 from cuprof.backends.device_state import find_other_processes
 from cuprof.builds import Build, BuildPool
 from cuprof.builds.languages import list_builds
@@ -51,6 +52,11 @@ class CudaBackend(Backend[CudaRunnable]):
             self._facts = read_facts(self.device.index)
         return self._facts
 
+    def warm_up(self) -> None:
+        """Load cuprof's own kernels, and measure what timing itself costs."""
+        with self.device.errors("prepare the timer"):
+            _ = self.device.timer
+
     def calibrate(self) -> Calibration:
         """Measure read bandwidth on a buffer of at least 16 times the L2 cache, and what timing itself costs."""
         device = self.device
@@ -60,7 +66,7 @@ class CudaBackend(Backend[CudaRunnable]):
         buffer.fill(1)
         others = find_other_processes(self.facts().uuid)
         timer = device.timer
-        readings = [[timer.cold(read).duration_ns for _ in range(13)] for read in self._readers(buffer)]
+        readings = [[_time(timer.cold(Work(read))) for _ in range(13)] for read in self._readers(buffer)]
         return Calibration(
             backend=self.spec.name,
             read_bandwidth=size / (min(statistics.median(each[3:]) for each in readings) * 1e-9),
@@ -78,7 +84,7 @@ class CudaBackend(Backend[CudaRunnable]):
         """Return bytes a second of reading a quarter of the L2 cache's size again and again."""
         part = buffer[: self.device.attribute("L2_CACHE_SIZE") // 4 // 4096 * 4096]
         timer = self.device.timer
-        shortest_ns = min(timer.hot(read, 20).duration_ns for read in self._readers(part) for _ in range(5))
+        shortest_ns = min(_time(timer.hot(Work(read), 20)) for read in self._readers(part) for _ in range(5))
         return float(part.nbytes / (shortest_ns * 1e-9))
 
     def _readers(self, buffer: Any) -> Iterator[Callable[[], None]]:
@@ -94,7 +100,7 @@ class CudaBackend(Backend[CudaRunnable]):
         blocks = FMA_BLOCKS * device.multiprocessors
         arguments = [np.float32(0.999), np.uint32(FMA_STEPS), sink.data.ptr]
         enqueue = partial(device.kernels.launch("multiply_add", blocks, FMA_THREADS, arguments), device.stream.ptr)
-        shortest_ns = min(device.timer.cold(enqueue).duration_ns for _ in range(5))
+        shortest_ns = min(_time(device.timer.cold(Work(enqueue))) for _ in range(5))
         return 2.0 * FMA_CHAINS * FMA_STEPS * FMA_THREADS * blocks / (shortest_ns * 1e-9)
 
     def correction_ns(self, measure: Measure) -> float:
@@ -113,3 +119,7 @@ class CudaBackend(Backend[CudaRunnable]):
         with suppress(BuildError):
             return [*list_builds(variant, program, text, signature, self.device.arch).values()]
         return ()
+
+
+def _time(frame: Frame) -> float:
+    return frame.reading().duration_ns

@@ -41,35 +41,21 @@ struct Found {
 #define INFINITE __longlong_as_double(0x7ff0000000000000ll)
 #define NOT_LOOKED_AT (-INFINITE)  // the bound of an element that need not be written
 
-template <int bytes> struct Word;
-template <> struct Word<1> { typedef unsigned char Type; };
-template <> struct Word<2> { typedef unsigned short Type; };
-template <> struct Word<4> { typedef unsigned int Type; };
-template <> struct Word<8> { typedef unsigned long long Type; };
-typedef Word<sizeof(REF)>::Type Masked;
-
-// What is right lies in memory masked (by cuprof_mask of device_kernels.cu), so that nobody comes upon it who looks for
-// it by its values.
-__device__ __forceinline__ double unmasked(const Masked* masked, unsigned long long i, unsigned long long key) {
-    const Masked bits = masked[i] ^ (Masked)((key + i * 0x9E3779B97F4A7C15ull) >> (64 - 8 * sizeof(REF)));
-    return (double)*reinterpret_cast<const REF*>(&bits);
-}
-
 // Doubles that are not negative compare like their bits.
 __device__ void raise(unsigned long long* cell, double value) {
     atomicMax(cell, (unsigned long long)__double_as_longlong(value));
 }
 
 extern "C" __global__ void __launch_bounds__(256) cuprof_compare(
-    const OUT* __restrict__ output, const Masked* __restrict__ expected, const BOUND* __restrict__ absolute,
-    double one_absolute, double relative, unsigned long long count, unsigned long long key, Found* found) {
+    const OUT* __restrict__ output, const REF* __restrict__ expected, const BOUND* __restrict__ absolute,
+    double one_absolute, double relative, unsigned long long count, Found* found) {
     unsigned long long failing = 0, examined = 0;
     double error = 0.0, distance = 0.0, squared_distance = 0.0, squared_expected = 0.0;
     for (unsigned long long i = (unsigned long long)blockIdx.x * 256 + threadIdx.x; i < count;
          i += (unsigned long long)gridDim.x * 256) {
         ++examined;
         const double is = (double)output[i];
-        const double should = unmasked(expected, i, key);
+        const double should = (double)expected[i];
         const double magnitude = fabs(should) < INFINITE ? fabs(should) : 0.0;
         const double allowed = (absolute ? (double)absolute[i] : one_absolute) + relative * magnitude;
         if (allowed == NOT_LOOKED_AT) continue;
@@ -107,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(256) cuprof_compare(
 // What the inputs of one set make right, of how many elements, and how far a result may lie from it. Without `expected`
 // nothing is compared.
 struct Standard {
-    const Masked* expected;
+    const REF* expected;
     const BOUND* absolute;
     double one_absolute;
     double relative;
@@ -123,42 +109,54 @@ struct Tally {
     unsigned long long wrong;
 };
 
-// Returns whether one element lies outside its tolerance, NaN among them.
-__device__ __forceinline__ bool fails(const OUT* output, const Standard& standard, unsigned long long i,
-                                      unsigned long long key) {
-    const double should = unmasked(standard.expected, i, key);
+// Returns whether one element lies outside its tolerance, NaN among them. There is no division, which would take longer
+// than reading the element.
+__device__ __forceinline__ bool fails(OUT found, REF expected, const Standard& standard, unsigned long long i) {
+    const double is = (double)found, should = (double)expected;
     const double magnitude = fabs(should) < INFINITE ? fabs(should) : 0.0;
     const double allowed = (standard.absolute ? (double)standard.absolute[i] : standard.one_absolute) +
                            standard.relative * magnitude;
     if (allowed == NOT_LOOKED_AT) return false;
-    const double is = (double)output[i];
     const double off = is == should ? 0.0 : fabs(is - should);
-    return !(allowed >= 0.0) || !((off == 0.0 ? 0.0 : off / allowed) <= 1.0);
+    return !(allowed >= 0.0) || !(off <= allowed) || off == INFINITE;
 }
 
 // Looks at some elements, drawn by the device's clock, as soon as the frame has ended. What goes on after it would have
 // written them by the time that all are looked at.
-extern "C" __global__ void cuprof_glance(const OUT* output, const Standard* standards, unsigned long long key,
-                                         const unsigned int* draw, Tally* tally) {
+extern "C" __global__ void cuprof_glance(const OUT* output, const Standard* standards, const unsigned int* draw,
+                                         Tally* tally) {
     const Standard standard = standards[*draw & 0xffffu];
     if (!standard.expected || !standard.count) return;
     unsigned long long place = (unsigned long long)clock64() + blockIdx.x * blockDim.x + threadIdx.x;
     place = (place ^ (place >> 33)) * 0xff51afd7ed558ccdull;
     place = (place ^ (place >> 33)) * 0xc4ceb9fe1a85ec53ull;
-    if (fails(output, standard, (place ^ (place >> 33)) % standard.count, key)) atomicAdd(&tally->failing, 1ull);
+    place = (place ^ (place >> 33)) % standard.count;
+    if (fails(output[place], standard.expected[place], standard, place)) atomicAdd(&tally->failing, 1ull);
 }
 
-// Holds one output against the standard of the inputs that were drawn.
-extern "C" __global__ void __launch_bounds__(256) cuprof_verify(
-    const OUT* output, const Standard* standards, unsigned long long key, const unsigned int* draw,
-    unsigned int is_last, Tally* tally) {
+// Holds one output against the standard of the inputs that were drawn. Several elements are read before the first one is
+// looked at, which keeps the memory busy, and all blocks (`VERIFY_BLOCKS` a multiprocessor) are on the device at once.
+#define AT_ONCE 4
+extern "C" __global__ void __launch_bounds__(256, 6)
+cuprof_verify(const OUT* __restrict__ output, const Standard* standards, const unsigned int* draw, unsigned int is_last,
+              Tally* tally) {
     const Standard standard = standards[*draw & 0xffffu];
     if (!standard.expected) return;
+    const REF* __restrict__ expected = standard.expected;
+    const unsigned long long stride = (unsigned long long)gridDim.x * 256;
+    unsigned long long i = (unsigned long long)blockIdx.x * 256 + threadIdx.x;
     unsigned long long failing = 0;
-    for (unsigned long long i = (unsigned long long)blockIdx.x * 256 + threadIdx.x; i < standard.count;
-         i += (unsigned long long)gridDim.x * 256) {
-        if (fails(output, standard, i, key)) ++failing;
+    for (; i + (AT_ONCE - 1) * stride < standard.count; i += AT_ONCE * stride) {
+        OUT found[AT_ONCE];
+        REF right[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; ++k) found[k] = output[i + k * stride];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; ++k) right[k] = expected[i + k * stride];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; ++k) failing += fails(found[k], right[k], standard, i + k * stride);
     }
+    for (; i < standard.count; i += stride) failing += fails(output[i], expected[i], standard, i);
     for (int lane = 16; lane > 0; lane /= 2) failing += __shfl_down_sync(0xffffffffu, failing, lane);
     if (threadIdx.x % 32 == 0 && failing) atomicAdd(&tally->failing, failing);
     __threadfence();

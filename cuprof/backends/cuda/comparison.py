@@ -7,7 +7,6 @@ judged by `cuprof.worker.compare.compare`, so there is one definition of wrong.
 from __future__ import annotations
 
 import math
-import secrets
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -39,7 +38,8 @@ STANDARD = np.dtype(
     [("expected", "<u8"), ("absolute", "<u8"), ("one_absolute", "<f8"), ("relative", "<f8"), ("count", "<u8")]
 )
 THREADS = 256
-BLOCKS_A_MULTIPROCESSOR = 8
+BLOCKS_A_MULTIPROCESSOR, VERIFY_BLOCKS = 8, 6
+"""Blocks a multiprocessor at most of the comparison that gives figures, and of the one after each execution."""
 GLANCE_BLOCKS = 4
 """Compare this many blocks of `THREADS` elements first."""
 
@@ -48,7 +48,7 @@ Results = Mapping[str, tuple[int, Array]]
 
 
 class DeviceComparison:
-    """Hold a problem's reference results on the device, masked, one for each set of inputs.
+    """Hold a problem's reference results on the device, one for each set of inputs.
 
     Args:
         references: floats or integers by output name, one for each set; None where nothing is compared.
@@ -56,12 +56,11 @@ class DeviceComparison:
 
     def __init__(self, device: CudaDevice, references: Sequence[Arrays | None]) -> None:
         self.device = device
-        self._key = secrets.randbits(64)
         known = [reference for reference in references if reference]
         self._shapes = [{name: array.shape for name, array in (each or {}).items()} for each in references]
         self._types = {name: _common_type([each[name] for each in known]) for name in (known[0] if known else ())}
         self._expected = [
-            {name: self._masked(array, self._types[name]) for name, array in (reference or {}).items()}
+            {name: self._upload(array, self._types[name]) for name, array in (reference or {}).items()}
             for reference in references
         ]
         self._bounds: list[tuple[Tolerance, tuple[object, ...], Any]] = []
@@ -112,12 +111,14 @@ class DeviceComparison:
             table = self.device.upload(standards.view(np.uint8))
             keep.append(table)
             arguments = [
-                address, table.data.ptr, np.uint64(self._key), draw_address,
+                address, table.data.ptr, draw_address,
                 np.uint32(place == len(results) - 1), tally.data.ptr,
             ]  # fmt: skip
-            glance = [*arguments[:4], tally.data.ptr]
+            glance = [*arguments[:3], tally.data.ptr]
             glances.append(self._launch("glance", name, spec.dtype, bound, GLANCE_BLOCKS, glance))
-            launches.append(self._launch("verify", name, spec.dtype, bound, self._blocks(spec.size), arguments))
+            launches.append(
+                self._launch("verify", name, spec.dtype, bound, self._blocks(spec.size, VERIFY_BLOCKS), arguments)
+            )
         return DeviceVerification(tuple(glances), tuple(launches), tally, keep)
 
     def _bound(self, tolerance: Tolerance, shape: tuple[int, ...], kind: str) -> tuple[int, float]:
@@ -145,7 +146,6 @@ class DeviceComparison:
             np.float64(one_absolute),
             np.float64(tolerance.relative),
             np.uint64(count),
-            np.uint64(self._key),
             self._found.data.ptr,
         ]
         self._launch("compare", name, spec.dtype, bound, self._blocks(count), arguments)(device.stream.ptr)
@@ -162,8 +162,8 @@ class DeviceComparison:
             relative = math.inf if squared_distance else 0.0
         return Check(True, error, distance, relative)
 
-    def _blocks(self, count: int) -> int:
-        return max(1, min(-(-count // THREADS), BLOCKS_A_MULTIPROCESSOR * self.device.multiprocessors))
+    def _blocks(self, count: int, most: int = BLOCKS_A_MULTIPROCESSOR) -> int:
+        return max(1, min(-(-count // THREADS), most * self.device.multiprocessors))
 
     def _launch(
         self, kernel: str, output: str, dtype: str, bound: str, blocks: int, arguments: Sequence[Any]
@@ -173,13 +173,8 @@ class DeviceComparison:
         function = self.device.comparison_kernel(kernel, **types)
         return PackedLaunch(Launch(f"cuprof_{kernel}", (blocks,), (THREADS,)), function, arguments)
 
-    def _masked(self, array: np.ndarray, kind: str) -> Any:
-        """Return the values on the device, each with its bits masked by the key and its position."""
-        held = self.device.upload(np.ascontiguousarray(array, kind).reshape(-1))
-        arguments = [held.data.ptr, np.uint64(held.size), np.uint64(self._key), np.uint32(held.itemsize)]
-        self.device.kernels.launch("mask", self._blocks(held.size), THREADS, arguments)(self.device.stream.ptr)
-        self.device.stream.synchronize()
-        return held
+    def _upload(self, array: np.ndarray, kind: str) -> Any:
+        return self.device.upload(np.ascontiguousarray(array, kind).reshape(-1))
 
 
 class DeviceVerification:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import numpy as np
 from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.cuda.driver import CONTEXT_LOST, call, error_for, load_driver, read_attribute
 from cuprof.backends.cuda.kernels import DeviceKernels
-from cuprof.backends.cuda.limits import SAID, Limits
+from cuprof.backends.cuda.launches import Limits
 from cuprof.backends.cuda.runtimes import SharedRuntimes
 from cuprof.backends.cuda.timing import CudaTimer
 from cuprof.builds import BuildPool
@@ -24,6 +26,8 @@ LIMITS = (
     "STACK_SIZE", "PRINTF_FIFO_SIZE", "MALLOC_HEAP_SIZE", "MAX_L2_FETCH_GRANULARITY", "PERSISTING_L2_CACHE_SIZE",
 )  # fmt: skip
 """Limits of a context that a variant may change."""
+SAID = ("OutOfResources", "LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch")
+"""How errors of Triton, Numba and PyTorch name a launch that is too large for the device."""
 
 
 class CudaDevice:
@@ -156,6 +160,12 @@ class CudaDevice:
         call(self.driver.cuStreamSynchronize(self.stream.ptr), "copy to the device")
         return device
 
+    def pinned_array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """Return a page-locked host array, its elements undefined."""
+        count = int(np.prod(shape, dtype=np.int64))
+        memory = self.cupy.cuda.alloc_pinned_memory(max(count * dtype.itemsize, 1))
+        return np.frombuffer(memory, dtype, count).reshape(shape)
+
     def load(self, image: bytes) -> Any:
         """Return a loaded module; it stays loaded as long as the process."""
         return call(self.driver.cuModuleLoadData(image), "load the compiled module")
@@ -164,9 +174,15 @@ class CudaDevice:
         """Return a device attribute from the driver; see `read_attribute`."""
         return read_attribute(self.index, name)
 
-    def errors(self, what: str) -> CupyErrors:
-        """Return a context in which CuPy's exceptions become cuprof's."""
-        return CupyErrors(self.cupy, what)
+    @contextmanager
+    def errors(self, what: str) -> Iterator[None]:
+        """Turn CuPy's exceptions, and those of other libraries on the device, into cuprof's."""
+        try:
+            yield
+        except Exception as error:
+            if mended := _translate(error, what):
+                raise mended from error
+            raise
 
     def _load_own(self, file: str, defines: dict[str, str | int]) -> Any:
         source = (Path(__file__).parent / file).read_text()
@@ -185,26 +201,17 @@ def as_bits(array: np.ndarray) -> np.ndarray:
     return array.view(f"u{kind.itemsize}") if is_extended(kind) else array
 
 
-class CupyErrors:
-    """Turn CuPy's exceptions into cuprof's."""
-
-    def __init__(self, cupy: Any, what: str) -> None:
-        self.cupy, self.what = cupy, what
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            return
-        if any(name in f"{type(error).__name__}: {error}" for name in SAID):
-            raise ImpossibleError(f"{self.what}: {str(error).splitlines()[0]}") from error
-        status = getattr(error, "status", None)
-        if isinstance(status, int):
-            if status in CONTEXT_LOST or "CUDA" in type(error).__name__:
-                raise error_for(status, self.what) from error
-            raise LaunchError(f"{self.what}: {error}") from error
-        if type(error).__name__ == "OutOfMemoryError":  # so CuPy's and PyTorch's are called
-            raise DeviceMemoryError(self.what, error) from error
-        if isinstance(error, RuntimeError) and "CUDA error" in str(error):  # PyTorch and friends
-            raise DeviceLostError(f"{self.what}: {str(error).splitlines()[0]}") from error
+def _translate(error: Exception, what: str) -> LaunchError | None:
+    """Return cuprof's error for one of CuPy, PyTorch, Triton or Numba; None for any other."""
+    first = f"{what}: {(str(error).splitlines() or [''])[0]}"
+    if any(name in f"{type(error).__name__}: {error}" for name in SAID):
+        return ImpossibleError(first)
+    status = getattr(error, "status", None)
+    if isinstance(status, int):
+        is_cudas = status in CONTEXT_LOST or "CUDA" in type(error).__name__
+        return error_for(status, what) if is_cudas else LaunchError(f"{what}: {error}")
+    if type(error).__name__ == "OutOfMemoryError":  # so CuPy's and PyTorch's are called
+        return DeviceMemoryError(what, error)
+    if isinstance(error, RuntimeError) and "CUDA error" in str(error):  # PyTorch and friends
+        return DeviceLostError(first)
+    return None

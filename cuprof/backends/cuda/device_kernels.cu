@@ -41,17 +41,16 @@ extern "C" __global__ void __launch_bounds__(512) cuprof_read_through(const uint
     }
 }
 
-// Holds the stream until the host has written `ticket` (or a later one) to gate[0], but no longer than limit_ns, and at
-// least least_ns, so that the clock can be told from the two counters. What the execution is to be given, gate[1], is read
+// Holds the stream until the host has written 1 to gate[0], but no longer than limit_ns, and at least least_ns, so that the clock can be told from the two counters. What the execution is to be given, gate[1], is read
 // when the gate is open, hence when the host has enqueued everything, and left in device memory for the kernels behind.
-extern "C" __global__ void cuprof_hold(const volatile unsigned int* gate, unsigned int ticket, unsigned long long least_ns,
+extern "C" __global__ void cuprof_hold(const volatile unsigned int* gate, unsigned long long least_ns,
                                 unsigned long long limit_ns, Stamp* stamp, unsigned int* draw) {
     const unsigned long long start_ns = now_ns();
     const long long start = clock64();
     unsigned int expired = 0;
     for (;;) {
         const unsigned long long spent = now_ns() - start_ns;
-        if ((int)(*gate - ticket) >= 0 && spent >= least_ns) break;
+        if (*gate && spent >= least_ns) break;
         if (spent > limit_ns) {
             expired = 1;
             break;
@@ -64,32 +63,16 @@ extern "C" __global__ void cuprof_hold(const volatile unsigned int* gate, unsign
     __threadfence_system();
 }
 
-// Leaves the device's time, in nanoseconds, where the host reads it.
-extern "C" __global__ void cuprof_mark(unsigned long long* ns) { *ns = now_ns(); }
-
-template <class Word> __device__ void mask_words(void* data, unsigned long long count, unsigned long long key) {
-    Word* words = (Word*)data;
-    const unsigned long long stride = (unsigned long long)gridDim.x * blockDim.x;
-    for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride)
-        words[i] ^= (Word)((key + i * 0x9E3779B97F4A7C15ull) >> (64 - 8 * sizeof(Word)));
-}
-
-// Masks words of 1, 2, 4 or 8 bytes by a key and their places, or unmasks them.
-extern "C" __global__ void cuprof_mask(void* words, unsigned long long count, unsigned long long key, unsigned int bytes) {
-    if (bytes == 1) mask_words<unsigned char>(words, count, key);
-    if (bytes == 2) mask_words<unsigned short>(words, count, key);
-    if (bytes == 4) mask_words<unsigned int>(words, count, key);
-    if (bytes == 8) mask_words<unsigned long long>(words, count, key);
-}
-
 // An array that is written anew before an execution: with the drawn one of `contents`, or with a byte where there are none.
 struct Refill {
     unsigned char* target;
     unsigned long long bytes;
     const unsigned char* const* contents;
+    unsigned long long changes;  // an execution writes it, so its contents do not last
 };
 
-// Writes every array of the list anew. The low half of `draw` numbers the contents, the byte above it is the fill.
+// Writes every array of the list anew. The low half of `draw` numbers the contents, the byte above it is the fill; the
+// bit above that says that the inputs hold these contents already.
 // Targets and contents begin at multiples of 16 bytes.
 extern "C" __global__ void __launch_bounds__(512) cuprof_refill(const Refill* list, unsigned int count,
                                                                 const unsigned int* draw) {
@@ -99,6 +82,7 @@ extern "C" __global__ void __launch_bounds__(512) cuprof_refill(const Refill* li
     const unsigned long long first = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
     for (unsigned int k = 0; k < count; ++k) {
         const Refill each = list[k];
+        if (each.contents && !each.changes && drawn >> 24 & 1u) continue;
         const unsigned char* source = each.contents ? each.contents[drawn & 0xffffu] : nullptr;
         const unsigned long long words = each.bytes / 16;
         uint4* target = reinterpret_cast<uint4*>(each.target);
@@ -150,20 +134,27 @@ __device__ __forceinline__ unsigned int mixed(unsigned int word, unsigned long l
     return h ^ (h >> 16);
 }
 
-// Adds up the mixed words of `bytes` bytes; what is left over of the last word counts byte by byte.
-extern "C" __global__ void cuprof_checksum(const unsigned char* data, unsigned long long bytes,
-                                           unsigned long long* sum) {
-    const unsigned long long words = bytes / 4;
+// A part of the device's memory.
+struct Part {
+    const unsigned char* data;
+    unsigned long long bytes;
+};
+
+// Adds up the mixed words of each part, one a row of the grid; what is left over of the last word counts byte by byte.
+extern "C" __global__ void __launch_bounds__(512) cuprof_checksum(const Part* parts, unsigned long long* sums) {
+    const Part part = parts[blockIdx.y];
+    const unsigned int* data = reinterpret_cast<const unsigned int*>(part.data);
+    const unsigned long long words = part.bytes / 4;
     const unsigned long long stride = (unsigned long long)gridDim.x * blockDim.x;
     const unsigned long long first = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
     unsigned long long own = 0;
-    for (unsigned long long i = first; i < words; i += stride) {
-        own += mixed(reinterpret_cast<const unsigned int*>(data)[i], i);
-    }
+#pragma unroll 4
+    for (unsigned long long i = first; i < words; i += stride) own += mixed(data[i], i);
     if (first == 0) {
-        for (unsigned long long i = 4 * words; i < bytes; ++i) own += mixed(data[i], i);
+        for (unsigned long long i = 4 * words; i < part.bytes; ++i) own += mixed(part.data[i], i);
     }
-    atomicAdd(sum, own);
+    for (int lane = 16; lane > 0; lane /= 2) own += __shfl_down_sync(0xffffffffu, own, lane);
+    if (threadIdx.x % 32 == 0 && own) atomicAdd(sums + blockIdx.y, own);
 }
 
 // Says for every guard, one a block, whether any of its `bytes` bytes differs from the pattern.

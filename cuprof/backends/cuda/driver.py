@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.contract import DeviceLostError
-from cuprof.backends.cuda.limits import TOO_MANY
 from cuprof.core.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
 from cuprof.families import Launch
 
@@ -24,6 +23,9 @@ CONTEXT_LOST = frozenset({214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718,
 """CUresult codes that leave the context unusable ("the process must be terminated", CUDA Driver API, CUresult), and
 those of a stream capture that a variant has left open: every later operation on the default stream would meet it."""
 
+TOO_MANY = frozenset({701, 720, 912})
+"""CUresult codes for a launch too large for the device: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+_COOPERATIVE_LAUNCH_TOO_LARGE and _INVALID_CLUSTER_SIZE."""
 NO_MEMORY = 2
 """CUDA_ERROR_OUT_OF_MEMORY, and cudaErrorMemoryAllocation."""
 
@@ -98,9 +100,8 @@ class PackedLaunch:
             arguments: device addresses as Python ints, scalars as NumPy scalars, in the kernel's order.
         """
         driver = load_driver()
-        self._enqueue = _cooperatively(driver) if launch.cooperative else driver.cuLaunchKernel
-        if launch.cluster or launch.overlaps:
-            self._enqueue = _with_attributes(driver, launch)
+        has_attributes = launch.cluster or launch.overlaps or launch.cooperative
+        self._enqueue = _with_attributes(driver, launch) if has_attributes else driver.cuLaunchKernel
         self.name, self.function, self.shared_bytes = launch.kernel, function, launch.shared_bytes
         self.grid = (*launch.grid, 1, 1)[:3]
         self.block = (*launch.block, 1, 1)[:3]
@@ -126,11 +127,6 @@ class PackedLaunch:
         """Replace one scalar argument."""
         content = value.tobytes()
         ctypes.memmove(self._keep[0][index], content, len(content))
-
-
-def _cooperatively(driver: Any) -> Callable[..., tuple[Any, ...]]:
-    """Return the cooperative launch with the plain launch's parameters; it drops the last one."""
-    return lambda *arguments: driver.cuLaunchCooperativeKernel(*arguments[:-1])
 
 
 def _with_attributes(driver: Any, launch: Launch) -> Callable[..., tuple[Any, ...]]:

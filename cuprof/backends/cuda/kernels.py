@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,10 @@ import numpy as np
 from cuprof.backends.cuda.driver import PackedLaunch, call, load_driver
 from cuprof.families import Launch
 
-CHECKSUM_THREADS = 512
+CHECKSUM_BLOCKS, CHECKSUM_THREADS = 4, 512
+"""Blocks a multiprocessor, and threads a block."""
+Parts = tuple[tuple[int, int], ...]
+"""Parts of the device's memory: address and bytes of each."""
 
 
 class DeviceKernels:
@@ -24,22 +27,35 @@ class DeviceKernels:
 
     def __init__(self, cupy: Any, stream: Any, module: Any) -> None:
         self.cupy, self.stream, self.module = cupy, stream, module
-        self._blocks = 4 * int(cupy.cuda.Device().attributes["MultiProcessorCount"])
+        self._multiprocessors = int(cupy.cuda.Device().attributes["MultiProcessorCount"])
+        self._prepare_checksums = lru_cache(16)(self._make_checksums)
 
-    def launch(self, name: str, blocks: int, threads: int, arguments: list[Any]) -> PackedLaunch:
-        """Return a launch of the kernel `cuprof_NAME`; addresses are integers, other numbers NumPy scalars."""
+    def launch(self, name: str, blocks: int, threads: int, arguments: list[Any], rows: int = 1) -> PackedLaunch:
+        """Return a launch of the kernel `cuprof_NAME`; addresses are integers, other numbers NumPy scalars.
+
+        Args:
+            rows: of the grid, of `blocks` each.
+        """
         symbol = f"cuprof_{name}"
         function = call(load_driver().cuModuleGetFunction(self.module, symbol.encode()), f"find kernel {symbol}")
-        return PackedLaunch(Launch(symbol, (blocks,), (threads,)), function, arguments)
+        return PackedLaunch(Launch(symbol, (blocks, rows), (threads,)), function, arguments)
 
-    def checksums(self, areas: Sequence[tuple[int, int]]) -> list[int]:
-        """Return a hash of the bytes of each area of the device's memory, given as its address and length.
+    def checksums(self, parts: Parts) -> list[int]:
+        """Return a hash of each part of the device's memory.
 
         Any change of one word changes it; changes of several leave it as it was with a probability of 2^-32.
         """
-        totals = self.cupy.zeros(len(areas), self.cupy.uint64)
-        for place, (address, size) in enumerate(areas):
-            arguments = [address, np.uint64(size), totals.data.ptr + place * totals.itemsize]
-            self.launch("checksum", self._blocks, CHECKSUM_THREADS, arguments)(self.stream.ptr)
-        self.stream.synchronize()
-        return [int(total) for total in totals.get()]
+        if not parts:
+            return []
+        launch, sums = self._prepare_checksums(parts)
+        sums.fill(0)
+        launch(self.stream.ptr)
+        return [int(total) for total in sums.get()]
+
+    def _make_checksums(self, parts: Parts) -> tuple[PackedLaunch, Any]:
+        table = self.cupy.asarray(np.array(parts, np.uint64))
+        sums = self.cupy.empty(len(parts), self.cupy.uint64)
+        blocks = CHECKSUM_BLOCKS * self._multiprocessors
+        launch = self.launch("checksum", blocks, CHECKSUM_THREADS, [table.data.ptr, sums.data.ptr], len(parts))
+        launch.keep([table])
+        return launch, sums

@@ -13,8 +13,8 @@ from typing import Any
 from cuprof.backends.cuda.driver import call, load_driver, read_attribute
 
 
-class CudaMemory:
-    """Rows in the memory of a device; see `HostMemory`.
+class SharedCudaMemory:
+    """Rows in the memory of a device; see `SharedHostMemory`.
 
     Args:
         number: of the device.
@@ -64,6 +64,10 @@ class CudaMemory:
 
         cupy.cuda.Device(number or 0).use()
         return cupy.ones(4 * read_attribute(number or 0, "L2_CACHE_SIZE") // 8)
+
+    def use(self) -> None:
+        """Make the device current in this thread."""
+        self.array_module.cuda.Device(self._index).use()
 
     def wait(self) -> None:
         """Wait until the device has done what this process asked."""

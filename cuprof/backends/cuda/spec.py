@@ -9,13 +9,13 @@ from cuprof.search.usual_block import UsualBlock
 SPEC = BackendSpec(
     name="cuda",
     title="CUDA",
-    timing_version=4,
+    timing_version=5,
     measures=(Measure.COLD, Measure.HOT, Measure.TOTAL),
     setting="cuda",
     opener="cuprof.backends.cuda.backend:CudaBackend",
     facts_reader="cuprof.backends.cuda.facts:find_facts",
     imports=("cupy",),
-    shared="cuprof.backends.cuda.shared:CudaMemory",
+    shared="cuprof.backends.cuda.shared:SharedCudaMemory",
     counter="cuprof.backends.cuda.presence:count_devices",
     lister="cuprof.backends.cuda.presence:list_devices",
     # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": the same from 5.0 to 12.x.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from statistics import fmean
 from time import perf_counter_ns
@@ -16,12 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import CLOCKS_DISAGREE, NOT_COLD, Reading
-from cuprof.backends.cuda.cupti_clock import CuptiClock
+from cuprof.backends.contract import NOT_COLD, Frame, Reading
+from cuprof.backends.cuda.cupti import CuptiRecords, get_records, span_ns
 from cuprof.backends.cuda.driver import MappedMemory, PackedLaunch, call, load_driver
 from cuprof.backends.cuda.kernels import DeviceKernels
 from cuprof.backends.ticks import smallest_step
 
+PENDING = 2
+"""Frames of one launch that may be pending at once: one that is executed, and one that the host enqueues meanwhile.
+With three frames and more behind it, readings of a short kernel scatter by 0.4 µs and are 0.6 µs too long; with one
+behind it they are what they are alone (measured on H200s)."""
 HOLD_LIMIT_NS = 50_000_000
 """A held stream releases itself after this time, so a call that synchronises costs a reading instead of a deadlock."""
 HOLD_LEAST_NS = 20_000
@@ -39,47 +43,47 @@ before them, modulo this (measured on H200s). So an execution of several launche
 FLUSH_LEAST_SHARE, FLUSH_READINGS = 0.5, 16
 """The shortest of `FLUSH_READINGS` flushes is the norm. A later one that took less than this share of it cannot have
 read everything."""
-OWN_COST_READINGS = 512
+OWN_COST_READINGS = 256
 """Readings for the apparatus's own cost. It has levels 160 ns apart, so a median of few readings depends on chance."""
+OWN_COST_AT_ONCE = 16
 EMPTY_KERNEL_NS = 350.0
 """The assumed duration of an empty kernel. By its own clock it lasts 0, by CUPTI's time stamps 0.6 µs, the difference
 being the device's ramp up and down around it. With this value spins of known length read about as much too long as
 kernels read shorter than by CUPTI, at most 0.4 µs either way (measured on H200s)."""
-MARK_LIMIT_NS = 1_000_000
-"""Look this long for the mark behind a frame's last event before waiting for all enqueued work."""
 LEAST_NS = 1.0
 """Report at least this for a reading that its correction would make zero or negative."""
-TICKET_MASK = 0xFFFFFFFF
-CLOCKS_LEAST_NS, CLOCKS_MOST_NS = -3_000.0, 100_000.0
-"""How far the device's clock around a frame may differ from its events: a little less, since both move in steps, up to
-the cost of the marks themselves or of another process's turn on the device."""
+EXPIRED = "the device did not wait for the host: the call synchronises, or the host was held up"
+WORDS = 8
+"""Words of one slot: the gate and the draw; the hold's stamp (cycles, ns, expired); the flush's stamp (cycles, ns)."""
 
 Enqueue = Callable[[], object]
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """The untimed work around the frame of one execution on the stream.
+class Work:
+    """One execution and the untimed work around its frame on the stream.
 
     Args:
-        draw: the word with the drawn inputs for the kernels of `before` and `after`. They run once everything is
-            enqueued, so no earlier work can find the inputs that count.
+        enqueue: puts the execution on the stream.
+        draw: the word with the drawn inputs for the kernels of `before` and `after`. The hold hands it over once
+            everything is enqueued, so no earlier work can find the inputs that count.
         before: enqueued before the flush: writes the inputs and overwrites the outputs.
-        after: enqueued after the end of the frame: compares the results. The host does not wait for it before the next
-            frame.
+        after: enqueued after the end of the frame: compares the results.
+        calls_host: code of others enqueues the execution, so its frame ends before the next one begins.
+        blocking: hold the device until everything is enqueued.
     """
 
+    enqueue: Enqueue
     draw: int = 0
     before: tuple[Callable[[int], object], ...] = ()
     after: tuple[Callable[[int], object], ...] = ()
-
-
-BARE = Surroundings()
+    calls_host: bool = False
+    blocking: bool = True
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Values that correct and question readings, measured once. Frozen objects are watched for changes.
+    """Values that correct and question readings, measured once.
 
     Args:
         correction_ns: subtracted from the time between two events.
@@ -99,13 +103,43 @@ class Calibration:
         return max(HOLD_LEAST_NS, CLOCK_STEPS * self.clock_step_ns)
 
 
+@dataclass
+class Slot:
+    """What one pending frame has to itself: words that host and device share, launches that fill them, two events."""
+
+    words: np.ndarray
+    hold: PackedLaunch
+    flush: PackedLaunch
+    start: Any
+    end: Any
+    limits: tuple[int, int] = (0, 0)
+    frame: Frame | None = None
+    gate: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.gate = self.words[:1].view(np.uint32)
+
+    def close(self, stream: int, draw: int, least_ns: int, limit_ns: int) -> None:
+        """Hold the stream until `gate[0]` is 1, for at least `least_ns` and at most `limit_ns`."""
+        self.gate[0], self.gate[1] = 0, draw  # a hold that expires, since the call waits for the device, reads it too
+        self.words[3] = self.words[5] = 0
+        if self.limits != (least_ns, limit_ns):
+            self.limits = least_ns, limit_ns
+            self.hold.set_argument(1, np.uint64(least_ns))
+            self.hold.set_argument(2, np.uint64(limit_ns))
+        self.hold(stream)
+
+
 class CudaTimer:
     """Frames executions on the legacy default stream with events, holds and flushes.
 
-    A cold reading: hold → inputs and outputs written → flush → mark → start event → execution → end event → mark →
-    results compared. The hold keeps the device waiting until all of it is enqueued, so the events surround device work
-    only. The inputs to write become known when the hold releases. Work launched on the default stream, or on any stream
-    that blocks with it, is within the frame by the stream's own rules.
+    A cold frame: hold → inputs and outputs written → flush → start event → execution → end event → results compared.
+    The hold keeps the device waiting until all of it is enqueued, so the events surround device work only. The inputs
+    to write become known when the hold releases. Work launched on the default stream, or on any stream that blocks with
+    it, is within the frame by the stream's own rules.
+
+    A frame of one launch may be pending while the host enqueues the next one, which it does while the device writes and
+    flushes. A further one first waits for the oldest.
 
     Args:
         cupy: the CuPy module, its device current.
@@ -120,41 +154,31 @@ class CudaTimer:
         self._random = Random()  # a generator of its own, which no variant can seed
         self.flush_buffer = cupy.empty(max(FLUSH_FACTOR * l2_bytes, 32 << 20) // 4096 * 4096, cupy.uint8)
         self.flush_buffer.fill(1)
-        self._mapped = MappedMemory(10)
-        self._words = self._mapped.array
-        # Word 0: the gate and the draw. Words 1-3: stamp of the hold (cycles, ns, expired). Words 4-6: stamp of the
-        # flush. Word 7: sink. Words 8-9: the device's time at the marks.
-        self._gate = self._words[:1].view(np.uint32)
-        self._drawn = cupy.zeros(1, cupy.uint32)
-        self._ticket = 0
-        multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
-        self._flush = self.reader(self.flush_buffer, 4 * multiprocessors, self._mapped.address + 32)
-        self._hold = self.kernels.launch(
-            "hold",
-            1,
-            1,
-            [
-                self._mapped.address,
-                np.uint32(0),
-                np.uint64(0),
-                np.uint64(HOLD_LIMIT_NS),
-                self._mapped.address + 8,
-                self._drawn.data.ptr,
-            ],
-        )
-        self._marks = [self.kernels.launch("mark", 1, 1, [self._mapped.address + offset]) for offset in (64, 72)]
+        self._drawn = cupy.zeros(2, cupy.uint32)
+        self._multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
+        self._mapped = MappedMemory(WORDS * PENDING)
+        self._slots = [self._make_slot(number) for number in range(PENDING)]
+        self._next = 0
         self._empty = self.kernels.launch("empty", 1, 1, [])
-        flags = self.driver.CUevent_flags.CU_EVENT_DEFAULT
-        self._start = call(self.driver.cuEventCreate(flags), "create an event")
-        self._end = call(self.driver.cuEventCreate(flags), "create an event")
-        self.cupti: CuptiClock | None = None
+        self.cupti: CuptiRecords | None = None
         self.calibration = Calibration()
         self.own_costs = self._calibrate()
 
+    def _make_slot(self, number: int) -> Slot:
+        words, address = self._mapped.array[WORDS * number :][:WORDS], self._mapped.address + 8 * WORDS * number
+        stamps = [np.uint64(0), np.uint64(0), address + 8, self.draw_address]
+        flags = self.driver.CUevent_flags.CU_EVENT_DEFAULT
+        return Slot(
+            words,
+            self.kernels.launch("hold", 1, 1, [address, *stamps]),
+            self.reader(self.flush_buffer, 4 * self._multiprocessors, address + 32),
+            call(self.driver.cuEventCreate(flags), "create an event"),
+            call(self.driver.cuEventCreate(flags), "create an event"),
+        )
+
     def reader(self, buffer: Any, blocks: int, stamp_address: int = 0) -> PackedLaunch:
         """Return a launch that reads the whole buffer (a CuPy array of a multiple of 16 bytes)."""
-        sink = self._mapped.address + 56
-        words = np.uint64(buffer.nbytes // 16)
+        sink, words = self.draw_address + 4, np.uint64(buffer.nbytes // 16)
         return self.kernels.launch("read_through", blocks, 512, [buffer.data.ptr, words, sink, stamp_address])
 
     def spinner(self, duration_ns: int) -> PackedLaunch:
@@ -163,72 +187,45 @@ class CudaTimer:
 
     @property
     def draw_address(self) -> int:
-        """Return where the kernels of an execution's surroundings find its draw."""
+        """Return where the kernels around an execution find its draw."""
         return int(self._drawn.data.ptr)
 
-    def cold_over_phases(
-        self,
-        enqueue: Enqueue,
-        launches: int | None,
-        flush: str = "clean",
-        blocking: bool = True,
-        around: Callable[[], Surroundings] = lambda: BARE,
-    ) -> Reading:
-        """Time `LAUNCH_PHASES` executions, each with cold caches and one launch further on, and return their mean.
-
-        Args:
-            launches: how many launches an execution makes; None where that is not known, as of a library: its
-                executions then begin at phases drawn at random.
-            around: gives each execution its surroundings.
-        """
-        readings = []
-        for _ in range(LAUNCH_PHASES):
-            surroundings = around()
-            own = 1 + len(self._marks) + (flush == "clean") + len(surroundings.before) + len(surroundings.after)
-            step = (1 - own - (launches or 0)) % LAUNCH_PHASES
-            if launches is None or flush == "dirty":
-                step = self._random.randrange(LAUNCH_PHASES)
-            for _ in range(step):
-                self._empty(self.stream.ptr)
-            readings.append(self.cold(enqueue, flush, blocking, surroundings))
-        clocks = [reading.sm_clock_mhz for reading in readings if reading.sm_clock_mhz is not None]
-        return Reading(
-            fmean(reading.duration_ns for reading in readings),
-            fmean(clocks) if clocks else None,
-            next((reading.suspect for reading in readings if reading.suspect), ""),
-        )
-
-    def cold(
-        self, enqueue: Enqueue, flush: str = "clean", blocking: bool = True, around: Surroundings = BARE
-    ) -> Reading:
-        """Time one execution with the caches full of other data.
+    def cold(self, work: Work, flush: str = "clean") -> Frame:
+        """Begin one execution with the caches full of other data.
 
         Args:
             flush: "clean" reads other data, "dirty" writes it (as nvbench and Triton do: the execution then pays for
                 writing those lines back), "none" leaves the caches as they are.
         """
-        clock_from_flush = flush == "clean"
-        least_ns = 0 if clock_from_flush else self.calibration.hold_least_ns
-        self._words[5] = 0
-        elapsed, suspect = self._framed(enqueue, 1, blocking, least_ns, flush, around)
-        if clock_from_flush and int(self._words[5]) < self.calibration.flush_least_ns:
-            suspect = f"{NOT_COLD}: {self._words[5]} ns, not {self.calibration.flush_least_ns / FLUSH_LEAST_SHARE:.0f}"
-        clock = self._clock(4) if clock_from_flush else self._clock(1) if blocking else None
-        return Reading(max(elapsed - self.calibration.correction_ns, LEAST_NS), clock, suspect)
+        return self._begin(work, 1, flush, 0 if flush == "clean" else self.calibration.hold_least_ns)
 
-    def hot(self, enqueue: Enqueue, batch: int, blocking: bool = True, around: Surroundings = BARE) -> Reading:
+    def cold_over_phases(self, draw: Callable[[], Work], launches: int | None, flush: str = "clean") -> Frame:
+        """Time `LAUNCH_PHASES` executions, each with cold caches and one launch further on; their mean is read.
+
+        Args:
+            draw: gives each execution with its surroundings.
+            launches: how many launches an execution makes; None where that is not known, as of a library: its
+                executions then begin at phases drawn at random.
+        """
+        readings = []
+        for _ in range(LAUNCH_PHASES):
+            work = draw()
+            own = 1 + (flush == "clean") + len(work.before) + len(work.after)
+            step = (1 - own - (launches or 0)) % LAUNCH_PHASES
+            if launches is None or flush == "dirty":
+                step = self._random.randrange(LAUNCH_PHASES)
+            for _ in range(step):
+                self._empty(self.stream.ptr)
+            readings.append(self.cold(work, flush).reading())
+        return Frame.ended(_mean(readings))
+
+    def hot(self, work: Work, batch: int) -> Frame:
         """Time `batch` executions back to back; the duration is one execution's share."""
-        elapsed, suspect = self._framed(enqueue, batch, blocking, self.calibration.hold_least_ns, "none", around)
-        duration_ns = max(elapsed - self.calibration.correction_ns, LEAST_NS) / batch
-        return Reading(duration_ns, self._clock(1) if blocking else None, suspect)
+        frame = self._begin(work, batch, "none", self.calibration.hold_least_ns)
+        frame.reading()  # what is enqueued behind a batch would lengthen it
+        return frame
 
-    def total(
-        self,
-        uploads: list[tuple[int, int, int]],
-        enqueue: Enqueue,
-        downloads: list[tuple[int, int, int]],
-        around: Surroundings = BARE,
-    ) -> Reading:
+    def total(self, uploads: list[tuple[int, int, int]], work: Work, downloads: list[tuple[int, int, int]]) -> Reading:
         """Time transfers and execution by the host's clock, from before the first copy until the last has arrived.
 
         Args:
@@ -236,138 +233,135 @@ class CudaTimer:
             downloads: (host address, device address, bytes) copied after it.
         """
         stream = self.stream.ptr
-        self._tell(around.draw)
-        for put in around.before:
+        self._tell(work.draw)
+        for put in work.before:
             put(stream)
         self.stream.synchronize()
         started = perf_counter_ns()
         for target, source, size in uploads:
             call(self.driver.cuMemcpyHtoDAsync(target, source, size, stream), "copy inputs to the device")
-        enqueue()
+        work.enqueue()
         for target, source, size in downloads:
             call(self.driver.cuMemcpyDtoHAsync(target, source, size, stream), "copy results to the host")
         call((*self.driver.cuStreamSynchronize(stream),), "wait for the device")
         duration_ns = float(perf_counter_ns() - started)
-        for put in around.after:
+        for put in work.after:
             put(stream)
         return Reading(duration_ns)
 
-    def compare(self, enqueue: Enqueue, arounds: Sequence[Surroundings]) -> None:
-        """Execute once for each of the surroundings, only for the comparison, and wait; nothing is flushed or timed.
+    def compare(self, works: Sequence[Work]) -> None:
+        """Execute each, only for the comparison, and wait; nothing is flushed or timed.
 
         A single one is held back like a timed one. Several get their draws in stream order instead, which costs the
         host a fifth of the time.
         """
         stream = self.stream.ptr
-        held = len(arounds) == 1
-        if held:
-            self._announce(arounds[0], 0, HOLD_LIMIT_NS)
+        slot = self._take_slot() if len(works) == 1 else None
+        if slot:
+            slot.close(stream, works[0].draw, 0, HOLD_LIMIT_NS)
         try:
-            for around in arounds:
-                if not held:
-                    self._tell(around.draw)
-                for put in around.before:
+            for work in works:
+                if not slot:
+                    self._tell(work.draw)
+                for put in work.before:
                     put(stream)
-                enqueue()
+                work.enqueue()
                 gc.disable()
-                for put in around.after:
+                for put in work.after:
                     put(stream)
                 gc.enable()
         finally:
             gc.enable()
-            if held:
-                self._let_go()
+            if slot:
+                slot.gate[0] = 1
         self.stream.synchronize()
 
     def use_cupti(self) -> None:
         """Take durations from CUPTI from now on; raises `MissingDependencyError` where it is not installed."""
         if self.cupti is None:
-            self.cupti = CuptiClock()
+            self.cupti = get_records()
             self.calibration = replace(self.calibration, correction_ns=0.0, tick_ns=0.0)
 
-    def _framed(
-        self, enqueue: Enqueue, count: int, blocking: bool, least_ns: int, flush: str, around: Surroundings
-    ) -> tuple[float, str]:
-        stream, driver = self.stream.ptr, self.driver
+    def _take_slot(self) -> Slot:
+        """Return the slot whose frame is the oldest, that frame read."""
+        slot = self._slots[self._next]
+        self._next = (self._next + 1) % PENDING
+        if slot.frame is not None:
+            slot.frame.reading()
+        return slot
+
+    def _begin(self, work: Work, count: int, flush: str, least_ns: int) -> Frame:
+        stream, record, slot = self.stream.ptr, self.driver.cuEventRecord, self._take_slot()
         if self.cupti:
             self.stream.synchronize()
-            self.cupti.start()
-        self._announce(around, least_ns, HOLD_LIMIT_NS if blocking else 0)
-        self._words[9] = 0
-        opened_ns = perf_counter_ns()
+            self.cupti.clear()
+        slot.close(stream, work.draw, least_ns, HOLD_LIMIT_NS if work.blocking else 0)
         try:
-            for put in around.before:
+            for put in work.before:
                 put(stream)
             if flush == "clean":
-                self._flush(stream)
+                slot.flush(stream)
             elif flush == "dirty":
-                driver.cuMemsetD8Async(self.flush_buffer.data.ptr, 0, self.flush_buffer.nbytes, stream)
-            self._marks[0](stream)
-            driver.cuEventRecord(self._start, stream)
+                self.driver.cuMemsetD8Async(self.flush_buffer.data.ptr, 0, self.flush_buffer.nbytes, stream)
+            if self.cupti:
+                self._empty(stream)
+            record(slot.start, stream)
             for _ in range(count):
-                enqueue()
+                work.enqueue()
             gc.disable()  # no finaliser launches anything between the end of the frame and the comparison
-            driver.cuEventRecord(self._end, stream)
-            self._marks[1](stream)
-            for put in around.after:
+            record(slot.end, stream)
+            for put in work.after:
                 put(stream)
         finally:
             gc.enable()
-            if blocking:
-                self._let_go()
-        call(driver.cuEventSynchronize(self._end), "execute")
-        host_ns = perf_counter_ns() - opened_ns
+            slot.gate[0] = 1
+        frame = slot.frame = Frame(lambda: self._read(slot, work, count, flush))
+        if work.calls_host or self.cupti:
+            frame.reading()
+        return frame
+
+    def _read(self, slot: Slot, work: Work, count: int, flush: str) -> Reading:
+        """Wait for the end of a slot's frame, and return its reading."""
+        driver, words, known = self.driver, slot.words, self.calibration
+        slot.frame = None
+        call((*driver.cuEventSynchronize(slot.end),), "execute")
+        suspect = ""
+        elapsed_ns = float(call(driver.cuEventElapsedTime(slot.start, slot.end), "read events")) * 1e6
         if self.cupti:
             self.stream.synchronize()
-            return self.cupti.span_ns(), ""
-        elapsed = float(call(driver.cuEventElapsedTime(self._start, self._end), "read events")) * 1e6
-        if blocking and int(self._words[3]) & 1:
+            elapsed_ns = span_ns(self.cupti.read())
+        elif work.blocking and int(words[3]) & 1:
             self.stream.synchronize()
-            return elapsed, "the device did not wait for the host: the call synchronises, or the host was held up"
-        return elapsed, _disagreement(elapsed, self._await_mark() - int(self._words[8]), host_ns)
-
-    def _await_mark(self) -> int:
-        """Return the second mark, which follows the event, without waiting for any work behind it."""
-        give_up_ns = perf_counter_ns() + MARK_LIMIT_NS
-        while not self._words[9]:
-            if perf_counter_ns() > give_up_ns:
-                call((*self.driver.cuStreamSynchronize(self.stream.ptr),), "execute")
-                break
-        return int(self._words[9])
+            suspect = EXPIRED
+        if flush == "clean" and int(words[5]) < known.flush_least_ns:
+            suspect = f"{NOT_COLD}: {words[5]} ns, not {known.flush_least_ns / FLUSH_LEAST_SHARE:.0f}"
+        stamp = 4 if flush == "clean" else 1
+        clock = clock_mhz(int(words[stamp]), int(words[stamp + 1]), known.clock_step_ns)
+        duration_ns = max(elapsed_ns - known.correction_ns, LEAST_NS) / count
+        return Reading(duration_ns, clock if flush == "clean" or work.blocking else None, suspect)
 
     def _tell(self, draw: int) -> None:
         """Write the drawn inputs and fill to the device, in stream order, for the executions that follow."""
-        call((*self.driver.cuMemsetD32Async(self._drawn.data.ptr, draw, 1, self.stream.ptr),), "draw inputs")
+        call((*self.driver.cuMemsetD32Async(self.draw_address, draw, 1, self.stream.ptr),), "draw inputs")
 
-    def _announce(self, around: Surroundings, least_ns: int, limit_ns: int) -> None:
-        """Hold the stream until `_let_go`, for at least `least_ns` and at most `limit_ns`."""
-        self._ticket = (self._ticket + 1) & TICKET_MASK
-        self._gate[1] = around.draw  # a hold that expires, since the call waits for the device, reads it too
-        self._hold.set_argument(1, np.uint32(self._ticket))
-        self._hold.set_argument(2, np.uint64(least_ns))
-        self._hold.set_argument(3, np.uint64(limit_ns))
-        self._words[3] = 0
-        self._hold(self.stream.ptr)
-
-    def _let_go(self) -> None:
-        """Let the device go on."""
-        self._gate[0] = self._ticket
-
-    def _clock(self, word: int) -> float | None:
-        """Return the SM clock in MHz from the stamp at this word."""
-        return clock_mhz(int(self._words[word]), int(self._words[word + 1]), self.calibration.clock_step_ns)
+    def _sample(self, enqueue: Enqueue, count: int, flush: str = "none") -> list[Reading]:
+        """Return readings of one execution, with a frame pending behind each."""
+        frames = [self.cold(Work(enqueue), flush) for _ in range(count)]
+        return [frame.reading() for frame in frames]
 
     def _calibrate(self) -> dict[str, float]:
         """Measure the overhead of a pair of events, and correct for it: an empty kernel reads `EMPTY_KERNEL_NS`."""
+
         holds_ns: list[int] = []
 
-        def read(enqueue: Callable[[], object]) -> float:
-            duration_ns = self.cold(enqueue, "none").duration_ns
-            holds_ns.append(int(self._words[2]))
-            return duration_ns
+        def read(enqueue: Enqueue, flush: str) -> list[float]:
+            found: list[float] = []
+            while len(found) < OWN_COST_READINGS:
+                found += [each.duration_ns for each in self._sample(enqueue, OWN_COST_AT_ONCE, flush)]
+                holds_ns.extend(int(slot.words[2]) for slot in self._slots)
+            return found
 
-        nothing = [read(lambda: None) for _ in range(OWN_COST_READINGS)]
-        kernel = [read(lambda: self._empty(self.stream.ptr)) for _ in range(OWN_COST_READINGS)]
+        nothing, kernel = read(lambda: None, "none"), read(lambda: self._empty(self.stream.ptr), "clean")
         empty_kernel_ns = middle_mean(kernel[8:])
         step_ns = max(math.gcd(*holds_ns), 1)
         self.calibration = replace(
@@ -378,8 +372,8 @@ class CudaTimer:
         )
         flushes_ns = []
         for _ in range(FLUSH_READINGS):
-            self.cold(lambda: None)
-            flushes_ns.append(int(self._words[5]))
+            self._sample(lambda: None, PENDING, "clean")
+            flushes_ns += [int(slot.words[5]) for slot in self._slots]
         self.calibration = replace(self.calibration, flush_least_ns=FLUSH_LEAST_SHARE * min(flushes_ns))
         return {
             "empty_events_ns": middle_mean(nothing[8:]),
@@ -389,13 +383,14 @@ class CudaTimer:
         }
 
 
-def _disagreement(events_ns: float, marks_ns: int, host_ns: int) -> str:
-    """Return how the two clocks of a frame, and the host's, contradict one another; empty where they agree."""
-    if not CLOCKS_LEAST_NS <= marks_ns - events_ns <= CLOCKS_MOST_NS + events_ns:
-        return f"{CLOCKS_DISAGREE}: {events_ns:.0f} ns by events, {marks_ns} ns by the device's clock around them"
-    if host_ns < events_ns - CLOCKS_MOST_NS:
-        return f"{CLOCKS_DISAGREE}: {events_ns:.0f} ns by events, within {host_ns} ns of the host's clock"
-    return ""
+def _mean(readings: Sequence[Reading]) -> Reading:
+    """Return the mean of several readings; one that should not count spoils all."""
+    clocks = [reading.sm_clock_mhz for reading in readings if reading.sm_clock_mhz is not None]
+    return Reading(
+        fmean(reading.duration_ns for reading in readings),
+        fmean(clocks) if clocks else None,
+        next((reading.suspect for reading in readings if reading.suspect), ""),
+    )
 
 
 def middle_mean(durations_ns: Sequence[float]) -> float:

@@ -18,8 +18,7 @@ from typing import IO
 import numpy as np
 
 from cuprof.backends.contract import POISON_BYTE, Draw, Draws, Frame, InputSet, Reading, Session, first_draw
-from cuprof.backends.program.build import own_build
-from cuprof.backends.program.kernel_clock import KernelClock, busy_ns
+from cuprof.backends.program.kernel_clock import KernelClock, busy_ns, own_build
 from cuprof.backends.spec import MARK_VARIABLE
 from cuprof.builds import BuildPool
 from cuprof.builds.native import NativeBuild
@@ -82,8 +81,8 @@ class ProgramSession(Session[ProgramRunnable]):
         self._owner = tempfile.TemporaryDirectory(prefix="cuprof-program-")
         self.folder = Path(self._owner.name)
         self.environment = dict(os.environ) if index is None else {**os.environ, "CUDA_VISIBLE_DEVICES": str(index)}
-        self._sets: list[Arrays] = [inputs]
-        self._in_place: Arrays = inputs
+        self._contents: list[Arrays] = [inputs]
+        self._given: Arrays = inputs
         self._written: dict[Path, tuple[np.ndarray, bytes]] = {}
         """The content of each written file: the input, and its bytes there."""
         self._recording: dict[str, str] | None = None
@@ -110,8 +109,8 @@ class ProgramSession(Session[ProgramRunnable]):
         """Fill the output files, and drop the printed output."""
         runnable.printed = []
         for file in runnable.files(self.signature.outputs):
-            if file.buffer in self._in_place:
-                self._path(file).write_bytes(_encode(np.asarray(self._in_place[file.buffer]), file.format))
+            if file.buffer in self._given:
+                self._path(file).write_bytes(_encode(np.asarray(self._given[file.buffer]), file.format))
             else:
                 self._path(file).write_bytes(bytes([byte]) * self.signature.outputs[file.buffer].nbytes)
 
@@ -132,7 +131,7 @@ class ProgramSession(Session[ProgramRunnable]):
 
     def restore_inputs(self, inputs: Arrays) -> None:
         """Mark the files to be written again."""
-        self._written, self._in_place = {}, inputs
+        self._written, self._given = {}, inputs
 
     def fetch(self, runnable: ProgramRunnable) -> dict[str, np.ndarray]:
         """Read the outputs from their files, or from the printed text.
@@ -151,12 +150,12 @@ class ProgramSession(Session[ProgramRunnable]):
 
     def stock(self, sets: Sequence[InputSet]) -> int:
         """Keep the contents of the sets."""
-        self._sets = [each.inputs for each in sets]
-        return len(self._sets)
+        self._contents = [each.inputs for each in sets]
+        return len(self._contents)
 
     def restock(self, number: int, inputs: Arrays) -> None:
         """Keep other contents as the set of this number."""
-        self._sets[number] = inputs
+        self._contents[number] = inputs
 
     def execute(self, runnable: ProgramRunnable, *draws: Draw) -> None:
         """Run the program once as each draw says."""
@@ -188,7 +187,7 @@ class ProgramSession(Session[ProgramRunnable]):
     def close(self) -> None:
         """Remove the folder."""
         self._owner.cleanup()
-        self._sets, self._in_place, self._written = [], {}, {}
+        self._contents, self._given, self._written = [], {}, {}
 
     def command(self, runnable: ProgramRunnable, step: Execute) -> list[str]:
         """Return the command line of one step."""
@@ -196,7 +195,7 @@ class ProgramSession(Session[ProgramRunnable]):
         return [str(runnable.executable), *words]
 
     def _give(self, runnable: ProgramRunnable, draw: Draw) -> None:
-        self._in_place = self._sets[draw.inputs]
+        self._given = self._contents[draw.inputs]
         self.poison(runnable, draw.fill)
         for path in [path for path, (_, content) in self._written.items() if not _holds(path, content)]:
             del self._written[path]  # overwritten by an execution: write it again
@@ -205,7 +204,7 @@ class ProgramSession(Session[ProgramRunnable]):
     def _provide(self, runnable: ProgramRunnable) -> None:
         """Write the inputs that are in place into the files that the program reads."""
         for file in runnable.files(self.signature.inputs):
-            path, array = self._path(file), self._in_place[file.buffer]
+            path, array = self._path(file), self._given[file.buffer]
             if path not in self._written or self._written[path][0] is not array:
                 self._written[path] = (array, _encode(array, file.format))
                 path.write_bytes(self._written[path][1])

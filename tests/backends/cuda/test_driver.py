@@ -30,10 +30,6 @@ class FakeDriver:
         self.launches.append(arguments)
         return (self.status,)
 
-    def cuLaunchCooperativeKernel(self, *arguments: Any) -> tuple[int]:  # noqa: N802
-        self.launches.append(("cooperative", *arguments))
-        return (self.status,)
-
     def cuGetErrorString(self, status: Any) -> tuple[int, bytes]:  # noqa: N802
         return 0, b"what it means"
 
@@ -85,12 +81,6 @@ def test_each_argument_is_aligned_for_its_type(driver: FakeDriver) -> None:
 def test_a_kernel_without_arguments(driver: FakeDriver) -> None:
     PackedLaunch(ONE, None, [])(0)
     assert len(driver.launches) == 1
-
-
-def test_a_cooperative_launch_takes_the_same_arguments(driver: FakeDriver) -> None:
-    launch = PackedLaunch(Launch("k", (3,), (64,), (), 16, cooperative=True), "function", [np.int32(5)])
-    launch(77)
-    assert driver.launches == [("cooperative", "function", 3, 1, 1, 64, 1, 1, 16, 77, launch.params)]
 
 
 def test_repeated_launches_share_the_arguments_and_one_can_be_replaced(driver: FakeDriver) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 from types import SimpleNamespace
 
 import pytest
 
-from cuprof.backends.contract import Reading
-from cuprof.backends.cuda.timing import BARE, LAUNCH_PHASES, CudaTimer, Surroundings
+from cuprof.backends.contract import Frame, Reading
+from cuprof.backends.cuda.timing import LAUNCH_PHASES, CudaTimer, Work
 
 
 class Counted(CudaTimer):
@@ -21,34 +20,27 @@ class Counted(CudaTimer):
         self.stream = SimpleNamespace(ptr=0)
         self._empty = lambda stream: self.launch()
         self._random = Random(1)
-        self._marks = [self._empty, self._empty]
 
     def launch(self, count: int = 1) -> None:
         self.launched += count
 
-    def cold(
-        self, enqueue: Callable[[], object], flush: str = "clean", blocking: bool = True, around: Surroundings = BARE
-    ) -> Reading:
-        self.launch(1 + (flush == "clean") + len(around.before))  # the stream is held, if only for a moment
-        self._marks[0](0)
+    def cold(self, work: Work, flush: str = "clean") -> Frame:
+        self.launch(1 + (flush == "clean") + len(work.before))  # the stream is held, if only for a moment
         phase = self.launched % LAUNCH_PHASES
         self.begun.append(phase)
-        enqueue()
-        self._marks[1](0)
-        self.launch(len(around.after))
-        return Reading(4000.0 + 1000.0 * (phase >= LAUNCH_PHASES // 2), 1980.0)
+        work.enqueue()
+        self.launch(len(work.after))
+        return Frame.ended(Reading(4000.0 + 1000.0 * (phase >= LAUNCH_PHASES // 2), 1980.0))
 
 
 @pytest.mark.parametrize("launched", range(3))
 @pytest.mark.parametrize("launches", [2, 3, 4, 9])
-@pytest.mark.parametrize(("flush", "blocking"), [("clean", True), ("none", True), ("clean", False), ("none", False)])
+@pytest.mark.parametrize("flush", ["clean", "none"])
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (1, 1), (2, 3)])
-def test_a_sample_has_every_phase_once(
-    launched: int, launches: int, flush: str, blocking: bool, before: int, after: int
-) -> None:
+def test_a_sample_has_every_phase_once(launched: int, launches: int, flush: str, before: int, after: int) -> None:
     timer = Counted(launched)
-    around = Surroundings(0, (print,) * before, (print,) * after)
-    reading = timer.cold_over_phases(lambda: timer.launch(launches), launches, flush, blocking, lambda: around)
+    work = Work(lambda: timer.launch(launches), 0, (print,) * before, (print,) * after)
+    reading = timer.cold_over_phases(lambda: work, launches, flush).reading()
     assert sorted(timer.begun) == list(range(LAUNCH_PHASES))
     assert reading == Reading(4500.0, 1980.0)
 
@@ -57,7 +49,7 @@ def test_a_sample_has_every_phase_once(
 def test_phases_are_drawn_where_launches_cannot_be_counted(launches: int | None, flush: str) -> None:
     timer = Counted(0)
     for _ in range(50):
-        timer.cold_over_phases(lambda: timer.launch(6), launches, flush)
+        timer.cold_over_phases(lambda: Work(lambda: timer.launch(6)), launches, flush).reading()
     counts = [timer.begun.count(phase) for phase in range(LAUNCH_PHASES)]
     assert sum(counts) == 400
     assert min(counts) > 20  # 50 each on average
@@ -66,5 +58,5 @@ def test_phases_are_drawn_where_launches_cannot_be_counted(launches: int | None,
 def test_one_suspect_execution_makes_the_sample_suspect() -> None:
     timer = Counted(0)
     answers = iter([Reading(1.0), Reading(2.0, None, "it synchronises"), *[Reading(3.0)] * 6])
-    timer.cold = lambda *given: next(answers)  # type: ignore[method-assign]
-    assert timer.cold_over_phases(lambda: None, 1) == Reading(21 / 8, None, "it synchronises")
+    timer.cold = lambda *given: Frame.ended(next(answers))  # type: ignore[method-assign]
+    assert timer.cold_over_phases(lambda: Work(lambda: None), 1).reading() == Reading(21 / 8, None, "it synchronises")

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cuprof.backends.buffers import GUARD_BYTES
 from cuprof.backends.contract import NOT_COLD, Draw, InputSet, ReadingOptions, Tally
-from cuprof.backends.cuda.captured import read_resources
 from cuprof.backends.cuda.driver import call, load_driver
-from cuprof.backends.cuda.timing import LAUNCH_PHASES
-from cuprof.backends.guarded import GUARD_BYTES
+from cuprof.backends.cuda.timing import LAUNCH_PHASES, Work
 from cuprof.builds import BuildPool
 from cuprof.core.errors import BuildError, DeviceMemoryError, LaunchError
 from cuprof.core.records import Measure
@@ -143,7 +142,6 @@ def test_a_byte_outside_an_array_is_noticed_and_mended(
     place = distance + (size if distance >= 0 else 0)
     touch = Launch("touch", (1,), (1,), (array, np.int64(place)))
     runnable = prepare(session, touch, scratch={"s": Array((1 << 16,), "uint8")})
-    session.watch_inputs()
     session.poison(runnable)
     assert session.overrun_arrays() == ()
     session.run(runnable)
@@ -165,27 +163,6 @@ def test_arrays_of_any_shape_lie_between_sound_guards(backend: Any, shape: tuple
     opened.poison(SimpleNamespace(before=()))
     assert opened.overrun_arrays() == ()
     opened.close()
-
-
-@pytest.mark.parametrize("installed", [True, False])
-def test_looking_outside_of_the_frame_leaves_inputs_that_are_known(
-    session: Any, inputs: dict[str, np.ndarray], installed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse() -> None:
-        raise ImportError("cupti")
-
-    if installed:
-        pytest.importorskip("cupti", reason="pip install cupti-python")
-    else:
-        monkeypatch.setattr("cuprof.backends.cuda.frame_check.get_records", refuse)
-    sets = [InputSet(inputs), InputSet({"x": -inputs["x"]})]
-    assert session.stock(sets) == 2
-    session.watch_inputs()
-    runnable = prepare(session, launch("scale", "x", "y", N, 2.0))
-    session.execute(runnable, Draw(1))
-    assert session.find_outside(runnable) == ""
-    assert session.damaged_inputs() == ()
-    assert np.array_equal(session.fetch(runnable)["y"], (2 if installed else -2) * inputs["x"])
 
 
 def test_repeating_executes_so_often_and_a_sample_of_several_launches_once_a_phase(session: Any) -> None:
@@ -233,7 +210,6 @@ def test_constants_are_those_of_the_set_that_is_drawn(backend: Any, measure: Mea
     sets = [{"x": np.ones(N, np.float32), "f": np.float32(k) + np.arange(4, dtype=np.float32)} for k in (1, 7)]
     opened = backend.open(signature, sets[0], ReadingOptions())
     assert opened.stock([InputSet(each, {"y": np.tile(each["f"], N // 4)}) for each in sets]) == 2
-    opened.watch_inputs()
     runnable = prepare(opened, launch("by_constants", "x", "y", N), constants={"factors": "f"})
     assert opened.expect(runnable, [Tolerance(), Tolerance()])
     for number in (1, 0, 0, 1):
@@ -278,14 +254,15 @@ def median_ns(read: Callable[[], Any], count: int = 41) -> float:
 @pytest.mark.parametrize("duration_ns", [1_000, 2_000, 5_000, 10_000, 50_000, 200_000, 1_000_000])
 def test_a_kernel_of_known_duration_reads_as_long(backend: Any, duration_ns: int) -> None:
     spin, stream = backend.device.timer.spinner(duration_ns), backend.device.stream.ptr
-    found = median_ns(lambda: backend.device.timer.cold(lambda: spin(stream)))
-    allowed = 0.01 * duration_ns if duration_ns >= 50_000 else 500.0
+    found = median_ns(lambda: backend.device.timer.cold(Work(lambda: spin(stream))).reading())
+    # What is around an execution counts as 0.35 µs, and events read at levels 0.16 µs apart.
+    allowed = 0.01 * duration_ns if duration_ns >= 50_000 else 600.0
     assert found == pytest.approx(duration_ns, abs=allowed)
 
 
 def test_a_batch_of_known_duration_reads_one_executions_share(backend: Any) -> None:
     spin, stream = backend.device.timer.spinner(5_000), backend.device.stream.ptr
-    found = median_ns(lambda: backend.device.timer.hot(lambda: spin(stream), 20), 11)
+    found = median_ns(lambda: backend.device.timer.hot(Work(lambda: spin(stream)), 20).reading(), 11)
     assert 5_000 <= found <= 7_000  # a launch after the other costs about a microsecond of its own
 
 
@@ -298,7 +275,7 @@ def test_launch_latency_is_not_measured(backend: Any) -> None:
             pass
         spin(stream)
 
-    held = median_ns(lambda: backend.device.timer.cold(slowly))
+    held = median_ns(lambda: backend.device.timer.cold(Work(slowly)).reading())
     assert held <= 4_000 + 3_500  # the second launch costs what one after another does; dawdling alone takes 30 µs
 
 
@@ -306,7 +283,7 @@ def test_the_clock_is_read_beside_each_sample(backend: Any) -> None:
     spin, stream = backend.device.timer.spinner(2_000), backend.device.stream.ptr
     most = backend.facts().details["max_sm_clock_mhz"]
     for flush in ("clean", "dirty", "none"):
-        readings = [backend.device.timer.cold(lambda: spin(stream), flush) for _ in range(20)]
+        readings = [backend.device.timer.cold(Work(lambda: spin(stream)), flush).reading() for _ in range(20)]
         assert 0.2 * most < statistics.median(reading.sm_clock_mhz for reading in readings) < 1.1 * most
 
 
@@ -379,9 +356,10 @@ def test_facts_and_calibration(backend: Any) -> None:
 
 def test_a_reading_without_its_flush_is_suspect(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     timer = backend.device.timer
-    assert timer.cold(lambda: None).suspect == ""
-    monkeypatch.setattr(timer, "_flush", lambda stream: None)
-    assert timer.cold(lambda: None).suspect.startswith(NOT_COLD)
+    assert timer.cold(Work(lambda: None)).reading().suspect == ""
+    for slot in timer._slots:
+        monkeypatch.setattr(slot, "flush", lambda stream: None)
+    assert timer.cold(Work(lambda: None)).reading().suspect.startswith(NOT_COLD)
 
 
 def test_what_a_variant_leaves_of_the_contexts_settings_is_put_back(backend: Any) -> None:
@@ -415,12 +393,6 @@ def test_nobody_meets_an_error_that_another_ones_call_left_behind(backend: Any) 
     ctypes.CDLL(runtime).cudaFree(ctypes.c_void_p(1))
     backend.device.runtimes.look()
     backend.device.put_back()
-    assert (numbers + 1).tolist() == [2.0] * 4
-
-    def waits() -> None:
-        ctypes.CDLL(runtime).cudaDeviceSynchronize()
-
-    assert read_resources(backend.device, waits) is None
     assert (numbers + 1).tolist() == [2.0] * 4
 
 

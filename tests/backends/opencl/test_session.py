@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from cuprof.backends.buffers import GUARD_BYTES
 from cuprof.backends.contract import ReadingOptions
-from cuprof.backends.guarded import GUARD_BYTES
 from cuprof.backends.opencl import backend as backend_module
 from cuprof.backends.opencl import device as device_module
 from cuprof.backends.opencl.backend import OpenClBackend

@@ -1,4 +1,4 @@
-"""Arguments against the parameters of the compiled kernel, as a driver tells them."""
+"""Launches against the compiled kernel and the device: an H200, with kernels that were recorded from its driver."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.backends.cuda.arguments import check_arguments, find_parameter_names
-from cuprof.core.errors import LaunchError
+from cuprof.backends.cuda.launches import (
+    Limits,
+    Needs,
+    check_arguments,
+    check_launch,
+    read_parameter_sizes,
+)
+from cuprof.builds.nvrtc import NvrtcBuild
+from cuprof.core.errors import ImpossibleError, LaunchError
+from cuprof.families import Launch
 
 ADDRESS = 0x7F00_0000_0000
 SOURCE = """
@@ -36,7 +44,7 @@ class Driver:
 
 
 def check(sizes: Sequence[int], *given: Any, text: str = SOURCE) -> None:
-    check_arguments(Driver(sizes), object(), "scale", given, text)
+    check_arguments(read_parameter_sizes(Driver(sizes), object()), "scale", given, text)
 
 
 TAKES = (8, 8, 8, 4)
@@ -80,28 +88,41 @@ def test_a_size_that_no_number_has_is_named_without_advice_on_types() -> None:
 
 
 def test_a_driver_that_cannot_tell_refuses_nothing() -> None:
-    check_arguments(object(), object(), "scale", (1, 2, 3), SOURCE)
-    check_arguments(Driver(TAKES, broken=999), object(), "scale", (), SOURCE)
+    for driver in (object(), Driver(TAKES, broken=999)):
+        check_arguments(read_parameter_sizes(driver, object()), "scale", (1, 2, 3), SOURCE)
+
+
+H200 = Limits(threads=1024, registers=65536, shared_bytes=232448)
 
 
 @pytest.mark.parametrize(
-    ("text", "names"),
+    ("block", "dynamic", "needs", "said"),
     [
-        ("__global__ void k(const float* x, int n) {", ("x", "n")),
-        ("__global__ void k ( const float *x ,\n  int n )\n{", ("x", "n")),
-        ("KERNEL __launch_bounds__(BLOCK) k(float const* __restrict__ x, unsigned int const n){", ("x", "n")),
-        ("#if FAST\nvoid k(const float* x) {\n#else\nvoid k(const float* x, int n) {\n#endif", ("x", "n")),
-        ("void k(const float* x, int n);\nvoid k(const float* y, int m) {", ("y", "m")),
-        ("void k(const float x[16], int n) {", ("x", "n")),
-        ("void kk(const float* x, int n) {", ()),
-        ("void k(SHAPES) {", ()),
-        ("void k(float (&x)[3], int n) {", ()),
-        ("", ()),
+        ((1024,), 0, Needs(64, 0, 1024), ""),
+        ((256,), 200 * 1024, Needs(255, 27 * 1024, 256), ""),
+        ((256,), 200 * 1024, Needs(255, 28 * 1024, 256), "shared memory a block 228 KiB > 227 KiB"),
+        ((32, 32), 0, Needs(65, 0, 896), "registers a block 66,560 > 65,536"),
+        ((512,), 0, Needs(40, 0, 256), "threads a block for its registers or __launch_bounds__ 512 > 256"),
+        ((64, 4, 5), 0, Needs(8, 0, 1024), "threads a block 1,280 > 1,024"),
     ],
 )
-def test_names_are_those_of_the_definition_or_none(text: str, names: tuple[str, ...]) -> None:
-    assert find_parameter_names(text, "k", 2) == names
+def test_what_a_launch_asks_is_held_against_the_device(
+    block: tuple[int, ...], dynamic: int, needs: Needs, said: str
+) -> None:
+    launch = Launch("scale", (1,), block, (), dynamic)
+    if not said:
+        check_launch(launch, needs, H200)
+        return
+    with pytest.raises(ImpossibleError) as caught:
+        check_launch(launch, needs, H200)
+    assert str(caught.value) == f"{said} of kernel scale"
 
 
-def test_a_kernel_without_parameters_has_no_names() -> None:
-    assert find_parameter_names("void k() {", "k", 0) == ()
+def test_static_shared_memory_that_the_assembler_refuses_is_impossible() -> None:
+    text = (
+        'extern "C" __global__ void k(float *x) { __shared__ float s[13 * 1024]; s[threadIdx.x] = x[0]; '
+        "__syncthreads(); x[1] = s[threadIdx.x ^ 1]; }"
+    )
+    with pytest.raises(ImpossibleError) as caught:
+        NvrtcBuild(text, "k.cu", "sm_90", {}).run()
+    assert str(caught.value) == "static shared memory a block 52 KiB > 48 KiB of kernel k"

@@ -1,0 +1,72 @@
+"""The identity of a program's machine code: equal for builds that do the same, instruction by instruction.
+
+It is computed from the cubin, which takes less than a millisecond and no other program. Left out are all that two
+builds of one code may differ in: the names of kernels and files, the line table, where code and data lie (the linker's
+relocations hold addresses; the instructions hold zeros in their place, or distances), and the control bits of an
+instruction: how long the scheduler waits after it and which barriers it sets, from bit 105 on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+INSTRUCTION_WORDS = 2
+"""An instruction has two words of 64 bits, on every GPU since Volta (CUDA Binary Utilities, "Instruction Set")."""
+MEANING_BITS = np.uint64((1 << 41) - 1)
+"""Bits of the second word before the scheduler's."""
+_CODE, _SHARED = ".text.", ".nv.shared."
+_CONSTANTS = (".nv.constant2", ".nv.constant3", ".nv.constant4", ".rodata")
+"""Sections with tables of the source's own; bank 0 holds the launch's arguments."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of an ELF file; `data` is empty where the file holds none, as for shared memory."""
+
+    name: str
+    size: int
+    data: bytes
+
+
+def hash_code(cubin: bytes) -> str:
+    """Return the hash of a cubin's machine code; empty where it is no cubin that can be read."""
+    try:
+        sections = list(_read_sections(cubin))
+    except (struct.error, LookupError, OverflowError, ValueError):
+        return ""
+    parts = sorted(filter(None, map(_describe, sections)))
+    if not any(part.startswith(b"code") for part in parts):
+        return ""
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def _describe(section: Section) -> bytes:
+    """Return the part of the code's identity that a section contributes, without its name; empty for most sections."""
+    if section.name.startswith(_CODE):
+        words = np.frombuffer(section.data, np.uint64).reshape(-1, INSTRUCTION_WORDS).copy()
+        words[:, 1] &= MEANING_BITS
+        return b"code" + hashlib.sha256(words.tobytes()).digest()
+    if section.name.startswith(_SHARED) and section.size:
+        return b"shared" + section.size.to_bytes(8, "little")
+    if section.name.startswith(_CONSTANTS) and section.data:
+        return b"constants" + hashlib.sha256(section.data).digest()
+    return b""
+
+
+def _read_sections(image: bytes) -> Iterator[Section]:
+    """Return the sections of a 64-bit little-endian ELF file ("System V ABI", chapter 4)."""
+    if image[:6] != b"\x7fELF\x02\x01":
+        raise ValueError("no 64-bit ELF file")
+    (table,) = struct.unpack_from("<Q", image, 40)
+    entry_size, count, names_index = struct.unpack_from("<HHH", image, 58)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", image, table + number * entry_size) for number in range(count)]
+    names = image[headers[names_index][4] :]
+    for name, kind, _, _, offset, size, *_ in headers:
+        text = names[name : names.index(b"\0", name)].decode()
+        in_file = kind != 8  # SHT_NOBITS
+        yield Section(text, size, image[offset : offset + size] if in_file else b"")

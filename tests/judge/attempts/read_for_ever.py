@@ -1,0 +1,4 @@
+"""Never come to an end while the file is read."""
+
+while True:
+    pass

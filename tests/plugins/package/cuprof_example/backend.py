@@ -1,0 +1,92 @@
+"""A back end: functions on NumPy's arrays, timed by the host's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+
+import numpy as np
+
+from cuprof.backends.contract import Backend, Draws, Frame, Reading, ReadingOptions, Session, first_draw
+from cuprof.backends.cpu.memory import HostMemory
+from cuprof.backends.spec import BackendSpec, ListedDevice
+from cuprof.core.point import Point
+from cuprof.core.records import BuildFacts, Calibration, DeviceFacts, Measure
+from cuprof.families import Arrays, Program, Signature, Variant
+
+
+def list_devices() -> Iterator[ListedDevice]:
+    """Yield the one device."""
+    yield ListedDevice(0, "abacus", "ten beads")
+
+
+SPEC = BackendSpec(
+    name="abacus",
+    title="Abacus",
+    timing_version=1,
+    measures=(Measure.COLD,),
+    setting="",
+    opener="cuprof_example.backend:Abacus",
+    lister="cuprof_example.backend:list_devices",
+    runs_in_process=True,
+)
+
+
+@dataclass
+class Prepared:
+    """A function that is ready to run."""
+
+    run: Callable[[], object]
+    build: BuildFacts = field(default_factory=BuildFacts)
+    steps: int = 1
+    launch_phases: int = 1
+
+
+class AbacusSession(Session[Prepared]):
+    """Arrays in host memory."""
+
+    def prepare(
+        self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
+    ) -> Prepared:
+        """Let the variant prepare itself."""
+        return Prepared(variant.make(problem, tunables, self.inputs, self.outputs))
+
+    def repeat(self, runnable: Prepared, count: int) -> None:
+        """Execute back to back."""
+        for _ in range(count):
+            runnable.run()
+
+    def fetch(self, runnable: Prepared) -> dict[str, np.ndarray]:
+        """Copy the outputs."""
+        return {name: array.copy() for name, array in self.outputs.items()}
+
+    def begin(self, runnable: Prepared, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
+        """Time one execution."""
+        self.give(runnable, draw())
+        started = perf_counter_ns()
+        runnable.run()
+        return Frame.ended(Reading(float(perf_counter_ns() - started)))
+
+
+class Abacus(Backend[Prepared]):
+    """The one device."""
+
+    spec = SPEC
+
+    def __init__(self, number: int | None = None) -> None:
+        pass
+
+    def facts(self) -> DeviceFacts:
+        """Return its name."""
+        return DeviceFacts(SPEC.name, 0, "abacus", memory_bytes=1 << 30, identity={"name": "abacus"})
+
+    def calibrate(self) -> Calibration:
+        """State a bandwidth that no abacus has."""
+        return Calibration(SPEC.name, read_bandwidth=1e12)
+
+    def open(
+        self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
+    ) -> AbacusSession:
+        """Put the inputs into arrays."""
+        return AbacusSession(HostMemory(), signature, inputs, options, scratch_bytes)

@@ -1,0 +1,160 @@
+"""The table of docs/judging.md: what holds for root and others, with and without namespaces and libseccomp."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cuprof.core.processes import child_environment
+from cuprof.sandbox import probe, seccomp
+from cuprof.sandbox.landlock import find_version
+from cuprof.sandbox.settings import Sandbox
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "judging.md"
+COLUMNS = ((True, True), (True, False), (False, True), (False, False))
+"""Namespaces, filter: the columns of the table."""
+WORDS = {"yes": True, "no": False}
+TRIES = """
+import ctypes, fcntl, os, signal, socket, stat, sys
+folder, parent, port = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+libc = ctypes.CDLL(None, use_errno=True)
+def call(number, *arguments):
+    if libc.syscall(ctypes.c_long(number), *map(ctypes.c_long, arguments)) < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+def clone():
+    child = libc.syscall(ctypes.c_long(56), ctypes.c_long(0x10000000 | 17), 0, 0, 0, 0)
+    if child == 0:
+        os._exit(0)
+    if child < 0:
+        raise OSError
+def connect(family, address):
+    with socket.socket(family) as one:
+        one.settimeout(1)
+        one.connect(address)
+def read(path):
+    if not open(path).read():
+        raise OSError
+def write(path):
+    handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    if not stat.S_ISFIFO(os.fstat(handle).st_mode):
+        raise OSError
+def keep(path):
+    try:
+        open(path, "w").close()
+    except OSError:
+        pass
+def lock(path):
+    with open(path, "rb") as file:
+        if not file.read(6):
+            raise OSError
+        fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+TRIES = {
+    "change files of others": lambda: open(f"{folder}/writable", "a").close(),
+    "read other people's files in /tmp": lambda: read(f"{folder}/../secret"),
+    "signal other processes": lambda: os.kill(parent, 0),
+    "trace other processes": lambda: libc.ptrace(0x4206, parent, 0, 0) and call(101, 0x4206, parent, 0, 0),
+    "reach this machine by TCP": lambda: connect(socket.AF_INET, ("127.0.0.1", port)),
+    "reach UNIX sockets in visible folders": lambda: connect(socket.AF_UNIX, f"{folder}/socket"),
+    "write into pipes in visible folders": lambda: write(f"{folder}/pipe"),
+    "lock databases in visible folders": lambda: lock(f"{folder}/results.sqlite"),
+    "make user namespaces": clone,
+    "hide memory in nameless files": lambda: os.close(os.memfd_create("x")),
+    "speak to the hypervisor (AF_VSOCK)": lambda: socket.socket(40, socket.SOCK_STREAM).close(),
+    "keep files for the next process": lambda: [keep(f"{place}/shown-{parent}") for place in ("/var/tmp", "/dev/shm")],
+}
+for name, action in TRIES.items():
+    try:
+        action()
+        print(name, "open", sep="|")
+    except (OSError, AttributeError):
+        print(name, "held", sep="|")
+"""
+HEAD = """
+import sys
+from cuprof.sandbox import seccomp
+if sys.argv[5] == "0":
+    seccomp.PACKAGES = ()
+from cuprof.sandbox.confinement import confine
+from cuprof.sandbox.settings import Sandbox
+confine(Sandbox.decode(sys.argv[1]))
+"""
+
+
+def read_table() -> dict[str, tuple[bool, ...]]:
+    """Return what cannot be done, by row, as the document says."""
+    rows = [line.strip("| \n").split(" | ") for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")]
+    return {row[0]: tuple(WORDS[cell] for cell in row[1:]) for row in rows if set(row[1:]) <= WORDS.keys()}
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Return a folder in /tmp that every user reaches, unlike pytest's own."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.mark.parametrize("column", range(len(COLUMNS)))
+@pytest.mark.parametrize("user", [None, 65534], ids=["this user", "nobody"])
+def test_it_holds_as_the_document_says(place: Path, user: int | None, column: int) -> None:
+    namespaces, is_filtered = COLUMNS[column]
+    if namespaces and (refusal := probe.find_refusal()):
+        pytest.skip(f"no namespaces here: {refusal}")
+    if is_filtered and seccomp.find_bindings() is None:
+        pytest.skip("libseccomp's bindings are not installed")
+    if find_version() < 6:
+        pytest.skip("this kernel has no Landlock of version 6, which the table assumes")
+    python = sys.executable
+    if user is not None:
+        found = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+        if os.geteuid() != 0 or found is None or is_filtered:
+            pytest.skip("only root becomes another user, whose Python may lack the bindings")
+        python = found
+    folder, home = place / "shown", place / "home"
+    for each in (folder, home):
+        each.mkdir()
+        each.chmod(0o777)
+    (folder / "writable").touch()
+    (folder / "writable").chmod(0o666)
+    (place / "secret").write_text("secret")
+    (folder / "results.sqlite").write_text("SQLite format 3")
+    os.mkfifo(folder / "pipe", 0o666)
+    (folder / "pipe").chmod(0o666)
+    reader = os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with socket.socket() as network, socket.socket(socket.AF_UNIX) as door:
+        network.bind(("127.0.0.1", 0))
+        network.listen()
+        os.chdir(folder)
+        door.bind("socket")
+        os.chdir(ROOT)
+        (folder / "socket").chmod(0o777)
+        door.listen()
+        sandbox = Sandbox(namespaces=namespaces, visible=(str(folder),), home=str(home))
+        words = (sandbox.encode(), str(folder), str(os.getpid()), str(network.getsockname()[1]), str(int(is_filtered)))
+        done = subprocess.run(
+            [python, "-B", "-c", HEAD + TRIES, *words],
+            capture_output=True, text=True, timeout=60, check=False, env=child_environment(), cwd=ROOT,
+            **({"user": user, "group": user, "extra_groups": ()} if user is not None else {}),
+        )  # fmt: skip
+    os.close(reader)
+    if user is not None and "ModuleNotFoundError" in done.stderr:
+        pytest.skip("an ordinary user has no Python that can read this checkout")
+    held = {name: state == "held" for name, _, state in (line.partition("|") for line in done.stdout.splitlines())}
+    assert held, done.stderr
+    kept = [Path(f"{folder}/shown-{os.getpid()}") for folder in ("/var/tmp", "/dev/shm")]
+    held["keep files for the next process"] = not any(each.exists() for each in kept)
+    for each in kept:
+        each.unlink(missing_ok=True)
+    if user is not None:  # no process of root's is another user's to signal or trace, whatever the sandbox
+        held |= {"signal other processes": read_table()["signal other processes"][column]}
+        held |= {"trace other processes": read_table()["trace other processes"][column]}
+    assert held == {name: cells[column] for name, cells in read_table().items()}
