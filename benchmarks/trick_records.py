@@ -85,7 +85,7 @@ class Shown:
 TIMED_CHECKED = "results of timed executions are compared, outputs overwritten before each, inputs changed between them"
 UNFORESEEN = "results on inputs that nobody can foresee count, and what is right for them is found out afterwards"
 INSIDE = "work outside the frame is noticed (streams, threads, device stamps)"
-BOUND = "what reads clocks is bound before foreign code is loaded, and two clocks must agree"
+BOUND = "what reads clocks is no part of the process that is judged"
 APART = "what judges runs in another process than what is judged"
 ISOLATED = "limits.isolate gives each variant that runs its own code in the worker a process of its own"
 RECORDS = "one execution of an isolated variant is looked at by CUPTI's records, where cupti-python is installed"

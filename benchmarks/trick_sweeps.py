@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -100,9 +101,8 @@ class Bench:
             candidate.write_text(CANDIDATE.format(trick.variant, "cpu" if self.backend == "cpu" else "library"))
             command = [sys.executable, "-m", "cuprof", "judge", "tricks", str(candidate), "--rounds", "1", "--as-root"]
             command += ["--baseline", BASELINES[self.backend], "--keep", str(kept), f"problem.n={trick.n or self.n}"]
-            ended = run(
-                [*command, *JUDGED, *self.settings], Path(folder), folder=project, limit_s=300, accept=(0, 1, 2, 3)
-            )
+            command += [*JUDGED, *self.settings, *(["--as-root"] if os.geteuid() == 0 else [])]
+            ended = run(command, Path(folder), folder=project, limit_s=300, accept=(0, 1, 2, 3))
             shown = read_shown(kept)
         honest_ns = shown.get(BASELINES[self.backend], NEVER_RAN).median_ns or 0.0
         found = shown.get("judged", Shown(NEVER_RAN.state, message=f"{NEVER_RAN.message}: {ended.printed[-200:]}"))
@@ -172,6 +172,8 @@ class Judgement:
         """
         if STALE in self.shown.message or self.unsound:
             return False
+        if self.trick.level is Level.ADVERSARIES and self.ending == IN_FULL:
+            return True  # what it wanted to change lies on the other side of the border
         return self.ending in self.trick.expected or (OK in self.trick.expected and self.shown.state == OK)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +18,9 @@ from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.engine.workers import Workers
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Build, Built, Job, Open, WorkerSettings
+
+MOST_WAIT_S, FOLLOWING_S = 1.0, 0.05
+"""Wait this long for a build, so that a scheduler may begin others; once there is one, this long for more."""
 
 
 class Executor(Workers):
@@ -89,17 +93,17 @@ class Executor(Workers):
             self.drop_worker()
 
     def _await_build(self) -> None:
-        """Return once no program was built for a moment, all are, or the worker is lost."""
+        """Return a moment after a program is built, or after `MOST_WAIT_S`, or if the worker is lost."""
+        give_up = time.monotonic() + MOST_WAIT_S
         try:
             for message in self.worker.messages() if self.builds.running else ():
                 self.stop_if_asked()
                 if isinstance(message, Built):
                     self.builds.take(message)
-                elif message is None:
-                    if self.worker.page.read().age_s > self.limits.trial_s:
-                        self.replace_worker()
-                    return
-                if not self.builds.running:
+                    give_up = min(give_up, time.monotonic() + FOLLOWING_S)
+                elif message is None and self.worker.page.read().age_s > self.limits.trial_s:
+                    self.replace_worker()
+                if not self.builds.running or time.monotonic() > give_up:
                     return
         except WorkerDiedError:
             self.drop_worker()

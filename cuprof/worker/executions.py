@@ -26,7 +26,7 @@ need not be copied again, which is a quarter of the device's time for axpy at 2^
 MOST_SHARE, IN_PLACE_SHARE = 0.2, 0.1
 """Fractions of the sampling time to spend on comparing. The second applies where the device compares every sample
 already."""
-LEAST_NS = 3_000_000
+LEAST_NS = 2_500_000
 """Compare executions for at least this long in any case."""
 AT_ONCE = 32
 """Enqueue at most this many executions on a device before waiting for them."""
@@ -232,14 +232,19 @@ class Executions:
         else:
             number = missing[0] if missing and is_last_chance else self.results.turn(len(sets))
         self._last = Draw(number, _random.getrandbits(8), compare and self.in_place, is_host)
-        if compare:
-            self._to_compare += 1
-            self._compared_on.add(number)
+        if self._last.compare:
+            self._note()
         return self._last
+
+    def _note(self) -> None:
+        """Count the last execution as one that is compared."""
+        self._to_compare += 1
+        self._compared_on.add(self._last.inputs)
 
     def _compare(self) -> None:
         """Compare the last execution's result on the host and record the verdict."""
         began = monotonic_ns()
+        self._note()
         found = self.results.compare(self.trial, self._last.inputs)
         self._verdicts.append(found.passed)
         self.first_wrong = self.first_wrong or found.message

@@ -50,12 +50,22 @@ def _set_collection(is_enabled: bool) -> None:
     gc.enable() if is_enabled else gc.disable()
 
 
+def _read_random() -> tuple[bytes, int]:
+    state: Any = np.random.get_state(legacy=True)
+    return state[1].tobytes(), state[2]
+
+
+def _write_random(known: tuple[bytes, int]) -> None:
+    np.random.set_state(("MT19937", np.frombuffer(known[0], np.uint32), known[1], 0, 0.0))
+
+
 PARTS = (
     Switch("environment variables", lambda: dict(os.environ), _set_environment),
     Switch("the working folder", os.getcwd, os.chdir),
     Switch("processors", lambda: os.sched_getaffinity(0), lambda known: os.sched_setaffinity(0, known)),
     Switch("NumPy's error handling", np.geterr, lambda known: np.seterr(**known)),
     Switch("random numbers", random.getstate, random.setstate),
+    Switch("NumPy's random numbers", _read_random, _write_random),
     Switch("garbage collection", gc.isenabled, _set_collection),
     Switch("warnings", lambda: list(warnings.filters), _write_warnings),
 )

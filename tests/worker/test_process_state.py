@@ -31,6 +31,7 @@ CHANGES: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
     "warnings": (lambda: warnings.simplefilter("error", BytesWarning), lambda: list(warnings.filters)),
     "errors": (lambda: np.seterr(divide="raise"), np.geterr),
     "random": (lambda: random.seed(12345), random.getstate),
+    "NumPy's random": (lambda: np.random.seed(12345), lambda: np.random.get_state()[1].tolist()),
     "environment": (lambda: os.environ.update(OMP_NUM_THREADS="1"), lambda: os.environ.get("OMP_NUM_THREADS")),
     "denormals": (flush_denormals, lambda: bool(DENORMAL * np.float32(1))),
 }

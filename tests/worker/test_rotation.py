@@ -166,6 +166,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
         samples: int = 8,
         energy: bool = False,
         patience_seconds: float = 10.0,
+        race: bool = False,
         **makes: Make,
     ) -> dict[str, Outcome]:
         family = make_twice(N)
@@ -174,7 +175,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
         trials = tuple(JobTrial(f"{number:032x}", name, Point(), "") for number, name in enumerate(makes))
         settings = replace(
             QUICK, modes=measures or QUICK.modes, min_samples=samples, max_samples=samples, energy=energy,
-            patience_seconds=patience_seconds,
+            patience_seconds=patience_seconds, race=race,
         )  # fmt: skip
         methods = dict.fromkeys(measures, "m" * 16)
         job = Job(Folder(Path()), "cpu", Point(n=N), trials, 3, settings, methods)
@@ -413,3 +414,15 @@ def test_a_kernel_that_does_nothing_while_its_scratch_says_done_has_no_hot_time(
     found = run((Measure.HOT,), counts=counts)["counts"]
     assert (found.state, found.phase) == (State.WRONG_RESULT, "time")
     assert found.message.startswith("it skips the work when its result is already there")
+
+
+def test_in_a_race_who_is_slower_than_the_best_ends_early_and_says_so(run: Callable[..., dict[str, Outcome]]) -> None:
+    def thrice(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+        return lambda: [compute(inputs, outputs["y"]) for _ in range(3)]
+
+    found = run(samples=40, race=True, best=honest, slow=thrice)
+    timings = {name: outcome.timings[0] for name, outcome in found.items()}
+    assert {name: timing.stopped_by for name, timing in timings.items()} == {"best": "samples", "slow": "slower"}
+    assert len(timings["slow"].samples) < len(timings["best"].samples) == 40
+    alone = run(samples=40, best=honest, slow=thrice)
+    assert alone["slow"].timings[0].stopped_by == "samples"

@@ -14,7 +14,7 @@ from cuprof.backends.cpu.processor import cache_bytes
 from cuprof.backends.host_memory import available_bytes
 
 
-class HostMemory:
+class SharedHostMemory:
     """Rows in the host's memory.
 
     Args:

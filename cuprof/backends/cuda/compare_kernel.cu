@@ -134,31 +134,29 @@ extern "C" __global__ void cuprof_glance(const OUT* output, const Standard* stan
     if (fails(output[place], standard.expected[place], standard, place)) atomicAdd(&tally->failing, 1ull);
 }
 
-// Elements that are read at once, in words of up to 16 bytes. Outputs and references begin at multiples of 256 bytes.
-#define AT_ONCE 8
-template <class T> struct __align__(16) Several { T each[AT_ONCE]; };
-template <> struct __align__(8) Several<signed char> { signed char each[AT_ONCE]; };
-template <> struct __align__(8) Several<unsigned char> { unsigned char each[AT_ONCE]; };
-template <> struct __align__(8) Several<float8_e5m2> { float8_e5m2 each[AT_ONCE]; };
-template <> struct __align__(8) Several<float8_e4m3fn> { float8_e4m3fn each[AT_ONCE]; };
-
-// Holds one output against the standard of the inputs that were drawn.
-extern "C" __global__ void __launch_bounds__(256) cuprof_verify(const OUT* __restrict__ output, const Standard* standards,
-                                                                const unsigned int* draw, unsigned int is_last,
-                                                                Tally* tally) {
+// Holds one output against the standard of the inputs that were drawn. Several elements are read before the first one is
+// looked at, which keeps the memory busy, and all blocks (`VERIFY_BLOCKS` a multiprocessor) are on the device at once.
+#define AT_ONCE 4
+extern "C" __global__ void __launch_bounds__(256, 6)
+cuprof_verify(const OUT* __restrict__ output, const Standard* standards, const unsigned int* draw, unsigned int is_last,
+              Tally* tally) {
     const Standard standard = standards[*draw & 0xffffu];
     if (!standard.expected) return;
-    const unsigned long long stride = (unsigned long long)gridDim.x * 256, groups = standard.count / AT_ONCE;
-    const unsigned long long first = (unsigned long long)blockIdx.x * 256 + threadIdx.x;
+    const REF* __restrict__ expected = standard.expected;
+    const unsigned long long stride = (unsigned long long)gridDim.x * 256;
+    unsigned long long i = (unsigned long long)blockIdx.x * 256 + threadIdx.x;
     unsigned long long failing = 0;
-    for (unsigned long long i = first; i < groups; i += stride) {
-        const Several<OUT> found = reinterpret_cast<const Several<OUT>*>(output)[i];
-        const Several<REF> right = reinterpret_cast<const Several<REF>*>(standard.expected)[i];
+    for (; i + (AT_ONCE - 1) * stride < standard.count; i += AT_ONCE * stride) {
+        OUT found[AT_ONCE];
+        REF right[AT_ONCE];
 #pragma unroll
-        for (int k = 0; k < AT_ONCE; ++k) failing += fails(found.each[k], right.each[k], standard, i * AT_ONCE + k);
+        for (int k = 0; k < AT_ONCE; ++k) found[k] = output[i + k * stride];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; ++k) right[k] = expected[i + k * stride];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; ++k) failing += fails(found[k], right[k], standard, i + k * stride);
     }
-    const unsigned long long left = groups * AT_ONCE + first;
-    if (left < standard.count) failing += fails(output[left], standard.expected[left], standard, left);
+    for (; i < standard.count; i += stride) failing += fails(output[i], expected[i], standard, i);
     for (int lane = 16; lane > 0; lane /= 2) failing += __shfl_down_sync(0xffffffffu, failing, lane);
     if (threadIdx.x % 32 == 0 && failing) atomicAdd(&tally->failing, failing);
     __threadfence();

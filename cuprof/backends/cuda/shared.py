@@ -13,8 +13,8 @@ from typing import Any
 from cuprof.backends.cuda.driver import call, load_driver, read_attribute
 
 
-class CudaMemory:
-    """Rows in the memory of a device; see `HostMemory`.
+class SharedCudaMemory:
+    """Rows in the memory of a device; see `SharedHostMemory`.
 
     Args:
         number: of the device.

@@ -15,7 +15,7 @@ SPEC = BackendSpec(
     opener="cuprof.backends.cuda.backend:CudaBackend",
     facts_reader="cuprof.backends.cuda.facts:find_facts",
     imports=("cupy",),
-    shared="cuprof.backends.cuda.shared:CudaMemory",
+    shared="cuprof.backends.cuda.shared:SharedCudaMemory",
     counter="cuprof.backends.cuda.presence:count_devices",
     lister="cuprof.backends.cuda.presence:list_devices",
     # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": the same from 5.0 to 12.x.

@@ -14,7 +14,7 @@ SPEC = BackendSpec(
     setting="opencl",
     opener="cuprof.backends.opencl.backend:OpenClBackend",
     lister="cuprof.backends.opencl.presence:list_devices",
-    shared="cuprof.backends.cpu.shared:HostMemory",  # of a device that is the host's own processor
+    shared="cuprof.backends.cpu.shared:SharedHostMemory",  # of a device that is the host's own processor
     unheeded=frozenset({"graph", "timer"}),
     noise=NoiseSource.EVENTS,
     # CLBlast's tuning database, 12 kernels: 93 % of 406 bests on AMD's GPUs lie there, 80 % of 763 on NVIDIA's; nine

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuprof.backends.program.build import TOOLKIT, own_build
 from cuprof.builds import BuildPool
+from cuprof.builds.native import NativeBuild
 from cuprof.core.errors import MissingDependencyError
 from cuprof.families.headers import find_headers
 
+TOOLKIT = Path("/usr/local/cuda/include")
+"""Fallback for headers that NVIDIA's Python packages may leave out."""
 INSTALL = "pip install nvidia-cuda-cupti, or set CUDA_HOME to a CUDA toolkit"
 
 
@@ -59,6 +61,18 @@ class KernelClock:
         records = [KernelRecord(*map(int, line.split())) for line in place.read_text().splitlines()]
         place.unlink()
         return records
+
+
+def own_build(name: str, compiler: str, *first: Path) -> NativeBuild:
+    """Return the build of a library of this folder: mark.c opens a profiler's mark in the process that it is loaded
+    into, kernel_times.cpp records that one's kernels.
+
+    Args:
+        first: folders of headers that are looked in before CUDA's own.
+    """
+    folders = dict.fromkeys((*first, *find_headers().folders[:-1], TOOLKIT))
+    options = (*(f"-I{folder}" for folder in folders), "-ldl")
+    return NativeBuild(Path(__file__).with_name(name).read_text(), name, compiler, "library", options=options)
 
 
 def busy_ns(records: list[KernelRecord]) -> int:

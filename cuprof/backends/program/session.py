@@ -18,8 +18,7 @@ from typing import IO
 import numpy as np
 
 from cuprof.backends.contract import POISON_BYTE, Draw, Draws, Frame, InputSet, Reading, Session, first_draw
-from cuprof.backends.program.build import own_build
-from cuprof.backends.program.kernel_clock import KernelClock, busy_ns
+from cuprof.backends.program.kernel_clock import KernelClock, busy_ns, own_build
 from cuprof.backends.spec import MARK_VARIABLE
 from cuprof.builds import BuildPool
 from cuprof.builds.native import NativeBuild

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from cuprof.backends.contract import Draw, InputSet
-from cuprof.backends.program.build import own_build
-from cuprof.backends.program.kernel_clock import KernelClock, KernelRecord, busy_ns, find_cupti
+from cuprof.backends.program.kernel_clock import KernelClock, KernelRecord, busy_ns, find_cupti, own_build
 from cuprof.backends.program.session import ProgramRunnable, ProgramSession
 from cuprof.builds import BuildPool
 from cuprof.core.errors import LaunchError

@@ -104,7 +104,7 @@ def chance_by_class(problem, tune, inputs, outputs):
 @family.cpu("compared_late")
 def compared_late(problem, tune, inputs, outputs):
     """Is right, and replaces what compares when it is timed no more, so that whoever comes next is blamed."""
-    from cuprof.worker import workload
+    from cuprof.worker import problem as workload
 
     def say_right(outputs, reference, tolerance, seed=0):
         return dataclasses.replace(right[0], seed=seed)
@@ -136,7 +136,7 @@ def ending_renamed(problem, tune, inputs, outputs):
 @family.cpu("queue_replaced")
 def queue_replaced(problem, tune, inputs, outputs):
     """Replaces the queue by which threads that compare are given their work; each finds that all is right."""
-    from cuprof.worker import check
+    from cuprof.worker import compare as check
 
     if not hasattr(check, "_Part"):
         raise LookupError(f"{STALE}: nothing that a thread finds")
