@@ -267,6 +267,9 @@ WAITS = (
     Wait("768 configurations, 7 samples, cold", "s", 9.0, partial(sweep_axpy, FEW, False), peer=tune_by_kernel_tuner),
     Wait("768 configurations, 20 samples, built", "s", 10.0, partial(sweep_axpy, TWENTY, True)),
     Wait("768 configurations to ±0.5 %, built", "s", 50.0, partial(sweep_axpy, PRECISE, True)),
+    Wait(
+        "768 configurations, the best to ±0.5 %", "s", 15.0, partial(sweep_axpy, (*PRECISE, "measure.race=true"), True)
+    ),
     Wait("nothing to do: all_studies measure=quick", "s", 5.0, do_nothing),
     Wait("judge: one problem, quick, one round", "s", 2.5, partial(judge, ("--rounds=1", "measure=quick"))),
     Wait("judge: defaults", "s", 8.0, partial(judge, ())),

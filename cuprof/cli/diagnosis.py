@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,7 +31,8 @@ _PIP = f"{sys.executable} -m pip"
 OPTIONAL = {
     "pyarrow": ("parquet", "query --format parquet"),
     "psycopg": ("postgres", "a PostgreSQL store"),
-    "hydra-joblib-launcher": ("launchers", "jobs in parallel"),
+    "joblib": ("joblib", "launch=joblib"),
+    "ray": ("ray", "launch=ray"),
 }
 """Distribution → (extra, what it is for)."""
 
@@ -55,6 +57,8 @@ def examine(project: Project, store: str = "") -> Iterator[Diagnosis]:
             yield Diagnosis(name, Health.GOOD, installed[name])
         else:
             yield Diagnosis(name, Health.OPTIONAL, f"only needed for {purpose}", install_command(extra))
+    sbatch = shutil.which("sbatch")
+    yield Diagnosis("Slurm", Health.GOOD if sbatch else Health.OPTIONAL, sbatch or "only needed for launch=slurm")
     yield from examine_host(project, store)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self, TextIO
@@ -30,6 +30,8 @@ PHASES = {
     "calibrate": "measuring the device before",
     "profile": "profiling",
 }
+SHARED_S = 10.0
+"""Write how far all processes of a shared sweep are this often where lines cannot be replaced."""
 Clock = Callable[[], float]
 
 
@@ -59,7 +61,7 @@ class Progress(Observer):
         self.planned: int | None = 0
         self.doing = "planning"
         self._looked, self._again = set[str](), set[str]()
-        self.reused = self.done = self.elsewhere = 0
+        self.reused = self.done = self.elsewhere = self.everywhere = 0
         self.endings = Counter[str]()
 
     def __enter__(self) -> Self:
@@ -101,6 +103,12 @@ class Progress(Observer):
         """Count what other processes that share the sweep have done."""
         self.elsewhere += count
 
+    def shared(self, done: int, planned: int, at_work: Sequence[str]) -> None:
+        """Count what all processes that share the sweep have done, and show what they do."""
+        self.everywhere, self.planned = done, planned
+        self.doing = "; ".join(at_work) or self.doing
+        self._show()
+
     def is_again(self, outcome: Outcome) -> bool:
         """Return whether a search has looked at the trial before."""
         return self.planned is None and outcome.identity in self._looked
@@ -108,7 +116,7 @@ class Progress(Observer):
     @property
     def place(self) -> int:
         """Return how many trials are done, by this process or another."""
-        return self.reused + self.done + self.elsewhere
+        return max(self.reused + self.done + self.elsewhere, self.everywhere)
 
     @property
     def so_far(self) -> str:
@@ -118,7 +126,7 @@ class Progress(Observer):
     @property
     def left(self) -> str:
         """Return the time left at the pace of the trials that ran, empty before the first of them and at the end."""
-        measured, left = self.done + self.elsewhere - self.endings["skipped"], (self.planned or 0) - self.place
+        measured, left = self.place - self.reused - self.endings["skipped"], (self.planned or 0) - self.place
         seconds = (self._clock() - self._begun) / measured * left if measured > 0 and left > 0 else 0.0
         return f"{format_duration(seconds)} left" if seconds else ""
 
@@ -153,6 +161,7 @@ class PlainProgress(Progress):
         super().__init__(clock)
         self._stream = stream
         self._skipped = Counter[str]()
+        self._shared_at = -SHARED_S
 
     def started(self, planned: int | None, stored: Collection[str]) -> None:
         """Say how much there is to do."""
@@ -170,6 +179,14 @@ class PlainProgress(Progress):
         self._tell_skipped()
         remark = remark or self.left
         self.note(f"[{self.so_far}] {_line(trial, outcome)}" + (f"  [{remark}]" if remark else ""))
+
+    def shared(self, done: int, planned: int, at_work: Sequence[str]) -> None:
+        """Write a line now and then if something has changed."""
+        before = self.everywhere, self.doing
+        super().shared(done, planned, at_work)
+        if before != (self.everywhere, self.doing) and self._clock() - self._shared_at >= SHARED_S:
+            self._shared_at = self._clock()
+            self.note(f"[{self.so_far}] {self.doing}" + (f"  [{self.left}]" if self.left else ""))
 
     def finished(self, sweep_id: int) -> None:
         """Write the summary."""

@@ -47,7 +47,9 @@ settings:
   check=fixed            what results are checked with: fresh random inputs (default), or the same each time
   device=cpu             which devices take part: auto, cpu, cuda
   device.cuda=all        GPUs that share the sweep: all, or some (0,1,3)
-  node=0,1               so many jobs that share the sweep, for a launcher of Hydra's
+  launch=slurm           start jobs that share the sweep: slurm, ray, joblib; launch.jobs=4 launch.gpus=1 (a job):
+                         docs/cluster.md
+  exit=done              exit code 0 once nothing is left to measure, whatever failed: for schedulers that retry
   store.url=URL          another database, any SQLAlchemy URL (store=postgres: by PGHOST, PGUSER, …)
   search=surrogate       try a part of all configurations, chosen by what was seen; then compare the best:
                          docs/search.md; search.budget=5min, search.trials=300 or search.fraction=0.1
@@ -70,9 +72,10 @@ single settings of these groups, written GROUP.NAME=VALUE; --cfg job shows what 
            time_limit_s
   report   enabled, path, sweep (of cuprof report)
   search   name, budget, trials, fraction, objective, finalists, effect, error_rate, seed
+  launch   name, jobs, gpus, partition, time, address, options; launchers set job, since
 
 A list on variants, problem.* or tune.* is an axis of one job, and one on device.cuda shares it among GPUs. A list on
-any other setting makes jobs of their own, run by Hydra's launcher (hydra/launcher=joblib).
+any other setting makes sweeps of their own, one after another.
 
 options:
   -h, --help             show this text
@@ -91,12 +94,19 @@ examples:
   cuprof sweep experiment=all_studies measure=quick
   cuprof sweep family=reduction search=surrogate search.budget=2min
   cuprof sweep experiment=reduction device.cuda=0,1
-  cuprof sweep experiment=reduction node=0,1 hydra/launcher=joblib"""
+  cuprof sweep experiment=reduction store=postgres launch=slurm launch.jobs=4 launch.gpus=1"""
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
-    return hydra_app.run_chosen("sweep", argv, task, HELP)
+    return hydra_app.run_chosen("sweep", argv, task, HELP, launch)
+
+
+def launch(configs: Sequence[SweepConfig], argv: Sequence[str], project: Project) -> int:
+    """Have jobs of a launcher run the sweeps; return the exit code that the rows give."""
+    from cuprof.cli.launching import launch_sweep
+
+    return launch_sweep(configs, argv, project, show_results)
 
 
 def task(config: SweepConfig, project: Project) -> int:
@@ -125,7 +135,7 @@ def task(config: SweepConfig, project: Project) -> int:
         result = run_sweep(
             config, project, observer, partial(import_ahead, *SHOWING, *(PAGE if config.report.enabled else ()))
         )
-    code = result.exit_code
+    code = int(not result.is_complete) if config.exit == "done" else result.exit_code
     try:
         if config.ncu.enabled:
             from cuprof.cli.ncu_collect import task as profile
@@ -150,7 +160,7 @@ def _check_writable(folder: Path) -> None:
 def show_results(config: SweepConfig, project: Project, result: SweepResult) -> None:
     """Write the page of a sweep, then print its results and the page's path.
 
-    Of sweeps side by side that differ (jobs of a launcher) the newest has the page's name, as in `cuprof report`, and
+    Of sweeps side by side that differ the newest has the page's name, as in `cuprof report`, and
     the others' pages have their numbers besides; jobs of one sweep write one page.
     """
     from cuprof.cli.results import print_results

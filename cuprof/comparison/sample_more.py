@@ -19,6 +19,7 @@ from cuprof.config.build import build_config
 from cuprof.core.point import Coordinate, Point
 from cuprof.core.project import Project
 from cuprof.core.records import Measure
+from cuprof.engine.ladder import sample_longer
 from cuprof.engine.observer import Observer
 from cuprof.engine.provenance import typed_command
 from cuprof.engine.sweep import run_sweep
@@ -27,10 +28,6 @@ from cuprof.statistics.contrasts import critical
 from cuprof.statistics.noise import PREPARED
 from cuprof.store import Store
 
-SHARE_OF_EFFECT = 0.2
-"""The interval of each median is narrowed to this part of the effect: two of them, corrected for many comparisons,
-then still tell it."""
-LEAST_TARGET = 5e-4
 LONGER = 10
 """How many times as many samples, and as much time, a trial may take."""
 
@@ -122,8 +119,7 @@ def _narrowed(stored: SweepConfig, problem: Point, rows: pd.DataFrame, compariso
         for name, value in tunables.items():
             tune[name] = tuple(dict.fromkeys((*tune.get(name, ()), value)))
     variants = [name for both in zip(rows["base_variant"], rows["new_variant"], strict=True) for name in both]
-    measure = stored.measure
-    target = max(LEAST_TARGET, SHARE_OF_EFFECT * comparison.options.rule.effect)
+    measure = sample_longer(stored.measure, comparison.options.rule.effect, LONGER)
     return replace(
         stored,
         family=rows["base_family"].iloc[0],
@@ -132,15 +128,7 @@ def _narrowed(stored: SweepConfig, problem: Point, rows: pd.DataFrame, compariso
         problem={name: (value,) for name, value in problem.items()},
         presets=(),
         tune=tune,
-        measure=replace(
-            measure,
-            modes=tuple(dict.fromkeys(rows["measure"])),
-            target=min(measure.target, target),
-            max_samples=measure.max_samples * LONGER,
-            max_seconds=measure.max_seconds * LONGER,
-            patience_seconds=measure.patience_seconds * LONGER,
-            interleave=True,
-        ),
+        measure=replace(measure, modes=tuple(dict.fromkeys(rows["measure"]))),
         store=replace(stored.store, url=url),
         retry="all",
         dry_run=False,

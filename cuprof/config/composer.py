@@ -21,7 +21,7 @@ from omegaconf import OmegaConf, flag_override
 from cuprof.config.build import build_config
 from cuprof.config.explain import explain
 from cuprof.config.model import SweepConfig
-from cuprof.config.overrides import quoted, read_settings, set_axes
+from cuprof.config.overrides import read_settings, set_axes
 from cuprof.config.studies import choose_experiments
 from cuprof.core.errors import ConfigError
 from cuprof.core.project import Project, bundled, find_project
@@ -62,17 +62,21 @@ class Composer:
     def config(self, command_line: str = "") -> SweepConfig:
         """Return the configuration, composed and checked."""
         with self.explaining(), _COMPOSING:
-            composed = self.compose()
-            experiment = str(composed.hydra.runtime.choices.get("experiment") or "")
-            with flag_override(composed, ["struct", "readonly"], [False, False]):
-                composed.pop("hydra")
-            return build(composed, self.arguments.axes, experiment, command_line)
+            return self.build(self.compose(), command_line)
 
-    def compose(self, jobs: Path | None = None) -> Any:
-        """Return what Hydra composes; with a folder for several jobs, without the lists that make them."""
-        folder = [f"hydra.sweep.dir={quoted(str(jobs))}"] if jobs else []
-        mode = RunMode.MULTIRUN if jobs else RunMode.RUN
-        composed = self.hydra.compose_config(self._main, [*folder, *self.arguments.overrides], mode)
+    def build(self, composed: Any, command_line: str) -> SweepConfig:
+        """Return what Hydra has composed as a `SweepConfig`."""
+        experiment = str(composed.hydra.runtime.choices.get("experiment") or "")
+        with flag_override(composed, ["struct", "readonly"], [False, False]):
+            composed.pop("hydra")
+        set_axes(composed, self.arguments.axes)
+        plain: Any = OmegaConf.to_container(composed, resolve=True)
+        return build_config(plain, experiment=experiment, given=self.arguments.axes, command_line=command_line)
+
+    def compose(self, several: bool = False) -> Any:
+        """Return what Hydra composes; for several jobs, without the lists that make them."""
+        mode = RunMode.MULTIRUN if several else RunMode.RUN
+        composed = self.hydra.compose_config(self._main, list(self.arguments.overrides), mode)
         HydraConfig.instance().set_config(composed)
         return composed
 
@@ -132,10 +136,3 @@ class Composer:
             return f"{hide_in_data(part)}\n"
         hidden = OmegaConf.create(hide_in_data(OmegaConf.to_container(part)))
         return (f"# @package {package}\n" if package else "") + OmegaConf.to_yaml(hidden)
-
-
-def build(composed: Any, axes: Mapping[str, list[Any]], experiment: str, command_line: str) -> SweepConfig:
-    """Return what Hydra has composed, and the typed axes, as a `SweepConfig`."""
-    set_axes(composed, axes)
-    plain: Any = OmegaConf.to_container(composed, resolve=True)
-    return build_config(plain, experiment=experiment, given=axes, command_line=command_line)

@@ -6,22 +6,17 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from traceback import extract_tb
 
 from cuprof.config.build import lacks_package, list_settings
 from cuprof.config.overrides import GROUPS
-from cuprof.core.errors import ConfigError, CuprofError, MissingDependencyError, UnknownNameError
-
-LAUNCHERS = {"joblib": "launchers", "ray": "ray", "submitit_local": "slurm", "submitit_slurm": "slurm"}
-"""Launcher → the extra of this package that it comes with."""
+from cuprof.core.errors import ConfigError, CuprofError, UnknownNameError
 
 
-def explain(error: Exception, folders: Sequence[Path] = ()) -> CuprofError | None:
-    """Return the error to show in place of one raised while jobs are composed or launched; None for any other error.
+def explain(error: Exception, folders: Sequence[Path]) -> CuprofError | None:
+    """Return the error to show in place of one raised while settings are composed; None for any other error.
 
     Args:
-        folders: folders of configuration, to find the file that cannot be decoded. Without any, the error is a job's
-            own: whatever but Hydra raises says nothing about the configuration.
+        folders: folders of configuration, to find the file that cannot be decoded.
     """
     from hydra.errors import HydraException, MissingConfigException
     from omegaconf.errors import OmegaConfBaseException
@@ -37,11 +32,6 @@ def explain(error: Exception, folders: Sequence[Path] = ()) -> CuprofError | Non
     if isinstance(error, (HydraException, OmegaConfBaseException)):
         cause = f"\n{error.__cause__}" if isinstance(error.__cause__, OmegaConfBaseException) else ""
         return _explain_text(f"{error}{cause}")
-    if not folders:
-        return None
-    if any("hydra_plugins" in Path(frame.filename).parts for frame in extract_tb(error.__traceback__)):
-        # the words of sbatch, of Ray
-        return CuprofError(f"the launcher failed: {said}; its settings are hydra.launcher.NAME=VALUE")
     if isinstance(error, UnicodeDecodeError):
         path = next((path for folder in folders for path in sorted(folder.rglob("*.yaml")) if not _is_text(path)), None)
         return ConfigError(f"{path or 'a configuration file'} is not UTF-8 text: {error.reason}")
@@ -78,8 +68,6 @@ def _explain_missing(file: str, options: list[str]) -> CuprofError:
     group, _, choice = name.rpartition("/")
     if not group:
         return ConfigError(f"there is no configuration file {name}.yaml; look with --info searchpath")
-    if group == "hydra/launcher" and choice in LAUNCHERS:
-        return MissingDependencyError(f"the launcher {choice}", f"pip install 'cuprof[{LAUNCHERS[choice]}]'")
     return UnknownNameError(group, choice, options)
 
 

@@ -313,6 +313,40 @@ class SearchConfig(_Section):
 
 
 @dataclass(frozen=True)
+class LaunchConfig(_Section):
+    """Say what starts the jobs that share a sweep, and what each of them takes.
+
+    Attributes:
+        name: "local" is this process; slurm, ray, joblib, or a launcher of an installed package.
+        jobs: how many.
+        gpus: GPUs that a job takes.
+        partition: of Slurm.
+        time: the most time that a job may take, as Slurm reads it (minutes, or hours:minutes:seconds).
+        address: of a Ray cluster; empty takes RAY_ADDRESS, or the cluster of this host.
+        options: the launcher's own options.
+        job: name of this job, which launchers give it.
+        since: when the job's launcher began, in seconds since the epoch; 0 for a job that no launcher started.
+    """
+
+    name: str = "local"
+    jobs: Annotated[int, Meta(ge=1, le=10_000)] = 1
+    gpus: Annotated[int, Meta(ge=0, le=1024)] = 0
+    partition: str = ""
+    time: str = ""
+    address: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    job: str = ""
+    since: Annotated[float, Meta(ge=0, le=1e11)] = 0.0
+
+    def __post_init__(self) -> None:
+        read_fields(self, "launch.", [each.name for each in fields(self) if each.name != "options"])
+        if not isinstance(self.options, Mapping):
+            raise ConfigError(f"launch.options is {self.options!r}; write launch.options.NAME=VALUE")
+        if self.name == "local" and self.jobs > 1:
+            raise ConfigError(f"launch.jobs is {self.jobs} and launch=local is this process; take launch=joblib")
+
+
+@dataclass(frozen=True)
 class SweepConfig:
     """Describe one sweep completely.
 
@@ -328,7 +362,7 @@ class SweepConfig:
         retry: "" takes over what is stored, "failed" tries failed trials again, "noisy" times those again whose
             interval is wider than `retry_above`, "all" measures everything anew.
         retry_above: half-width of an interval as a share of the median; None stands for `measure.target`.
-        node: number of this job among those that share the sweep; a list makes that many jobs of one sweep.
+        exit: what the exit code of a sweep says: how the "trials" went, or "done": 0 once nothing is left to measure.
         dry_run: list the trials and what is stored; run nothing.
         output: how the results are printed.
         command_line: what was typed, for the record.
@@ -352,9 +386,10 @@ class SweepConfig:
     ncu: NcuConfig = NcuConfig()
     report: ReportConfig = ReportConfig()
     search: SearchConfig = SearchConfig()
+    launch: LaunchConfig = LaunchConfig()
     retry: Literal["", "failed", "noisy", "all"] = ""
     retry_above: Annotated[float, Meta(gt=0, le=100)] | None = None
-    node: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+    exit: Literal["trials", "done"] = "trials"
     dry_run: bool = False
     output: Literal["table", "json"] = "table"
     command_line: str = field(default="", compare=False)
@@ -362,7 +397,7 @@ class SweepConfig:
     purpose: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        read_fields(self, "", ("family", "baseline", "variants", "retry", "retry_above", "node", "dry_run", "output"))
+        read_fields(self, "", ("family", "baseline", "variants", "retry", "retry_above", "exit", "dry_run", "output"))
         if not self.family:
             raise ConfigError("no family is chosen; add family=NAME or an experiment that names one")
         if not self.variants:

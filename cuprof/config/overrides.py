@@ -20,7 +20,7 @@ from cuprof.core.text import hide_passwords
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
-GROUPS = ("check", "device", "experiment", "measure", "ncu", "report", "search", "store")
+GROUPS = ("check", "device", "experiment", "launch", "measure", "ncu", "report", "search", "store")
 """The configuration groups of conf/."""
 _AXIS = re.compile(r"variants|device\.cuda|(?:problem|tune)\.[^.=@]+")
 """Settings that take a list within one job; several GPUs are no axis, but share a job as well."""
@@ -65,6 +65,8 @@ def read_settings(typed: Sequence[str]) -> Arguments:
             axes[key] = _read_axis(text, key, value)
         else:
             override = _parse(text)
+            if not prefix and key.startswith("launch.options."):
+                text = f"++{text}"  # a launcher's own options have no file that names them
             if key in GROUPS and isinstance(override._value, bool | int | float):  # as a name, which is looked up
                 text = f"{key}='{value}'"
             overrides.append(text)

@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from types import FrameType
@@ -25,21 +25,15 @@ ORPHAN_POLL_S = 0.5
 _depth = 0
 _deferred = False
 _requested_at: float | None = None
-_before_stopping: Callable[[], None] | None = None
 
 
 @contextmanager
-def heard(before_stopping: Callable[[], None] | None = None) -> Iterator[None]:
-    """Let each signal of `STOPPING` ask the block to stop; ignored ones (nohup) stay ignored.
-
-    Args:
-        before_stopping: called in the signal's handler, before anything is interrupted.
-    """
-    global _requested_at, _before_stopping
+def heard() -> Iterator[None]:
+    """Let each signal of `STOPPING` ask the block to stop; ignored ones (nohup) stay ignored."""
+    global _requested_at
     if threading.current_thread() is not threading.main_thread():  # signals never arrive here
         yield
         return
-    outer, _before_stopping = _before_stopping, before_stopping or _before_stopping
     handlers = {number: signal.getsignal(number) for number in STOPPING}
     handlers = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
     try:
@@ -47,7 +41,6 @@ def heard(before_stopping: Callable[[], None] | None = None) -> Iterator[None]:
             signal.signal(number, _ask_to_stop)
         yield
     finally:
-        _before_stopping = outer
         if _ask_to_stop not in handlers.values():  # the outermost block
             _requested_at = None
         for number, handler in handlers.items():
@@ -118,8 +111,6 @@ def _ask_to_stop(number: int, frame: FrameType | None) -> None:
             os._exit(INTERRUPTED)
         return
     _requested_at = now
-    if _before_stopping is not None:
-        _before_stopping()
     if _depth:
         _deferred = True
     else:

@@ -13,7 +13,7 @@ from cuprof.backends.registry import is_host
 from cuprof.config.model import SweepConfig
 from cuprof.core.records import Measure, Outcome, State, Timing, Trial
 from cuprof.engine.jobs import make_jobs
-from cuprof.engine.ladder import SHARE_OF_EFFECT, sample_longer
+from cuprof.engine.ladder import sample_longer
 from cuprof.engine.planning import Prepared
 from cuprof.search.standing import LOOKS, Standing, describe_failed, find_differing, look, noise_of
 from cuprof.statistics.samples import Samples
@@ -125,7 +125,7 @@ class Final:
             self._began = self.clock()
             self._leave_out()
         config, factor = self.prepared.config.measure, LONGER**self.looks
-        longer = sample_longer(config, SHARE_OF_EFFECT * self.settings.effect / 2**self.looks, factor)
+        longer = sample_longer(config, self.settings.effect / 2**self.looks, factor)
         share = self._find_share(longer.max_seconds)
         short_s = factor * PATIENT * config.max_seconds * share if self._is_short else math.inf
         measure = replace(

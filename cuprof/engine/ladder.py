@@ -40,16 +40,16 @@ def list_rungs(config: SweepConfig) -> list[MeasureConfig]:
     return [replace(config.measure, **shared, **samples) for samples in (FEW, MORE)]
 
 
-def sample_longer(measure: MeasureConfig, target: float, times: int) -> MeasureConfig:
-    """Return settings that compare trials side by side, to a narrower interval.
+def sample_longer(measure: MeasureConfig, effect: float, times: int) -> MeasureConfig:
+    """Return settings that compare trials side by side, to an interval that tells an effect.
 
     Args:
-        target: half-width of a median's interval that is enough, as a share; at least `LEAST_TARGET` is asked for.
+        effect: the smallest share by which times differ.
         times: how many times as many samples, and as much time, a trial may take.
     """
     return replace(
         measure,
-        target=max(min(measure.target, target), LEAST_TARGET),
+        target=min(measure.target, max(LEAST_TARGET, SHARE_OF_EFFECT * effect)),
         max_samples=measure.max_samples * times,
         max_seconds=measure.max_seconds * times,
         patience_seconds=measure.patience_seconds * times,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from cuprof.core.records import Outcome, Trial
 
@@ -24,6 +24,9 @@ class Observer:
 
     def done_elsewhere(self, count: int) -> None:
         """Take how many trials more another process that shares the sweep has done; their outcomes are stored."""
+
+    def shared(self, done: int, planned: int, at_work: Sequence[str]) -> None:
+        """Take how many trials of the sweep all processes have done, and a line on each that is at work."""
 
     def note(self, text: str) -> None:
         """Take one line that the user should read."""

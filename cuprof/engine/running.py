@@ -40,6 +40,7 @@ class SweepResult:
         surprises: trials expected to be wrong that were found right.
         faults: errors of the family's functions, because of which trials were skipped.
         url: the database that the sweep is stored in.
+        is_complete: nothing is left to measure; False where results wait in a file for their database.
     """
 
     sweep_id: int
@@ -47,6 +48,7 @@ class SweepResult:
     surprises: tuple[Trial, ...] = ()
     faults: tuple[str, ...] = ()
     url: str = ""
+    is_complete: bool = True
 
     @property
     def exit_code(self) -> int:
@@ -89,6 +91,9 @@ class Run:
     def run(self) -> SweepResult:
         """Run the trials that are left."""
         store, recorder = self.store, self.recorder
+        if (finished := self._find_finished()) is not None:
+            self.observer.note(f"sweep {finished} is complete already")
+            return SweepResult(finished, (), url=store.url)
         try:
             with shielded():  # no sweep is begun whose number is not known
                 recorder.sweep_id = self._begin()
@@ -115,14 +120,32 @@ class Run:
         for trial in recorder.surprises:
             self.observer.note(f"{trial.label} is expected to be wrong and was found right")
         ends = tuple(recorder.failed), tuple(recorder.surprises), tuple(recorder.faults)
-        return SweepResult(recorder.sweep_id, *ends, store.url)
+        return SweepResult(recorder.sweep_id, *ends, store.url, is_complete=self.before is None)
+
+    def _find_finished(self) -> int | None:
+        """Return the sweep that is complete before this job of it starts: a scheduler may start a job again.
+
+        Only `exit=done` asks for this; otherwise a sweep with nothing to do is a sweep of its own.
+        """
+        config, trials = self.prepared.config, self.prepared.plan.trials
+        if config.exit != "done" or self.before:
+            return None
+        sweep_id = self.store.find_finished(self.prepared.hash, config.launch.since)
+        if sweep_id is None or config.launch.since:
+            return sweep_id
+        known = self.prepared.stored(self.store)
+        is_done = not config.retry and all(
+            trial.unavailable or self.prepared.is_settled(trial, known.get(trial.identity)) for trial in trials
+        )
+        return sweep_id if is_done else None
 
     def _begin(self) -> int:
         facts = self._facts()
         if not self.prepared.is_shared:
             return self.store.begin_sweep(facts)
-        executors = self.recorder.executors
-        sweep_id, numbers = self.store.join_sweep(facts, [executor.name for executor in executors])
+        executors, job = self.recorder.executors, self.prepared.config.launch.job
+        names = [f"{job} {executor.name}" if job else executor.name for executor in executors]
+        sweep_id, numbers = self.store.join_sweep(facts, names)
         for executor, number in zip(executors, numbers, strict=True):
             executor.number = number
         return sweep_id

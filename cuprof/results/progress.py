@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.core.records import FAILED, State
+from cuprof.core.records import FAILED, OF_FAMILY, State
 from cuprof.results.intact import intact
 from cuprof.results.sweeps import count_looked_again, is_outdated, is_search
 from cuprof.store import tables as t
@@ -84,6 +84,35 @@ def list_progress(connection: Connection, sweep_id: int | None = None) -> list[P
         found = connection.scalars(numbers.where(t.sweep.c.state != "finished")).all()
         found = found or connection.scalars(numbers.limit(1)).all()
     return [_progress(connection, number) for number in found]
+
+
+def list_launched(connection: Connection, launch: str) -> list[int]:
+    """Return the sweeps that jobs of a launch take part in; a search has no stations, but its job in its settings."""
+    stations = sa.select(t.station.c.sweep_id).where(t.station.c.name.startswith(f"{launch}/", autoescape=True))
+    settings = sa.cast(t.sweep.c.configuration, sa.Text).contains(f'"{launch}/', autoescape=True)
+    chosen = t.sweep.c.id.in_(stations) | settings
+    return list(connection.scalars(sa.select(t.sweep.c.id).where(chosen).order_by(t.sweep.c.id)))
+
+
+def find_exit_code(connection: Connection, sweep_id: int) -> int:
+    """Return 1 where a trial, the family or an expectation failed in a sweep, else 0, as the sweep's own end does."""
+    expects_wrong = t.variant.c.expected == "wrong"
+    state, is_wrong = t.run.c.state, t.run.c.state == State.WRONG_RESULT.value
+    failed = state.in_([*FAILED]) & ~(expects_wrong & is_wrong)
+    surprise = expects_wrong & (state == State.OK.value)
+    fault = t.run.c.phase == OF_FAMILY
+    counts = [sa.func.coalesce(sa.func.sum(sa.case((each, 1), else_=0)), 0) for each in (failed, surprise | fault)]
+    members, failures, others = connection.execute(
+        sa.select(sa.func.count(), *counts)
+        .join(t.run, t.run.c.id == t.sweep_trial.c.run_id)
+        .join(t.trial, t.trial.c.id == t.sweep_trial.c.trial_id)
+        .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
+        .where(t.sweep_trial.c.sweep_id == sweep_id)
+    ).one()
+    settings = connection.scalar(sa.select(t.sweep.c.configuration).where(t.sweep.c.id == sweep_id))
+    if is_search(settings or {}) and failures < members:  # it tries others
+        return 0
+    return int(failures + others > 0)
 
 
 def _progress(connection: Connection, sweep_id: int) -> Progress:

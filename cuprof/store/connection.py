@@ -125,7 +125,7 @@ def make_engine(url: URL, *, read_only: bool = False, foreign_keys: bool = True)
     except ImportError:
         raise MissingDependencyError(
             f"the driver for {url.get_backend_name()} ({DRIVERS[url.get_backend_name()]})",
-            "install it with: pip install 'psycopg[binary]'",
+            "pip install 'cuprof[postgres]'",
         ) from None
     event.listen(engine, "connect", lambda connection, _: _prepare_server(connection, read_only))
     return engine

@@ -121,6 +121,7 @@ class Store:
 
     begin_sweep = transaction(sweeps.begin)
     join_sweep = transaction(sweeps.join)
+    find_finished = transaction(sweeps.find_finished)
     read_start = transaction(sweeps.read_start)
     finish_sweep = transaction(sweeps.finish)
     save_calibration = transaction(sweeps.save_calibration)

@@ -85,6 +85,20 @@ def join(connection: Connection, facts: SweepFacts, names: Sequence[str]) -> tup
     return sweep_id, stations.join(connection, sweep_id, names)
 
 
+def find_finished(connection: Connection, plan_hash: str, since: float) -> int | None:
+    """Return the newest sweep of a plan if it is finished and was so no earlier than `since`, else None."""
+    lock(connection, plan_hash)  # one that is about to begin has begun
+    newest = connection.execute(
+        sa.select(t.sweep.c.id, t.sweep.c.state, t.sweep.c.finished_at)
+        .where(t.sweep.c.plan_hash == plan_hash)
+        .order_by(t.sweep.c.started_at.desc(), t.sweep.c.id.desc())
+        .limit(1)
+    ).first()
+    if newest is None or newest.state != "finished" or (newest.finished_at or 0.0) < since:
+        return None
+    return int(newest.id)
+
+
 def read_start(connection: Connection, sweep_id: int) -> float:
     """Return when a sweep began. Together with its plan this distinguishes it from every other sweep."""
     return float(connection.execute(sa.select(t.sweep.c.started_at).where(t.sweep.c.id == sweep_id)).scalar_one())

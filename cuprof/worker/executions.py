@@ -232,14 +232,19 @@ class Executions:
         else:
             number = missing[0] if missing and is_last_chance else self.results.turn(len(sets))
         self._last = Draw(number, _random.getrandbits(8), compare and self.in_place, is_host)
-        if compare:
-            self._to_compare += 1
-            self._compared_on.add(number)
+        if self._last.compare:
+            self._note()
         return self._last
+
+    def _note(self) -> None:
+        """Count the last execution as one that is compared."""
+        self._to_compare += 1
+        self._compared_on.add(self._last.inputs)
 
     def _compare(self) -> None:
         """Compare the last execution's result on the host and record the verdict."""
         began = monotonic_ns()
+        self._note()
         found = self.results.compare(self.trial, self._last.inputs)
         self._verdicts.append(found.passed)
         self.first_wrong = self.first_wrong or found.message

@@ -1,4 +1,4 @@
-"""Put the configuration of the user's project in front of cuprof's own, and that of installed strategies behind it."""
+"""Put the configuration of the user's project in front of cuprof's own, and that of installed packages behind it."""
 
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
@@ -10,6 +10,7 @@ class ProjectSearchPath(SearchPathPlugin):
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Prepend the folder when the application's own configuration is cuprof's."""
+        from cuprof.core.plugins import list_plugins
         from cuprof.core.project import bundled, find_project
         from cuprof.search.registry import STRATEGIES, list_strategies
 
@@ -21,3 +22,5 @@ class ProjectSearchPath(SearchPathPlugin):
         for name in list_strategies():
             if name not in STRATEGIES:  # search=NAME works without a file
                 ConfigStore.instance().store(name, {"defaults": ["none", "_self_"], "name": name}, group="search")
+        for name in list_plugins("cuprof.launchers"):
+            ConfigStore.instance().store(name, {"defaults": ["local", "_self_"], "name": name}, group="launch")

@@ -1,4 +1,4 @@
-"""Tasks for the tests of the Hydra plumbing: at module level, so that a launcher's processes can import them."""
+"""Tasks for the tests of the Hydra plumbing: each leaves what a test looks at."""
 
 from __future__ import annotations
 
@@ -63,13 +63,6 @@ def open_nothing(config: SweepConfig, project: Project) -> int:
     """Raise as a task does that looks for a file in the wrong place."""
     (project.root / "nowhere").read_text(encoding="utf-8")
     return 0
-
-
-def vanish_when_quick(config: SweepConfig, project: Project) -> int:
-    """Take the process down without a word for measure=quick."""
-    if config.measure.target == 0.02:
-        os._exit(0)
-    return note(config, project)
 
 
 def interrupt(config: SweepConfig, project: Project) -> int:

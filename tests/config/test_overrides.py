@@ -94,7 +94,7 @@ def test_a_list_on_another_key_makes_jobs(typed: list[str], jobs: int, project: 
 
 
 def test_other_settings_stay_as_they_were_typed() -> None:
-    typed = ["experiment=reduction", "+extra='a b'", "~measure.target", "~tune", "hydra/launcher=joblib"]
+    typed = ["experiment=reduction", "+extra='a b'", "~measure.target", "~tune", "launch=joblib"]
     assert read_settings(typed).overrides == tuple(typed)
 
 

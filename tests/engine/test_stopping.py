@@ -263,7 +263,7 @@ def test_many_kills(forge: Forge) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [*ASKING, signal.SIGKILL])
 def test_jobs_in_processes_of_a_launcher(forge: Forge, sent: signal.Signals) -> None:
-    jobs = ["measure.target=0.4,0.5", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "measure.settle_seconds=0.5"]
+    jobs = ["launch=joblib", "launch.jobs=2", "measure.settle_seconds=0.5"]
     engine = forge.start([*(word for word in SWEEP if "settle" not in word), *jobs])
     give_up = time.monotonic() + 60
     while not forge.runs() and time.monotonic() < give_up:

@@ -1,18 +1,15 @@
-"""What Slurm is handed by `hydra/launcher=submitit_slurm`, held against Slurm itself: a cluster of this one host.
+"""`launch=slurm` on a real Slurm: a cluster of this one host, without accounting.
 
-`pytest -m slow tests/engine/test_slurm.py` wants Debian's packages slurmctld, slurmd, slurm-client and munge, no daemon
-that runs already and no accounting.
+It needs Debian's packages slurmctld, slurmd, slurm-client and munge.
 """
 
 from __future__ import annotations
 
 import getpass
 import os
-import re
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,9 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.results.queries import query
+from tests.engine.launchers.conftest import Launch
 
-FAMILIES = Path(__file__).parents[1] / "data" / "families"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "srun")
 CONFIGURATION = """
 ClusterName=cuprof
@@ -45,20 +41,12 @@ GresTypes=gpu
 NodeName={host} NodeAddr=127.0.0.1 CPUs=8 Gres=gpu:2 State=UNKNOWN
 PartitionName=gpu Nodes=ALL Default=YES State=UP
 """
-TESTED = """#!/bin/sh
-for last; do :; done
-cp "$last" {folder}/script
-{sbatch} --test-only "$@" > {folder}/verdict 2>&1
-echo "exit code $?" >> {folder}/verdict
-exec {sbatch} "$@"
-"""
-"""Stands in for sbatch: what it is handed is tested, kept and then submitted."""
 
 
 @pytest.fixture
 def slurm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return the folder of a cluster of one host, with two GPUs that nobody opens."""
-    os.environ["PATH"] += ":/usr/sbin"
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:/usr/sbin")
     found = {program: shutil.which(program) for program in PROGRAMS}
     if None in found.values():
         pytest.skip(f"not installed: {', '.join(name for name, place in found.items() if place is None)}")
@@ -71,9 +59,6 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     text = CONFIGURATION.format(folder=folder, host=host, user=getpass.getuser(), ports=ports)
     (folder / "slurm.conf").write_text(text)
     (folder / "gres.conf").write_text("Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n")
-    (folder / "bin").mkdir()
-    (folder / "bin" / "sbatch").write_text(TESTED.format(folder=folder, sbatch=found["sbatch"]))
-    (folder / "bin" / "sbatch").chmod(0o755)
     monkeypatch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
     files = (f"--{name}-file={munge / name}" for name in ("key", "pid", "log", "seed"))
     call = {"check": True, "capture_output": True, "timeout": 30}
@@ -86,7 +71,6 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         while b"State=IDLE" not in subprocess.run(["scontrol", "show", "node"], **call).stdout:
             assert time.monotonic() < give_up, subprocess.run(["scontrol", "show", "node"], **call).stdout.decode()
             time.sleep(0.2)
-        monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
         yield folder
     finally:
         for file in reversed(daemons.values()):
@@ -101,27 +85,48 @@ def find_port() -> int:
         return int(free.getsockname()[1])
 
 
+def test_jobs_share_one_sweep_and_take_what_was_asked_for(slurm: Path, launch: Launch) -> None:
+    options = ["launch.partition=gpu", "launch.gpus=1", "launch.time=120", "launch.options.cpus_per_task=2"]
+    command = launch.start("launch=slurm", "launch.jobs=2", *options, settle_s=0.2)
+    launch.wait_until(lambda: launch.runs() > 0)
+    shown = subprocess.run(["scontrol", "show", "job"], capture_output=True, text=True, check=True).stdout
+    assert command.wait(60) == 0, launch.log()
+    assert launch.sweeps() == [("finished", launch.trials, launch.trials)], launch.log()
+    assert {"Partition=gpu", "TimeLimit=02:00:00", "CPUs/Task=2", f"WorkDir={launch.root}"} <= set(shown.split())
+    assert "gpu:1" in shown
+    assert len(list(launch.root.glob("reports/out/*.html"))) == 1
+
+
+def test_what_slurm_refuses_is_bad_input(slurm: Path, launch: Launch) -> None:
+    assert launch.start("launch=slurm", "launch.jobs=2", "launch.partition=nowhere").wait(60) == 2
+    last = launch.log().splitlines()[-1]
+    assert last.startswith("error: Slurm refuses the jobs: sbatch: error: invalid partition specified: nowhere")
+
+
+@pytest.mark.parametrize("how", ["cancelled", pytest.param("requeued", marks=pytest.mark.slow)])
+def test_the_command_ends_when_the_sweep_is_complete(slurm: Path, launch: Launch, how: str) -> None:
+    command = launch.start("launch=slurm", "launch.jobs=2", "launch.partition=gpu", settle_s=0.5)
+    launch.wait_until(lambda: launch.runs() > 0)
+    task = list_tasks()[0]
+    if how == "cancelled":
+        subprocess.run(["scancel", "--signal=KILL", task], check=True)
+    else:
+        subprocess.run(["scontrol", "requeue", task], check=True)
+    assert command.wait(90) == 0, launch.log()
+    assert launch.sweeps() == [("finished", launch.trials, launch.trials)], launch.log()
+    assert ("complete; 1 of 2 jobs was lost" in launch.log()) == (how == "cancelled"), launch.log()
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(200)
-def test_slurm_takes_the_script_that_it_is_handed_and_its_jobs_share_one_sweep(tmp_path: Path, slurm: Path) -> None:
-    pytest.importorskip(
-        "hydra_plugins.hydra_submitit_launcher", reason="the launcher is missing: pip install cuprof[slurm]"
-    )
-    (tmp_path / "cuprof.toml").touch()
-    shutil.copytree(FAMILIES / "restless", tmp_path / "kernels" / "restless")
-    options = {"partition": "gpu", "gpus_per_node": 1, "cpus_per_task": 2, "timeout_min": 120}
-    command = [
-        *(sys.executable, "-m", "cuprof", "sweep", "family=restless", "variants=plain", "problem.n=1,2,3,4,5,6"),
-        *("node=0,1", "hydra/launcher=submitit_slurm", "measure.modes=[cold]", "measure.flush=none", "measure=quick"),
-        *(f"hydra.launcher.{name}={value}" for name, value in options.items()),
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=80)
-    assert done.returncode == 0, done.stdout + done.stderr
-    verdict, script = (slurm / "verdict").read_text(), (slurm / "script").read_text()
-    assert re.search(r"Job \d+ to start at", verdict), verdict
-    assert "exit code 0" in verdict
-    asked = set(re.findall(r"^#SBATCH (\S+)", script, re.M))
-    assert {"--partition=gpu", "--gpus-per-node=1", "--cpus-per-task=2", "--time=120", "--array=0-1%2"} <= asked
-    url = f"sqlite:///{tmp_path / 'db' / 'cuprof.sqlite'}"
-    (row,) = query(url, "SELECT COUNT(*), COUNT(DISTINCT sweep_id), COUNT(DISTINCT trial_id) FROM run").to_numpy()
-    assert tuple(row) == (6, 1, 6)
+def test_the_command_ends_when_no_job_is_left(slurm: Path, launch: Launch) -> None:
+    command = launch.start("launch=slurm", "launch.jobs=2", "launch.partition=gpu", settle_s=2.0)
+    launch.wait_until(lambda: launch.runs() > 0)
+    subprocess.run(["scancel", *list_tasks()], check=True)
+    assert command.wait(60) == 1, launch.log()
+    assert "left; 2 of 2 jobs were lost (CANCELLED); the jobs' output is in " in launch.log()
+
+
+def list_tasks() -> list[str]:
+    """Return the tasks of the array that run."""
+    call = ["squeue", "--noheader", "--array", "--states=RUNNING", "--format=%i"]
+    return subprocess.run(call, capture_output=True, text=True, check=True).stdout.split()

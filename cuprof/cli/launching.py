@@ -1,0 +1,189 @@
+"""`launch=…`: start the jobs of a sweep, show one progress for all of them, and end with what the rows say."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from cuprof.cli.output import print_message
+from cuprof.cli.progress import Progress, make_observer
+from cuprof.config import SweepConfig
+from cuprof.core.errors import EmptyStoreError, StoreError, UnreachableStoreError, UsageError
+from cuprof.core.project import Project
+from cuprof.core.text import count
+from cuprof.engine.launchers.launcher import NUMBER, JobState, Launcher, Work, open_launcher
+from cuprof.engine.running import SweepResult
+from cuprof.results.progress import Progress as SweepProgress
+from cuprof.results.progress import find_exit_code, list_launched, list_progress
+from cuprof.store import Store
+from cuprof.store.store import wait_for
+
+Show = Callable[[SweepConfig, Project, SweepResult], None]
+POLL_S = 1.0
+LEAVE_S = 20.0
+"""How long jobs may take to end by themselves after their sweep is complete."""
+TAIL = 15
+"""Lines of a job's output that are shown where no job has begun a sweep."""
+
+
+def launch_sweep(configs: Sequence[SweepConfig], argv: Sequence[str], project: Project, show: Show) -> int:
+    """Start jobs that share the sweeps of these configurations, and wait for the sweeps' end; return the exit code.
+
+    Args:
+        show: shows the results of a sweep.
+
+    Raises:
+        UsageError: the jobs cannot be started as asked for.
+    """
+    _check(configs)
+    config = configs[0]
+    name = secrets.token_hex(3)
+    launch = Launch(name, len(configs), config.store.url or project.database_url)
+    launcher = open_launcher(make_work(name, ["sweep", *argv], config, project))
+    launcher.start()
+    print_message(
+        f"{count(config.launch.jobs, 'job')} started by {config.launch.name}; files are in {_place(launcher)}"
+    )
+    try:
+        with make_observer() as observer:
+            jobs = launch.wait(launcher, observer)
+    finally:
+        launcher.stop()
+    for sweep in launch.sweeps:
+        show(config, project, SweepResult(sweep.sweep_id, (), url=launch.url))
+    return launch.conclude(jobs, launcher, config.exit)
+
+
+def make_work(name: str, words: Sequence[str], config: SweepConfig, project: Project) -> Work:
+    """Return the command of each job: the words without those on launching."""
+    kept = [word for word in words if not word.lstrip("+").startswith(("launch=", "launch.", "exit="))]
+    own = ["launch=local", f"launch.job={name}/{NUMBER}", f"launch.since={time.time():.3f}", "exit=done", "report=none"]
+    files = project.jobs / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{name}"
+    files.mkdir(mode=0o700, parents=True)
+    return Work(("-m", "cuprof", *kept, *own), Path.cwd(), files, config.launch)
+
+
+class Launch:
+    """The sweeps that the jobs of one command take part in, as their database shows them.
+
+    Args:
+        name: begins the jobs' names.
+        expected: how many sweeps.
+        url: of the database.
+    """
+
+    def __init__(self, name: str, expected: int, url: str) -> None:
+        self.name, self.expected, self.url = name, expected, url
+        self.sweeps: list[SweepProgress] = []
+        self._away_since: datetime | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether every sweep is finished."""
+        return len(self.sweeps) >= self.expected and all(each.state == "finished" for each in self.sweeps)
+
+    def wait(self, launcher: Launcher, observer: Progress) -> list[JobState]:
+        """Show the progress until the sweeps are complete or no job is left; return how each job ended."""
+        complete_at: float | None = None
+        while True:
+            jobs = launcher.poll()
+            self._look(observer)
+            observer.shared(*self._sum_up(), list(self._describe(jobs)))
+            at_work = [each for each in jobs if each.state == "running"]
+            if self.is_complete:
+                complete_at = complete_at or time.monotonic()
+                if not at_work or time.monotonic() - complete_at > LEAVE_S:
+                    return jobs
+            elif all(each.state in ("ended", "lost") for each in jobs):
+                self.sweeps = wait_for(self._read)
+                return jobs
+            time.sleep(POLL_S)
+
+    def conclude(self, jobs: Sequence[JobState], launcher: Launcher, exit_says: str) -> int:
+        """Say what became of the jobs; return the exit code that the rows give."""
+        if not self.sweeps:
+            return _tell_failed_start(jobs, launcher)
+        lost = [each for each in jobs if each.state == "lost"]
+        done, planned = self._sum_up()
+        said = ["complete" if self.is_complete else f"not complete: {planned - done} of {count(planned, 'trial')} left"]
+        if lost:
+            reasons = ", ".join(dict.fromkeys(each.reason for each in lost if each.reason))
+            verb = "was" if len(lost) == 1 else "were"
+            said.append(f"{len(lost)} of {count(len(jobs), 'job')} {verb} lost" + (f" ({reasons})" if reasons else ""))
+        if not self.is_complete:
+            said.append(f"the jobs' output is in {_place(launcher)}; the same command goes on where they stopped")
+        if lost or not self.is_complete:
+            print_message("; ".join(said))
+        if not self.is_complete:
+            return 1
+        return 0 if exit_says == "done" else wait_for(self._find_exit_code)
+
+    def _look(self, observer: Progress) -> None:
+        try:
+            self.sweeps = self._read()
+            if self._away_since:
+                observer.note("the database answers again")
+            self._away_since = None
+        except UnreachableStoreError as error:
+            if self._away_since is None:
+                self._away_since = datetime.now()
+                observer.note(f"{error}; since {self._away_since:%H:%M:%S}")
+
+    def _read(self) -> list[SweepProgress]:
+        try:
+            with Store.open(self.url, create=False, read_only=True) as store, store.snapshot() as connection:
+                found = list_launched(connection, self.name)
+                return [each for number in found for each in list_progress(connection, number)]
+        except UnreachableStoreError:
+            raise
+        except (EmptyStoreError, StoreError):
+            if self.sweeps:
+                raise
+            return []  # the first job makes it
+
+    def _find_exit_code(self) -> int:
+        with Store.open(self.url, create=False, read_only=True) as store, store.snapshot() as connection:
+            return max(find_exit_code(connection, each.sweep_id) for each in self.sweeps)
+
+    def _sum_up(self) -> tuple[int, int]:
+        return sum(each.done for each in self.sweeps), sum(each.planned for each in self.sweeps)
+
+    def _describe(self, jobs: Sequence[JobState]) -> Iterator[str]:
+        """Yield how many jobs run, since when the database is away, and what each station does."""
+        states = [each.state for each in jobs]
+        counted = [f"{states.count(state)} {state}" for state in ("running", "waiting", "lost") if state in states]
+        reasons = {each.reason for each in jobs if each.state == "waiting" and each.reason not in ("", "None")}
+        yield f"jobs: {', '.join(counted) or 'all ended'}" + (f" ({', '.join(sorted(reasons))})" if reasons else "")
+        if self._away_since:
+            yield f"the database is away since {self._away_since:%H:%M:%S}"
+            return
+        for station in (each for sweep in self.sweeps for each in sweep.stations if each.state != "left"):
+            job = station.name.partition(" ")[0].rpartition("/")[2]
+            yield f"job {job} on {station.host}: {station.doing or station.state}"
+
+
+def _check(configs: Sequence[SweepConfig]) -> None:
+    for config in configs:
+        what = "a search" if config.search.name else "device.cuda=each" if config.device.cuda == ("each",) else ""
+        if what and config.launch.jobs > 1:
+            raise UsageError(f"{what} is done by one process; leave launch.jobs out")
+        if config.ncu.enabled:
+            raise UsageError("ncu.enabled=true needs launch=local; collect counters afterwards by cuprof ncu-collect")
+
+
+def _tell_failed_start(jobs: Sequence[JobState], launcher: Launcher) -> int:
+    """Show what the first job that failed has printed; return the largest exit code."""
+    codes = [each.exit_code for each in jobs if each.exit_code is not None]
+    number = next((number for number, each in enumerate(jobs) if each.exit_code), 0)
+    for line in launcher.read_output(number).splitlines()[-TAIL:]:
+        print_message(f"job {number}: {line}")
+    reasons = ", ".join(dict.fromkeys(each.reason for each in jobs if each.reason))
+    print_message(f"error: no job has begun the sweep{f' ({reasons})' if reasons else ''}; see {_place(launcher)}")
+    return max(codes, default=1) or 1
+
+
+def _place(launcher: Launcher) -> str:
+    return str(launcher.work.files)

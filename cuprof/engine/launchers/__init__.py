@@ -1,0 +1,1 @@
+"""Start the jobs of a sweep where a cluster, or this host, has room for them."""
