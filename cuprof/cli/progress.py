@@ -30,7 +30,7 @@ PHASES = {
     "calibrate": "measuring the device before",
     "profile": "profiling",
 }
-SHARED_S = 10.0
+SHARED_S = 5.0
 """Write how far all processes of a shared sweep are this often where lines cannot be replaced."""
 Clock = Callable[[], float]
 
