@@ -21,7 +21,7 @@ from cuprof.core.project import bundled
 from cuprof.core.records import DeviceFacts, Timing
 from cuprof.engine.executor import Executor
 from cuprof.families.origin import Folder
-from cuprof.judge.referee import BorderExecutor, Referee
+from cuprof.judge.referee import BorderExecutor, Kept
 from cuprof.plan import Selection, plan
 from cuprof.sandbox.probe import find_refusal
 from cuprof.sandbox.settings import Sandbox
@@ -61,7 +61,7 @@ def measure(sizes: Sequence[int]) -> list[dict[str, Any]]:
         limits = LimitsConfig()
         found: dict[str, list[Timing]] = {"events": [], "border": []}
         for _ in range(2):
-            kept: dict[str, Referee] = {}
+            kept: Kept = {}
             for name, executor in (
                 ("events", Executor(WorkerSettings(), limits, devices=devices)),
                 ("border", BorderExecutor(WorkerSettings(), limits, family, box, devices, kept)),

@@ -58,6 +58,12 @@ def get_shared_memory(backend: str) -> Any:
     return resolve_name(get_spec(backend).shared)
 
 
+def shares_memory(device: DeviceFacts) -> bool:
+    """Return whether another process may own the memory that variants use on a device."""
+    shared = get_spec(device.backend).shared
+    return bool(shared) and (is_host(device) or not get_shared_memory(device.backend).is_host)
+
+
 def find_facts(backend: str, number: int | None = None) -> DeviceFacts | None:
     """Return the facts of the device that would be opened; None if only the opened back end knows."""
     reader = get_spec(backend).facts_reader

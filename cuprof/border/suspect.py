@@ -61,7 +61,7 @@ class Lap(NamedTuple):
     Args:
         look_ns: how long reading results took afterwards; 0 where that is part of the duration.
         cpu_ns: CPU time of all of the process's threads; None where it cannot be told, since children have ended.
-        is_sound: we did not wait for a processor ourselves while the request was on its way.
+        is_sound: we did not wait for a processor ourselves while the request was on its way or executed.
     """
 
     duration_ns: int
@@ -157,11 +157,15 @@ class Suspect:
     def send(self, ask: bytes, count: int = 0) -> None:
         """Send a request; the pipe is empty, so it takes one at once."""
         if select.select([self._pipe], [], [], 0)[0]:
-            raise self._lost() if self._process.poll() is not None else LostError("it speaks out of turn")
+            raise (
+                self._lost()
+                if self._process.poll() is not None
+                else LostError("its process answered before it was asked")
+            )
         try:
             self._pipe.sendall(REQUEST.pack(ask, count))
         except BlockingIOError:
-            raise LostError("it reads no requests") from None
+            raise LostError("its process reads no requests") from None
         except OSError:
             raise self._lost() from None
 
@@ -172,7 +176,7 @@ class Suspect:
         if kind == REFUSED:
             raise RefusedError(Refusal.decode(self._receive_text(until, limit_s)))
         if kind not in (DONE, GRAPH, DIRECT):
-            raise LostError("it says what means nothing")
+            raise LostError("its process sent an invalid message")
         return kind
 
     def await_outline(self, limit_s: float) -> bytes:
@@ -180,7 +184,7 @@ class Suspect:
         until = min(time.monotonic() + limit_s, self.deadline)
         kind = self._receive(1, until, limit_s)
         if kind not in (OUTLINE, REFUSED):
-            raise LostError("it says what means nothing")
+            raise LostError("its process sent an invalid message")
         text = self._receive_text(until, limit_s)
         if kind == REFUSED:
             raise RefusedError(Refusal.decode(text))
@@ -189,7 +193,7 @@ class Suspect:
     def _receive_text(self, until: float, limit_s: float) -> bytes:
         (size,) = LENGTH.unpack(self._receive(LENGTH.size, until, limit_s))
         if size > MOST_BYTES:
-            raise LostError(f"it says more than {MOST_BYTES >> 20} MB")
+            raise LostError(f"its process sent more than {MOST_BYTES >> 20} MB")
         return self._receive(size, until, limit_s)
 
     def _receive(self, size: int, until: float, limit_s: float) -> bytes:
@@ -254,7 +258,10 @@ class Suspect:
         self.stop()
         waited = own[2] - own[1] + (before.waited_ns(after) if stopped == self._stopped else 0)
         cpu_ns = after.cpu - before.cpu if after.ended == before.ended else None
-        return Lap(ended - started - waited, 0, cpu_ns, own[1] - own[0] < UNDISTURBED_NS)
+        duration_ns = ended - started - waited
+        # Where both of us waited at once, too much has been left out.
+        is_sound = own[1] - own[0] < UNDISTURBED_NS and duration_ns >= after.run - before.run
+        return Lap(duration_ns, 0, cpu_ns, is_sound)
 
     def stop(self) -> None:
         """Stop all of its processes, and return when none of their threads runs.
@@ -276,7 +283,7 @@ class Suspect:
                 self._stopped = pids
                 return
             if time.monotonic() > until:
-                raise LostError("it cannot be stopped")
+                raise LostError("its processes cannot be stopped")
 
     def go_on(self) -> None:
         """Let its processes go on."""
@@ -294,7 +301,7 @@ class Suspect:
         while (code := self._process.poll()) is None and time.monotonic() < give_up:
             time.sleep(0.002)
         if code is None:
-            return LostError("it closed its pipe")
+            return LostError("its process closed its pipe")
         return LostError(signal.Signals(-code).name if code < 0 else f"exit code {code}")
 
     def log_tail(self) -> str:

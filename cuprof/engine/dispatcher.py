@@ -17,8 +17,9 @@ from cuprof.engine.recorder import Recorder
 from cuprof.engine.scheduler import Scheduler
 from cuprof.engine.workers import StoppedError
 
-POLL_S = 0.02
-"""Ask the scheduler this often whether there is something for an executor that has nothing to do."""
+POLL_S, BUSY_POLL_S = 0.02, 0.5
+"""Ask the scheduler this often whether there is something for an executor that has nothing to do; while all are busy,
+this thread had better not take part in what they time."""
 JOIN_S = 15.0
 """Wait this long for an executor's thread. That is longer than ending a worker takes; one still waiting for its device
 ends with the process."""
@@ -80,7 +81,7 @@ class Dispatcher:
     def _wait(self) -> Iterator[tuple[Executor | None, Event]]:
         """Yield the events that are there, after waiting for the first one for a moment."""
         try:
-            yield self._events.get(timeout=POLL_S)
+            yield self._events.get(timeout=POLL_S if self._idle else BUSY_POLL_S)
             while True:
                 yield self._events.get_nowait()
         except queue.Empty:

@@ -111,7 +111,7 @@ class Entrance:
         except LateError as error:
             return _refused(file, Ruling.WRONG, f"reading it: {error}")
         except (NonsenseError, msgspec.MsgspecError):
-            return _refused(file, Ruling.WRONG, "reading it: it says what means nothing")
+            return _refused(file, Ruling.WRONG, "reading it: its process sent an invalid message")
         except _LieError as lie:
             return _refused(file, Ruling.WRONG, str(lie))
         return contenders or _refused(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from cuprof.backends.registry import get_spec
+from cuprof.backends.registry import get_spec, shares_memory
 from cuprof.comparison.trials import ending_of, label_of
 from cuprof.config.model import SweepConfig
 from cuprof.core.errors import UsageError
@@ -305,6 +305,9 @@ def _cannot_run(contender: Contender, baselines: dict[str, tuple[Trial, ...]]) -
     for trial in (*baselines[contender.backend], *contender.trials):
         if isinstance(trial.unavailable, Unavailable):
             return f"{trial.label}: {trial.unavailable}"
+    device = contender.trials[0].device
+    if contender.runs_on_host and not (device and shares_memory(device)):
+        return "no other process can own its inputs and its clock; name a source, or a function for CUDA or the CPU"
     return ""
 
 

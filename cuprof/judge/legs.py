@@ -20,7 +20,7 @@ from cuprof.families import Family
 from cuprof.families.candidate import Extension
 from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.contenders import Devices
-from cuprof.judge.referee import BorderExecutor, Referee
+from cuprof.judge.referee import BorderExecutor, Kept
 from cuprof.plan import Plan, Selection, plan_hash
 from cuprof.sandbox.settings import Sandbox
 from cuprof.store import Store
@@ -48,7 +48,7 @@ class Course(Observer):
     project: Project
     store: Store
     observer: Observer
-    kept: dict[str, Referee] = field(default_factory=dict)
+    kept: Kept = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
 

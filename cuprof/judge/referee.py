@@ -30,7 +30,9 @@ from cuprof.core.errors import FamilyError, LaunchError
 from cuprof.core.records import OF_FAMILY, Check, DeviceFacts, Measure, Outcome, Sample, State, Timing, Unavailable
 from cuprof.engine.executor import Executor
 from cuprof.families import Arrays, Family
+from cuprof.families.candidate import Extension
 from cuprof.families.trace import describe
+from cuprof.interop.origins import AnyOrigin
 from cuprof.sandbox.settings import Sandbox
 from cuprof.statistics.median import summarise
 from cuprof.worker.excerpt import excerpt, one_line
@@ -51,6 +53,9 @@ RESPONSES = 15
 ROUND_TRIP_SLACK, ROUND_TRIP_SLACK_NS = 1.25, {"cuda": 15_000.0, "host": 50_000.0}
 """A slope may take out no more than a round trip took before the stranger's code was there, with so much for code that
 the caches lost."""
+ALIKE, ALIKE_NS = 2.0, {"cuda": 20_000.0, "host": 100_000.0}
+"""An execution by itself may take this much longer than one of many."""
+BUSY_HOST = "the host was busy with other work"
 MOST_LAPS = 12
 """Ask this often for executions that nothing disturbs, on a machine that others use too."""
 FRESH_ROUNDS, FRESH_TRIES = 3, 4
@@ -60,6 +65,8 @@ one of `FRESH_TRIES` times it must: others may use the machine."""
 MOST_REFERENCES = 8
 MOST_KEPT = 8
 """Keep at most this many processes from one turn to the next; each holds its sets, and may hold a device's context."""
+MOST_ODD = 2
+"""Of results that are not what they were on the same contents before, compare this many with the reference."""
 CHECK_ONE_IN = 4
 """After one request in so many, at random, a result and the memory around it are checked; after the last all are."""
 LOOK_SLACK, LOOK_SLACK_NS = 2.0, 20_000
@@ -94,7 +101,7 @@ class BorderExecutor(Executor):
         family: Family,
         confined: Sandbox | None,
         devices: Mapping[str, DeviceFacts | Unavailable],
-        kept: dict[str, Referee],
+        kept: Kept,
     ) -> None:
         super().__init__(settings, limits, devices=devices)
         self.family, self.confined, self.kept = family, confined, kept
@@ -103,10 +110,11 @@ class BorderExecutor(Executor):
         """Yield every trial's outcome as it comes."""
         self.unavailable = ""
         for trial in job.trials:
-            referee = self.kept.pop(trial.identity, None) or Referee(self, replace(job, trials=(trial,)))
+            key = job.origin, job.extension, trial.identity  # a stranger may claim another's identity
+            referee = self.kept.pop(key, None) or Referee(self, replace(job, trials=(trial,)))
             outcome = referee.hold()
             if outcome.state is State.OK and len(self.kept) < MOST_KEPT:
-                self.kept[trial.identity] = referee
+                self.kept[key] = referee
             else:
                 referee.close()
             yield self.judge(outcome)
@@ -114,6 +122,10 @@ class BorderExecutor(Executor):
     def builds_ahead(self, backend: str) -> bool:
         """Return False: programs are built on the far side of the border."""
         return False
+
+
+Kept = dict[tuple[AnyOrigin, Extension | None, str], "Referee"]
+"""Origin, extension and identity → a trial whose process waits."""
 
 
 class _WrongError(Exception):
@@ -335,7 +347,7 @@ class Referee:
         flush = config.flush if measure is Measure.COLD else "none"
         low = count // 2
         times: dict[int, list[float]] = {1: [], low: [], count: []}
-        slopes: list[float] = []
+        slopes: list[tuple[float, bool]] = []
         spent_ns, last_look, reason, number = 0, 0, None, 0
         settled = time.monotonic() + config.settle_seconds
         self.flushes_ns: list[int] = []
@@ -343,10 +355,12 @@ class Referee:
         while reason is None:
             began = time.perf_counter_ns()
             wanted = {low, count, *([1] if number % 4 == 0 else [])} - {0}
-            for each in sorted(wanted, key=lambda _: secrets.randbits(32)):
-                times[each].append(self._count_ns(self._read(each, flush)))
-            base_ns = times[low][-1] if low else self.round_trip_ns
-            slopes.append((times[count][-1] - base_ns) / (count - low))
+            laps = {each: self._read(each, flush) for each in sorted(wanted, key=lambda _: secrets.randbits(32))}
+            for each, lap in laps.items():
+                times[each] += [self._count_ns(lap)] if lap.is_sound else []
+            base_ns = self._count_ns(laps[low]) if low else self.round_trip_ns
+            is_sound = laps[count].is_sound and (not low or laps[low].is_sound)
+            slopes.append(((self._count_ns(laps[count]) - base_ns) / (count - low), is_sound))
             number += 1
             if time.monotonic() < settled or number == 1:
                 slopes.clear()
@@ -354,7 +368,8 @@ class Referee:
             spent_ns += time.perf_counter_ns() - began
             if rule.is_due(len(slopes), spent_ns, last_look):
                 last_look = len(slopes)
-                reason = rule.reason([max(each, 0.0) for each in slopes], 0, spent_ns, 0.0)
+                sound = [max(each, 0.0) for each, is_sound in slopes if is_sound]
+                reason = rule.reason(sound, len(slopes) - len(sound), spent_ns, 0.0)
         if self.sets.kind == "cuda" and flush != "none" and statistics.median(self.flushes_ns) > self.most_flush_ns:
             raise _DishonestError("it keeps the device busy while inputs are written")
         self._meet_new(count)
@@ -378,6 +393,9 @@ class Referee:
             lap = self._execute(count)
             if lap.is_sound:
                 break
+        odd = self.sets.find_odd(count)
+        for row in odd[:MOST_ODD]:  # sums in another order are right, too
+            self._require(row)
         if is_new or secrets.randbelow(CHECK_ONE_IN) == 0:
             late = self.sets.late
             rows = [row for row in range(count) if int(self.sets.order[row]) + COMPARED_SETS in late]
@@ -404,17 +422,21 @@ class Referee:
         raise _DishonestError(f"it remembers results: an execution takes {found}")
 
     def _conclude(
-        self, measure: Measure, slopes: list[float], times: dict[int, list[float]], count: int, reason: str
+        self, measure: Measure, slopes: list[tuple[float, bool]], times: dict[int, list[float]], count: int, reason: str
     ) -> Timing:
         """Return the timing, held to the time that the requests took as a whole."""
         most_ns = ROUND_TRIP_SLACK * self.round_trip_ns + ROUND_TRIP_SLACK_NS[self.sets.kind]
-        least_ns = max((statistics.median(taken) - most_ns) / each for each, taken in times.items() if each and taken)
-        middle_ns = statistics.median(slopes)
-        shift_ns = max(least_ns - middle_ns, 0.0)
-        durations = [each + shift_ns for each in slopes]
+        middle_ns = statistics.median([each for each, is_sound in slopes if is_sound] or [each for each, _ in slopes])
+        bounds = [(statistics.median(taken) - most_ns) / each for each, taken in times.items() if each > 1 and taken]
+        alone_ns = min(times[1], default=0.0) - most_ns
+        if (
+            count > 1 and alone_ns > ALIKE * middle_ns + ALIKE_NS[self.sets.kind]
+        ):  # the sets were worked on side by side
+            bounds.append(alone_ns)
+        shift_ns = max(max(bounds, default=0.0) - middle_ns, 0.0)
         samples = tuple(
-            Sample(number, max(each, 1.0), None, "" if each > 0 else "too short for the clock")
-            for number, each in enumerate(durations)
+            Sample(number, max(each + shift_ns, 1.0), None, "" if is_sound and each + shift_ns > 0 else BUSY_HOST)
+            for number, (each, is_sound) in enumerate(slopes)
         )
         if all(sample.excluded for sample in samples):
             samples = tuple(replace(sample, excluded="") for sample in samples)
@@ -444,6 +466,8 @@ class Sets:
     draw_s: float
     contents: Any = None
     drawn: list[Arrays] = field(default_factory=list)
+    sums: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))
+    is_summed: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
     late: dict[int, Standard] = field(default_factory=dict)
     """What is right on drawn contents, found out when it is first asked for, by their number."""
 
@@ -485,6 +509,8 @@ class Sets:
         """Draw new contents, unlike any before, for the first rows."""
         stride = self.task.layout.stride
         self.drawn, self.late = [self.problem.draw() for _ in range(count)], {}
+        self.sums = np.zeros(count, np.uint64)
+        self.is_summed = np.zeros(count, bool)
         inputs = [as_long_as(self.problem.signature, each) for each in self.drawn]
         host = np.empty((count, stride), np.uint8)
         for row, each in enumerate(inputs):
@@ -538,6 +564,20 @@ class Sets:
         early = self._early
         self.look()
         return bool(np.array_equal(early, self._early))
+
+    def find_odd(self, count: int) -> list[int]:
+        """Return the first rows whose results are not those of the same contents before, in a random order."""
+        words = self.memory.rows.view(np.uint64)[:count]
+        sums: Any = sum(
+            words[:, place.offset // 8 : -(-place.end // 8)].sum(axis=1, dtype=np.uint64)
+            for place in self.task.layout.select("output").values()
+        )
+        found = sums if isinstance(sums, np.ndarray) else sums.get()
+        contents = self.order[:count]
+        odd = np.flatnonzero(self.is_summed[contents] & (self.sums[contents] != found))
+        new = ~self.is_summed[contents]
+        self.sums[contents[new]], self.is_summed[contents[new]] = found[new], True
+        return [int(row) for row in np.random.default_rng(secrets.randbits(64)).permutation(odd)]
 
     def fetch(self, row: int) -> dict[str, np.ndarray]:
         """Return copies of a row's outputs."""

@@ -84,7 +84,7 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
             os.chdir(sandbox.home)
             own = "/proc/self"  # where the driver names its threads
             write_only_in((sandbox.home, own, *sandbox.writable, *map(str, list_devices(sandbox))))
-        refuse_calls()
+        refuse_calls(devices=sandbox.devices)
     except OSError as error:
         _tell(f"cuprof: the filter of system calls is refused: {error}")
         os._exit(REFUSED)

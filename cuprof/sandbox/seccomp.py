@@ -36,10 +36,13 @@ def find_bindings() -> ModuleType | None:
     return None
 
 
-def refuse_calls() -> bool:
+def refuse_calls(*, devices: bool = False) -> bool:
     """Have the kernel refuse some system calls (EPERM) from now on; return False without bindings.
 
     First give up privileges that running a program could gain (no_new_privs).
+
+    Args:
+        devices: a GPU's driver is used.
 
     Raises:
         OSError: the kernel refuses the filter.
@@ -57,8 +60,11 @@ def refuse_calls() -> bool:
     rules.add_rule(bindings.ERRNO(errno.ENOSYS), "clone3")
     new_user = bindings.Arg(0, bindings.MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER)
     rules.add_rule(bindings.ERRNO(errno.EPERM), "clone", new_user)
-    # A UNIX socket reaches others' through any folder that is visible; pairs reach their own kind alone.
-    rules.add_rule(bindings.ERRNO(errno.EAFNOSUPPORT), "socket")
-    rules.add_rule(bindings.ERRNO(errno.EAFNOSUPPORT), "socketpair", bindings.Arg(0, bindings.GT, AF_UNIX))
+    # A UNIX socket reaches others' through any folder that is visible; pairs reach their own kind alone. NVIDIA's
+    # driver makes one all the same (else cuInit fails with 304), and goes on if nobody answers.
+    others = bindings.Arg(0, bindings.GT, AF_UNIX)
+    rules.add_rule(bindings.ERRNO(errno.EAFNOSUPPORT), "socket", *([others] if devices else []))
+    rules.add_rule(bindings.ERRNO(errno.EAFNOSUPPORT), "socketpair", others)
+    rules.add_rule(bindings.ERRNO(errno.ECONNREFUSED), "connect")
     rules.load()
     return True

@@ -87,7 +87,10 @@ def inner_environment(environment: Mapping[str, str], sandbox: Sandbox) -> dict[
 
 def needed_paths() -> tuple[str, ...]:
     """Return the folders that Python and this package are imported from, and those of the driver."""
-    package = str(Path(__file__).resolve().parents[1])
+    package = Path(__file__).resolve().parents[1]
+    named = [
+        path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and Path(path) != package.parent
+    ]
     installed = [path for path in sys.path if Path(path).name in PACKAGE_FOLDERS]
-    places = [package, sys.prefix, sys.base_prefix, sys.executable, *installed, *DRIVER_FOLDERS]
+    places = [str(package), sys.prefix, sys.base_prefix, sys.executable, *named, *installed, *DRIVER_FOLDERS]
     return tuple(dict.fromkeys(path for path in map(os.path.abspath, places) if os.path.exists(path)))  # noqa: PTH110

@@ -19,7 +19,7 @@ from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge, list_judg
 K = TypeVar("K", bound=Hashable)
 
 LOOKS = 3
-"""The most looks of a duel; each has samples of its own and its share of the error rate."""
+"""The most looks of a final comparison; each has samples of its own and its share of the error rate."""
 MOST_NAMED = 4
 
 

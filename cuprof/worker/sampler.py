@@ -6,6 +6,7 @@ import secrets
 import statistics
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 from typing import Any
@@ -98,8 +99,16 @@ class Sampler:
         Every round takes one sample of each remaining runnable, in a fresh random order, so drift of clocks and
         temperature affects all alike and samples of one round can be paired.
         """
-        rotation = secrets.token_hex(8)
         flight = _Flight(self, measure)
+        try:
+            yield from self._sample(runnables, measure, flight)
+        finally:
+            flight.abandon()
+
+    def _sample(
+        self, runnables: Sequence[tuple[int, Runnable]], measure: Measure, flight: _Flight
+    ) -> Iterator[tuple[int, Timing]]:
+        rotation = secrets.token_hex(8)
         active = subjects = [Subject(key, runnable, self.executions.get(key)) for key, runnable in runnables]
         self._warm_up(subjects, flight)
         number = WARM_UP_ROUND
@@ -213,6 +222,12 @@ class _Flight:
         """Take the readings of all frames."""
         while self._frames:
             self._land_oldest()
+
+    def abandon(self) -> None:
+        """Wait for frames that nobody will read, after one that failed."""
+        while self._frames:
+            with suppress(Exception):  # the error that ended the sampling is the one that counts
+                self._frames.popleft()[2].reading()
 
     def _land_oldest(self) -> None:
         subject, number, frame = self._frames.popleft()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -64,3 +65,43 @@ def test_a_damaged_text_is_said_so() -> None:
 def test_the_operation_is_the_first_word_after_a_predicate() -> None:
     assert opcode("@!P0 LDG.E.CONSTANT R4, desc[UR8][R2.64]") == "LDG.E.CONSTANT"
     assert opcode("EXIT") == "EXIT"
+
+
+def test_every_instruction_has_the_numbers_of_nsight_computes_own_page() -> None:
+    """The page "source" of `ncu --import`, recorded beside the report, with the columns that are read here."""
+    launches = [launch for found in read_report(REPORT).values() for launch in found]
+    pages = read_pages(REPORT.with_suffix(".source.csv"))
+    assert [launch.kernel for launch in launches] == [kernel for kernel, _ in pages]
+    for launch, (_, rows) in zip(launches, pages, strict=True):
+        source = launch.source
+        assert source is not None
+        padding = [0] * (len(rows) - len(source.sass))  # that page also shows what never runs, behind the last one
+        assert [int(row["Instructions Executed"]) for row in rows] == [*source.executed, *padding]
+        assert [int(row["Thread Instructions Executed"]) for row in rows] == [*source.threads, *padding]
+        for reason, shown in SHOWN.items():
+            found = source.stalls.get(reason, {})
+            assert [int(row[f"stall_{shown}"]) for row in rows] == [found.get(number, 0) for number in range(len(rows))]
+
+
+SHOWN = {
+    "barrier": "barrier", "branch_resolving": "branch_resolving", "dispatch_stall": "dispatch", "drain": "drain",
+    "imc_miss": "imc", "lg_throttle": "lg", "long_scoreboard": "long_sb", "math_pipe_throttle": "math",
+    "membar": "membar", "mio_throttle": "mio", "misc": "misc", "no_instructions": "no_inst",
+    "not_selected": "not_selected", "selected": "selected", "short_scoreboard": "short_sb", "sleeping": "sleep",
+    "tex_throttle": "tex", "wait": "wait",
+}  # fmt: skip
+"""The reasons' names in the metrics, and on the page."""
+
+
+def read_pages(path: Path) -> list[tuple[str, list[dict[str, str]]]]:
+    """Return kernel and rows of each launch, in the order of the report."""
+    pages: list[tuple[str, list[dict[str, str]]]] = []
+    names: list[str] = []
+    for row in csv.reader(path.read_text(encoding="utf-8").splitlines()):
+        if row[0] == "Kernel Name":
+            pages.append((row[1], []))
+        elif row[0] == "Address":
+            names = row
+        else:
+            pages[-1][1].append(dict(zip(names, row, strict=True)))
+    return pages

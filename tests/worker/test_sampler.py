@@ -218,6 +218,7 @@ def test_the_first_frame_that_fails_names_the_trial_at_fault(bench: Callable[...
     with pytest.raises(LaunchError, match="illegal address"):
         one.sample(*kernels)
     assert one.attended[-1] == 1
+    assert one.session.pending == 0, "frames behind it are waited for"
 
 
 def test_a_race_stops_what_is_established_to_be_slower_and_nothing_else(bench: Callable[..., Bench]) -> None:

@@ -28,6 +28,7 @@ class SharedHostMemory:
     """
 
     array_module: Any = np
+    is_host = True
     most_bytes = 1 << 30
 
     def __init__(self, count: int, stride: int, number: int | None = None, handle: int | None = None) -> None:

@@ -135,9 +135,9 @@ extern "C" __global__ void cuprof_glance(const OUT* output, const Standard* stan
 }
 
 // Holds one output against the standard of the inputs that were drawn. Several elements are read before the first one is
-// looked at, which keeps the memory busy, and all blocks (`VERIFY_BLOCKS` a multiprocessor) are on the device at once.
+// looked at, which keeps the memory busy.
 #define AT_ONCE 4
-extern "C" __global__ void __launch_bounds__(256, 6)
+extern "C" __global__ void __launch_bounds__(256)
 cuprof_verify(const OUT* __restrict__ output, const Standard* standards, const unsigned int* draw, unsigned int is_last,
               Tally* tally) {
     const Standard standard = standards[*draw & 0xffffu];

@@ -38,8 +38,7 @@ STANDARD = np.dtype(
     [("expected", "<u8"), ("absolute", "<u8"), ("one_absolute", "<f8"), ("relative", "<f8"), ("count", "<u8")]
 )
 THREADS = 256
-BLOCKS_A_MULTIPROCESSOR, VERIFY_BLOCKS = 8, 6
-"""Blocks a multiprocessor at most of the comparison that gives figures, and of the one after each execution."""
+BLOCKS_A_MULTIPROCESSOR = 8
 GLANCE_BLOCKS = 4
 """Compare this many blocks of `THREADS` elements first."""
 
@@ -116,9 +115,7 @@ class DeviceComparison:
             ]  # fmt: skip
             glance = [*arguments[:3], tally.data.ptr]
             glances.append(self._launch("glance", name, spec.dtype, bound, GLANCE_BLOCKS, glance))
-            launches.append(
-                self._launch("verify", name, spec.dtype, bound, self._blocks(spec.size, VERIFY_BLOCKS), arguments)
-            )
+            launches.append(self._launch("verify", name, spec.dtype, bound, self._blocks(spec.size), arguments))
         return DeviceVerification(tuple(glances), tuple(launches), tally, keep)
 
     def _bound(self, tolerance: Tolerance, shape: tuple[int, ...], kind: str) -> tuple[int, float]:
@@ -162,8 +159,8 @@ class DeviceComparison:
             relative = math.inf if squared_distance else 0.0
         return Check(True, error, distance, relative)
 
-    def _blocks(self, count: int, most: int = BLOCKS_A_MULTIPROCESSOR) -> int:
-        return max(1, min(-(-count // THREADS), most * self.device.multiprocessors))
+    def _blocks(self, count: int) -> int:
+        return max(1, min(-(-count // THREADS), BLOCKS_A_MULTIPROCESSOR * self.device.multiprocessors))
 
     def _launch(
         self, kernel: str, output: str, dtype: str, bound: str, blocks: int, arguments: Sequence[Any]

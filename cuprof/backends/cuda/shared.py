@@ -21,6 +21,7 @@ class SharedCudaMemory:
         handle: of the memory that another process has made; None to make some.
     """
 
+    is_host = False
     most_bytes = 4 << 30
 
     def __init__(self, count: int, stride: int, number: int | None = None, handle: int | None = None) -> None:

@@ -43,7 +43,7 @@ before them, modulo this (measured on H200s). So an execution of several launche
 FLUSH_LEAST_SHARE, FLUSH_READINGS = 0.5, 16
 """The shortest of `FLUSH_READINGS` flushes is the norm. A later one that took less than this share of it cannot have
 read everything."""
-OWN_COST_READINGS = 256
+OWN_COST_READINGS = 512
 """Readings for the apparatus's own cost. It has levels 160 ns apart, so a median of few readings depends on chance."""
 OWN_COST_AT_ONCE = 16
 EMPTY_KERNEL_NS = 350.0
@@ -354,14 +354,14 @@ class CudaTimer:
 
         holds_ns: list[int] = []
 
-        def read(enqueue: Enqueue, flush: str) -> list[float]:
+        def read(enqueue: Enqueue) -> list[float]:
             found: list[float] = []
             while len(found) < OWN_COST_READINGS:
-                found += [each.duration_ns for each in self._sample(enqueue, OWN_COST_AT_ONCE, flush)]
+                found += [each.duration_ns for each in self._sample(enqueue, OWN_COST_AT_ONCE)]
                 holds_ns.extend(int(slot.words[2]) for slot in self._slots)
             return found
 
-        nothing, kernel = read(lambda: None, "none"), read(lambda: self._empty(self.stream.ptr), "clean")
+        nothing, kernel = read(lambda: None), read(lambda: self._empty(self.stream.ptr))
         empty_kernel_ns = middle_mean(kernel[8:])
         step_ns = max(math.gcd(*holds_ns), 1)
         self.calibration = replace(
