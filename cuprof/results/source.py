@@ -96,7 +96,8 @@ class KernelSource:
         instructions = self.instructions
         by_line = instructions.groupby(["file", "line"])
         found = by_line.agg(instructions=("sass", "size"), executed=("executed", "sum"), stalled=("stalled", "sum"))
-        found["reasons"] = [dict(sum(map(Counter, own), Counter[str]())) for _, own in by_line["reasons"]]
+        reasons = [dict(sum(map(Counter, own), Counter[str]())) for _, own in by_line["reasons"]]
+        found["reasons"] = pd.Series(reasons, index=found.index, dtype=object)
         found = found.reset_index()
         texts = [self.text(file, line) for file, line in zip(found["file"], found["line"], strict=True)]
         found.insert(2, "text", pd.Series(texts, dtype=object))
