@@ -22,9 +22,6 @@ import numpy as np
 
 from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE
 from cuprof.backends.registry import get_shared_memory
-from cuprof.border.layout import Layout, cut
-from cuprof.border.signals import GRAPH, Ask, Task
-from cuprof.border.suspect import Lap, LateError, LostError, RefusedError, Suspect
 from cuprof.config.model import LimitsConfig
 from cuprof.core.errors import FamilyError, LaunchError
 from cuprof.core.records import OF_FAMILY, Check, DeviceFacts, Measure, Outcome, Sample, State, Timing, Unavailable
@@ -33,6 +30,9 @@ from cuprof.families import Arrays, Family
 from cuprof.families.candidate import Extension
 from cuprof.families.trace import describe
 from cuprof.interop.origins import AnyOrigin
+from cuprof.judge.border.layout import Layout, cut
+from cuprof.judge.border.signals import GRAPH, Ask, Task
+from cuprof.judge.border.suspect import Lap, LateError, LostError, RefusedError, Suspect
 from cuprof.sandbox.settings import Sandbox
 from cuprof.statistics.median import summarise
 from cuprof.worker.excerpt import excerpt, one_line

@@ -200,3 +200,18 @@ def test_a_live_line_says_wrong_as_expected() -> None:
     assert "wrong, as expected f/v · n=1: sum[0] = 1, expected 2" in stream.getvalue()
     assert "sweep 7: 0 measured, 1 wrong as expected, 0.0 s" in stream.getvalue()
     assert "WRONG" not in stream.getvalue()
+
+
+def test_everybody_s_trials_are_counted_and_lines_say_who_works_where_now_and_then() -> None:
+    stream, clock = io.StringIO(), Clock()
+    progress = PlainProgress(stream, clock)
+    progress.started(10, [])
+    for second, done in ((2.0, 4), (3.0, 5), (10.0, 5)):
+        clock.now = second
+        progress.shared(done, 10, ["node7: time: one", f"node8: {second}"])
+    progress.trial_finished(TRIAL, GOOD)
+    assert stream.getvalue().splitlines()[1:-1] == [
+        "[ 4/10] node7: time: one; node8: 2.0  [3.0 s left]",
+        "[ 5/10] node7: time: one; node8: 10.0  [10 s left]",
+    ]
+    assert stream.getvalue().splitlines()[-1].startswith("[ 5/10] ok f/v")

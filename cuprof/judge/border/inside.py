@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.registry import get_shared_memory, open_backend
-from cuprof.border.layout import Place, cut
-from cuprof.border.signals import DIRECT, DONE, GRAPH, LENGTH, OUTLINE, REFUSED, REQUEST, Ask, Refusal, Task
 from cuprof.core.errors import BuildError, CuprofError, ImpossibleError, LaunchError, MissingDependencyError
 from cuprof.families.candidate import extend
 from cuprof.families.trace import describe, last_frames
+from cuprof.judge.border.layout import Place, cut
+from cuprof.judge.border.signals import DIRECT, DONE, GRAPH, LENGTH, OUTLINE, REFUSED, REQUEST, Ask, Refusal, Task
 from cuprof.plan import plan
 from cuprof.plan.memory import arena_bytes
 from cuprof.worker.messages import Outline, Outlined
