@@ -19,8 +19,8 @@ from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge, list_judg
 K = TypeVar("K", bound=Hashable)
 
 LOOKS = 3
-"""Compare the candidates at most this many times: each look takes new samples and a share of the error rate, so that all
-looks together keep it."""
+"""Compare the candidates at most this many times. Each time, a look, takes new samples and an equal share of the error
+rate."""
 MOST_NAMED = 4
 
 
