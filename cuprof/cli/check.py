@@ -97,5 +97,5 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     arguments = make_parser().parse_intermixed_args(argv)
     for setting in arguments.settings:
         if "=" not in setting:
-            raise UsageError(f"{setting!r} is no setting; write NAME=VALUE, and see cuprof check --help")
+            raise UsageError(f"{setting!r} is not a setting; write NAME=VALUE, and see cuprof check --help")
     return arguments
