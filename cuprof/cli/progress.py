@@ -88,7 +88,7 @@ class Progress(Observer):
         self._show()
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Count the trial, or that a search looks at it again; a failure leaves a line."""
+        """Count the trial, or that a search timed it again; a failure leaves a line."""
         self._count(trial, outcome)
         if outcome.state in FAILED:
             self.note(_line(trial, outcome))
@@ -171,7 +171,7 @@ class PlainProgress(Progress):
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Write the trial's line: place, state, label, time or message, time left or that a search looked again."""
-        remark = "looked at again" if self.is_again(outcome) else ""
+        remark = "timed again" if self.is_again(outcome) else ""
         self._count(trial, outcome)
         if outcome.state is State.SKIPPED:
             self._skipped[outcome.message] += 1

@@ -142,10 +142,10 @@ def test_each_trial_of_a_search_is_counted_once_however_often_it_is_looked_at() 
             observer.trial_finished(replace(TRIAL, identity=identity), replace(outcome, identity=identity))
         observer.finished(7)
     *lines, summary = stream.getvalue().splitlines()
-    assert [(line[:3], line.endswith("cold  [looked at again]")) for line in lines] == [
+    assert [(line[:3], line.endswith("cold  [timed again]")) for line in lines] == [
         ("[2]", False), ("[3]", False), ("[3]", True), ("[4]", False), ("[4]", True), ("[4]", True),
     ]  # fmt: skip
-    assert summary == "sweep 7: 3 tried, 2 looked at again, 1 stored before, 1 failed, 0.0 s"
+    assert summary == "sweep 7: 3 tried, 2 timed again, 1 stored before, 1 failed, 0.0 s"
 
 
 def test_a_collection_of_nothing_is_no_search() -> None:

@@ -123,7 +123,7 @@ def test_of_a_search_each_trial_counts_once_and_nobody_knows_its_end(store: Stor
         store.record(sweep_id, make_outcome(trial, make_timing(5)))
     found = read(store)
     assert (found.done, found.looked_again, found.seconds_left) == (2, 1, None)
-    assert text(found).startswith(f"sweep {sweep_id} (study): running, 2 tried, 1 looked at again, ")
+    assert text(found).startswith(f"sweep {sweep_id} (study): running, 2 tried, 1 timed again, ")
     assert " left" not in text(found).splitlines()[0]
 
 
