@@ -51,6 +51,7 @@ def launch_sweep(configs: Sequence[SweepConfig], argv: Sequence[str], project: P
     )
     try:
         with make_observer() as observer:
+            observer.doing = ""
             jobs = launch.wait(launcher, observer)
     finally:
         launcher.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,7 @@ class CodePair:
 
 def code_section(study: Study) -> tuple[CodePair, ...]:
     """Return the pairs of the counters' section of which a side has counters by instruction; () without any."""
-    pairs = []
+    pairs: list[CodePair] = []
     shown: set[int] = set()
     for before, after in list_pairs(study)[:MOST_PAIRS]:
         kernels = [_longest(study, trial) for trial in (before, after)]
@@ -131,13 +132,13 @@ def _pair(
 ) -> CodePair:
     before, after = trials
     found = [
-        kernel and diagnose(trial.contender, kernel, lambda metric, key=trial.id: study.counters.value_of(key, metric))
+        diagnose(trial.contender, kernel, partial(study.counters.value_of, trial.id)) if kernel else None
         for trial, kernel in zip(trials, kernels, strict=True)
     ]
     both = tuple(each for each in found if each)
     codes = [read_code(each.kernel) for each in both]
     diff = list(_diff(*codes)) if len(both) == 2 else []
-    sides = [_side(study, *each, shown) for each in zip(trials, found, strict=True)]
+    sides = [_side(study, trial, each, shown) for trial, each in zip(trials, found, strict=True)]
     facts = [*_launch_facts(study, trials, kernels), *([_opcodes(*codes)] if len(both) == 2 else [])]
     return CodePair(
         before=before.contender,
@@ -173,23 +174,25 @@ def _side(study: Study, trial: StudyTrial, diagnosis: Diagnosis | None, shown: s
 
 def _files(diagnosis: Diagnosis) -> Iterator[SourceFile]:
     kernel = diagnosis.kernel
-    opened, causes = _opened_lines(kernel), diagnosis.causes
-    lines = kernel.lines
-    for file, rows in lines.groupby("file", sort=False):
-        own = kernel.instructions[kernel.instructions["file"] == file]
-        known = {
-            int(row.line): SourceLine(
-                int(row.line),
-                kernel.text(str(file), int(row.line))[:TEXT_WIDTH] if file == kernel.source_name else "",
-                float(row.share),
-                str(row.reason),
-                _shorten(float(row.executed)),
-                tuple(_listing(own[own["line"] == row.line], causes)) if (file, row.line) in opened else (),
-                is_cause=bool({*own.index[own["line"] == row.line]} & causes),
-            )
-            for row in rows.itertuples()
-        }
-        yield SourceFile(Path(str(file)).name, tuple(_with_context(kernel, str(file), known)))
+    opened = _opened_lines(kernel)
+    for file in dict.fromkeys(kernel.lines["file"]):
+        rows: Any = kernel.lines[kernel.lines["file"] == file].itertuples()
+        known = {int(row.line): _source_line(diagnosis, row, is_open=(file, row.line) in opened) for row in rows}
+        yield SourceFile(Path(file).name, tuple(_with_context(kernel, file, known)))
+
+
+def _source_line(diagnosis: Diagnosis, row: Any, *, is_open: bool) -> SourceLine:
+    kernel, code = diagnosis.kernel, diagnosis.kernel.instructions
+    own = code[(code["file"] == row.file) & (code["line"] == row.line)]
+    return SourceLine(
+        int(row.line),
+        kernel.text(row.file, int(row.line))[:TEXT_WIDTH] if row.file == kernel.source_name else "",
+        float(row.share),
+        str(row.reason),
+        _shorten(float(row.executed)),
+        tuple(_listing(own, diagnosis.causes)) if is_open else (),
+        is_cause=bool({*own.index} & diagnosis.causes),
+    )
 
 
 def _shorten(number: float) -> str:

@@ -23,7 +23,7 @@ CONFLICTS = (
     "l1tex__data_bank_conflicts_pipe_lsu.sum",
     "derived__memory_l1_wavefronts_shared_excessive",
 )
-"""Counters of a kernel that are above zero where threads of a warp meet in a bank; the first that was collected counts."""
+"""Counters above zero where threads of a warp meet in a bank; the first one that was collected counts."""
 SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
 WASTE = "derived__memory_l2_theoretical_sectors_global_excessive"
 """Sectors that global accesses ask for beyond what coalesced ones would."""

@@ -1,4 +1,4 @@
-"""A study: one sweep as a frame of its trials, and what is compared in it."""
+"""A study: one sweep as a frame of its trials, with its comparisons."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class Study:
 
     @cached_property
     def trials(self) -> list[StudyTrial]:
-        """Return all trials; pages take rows of the frame instead, of which there may be 100,000."""
+        """Return all trials; pages take rows of the frame instead, as there may be 100,000 trials."""
         return self.rows(self.frame)
 
     @cached_property

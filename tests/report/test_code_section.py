@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from source_study import fill_source_study, read_launches
@@ -15,6 +14,7 @@ from cuprof.report.code_section import MOST_CHANGES, code_section
 from cuprof.report.load import load_study
 from cuprof.report.page import read_plotly, render
 from cuprof.report.study import Study
+from cuprof.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -66,14 +66,10 @@ def test_the_machine_codes_difference_is_folded(study: Study) -> None:
     assert pairs[-1].changes_left > 0
 
 
-def test_what_has_no_counters_by_instruction_is_said(store, tmp_path: Path) -> None:
-    sweep = fill_source_study(store)
-    add_counters(store, sweep, "sequential", {"sequential": {"launch__grid_dim_z": (1, "")}})
-    study = load_study(store, sweep_id=sweep, folders=[bundled("experiments")])
-    study.kernels.cache_clear()  # type: ignore[attr-defined]
-    kernels = study.kernels
-    object.__setattr__(study, "kernels", lambda trial: [] if trial == study.trials[0].id else kernels(trial))
-    pair = code_section(study)[0]
+def test_what_has_no_counters_by_instruction_is_said(store: Store) -> None:
+    sweep = fill_source_study(store, without="interleaved_divergent")
+    add_counters(store, sweep, "interleaved_divergent", {"f": {"launch__grid_dim_z": (1, "")}})
+    pair = code_section(load_study(store, sweep_id=sweep, folders=[bundled("experiments")]))[0]
     assert (pair.text, pair.diff, pair.bars) == ("", (), ())
     assert pair.sides[0].notes == (
         "No counters by instruction are stored for interleaved_divergent: ncu-collect with ncu=source collects them.",

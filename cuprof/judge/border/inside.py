@@ -260,7 +260,7 @@ def outline(task: Outline) -> bytes:
 
 
 def serve(pipe: socket.socket, memory: int) -> None:
-    """Do what is asked until the other side goes."""
+    """Serve requests until the other side closes."""
     task = pickle.loads(_receive(pipe, LENGTH.unpack(_receive(pipe, LENGTH.size))[0]))  # from the trusted side
     if not isinstance(task, Task):
         try:

@@ -48,7 +48,7 @@ class RefusedError(CuprofError):
 
 
 class LostError(CuprofError):
-    """Report that a stranger's process ended, or says what is not foreseen."""
+    """Report that a stranger's process ended or broke the protocol."""
 
 
 class LateError(CuprofError):
