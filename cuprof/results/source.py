@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,13 @@ import pandas as pd
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from cuprof.builds.sass import Instruction, find_cause
+from cuprof.core.errors import SelectionError, UnknownNameError, UsageError, suggest
 from cuprof.core.records import SourceCounters
+from cuprof.core.text import count, list_first
 from cuprof.families.sources import ENCODED, INCLUDING, SEPARATOR
 from cuprof.results.intact import intact
+from cuprof.results.named_trials import Name, find_trials
 from cuprof.store import tables as t
 from cuprof.store.source_counters import opcode, read_source_counters
 
@@ -103,10 +107,36 @@ class KernelSource:
         found.insert(2, "text", pd.Series(texts, dtype=object))
         return found.assign(share=_shares(found["stalled"].tolist()), reason=found["reasons"].map(_leading))
 
+    @cached_property
+    def causes(self) -> dict[int, int]:
+        """Return instruction that waits → the load or barrier that it waits for, where its operands lead to one."""
+        code = [
+            Instruction(offset, text) for offset, text in zip(self.counters.offsets, self.counters.sass, strict=True)
+        ]
+        reasons = enumerate(self.instructions["reason"])
+        found = {number: find_cause(code, number, reason) for number, reason in reasons if reason}
+        return {number: cause for number, cause in found.items() if cause is not None}
+
     @property
     def stalled(self) -> int:
         """Return the samples of warps that waited."""
         return sum(sum(found.values()) for reason, found in self.counters.stalls.items() if reason not in NO_STALLS)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Return what a reader must know before believing the shares."""
+        found = []
+        if self.stalled < FEW_SAMPLES:
+            found.append(f"only {self.stalled} samples of waiting warps: shares are rough; profile a larger problem")
+        if self.counters.dropped_bytes:
+            found.append(f"{self.counters.dropped_bytes:,} bytes of samples were dropped, so shares may be one-sided")
+        return tuple(found)
+
+    def found_in(self, folder: Path) -> KernelSource:
+        """Return the same with the text of files that are in a folder, found by name; it stands where none is known."""
+        names = {path.name: path for path in sorted(folder.rglob("*")) if path.is_file()}
+        here = [file for file in self.counters.files if file not in self.texts and Path(file).name in names]
+        return replace(self, texts={**self.texts, **{file: read_lines(str(names[Path(file).name])) for file in here}})
 
     @property
     def has_lines(self) -> bool:
@@ -119,6 +149,38 @@ class KernelSource:
         return lines[line - 1] if 0 < line <= len(lines) else ""
 
 
+def find_sources(connection: Connection, text: str, settings: Sequence[str] = ()) -> list[KernelSource]:
+    """Return the launches of the newest profile with counters by instruction that a name means.
+
+    Raises:
+        UnknownNameError: nothing of this name is stored.
+        SelectionError: it has no counters by instruction; the message says how to collect them.
+    """
+    foreign = list_foreign_names(connection)
+    if text in foreign:
+        return list_foreign_sources(connection, text)
+    within = [name for name in foreign if name.startswith(f"{text}/")]
+    if len(within) == 1:
+        return list_foreign_sources(connection, within[0])
+    if within:
+        kernels = {name: list_foreign_sources(connection, name)[0].kernel for name in within}
+        named = list_first([f"{name} ({kernel})" for name, kernel in kernels.items()], 12)
+        raise UsageError(f"{text} is {count(len(within), 'profile')}; name one: {named}")
+    try:
+        trials = find_trials(connection, Name.read(text, settings))
+    except UnknownNameError as error:
+        known = [*error.known, *foreign]
+        raise UsageError(f"no variant or imported profile is named {text!r}: {suggest(text, known)}") from None
+    newest = find_newest(connection, [trial.id for trial in trials])
+    if newest is None:
+        one = trials[0]
+        raise SelectionError(
+            f"{one.label} has no counters by instruction; collect them: cuprof ncu-collect family={one.family} "
+            f"variants={one.variant} ncu=source"
+        )
+    return list_trial_sources(connection, newest)
+
+
 @intact
 def list_trial_sources(connection: Connection, trial_id: int) -> list[KernelSource]:
     """Return the launches of the trial's newest profile with counters by instruction; empty where there is none."""
@@ -129,6 +191,13 @@ def list_trial_sources(connection: Connection, trial_id: int) -> list[KernelSour
 def list_foreign_sources(connection: Connection, name: str) -> list[KernelSource]:
     """Return the launches of the newest profile of that name which belongs to no trial."""
     return _read_newest(connection, t.profile.c.trial_id.is_(None), t.profile.c.name == name)
+
+
+def find_newest(connection: Connection, trial_ids: Sequence[int]) -> int | None:
+    """Return that of some trials whose profile with counters by instruction is the newest, or None."""
+    trials = _select(t.profile.c.trial_id).where(t.profile.c.trial_id.in_(trial_ids))
+    found: int | None = connection.scalar(trials.order_by(t.profile.c.id.desc()).limit(1))
+    return found
 
 
 def list_foreign_names(connection: Connection) -> list[str]:
