@@ -110,7 +110,8 @@ def test_a_script_that_uses_its_results_can_be_swept() -> None:
 
 CELLS = (
     "import cuprof\nimport numpy\nWEIGHTS = numpy.full(64, 2, numpy.float32)",
-    "import numpy as np\n\ndef mine(x):\n    return np.multiply(WEIGHTS, x)\n\ndef wrong(x):\n    raise ValueError('in a cell')\n\n"
+    "import numpy as np\n\ndef mine(x):\n    return np.multiply(WEIGHTS, x)\n\n"
+    "def wrong(x):\n    raise ValueError('in a cell')\n\n"
     "def inputs(rng, n=64):\n    return rng.random(n, np.float32)",
     f"result = cuprof.compare(mine, lambda x: x + x, wrong, inputs=inputs, settings={[*QUICK]!r})\nresult",
     "print(sorted(str(row['state']) for row in result.rows), *(row['message'] for row in result.rows))",
