@@ -74,9 +74,10 @@ def _judge(argv: Sequence[str]) -> int:
     from cuprof.config.overrides import quoted
     from cuprof.core.project import find_project
     from cuprof.core.scratch import ScratchFolder
-    from cuprof.judge import Request, judge
     from cuprof.judge.contenders import check_file
+    from cuprof.judge.court import judge
     from cuprof.judge.report import as_data
+    from cuprof.judge.request import Request
     from cuprof.statistics.verdict import Rule
 
     project = find_project()

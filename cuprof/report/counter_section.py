@@ -96,9 +96,8 @@ def counter_section(study: Study) -> CounterSection:
     counter of the study's cache mode are in no pair, nor are a library's that were profiled with another algorithm than
     was timed; notes name them.
     """
-    frame, counters = study.frame, study.counters
-    profiled = study.rows(frame[frame["id"].isin(list(counters.of))])
-    befores = [trial for trial in profiled if trial.variant == study.baseline]
+    frame = study.frame
+    profiled, befores = _profiled(study)
     backends = {*frame["backend"][frame["variant"] == study.baseline]}
     unprofiled = min(backends) if backends and not backends & {*BACKENDS} else ""
     chosen = _choose_pairs(study, profiled, befores)
@@ -119,6 +118,17 @@ def counter_section(study: Study) -> CounterSection:
     else:
         overview = _overview(study, _at_one_problem(study, [trial for pair in chosen for trial in pair]))
     return CounterSection(opened, tuple(notes), how, overview)
+
+
+def list_pairs(study: Study) -> list[tuple[StudyTrial, StudyTrial]]:
+    """Return before and after of every pair that the page compares, the study's steps first."""
+    return _choose_pairs(study, *_profiled(study))
+
+
+def _profiled(study: Study) -> tuple[list[StudyTrial], list[StudyTrial]]:
+    """Return the trials that have counters, and those of the baseline among them."""
+    profiled = study.rows(study.frame[study.frame["id"].isin(list(study.counters.of))])
+    return profiled, [trial for trial in profiled if trial.variant == study.baseline]
 
 
 def collect_command(study: Study) -> str:

@@ -39,7 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, project: Project) -> list[Any]:
         bad = Candidate("bad.py", "", message="adds no variant")
         return Report("vector", (good, bad), "a process each", refusal="not allowed", noise={"CPU": "5%"})
 
-    monkeypatch.setattr("cuprof.judge.judge", judge)
+    monkeypatch.setattr("cuprof.judge.court.judge", judge)
     return requests
 
 

@@ -162,10 +162,10 @@ def test_each_trial_of_a_search_is_counted_once_however_often_it_is_looked_at() 
             observer.trial_finished(replace(TRIAL, identity=identity), replace(outcome, identity=identity))
         observer.finished(7)
     *lines, summary = stream.getvalue().splitlines()
-    assert [(line[:3], line.endswith("cold  [looked at again]")) for line in lines] == [
+    assert [(line[:3], line.endswith("cold  [timed again]")) for line in lines] == [
         ("[2]", False), ("[3]", False), ("[3]", True), ("[4]", False), ("[4]", True), ("[4]", True),
     ]  # fmt: skip
-    assert summary == "sweep 7: 3 tried, 2 looked at again, 1 stored before, 1 failed, 0.0 s"
+    assert summary == "sweep 7: 3 tried, 2 timed again, 1 stored before, 1 failed, 0.0 s"
 
 
 def test_a_collection_of_nothing_is_no_search() -> None:
@@ -220,3 +220,18 @@ def test_a_live_line_says_wrong_as_expected() -> None:
     assert "wrong, as expected f/v · n=1: sum[0] = 1, expected 2" in stream.getvalue()
     assert "sweep 7: 0 measured, 1 wrong as expected, 0.0 s" in stream.getvalue()
     assert "WRONG" not in stream.getvalue()
+
+
+def test_everybody_s_trials_are_counted_and_lines_say_who_works_where_now_and_then() -> None:
+    stream, clock = io.StringIO(), Clock()
+    progress = PlainProgress(stream, clock)
+    progress.started(10, [])
+    for second, done in ((2.0, 4), (3.0, 5), (10.0, 5)):
+        clock.now = second
+        progress.shared(done, 10, ["node7: time: one", f"node8: {second}"])
+    progress.trial_finished(TRIAL, GOOD)
+    assert stream.getvalue().splitlines()[1:-1] == [
+        "[ 4/10] node7: time: one; node8: 2.0  [3.0 s left]",
+        "[ 5/10] node7: time: one; node8: 10.0  [10 s left]",
+    ]
+    assert stream.getvalue().splitlines()[-1].startswith("[ 5/10] ok f/v")
