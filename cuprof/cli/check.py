@@ -98,5 +98,5 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     arguments.family = arguments.family.removeprefix("family=")  # as for cuprof sweep
     for setting in arguments.settings:
         if "=" not in setting:
-            raise UsageError(f"{setting!r} is no setting; write NAME=VALUE, and see cuprof check --help")
+            raise UsageError(f"{setting!r} is not a setting; write NAME=VALUE, and see cuprof check --help")
     return arguments
