@@ -182,7 +182,7 @@ def _find_origin(text: str, folders: Sequence[Path], workshop: Path) -> AnyOrigi
 def _size(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)i?B?", text)
     if not match or not float(match[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 4G or 500M")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 4G or 500M")
     return int(float(match[1]) * _UNITS[match[2]])
 
 
