@@ -95,6 +95,7 @@ def make_parser() -> CommandParser:
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     arguments = make_parser().parse_intermixed_args(argv)
+    arguments.family = arguments.family.removeprefix("family=")  # as for cuprof sweep
     for setting in arguments.settings:
         if "=" not in setting:
             raise UsageError(f"{setting!r} is not a setting; write NAME=VALUE, and see cuprof check --help")

@@ -30,6 +30,8 @@ PHASES = {
     "calibrate": "measuring the device before",
     "profile": "profiling",
 }
+PACE_S = 3.0
+"""Tell no time left before this much measuring: the pace of the first moments is that of warming up."""
 SHARED_S = 5.0
 """Write how far all processes of a shared sweep are this often where lines cannot be replaced."""
 Clock = Callable[[], float]
@@ -60,7 +62,8 @@ class Progress(Observer):
         self._clock, self._begun = clock, clock()
         self.planned: int | None = 0
         self.doing, self.others = "planning", ""
-        self._looked, self._again = set[str](), set[str]()
+        self._looked, self._again, self._at_work = set[str](), set[str](), set[str]()
+        self._paced_from: float | None = None
         self.reused = self.done = self.elsewhere = self.everywhere = 0
         self.endings = Counter[str]()
 
@@ -84,6 +87,10 @@ class Progress(Observer):
 
     def trial_started(self, trial: Trial, phase: str) -> None:
         """Show what runs now."""
+        if phase != "start":
+            self._paced_from = self._clock() if self._paced_from is None else self._paced_from
+        if phase == "time":
+            self._at_work.add(trial.identity)
         self.doing = f"{PHASES.get(phase, phase)} {trial.label}"
         self._show()
 
@@ -125,10 +132,16 @@ class Progress(Observer):
 
     @property
     def left(self) -> str:
-        """Return the time left at the pace of the trials that ran, empty before the first of them and at the end."""
-        measured, left = self.place - self.reused - self.endings["skipped"], (self.planned or 0) - self.place
-        seconds = (self._clock() - self._begun) / measured * left if measured > 0 and left > 0 else 0.0
-        return f"{format_duration(seconds)} left" if seconds else ""
+        """Return the time left at the pace of the trials that ran, empty while that says little, and at the end.
+
+        Trials of one job are timed in turns and end together, so the ones at work count as done.
+        """
+        measured, at_work = self.place - self.reused - self.endings["skipped"], len(self._at_work)
+        left = (self.planned or 0) - self.place - at_work
+        paced_s = 0.0 if self._paced_from is None else self._clock() - self._paced_from
+        if measured <= 0 or left <= 0 or paced_s < PACE_S:
+            return ""
+        return f"{format_duration(paced_s / (measured + at_work) * left)} left"
 
     def summarize(self, sweep_id: int) -> str:
         """Return one line about the whole sweep."""
@@ -140,6 +153,7 @@ class Progress(Observer):
         return f"sweep {sweep_id}: {', '.join(parts)}, {format_duration(self._clock() - self._begun)}"
 
     def _count(self, trial: Trial, outcome: Outcome) -> None:
+        self._at_work.discard(outcome.identity)
         if self.is_again(outcome):
             self._again.add(outcome.identity)
         else:
