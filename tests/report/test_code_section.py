@@ -10,7 +10,10 @@ from source_study import fill_source_study, read_launches
 from study_data import Made, add_counters, open_store
 
 from cuprof.core.project import bundled
+from cuprof.ncu.metrics import find_kind, find_metric
 from cuprof.report.code_section import MOST_CHANGES, code_section
+from cuprof.report.counter_section import FOLD, counter_section
+from cuprof.report.counter_section import MOST_CHANGES as MOST_FIRST
 from cuprof.report.load import load_study
 from cuprof.report.page import read_plotly, render
 from cuprof.report.study import Study
@@ -92,3 +95,16 @@ def test_ten_pairs_fit_into_two_and_a_half_megabytes(study: Study) -> None:
     others = len(html) - len(section)
     assert others + len(section) / pairs * 10 < 2_500_000
     assert not re.search(r"<script|onclick|style=\"(?!--)", section)
+
+
+def test_twenty_telling_counters_come_first_and_folds_share_a_row(study: Study) -> None:
+    for pair in counter_section(study).pairs:
+        rows = [*pair.changes, *pair.further]
+        assert len(pair.changes) == MOST_FIRST
+        assert pair.further
+        bases = [FOLD.sub("", row.metric, count=1) for row in rows]
+        assert len(set(bases)) == len(bases)
+        assert any(row.others for row in rows)
+        known = [find_metric(row.metric) is not None or find_kind(row.metric) is not None for row in pair.further]
+        assert all(find_metric(row.metric) or find_kind(row.metric) for row in pair.changes) or not any(known)
+    assert "more counters that changed" in render(study)

@@ -90,7 +90,7 @@ class Loaded:
     def sass_hash(self) -> str:
         """Return the hash of the program's machine code; empty where some of it is no cubin that can be read."""
         hashes = sorted(hash_code(built.image if built else b"") for _, built in self.modules)
-        if not all(hashes) or self.library is not None:
+        if not hashes or not all(hashes) or self.library is not None:
             return ""
         return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
