@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from cuprof.backends.registry import find_builder
@@ -11,9 +12,12 @@ from cuprof.core.project import Project
 from cuprof.families.origin import find_folder
 from cuprof.results.named_trials import NamedTrial
 
+_ENTRY = re.compile(rb"\.nv\.constant0\.([\w$]+)")
+"""The section that holds the arguments of a kernel's launch, by its name."""
+
 
 def rebuild(trial: NamedTrial, project: Project) -> Mapping[str, bytes]:
-    """Return hash → cubin of a trial's program, compiled for its device or taken from the build cache.
+    """Return identity → cubin of a trial's program, compiled for its device or taken from the build cache.
 
     Launches and macros are those that the family gives its tunables today; the text is the stored one.
 
@@ -33,10 +37,11 @@ def rebuild(trial: NamedTrial, project: Project) -> Mapping[str, bytes]:
     if not capability:
         raise UsageError(f"{trial.label}: the stored device {trial.device!r} names no compute capability")
     images = build(variant, program, trial.source_text, family.signature(trial.problem), arch_of(capability))
-    found = {hash_code(image): image for image in images}
-    if not all(found):
+    if not all(map(hash_code, images)):
         raise UsageError(f"{trial.label} was built to no cubin, so there is no machine code to see")
-    return found
+    # of a file with several kernels, two variants may launch different ones
+    launched = " ".join(sorted({launch.kernel for launch in program.launches}))
+    return {f"{hash_code(image)} {launched if len(set(_ENTRY.findall(image))) > 1 else ''}": image for image in images}
 
 
 def arch_of(capability: str) -> str:
