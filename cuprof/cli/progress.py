@@ -138,7 +138,7 @@ class Progress(Observer):
         """
         measured, at_work = self.place - self.reused - self.endings["skipped"], len(self._at_work)
         left = (self.planned or 0) - self.place - at_work
-        paced_s = 0.0 if self._paced_from is None else self._clock() - self._paced_from
+        paced_s = self._clock() - (self._begun if self._paced_from is None else self._paced_from)  # None: others' work
         if measured <= 0 or left <= 0 or paced_s < PACE_S:
             return ""
         return f"{format_duration(paced_s / (measured + at_work) * left)} left"

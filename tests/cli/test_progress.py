@@ -231,7 +231,7 @@ def test_everybody_s_trials_are_counted_and_lines_say_who_works_where_now_and_th
         progress.shared(done, 10, ["node7: time: one", f"node8: {second}"])
     progress.trial_finished(TRIAL, GOOD)
     assert stream.getvalue().splitlines()[1:-1] == [
-        "[ 4/10] node7: time: one; node8: 2.0  [3.0 s left]",
+        "[ 4/10] node7: time: one; node8: 2.0",
         "[ 5/10] node7: time: one; node8: 10.0  [10 s left]",
     ]
     assert stream.getvalue().splitlines()[-1].startswith("[ 5/10] ok f/v")
