@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from cuprof.backends.registry import find_builder
-from cuprof.builds.machine_code import hash_code
+from cuprof.builds.machine_code import hash_launched
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
 from cuprof.families.origin import find_folder
 from cuprof.results.named_trials import NamedTrial
 
-_ENTRY = re.compile(rb"\.nv\.constant0\.([\w$]+)")
-"""The section that holds the arguments of a kernel's launch, by its name."""
-
 
 def rebuild(trial: NamedTrial, project: Project) -> Mapping[str, bytes]:
-    """Return identity → cubin of a trial's program, compiled for its device or taken from the build cache.
+    """Return hash → cubin of a trial's program, compiled for its device or taken from the build cache.
 
     Launches and macros are those that the family gives its tunables today; the text is the stored one.
 
@@ -37,11 +33,10 @@ def rebuild(trial: NamedTrial, project: Project) -> Mapping[str, bytes]:
     if not capability:
         raise UsageError(f"{trial.label}: the stored device {trial.device!r} names no compute capability")
     images = build(variant, program, trial.source_text, family.signature(trial.problem), arch_of(capability))
-    if not all(map(hash_code, images)):
+    found = {hash_launched(image, {launch.kernel for launch in program.launches}): image for image in images}
+    if not all(found):
         raise UsageError(f"{trial.label} was built to no cubin, so there is no machine code to see")
-    # of a file with several kernels, two variants may launch different ones
-    launched = " ".join(sorted({launch.kernel for launch in program.launches}))
-    return {f"{hash_code(image)} {launched if len(set(_ENTRY.findall(image))) > 1 else ''}": image for image in images}
+    return found
 
 
 def arch_of(capability: str) -> str:
