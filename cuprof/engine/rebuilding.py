@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cuprof.backends.registry import find_builder
-from cuprof.builds.machine_code import hash_code
+from cuprof.builds.machine_code import hash_launched
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
 from cuprof.families.origin import find_folder
@@ -33,7 +33,7 @@ def rebuild(trial: NamedTrial, project: Project) -> Mapping[str, bytes]:
     if not capability:
         raise UsageError(f"{trial.label}: the stored device {trial.device!r} names no compute capability")
     images = build(variant, program, trial.source_text, family.signature(trial.problem), arch_of(capability))
-    found = {hash_code(image): image for image in images}
+    found = {hash_launched(image, {launch.kernel for launch in program.launches}): image for image in images}
     if not all(found):
         raise UsageError(f"{trial.label} was built to no cubin, so there is no machine code to see")
     return found
