@@ -40,7 +40,7 @@ SETTLE_S = 0.05
 SEED = 1
 """One seed of the inputs for all duels, so that the worker keeps inputs and reference."""
 COLUMNS = (
-    "effect", "duels", "best wins", "level with it", "wrong", "not told from it", "slow ones beaten %", "looks",
+    "effect", "duels", "best wins", "level with it", "wrong", "undecided", "slow ones beaten %", "looks",
     "s each", "as built", "as measured",
 )  # fmt: skip
 
@@ -97,7 +97,7 @@ class Ring:
 
 
 def rate(best: str, ending: Final) -> str:
-    """Return how a duel counts: "best wins", "level with it", "not told from it" or "wrong".
+    """Return how a duel counts: "best wins", "level with it", "undecided" or "wrong".
 
     Args:
         best: identity of the true best.
@@ -108,7 +108,7 @@ def rate(best: str, ending: Final) -> str:
         return "best wins"
     if best in {trial.identity for trial in ending.level}:
         return "level with it"
-    return "not told from it" if best in ending.standing.list_open() else "wrong"
+    return "undecided" if best in ending.standing.list_open() else "wrong"
 
 
 def make_row(trials: Sequence[Trial], effect: float, duels: Sequence[Fought]) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def make_row(trials: Sequence[Trial], effect: float, duels: Sequence[Fought]) ->
     return {
         "effect": f"{effect:.1%}",
         "duels": len(duels),
-        **{name: rated.count(name) for name in ("best wins", "level with it", "wrong", "not told from it")},
+        **{name: rated.count(name) for name in ("best wins", "level with it", "wrong", "undecided")},
         "slow ones beaten %": 100 * (1 - kept / (len(slow) * len(duels))),
         "looks": float(np.mean([each.looks for each in duels])),
         "s each": float(np.median([each.wall_s for each in duels])),

@@ -52,12 +52,15 @@ def compare(
 ) -> Any:
     """Check, time and compare implementations of one computation; the first is what the others are compared with.
 
-        def inputs(rng, n=2**20):                       # a parameter with a default is a problem axis
-            return rng.random(n, np.float32), rng.random(n, np.float32)
-
-        cuprof.compare(np.add, mine, inputs=inputs, n=(2**16, 2**20))
-
     The same call in FILE.py is what `cuprof sweep FILE.py` runs; there it only defines the comparison.
+
+    Example:
+        A parameter of `inputs` with a default is a problem axis::
+
+            def inputs(rng, n=2**20):
+                return rng.random(n, np.float32), rng.random(n, np.float32)
+
+            cuprof.compare(np.add, mine, inputs=inputs, n=(2**16, 2**20))
 
     Args:
         *variants: functions that take the inputs in their order, or what `cuprof.kernel` gives. PyTorch modules, what

@@ -40,7 +40,7 @@ Contents = dict[str, Content]
 
 
 class Memory(ABC, Generic[B]):
-    """The memory of one device. Every method waits, or is ordered before what is enqueued later."""
+    """The memory of one device. Every method waits, or runs before any later work."""
 
     @abstractmethod
     def allocate(self, label: str, shape: tuple[int, ...], dtype: np.dtype) -> B:

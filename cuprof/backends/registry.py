@@ -71,7 +71,7 @@ def find_facts(backend: str, number: int | None = None) -> DeviceFacts | None:
     return facts
 
 
-def find_builder(backend: str) -> Callable[[Variant, Program, str, Signature, str], None] | None:
+def find_builder(backend: str) -> Callable[[Variant, Program, str, Signature, str], list[bytes]] | None:
     """Return what compiles (variant, program, source text, signature, architecture) without a device, or None."""
     builder = get_spec(backend).builder
     return resolve_name(builder) if builder else None

@@ -9,8 +9,9 @@ instruction: how long the scheduler waits after it and which barriers it sets, f
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,10 @@ MEANING_BITS = np.uint64((1 << 41) - 1)
 _CODE, _SHARED = ".text.", ".nv.shared."
 _CONSTANTS = (".nv.constant2", ".nv.constant3", ".nv.constant4", ".rodata")
 """Sections with tables of the source's own; bank 0 holds the launch's arguments."""
+
+
+_ENTRY = re.compile(rb"\.nv\.constant0\.([\w$]+)")
+"""The section that holds the arguments of a kernel's launch, by its name."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,14 @@ def hash_code(cubin: bytes) -> str:
     if not any(part.startswith(b"code") for part in parts):
         return ""
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def hash_launched(cubin: bytes, kernels: Iterable[str]) -> str:
+    """Return `hash_code`, of a cubin with several kernels together with the names of those that are launched."""
+    code = hash_code(cubin)
+    if not code or len(set(_ENTRY.findall(cubin))) < 2:
+        return code
+    return hashlib.sha256(" ".join([code, *sorted(kernels)]).encode()).hexdigest()
 
 
 def _describe(section: Section) -> bytes:

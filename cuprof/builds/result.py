@@ -121,7 +121,7 @@ class KeptBuilds:
             return
 
     def _is_own(self) -> bool:
-        """Return whether the folder is this user's, and nobody else may write it."""
+        """Return whether this user owns the folder and is the only one who may write to it."""
         found = self.folder.stat()
         return found.st_uid == os.geteuid() and not found.st_mode & 0o022
 

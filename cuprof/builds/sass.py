@@ -240,7 +240,7 @@ def _leads_to(code: Sequence[Instruction], block: range, other: range) -> bool:
 
 @dataclass(frozen=True)
 class Change:
-    """A stretch of two codes: equal ("equal"), or what stands in the place of what.
+    """A stretch of two codes: equal ("equal"), or one replaced by the other.
 
     Args:
         base: indices in the first code.

@@ -62,7 +62,7 @@ def share(text: str) -> float:
     try:
         return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share; write 1% or 0.01") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share; write 1% or 0.01") from None
 
 
 def number(low: float, high: float, what: str, kind: type[Number]) -> Callable[[str], Number]:

@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _summarize(building: Building, faults: Sequence[Built], arch: str) -> Iterator[str]:
-    """Yield what was compiled, which calls were compared with their source, and what is left until it runs."""
+    """Yield the programs compiled, the calls compared with their source, and the variants only a sweep can check."""
     unbuilt = {trial.identity for trial, _ in building.unbuilt}
     wrong_calls = sum(each.trial.identity in unbuilt for each in faults)
     if programs := len(building.programs):
@@ -95,7 +95,8 @@ def make_parser() -> CommandParser:
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     arguments = make_parser().parse_intermixed_args(argv)
+    arguments.family = arguments.family.removeprefix("family=")  # as for cuprof sweep
     for setting in arguments.settings:
         if "=" not in setting:
-            raise UsageError(f"{setting!r} is no setting; write NAME=VALUE, and see cuprof check --help")
+            raise UsageError(f"{setting!r} is not a setting; write NAME=VALUE, and see cuprof check --help")
     return arguments

@@ -136,7 +136,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     for setting in arguments.settings:
         name, equals, value = setting.partition("=")
         if name != "experiment" or not equals:
-            raise UsageError(f"{setting!r} is no setting of this command; beside BASE and NEW there is experiment=NAME")
+            raise UsageError(
+                f"{setting!r} is not a setting of this command; beside BASE and NEW there is experiment=NAME"
+            )
         arguments.experiment = value
     return arguments
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from argparse import SUPPRESS
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,7 @@ def _words(command: str) -> tuple[str, ...]:
         word
         for action in parser._actions
         for word in (*(action.choices or ()), *action.option_strings)
-        if not action.option_strings or word.startswith("--")
+        if action.help != SUPPRESS and (not action.option_strings or word.startswith("--"))
     )
     words = tuple(word for word in named if word != "--help")
     if command == "query":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 from collections.abc import Iterator, Sequence
 
 from cuprof.cli.arguments import CommandParser, add_store
@@ -19,7 +21,20 @@ def main(argv: Sequence[str]) -> int:
     arguments = make_parser().parse_args(argv)
     from cuprof.core.project import find_project
 
-    found = list(examine(find_project(), arguments.store))
+    project, url, found = find_project(), arguments.store, []
+    if arguments.settings:
+        from cuprof.config.composer import Composer
+
+        config = Composer(project, arguments.settings).config()
+        url = url or config.store.url
+        if arguments.node or config.launch.name != "local":
+            from cuprof.cli.node_diagnosis import describe_node, examine_node
+
+            if arguments.node:
+                print(json.dumps(describe_node(url or project.database_url)))
+                return 0
+            found = list(examine_node(config, argv, project))
+    found = [*examine(project, url), *found]
     emit([{**vars(each), "health": each.health.value} for each in found], arguments.json, _parts(found))
     return int(any(each.health is Health.MISSING for each in found))
 
@@ -35,10 +50,13 @@ def make_parser() -> CommandParser:
     """Return the parser of the command's words."""
     parser = CommandParser(
         "doctor",
-        "Say what is installed, what is missing and the command that mends it.",
+        "Say what is installed, what is missing and the command that mends it; with launch=…, also what a node has\n"
+        "that jobs of a sweep with the same settings would run on.",
         "Exit code: 0 all that every sweep needs is there, 1 something is missing.\n\n"
-        "examples:\n  cuprof doctor\n  cuprof doctor --json",
+        "examples:\n  cuprof doctor\n  cuprof doctor --json\n  cuprof doctor launch=slurm launch.gpus=1 store=postgres",
     )
+    parser.add_argument("settings", metavar="SETTING=VALUE", nargs="*", help="of launch and store, as in cuprof sweep")
+    parser.add_argument("--node", action="store_true", help=argparse.SUPPRESS)
     add_store(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser

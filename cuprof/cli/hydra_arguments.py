@@ -41,7 +41,7 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str
     values = vars(parser.parse_intermixed_args(argv))
     words = values.pop("settings")
     if len(files := [word for word in words if "=" not in word and word.endswith((".py", ".json"))]) > 1:
-        raise ConfigError(f"{list_first(files, 3)}: one is taken at a time; several functions are compared in one file")
+        raise ConfigError(f"{list_first(files, 3)}: give one file; a file may compare several functions")
     settings = [*_settings_of(words), *map(_family_setting, words)]
     if url := values.pop("store"):
         settings.append(f"store.url={quoted(url)}")

@@ -74,9 +74,10 @@ def _judge(argv: Sequence[str]) -> int:
     from cuprof.config.overrides import quoted
     from cuprof.core.project import find_project
     from cuprof.core.scratch import ScratchFolder
-    from cuprof.judge import Request, judge
     from cuprof.judge.contenders import check_file
+    from cuprof.judge.court import judge
     from cuprof.judge.report import as_data
+    from cuprof.judge.request import Request
     from cuprof.statistics.verdict import Rule
 
     project = find_project()
@@ -181,7 +182,7 @@ def _find_origin(text: str, folders: Sequence[Path], workshop: Path) -> AnyOrigi
 def _size(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)i?B?", text)
     if not match or not float(match[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 4G or 500M")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 4G or 500M")
     return int(float(match[1]) * _UNITS[match[2]])
 
 

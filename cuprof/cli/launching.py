@@ -23,6 +23,8 @@ from cuprof.store.store import wait_for
 
 Show = Callable[[SweepConfig, Project, SweepResult], None]
 POLL_S = 1.0
+LOOK_SHARE = 0.05
+"""The most of the time that looking into the database may take: that of a million trials takes seconds to count."""
 LEAVE_S = 20.0
 """How long jobs may take to end by themselves after their sweep is complete."""
 TAIL = 15
@@ -49,6 +51,7 @@ def launch_sweep(configs: Sequence[SweepConfig], argv: Sequence[str], project: P
     )
     try:
         with make_observer() as observer:
+            observer.doing = ""
             jobs = launch.wait(launcher, observer)
     finally:
         launcher.stop()
@@ -88,17 +91,20 @@ class Launch:
     def wait(self, launcher: Launcher, observer: Progress) -> list[JobState]:
         """Show the progress until the sweeps are complete or no job is left; return how each job ended."""
         complete_at: float | None = None
+        look_at = 0.0
         while True:
             jobs = launcher.poll()
-            self._look(observer)
-            observer.shared(*self._sum_up(), list(self._describe(jobs)))
+            if (began := time.monotonic()) >= look_at:
+                self.look(observer)
+                look_at = began + (time.monotonic() - began) / LOOK_SHARE
+            observer.shared(*self._sum_up(), list(self.describe(jobs)))
             at_work = [each for each in jobs if each.state == "running"]
             if self.is_complete:
                 complete_at = complete_at or time.monotonic()
                 if not at_work or time.monotonic() - complete_at > LEAVE_S:
                     return jobs
             elif all(each.state in ("ended", "lost") for each in jobs):
-                self.sweeps = wait_for(self._read)
+                self.sweeps = wait_for(self.read)
                 return jobs
             time.sleep(POLL_S)
 
@@ -121,9 +127,10 @@ class Launch:
             return 1
         return 0 if exit_says == "done" else wait_for(self._find_exit_code)
 
-    def _look(self, observer: Progress) -> None:
+    def look(self, observer: Progress) -> None:
+        """Read how far the sweeps are; note that the database is away, and that it is back."""
         try:
-            self.sweeps = self._read()
+            self.sweeps = self.read()
             if self._away_since:
                 observer.note("the database answers again")
             self._away_since = None
@@ -132,7 +139,8 @@ class Launch:
                 self._away_since = datetime.now()
                 observer.note(f"{error}; since {self._away_since:%H:%M:%S}")
 
-    def _read(self) -> list[SweepProgress]:
+    def read(self) -> list[SweepProgress]:
+        """Return the sweeps that the jobs take part in; none before the first job has made the database."""
         try:
             with Store.open(self.url, create=False, read_only=True) as store, store.snapshot() as connection:
                 found = list_launched(connection, self.name)
@@ -142,7 +150,7 @@ class Launch:
         except (EmptyStoreError, StoreError):
             if self.sweeps:
                 raise
-            return []  # the first job makes it
+            return []
 
     def _find_exit_code(self) -> int:
         with Store.open(self.url, create=False, read_only=True) as store, store.snapshot() as connection:
@@ -151,7 +159,7 @@ class Launch:
     def _sum_up(self) -> tuple[int, int]:
         return sum(each.done for each in self.sweeps), sum(each.planned for each in self.sweeps)
 
-    def _describe(self, jobs: Sequence[JobState]) -> Iterator[str]:
+    def describe(self, jobs: Sequence[JobState]) -> Iterator[str]:
         """Yield how many jobs run, since when the database is away, and what each station does."""
         states = [each.state for each in jobs]
         counted = [f"{states.count(state)} {state}" for state in ("running", "waiting", "lost") if state in states]

@@ -49,6 +49,8 @@ COMMANDS: dict[str, Command] = {
     "report": Command("cuprof.cli.report", "write the before/after page of an experiment", is_hydra=True),
     "check": Command("cuprof.cli.check", "compile every variant for an architecture, without a GPU"),
     "compare": Command("cuprof.cli.compare", "say what became slower or faster between two sides"),
+    "source": Command("cuprof.cli.source", "show which lines of a kernel's source the time goes to"),
+    "diff": Command("cuprof.cli.diff", "show what differs in source or machine code between two trials"),
     "judge": Command("cuprof.cli.judge", "say whether somebody's candidate is right, honest and fast"),
     "status": Command("cuprof.cli.status", "say how far sweeps are, what runs where, and what has failed"),
     "best": Command("cuprof.cli.best", "print the fastest configuration of each problem, or export them"),

@@ -9,7 +9,7 @@ MARKS: dict[State, str] = {
     State.WRONG_RESULT: "WRONG",
     State.IMPLAUSIBLE: "IMPLAUSIBLE",
     State.COMPILE_ERROR: "NO BUILD",
-    State.LAUNCH_ERROR: "NO LAUNCH",
+    State.LAUNCH_ERROR: "FAILED",  # a launch, or a function that raised
     State.CRASHED: "CRASHED",
     State.TIMED_OUT: "TIMEOUT",
     State.IMPOSSIBLE: "impossible",

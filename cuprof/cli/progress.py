@@ -30,7 +30,9 @@ PHASES = {
     "calibrate": "measuring the device before",
     "profile": "profiling",
 }
-SHARED_S = 10.0
+PACE_S = 3.0
+"""Tell no time left before this much measuring: the pace of the first moments is that of warming up."""
+SHARED_S = 5.0
 """Write how far all processes of a shared sweep are this often where lines cannot be replaced."""
 Clock = Callable[[], float]
 
@@ -59,8 +61,9 @@ class Progress(Observer):
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock, self._begun = clock, clock()
         self.planned: int | None = 0
-        self.doing = "planning"
-        self._looked, self._again = set[str](), set[str]()
+        self.doing, self.others = "planning", ""
+        self._looked, self._again, self._at_work = set[str](), set[str](), set[str]()
+        self._paced_from: float | None = None
         self.reused = self.done = self.elsewhere = self.everywhere = 0
         self.endings = Counter[str]()
 
@@ -84,11 +87,15 @@ class Progress(Observer):
 
     def trial_started(self, trial: Trial, phase: str) -> None:
         """Show what runs now."""
+        if phase != "start":
+            self._paced_from = self._clock() if self._paced_from is None else self._paced_from
+        if phase == "time":
+            self._at_work.add(trial.identity)
         self.doing = f"{PHASES.get(phase, phase)} {trial.label}"
         self._show()
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Count the trial, or that a search looks at it again; a failure leaves a line."""
+        """Count the trial, or that a search timed it again; a failure leaves a line."""
         self._count(trial, outcome)
         if outcome.state in FAILED:
             self.note(_line(trial, outcome))
@@ -106,7 +113,7 @@ class Progress(Observer):
     def shared(self, done: int, planned: int, at_work: Sequence[str]) -> None:
         """Count what all processes that share the sweep have done, and show what they do."""
         self.everywhere, self.planned = done, planned
-        self.doing = "; ".join(at_work) or self.doing
+        self.others = "; ".join(at_work)
         self._show()
 
     def is_again(self, outcome: Outcome) -> bool:
@@ -125,10 +132,16 @@ class Progress(Observer):
 
     @property
     def left(self) -> str:
-        """Return the time left at the pace of the trials that ran, empty before the first of them and at the end."""
-        measured, left = self.place - self.reused - self.endings["skipped"], (self.planned or 0) - self.place
-        seconds = (self._clock() - self._begun) / measured * left if measured > 0 and left > 0 else 0.0
-        return f"{format_duration(seconds)} left" if seconds else ""
+        """Return the time left at the pace of the trials that ran, empty while that says little, and at the end.
+
+        Trials of one job are timed in turns and end together, so the ones at work count as done.
+        """
+        measured, at_work = self.place - self.reused - self.endings["skipped"], len(self._at_work)
+        left = (self.planned or 0) - self.place - at_work
+        paced_s = self._clock() - (self._begun if self._paced_from is None else self._paced_from)  # None: others' work
+        if measured <= 0 or left <= 0 or paced_s < PACE_S:
+            return ""
+        return f"{format_duration(paced_s / (measured + at_work) * left)} left"
 
     def summarize(self, sweep_id: int) -> str:
         """Return one line about the whole sweep."""
@@ -140,6 +153,7 @@ class Progress(Observer):
         return f"sweep {sweep_id}: {', '.join(parts)}, {format_duration(self._clock() - self._begun)}"
 
     def _count(self, trial: Trial, outcome: Outcome) -> None:
+        self._at_work.discard(outcome.identity)
         if self.is_again(outcome):
             self._again.add(outcome.identity)
         else:
@@ -171,7 +185,7 @@ class PlainProgress(Progress):
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Write the trial's line: place, state, label, time or message, time left or that a search looked again."""
-        remark = "looked at again" if self.is_again(outcome) else ""
+        remark = "timed again" if self.is_again(outcome) else ""
         self._count(trial, outcome)
         if outcome.state is State.SKIPPED:
             self._skipped[outcome.message] += 1
@@ -182,11 +196,11 @@ class PlainProgress(Progress):
 
     def shared(self, done: int, planned: int, at_work: Sequence[str]) -> None:
         """Write a line now and then if something has changed."""
-        before = self.everywhere, self.doing
+        before = self.everywhere, self.others
         super().shared(done, planned, at_work)
-        if before != (self.everywhere, self.doing) and self._clock() - self._shared_at >= SHARED_S:
+        if before != (self.everywhere, self.others) and self._clock() - self._shared_at >= SHARED_S:
             self._shared_at = self._clock()
-            self.note(f"[{self.so_far}] {self.doing}" + (f"  [{self.left}]" if self.left else ""))
+            self.note(f"[{self.so_far}] {self.others}" + (f"  [{self.left}]" if self.left else ""))
 
     def finished(self, sweep_id: int) -> None:
         """Write the summary."""
@@ -246,7 +260,8 @@ class LiveProgress(Progress):
 
     def _show(self) -> None:
         shown: dict[str, Any] = {"total": self.planned or None, "completed": self.place, "left": self.left}
-        self._bar.update(self._task, description=visible(self.doing, keep=""), visible=True, **shown)
+        doing = " | ".join(filter(None, [self.doing, self.others]))
+        self._bar.update(self._task, description=visible(doing, keep=""), visible=True, **shown)
 
 
 def is_notebook() -> bool:
@@ -281,7 +296,7 @@ class NotebookProgress(Progress):
     def _text(self) -> str:
         place = f"{self.so_far} " + (f"({self.left}) " if self.left else "")
         bar = f'<progress value="{self.place}" max="{self.planned or 1}"></progress> {place}'
-        doing, *lines = (escape(visible(line, keep="")) for line in (self.doing, *self._lines))
+        doing, *lines = (escape(visible(line, keep="")) for line in (self.doing, self.others, *self._lines) if line)
         return f"<div>{bar}{'<br>'.join([doing, *lines])}</div>"
 
 

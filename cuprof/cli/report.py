@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def task(config: SweepConfig, project: Project) -> int:
-    """Write the page of one experiment, unless it shows what is stored already, and print its path."""
+    """Write the page of one experiment, unless it is up to date, and print its path."""
     from cuprof.interop.origins import name_family
     from cuprof.report import digest, is_current, write
     from cuprof.report.load import load_study

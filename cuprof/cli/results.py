@@ -192,7 +192,7 @@ def verdict_lines(study: Study) -> Iterator[str]:
 
 
 def _base(study: Study) -> str:
-    """Return the contender that speed-ups are against: the baseline, or what stands in for it."""
+    """Return the contender that speed-ups are against: the baseline, or its substitute."""
     return study.stand_in or study.baseline
 
 

@@ -32,7 +32,7 @@ SIDE_COLUMNS = (
     "device_repeats", "on_host", "identity", "state", "message", "run_id", "run_sweep_id", "started_at", "duration_ns",
     "job",
 )  # fmt: skip
-"""Of a matched trial, each side's columns that stand in a row under base_ and new_."""
+"""Columns that a row has twice, once for each side, with the prefix base_ or new_."""
 LABEL_COLUMNS = ("family", "variant", "problem", "tunables", "device_number", "device_repeats")
 """Those of them that name a trial."""
 TIME_COLUMNS = ("method", "version", "tool", "batch", "samples", "median_ns", "timing_id", "tick_ns", "rotation")

@@ -1,4 +1,4 @@
-"""The noise of stored times: stated, assumed by what is timed, or estimated from what has not changed."""
+"""The noise of stored times: stated, assumed for the kind of time, or estimated from unchanged trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The variants of one sweep compared with each other, for whoever shows them: a page, a table, a notebook."""
+"""The variants of one sweep compared with each other, for a page, a table or a notebook."""
 
 from __future__ import annotations
 

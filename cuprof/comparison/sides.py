@@ -138,7 +138,7 @@ class Finder:
             return self._commit(text, text)
         if text and Path(text).is_file():
             return self._database(text, f"sqlite:///{text}", None, text)
-        raise UsageError(f"{text!r} is no side of a comparison; {FORMS}")
+        raise UsageError(f"{text!r} is not a side of a comparison; {FORMS}")
 
     def variants(self, base: str, new: str) -> tuple[Side, Side]:
         """Return two variants: at each problem of the newest sweep that ran both, where there is one.

@@ -150,7 +150,7 @@ def read_trials(
         if partly.any():  # the stored median is of samples without a logarithm, too
             timed.loc[partly, "median_ns"] = read_samples(connection, timed[partly]).medians()
         if not ((timed["median_ns"] > 0) & np.isfinite(timed["median_ns"])).all():
-            raise ValueError("timing.median_ns is no duration, though there are samples")
+            raise ValueError("timing.median_ns is not a duration, though there are samples")
     untimed = frame[~frame["trial"].isin(timed["trial"])].drop_duplicates("trial").copy()
     untimed = untimed.assign(measure="", timing_id=-1, median_ns=np.nan, samples=0)
     return _complete(pd.concat([timed, untimed]).sort_index(kind="stable"))

@@ -15,7 +15,7 @@ _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u20
 
 def describe_tried(tried: int, again: int) -> str:
     """Return how many trials a search has tried, each counted once, and how many of them it measured again."""
-    return f"{tried} tried, {again} looked at again" if again else f"{tried} tried"
+    return f"{tried} tried, {again} timed again" if again else f"{tried} tried"
 
 
 def count(number: int, noun: str, plural: str = "s") -> str:

@@ -11,7 +11,7 @@ from threading import Thread
 from cuprof.core.records import DeviceFacts
 from cuprof.engine.calibration import Calibrator
 from cuprof.engine.device_lock import DeviceLocks
-from cuprof.engine.events import Batch, Event, Failed, Idle, Lost, Note, Result, Started
+from cuprof.engine.events import Batch, Event, Failed, Idle, Lost, Note, Result, Shared, Started
 from cuprof.engine.executor import Executor
 from cuprof.engine.recorder import Recorder
 from cuprof.engine.scheduler import Scheduler
@@ -96,6 +96,8 @@ class Dispatcher:
             self._conclude(results)
             if isinstance(event, Note):
                 self.recorder.observer.note(event.text)
+            elif isinstance(event, Shared):
+                self.recorder.observer.shared(event.done, event.planned, event.at_work)
             elif isinstance(event, Failed):
                 raise event.error
             elif executor is None:
@@ -114,6 +116,10 @@ class Dispatcher:
         meanwhile, self._meanwhile = self._meanwhile, None
         if meanwhile:
             Thread(target=meanwhile, daemon=True).start()
+
+    def share(self, done: int, planned: int, at_work: Sequence[str]) -> None:
+        """Have the progress of all processes shown; from any thread."""
+        self._events.put((None, Shared(done, planned, tuple(at_work))))
 
     def _note(self, text: str) -> None:
         """Have a line reported; from any thread."""

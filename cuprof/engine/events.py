@@ -59,6 +59,15 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Shared:
+    """How far the sweep is with what other processes have done, and a line on each executor of theirs."""
+
+    done: int
+    planned: int
+    at_work: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Idle:
     """The batch has been carried out."""
 
@@ -70,4 +79,4 @@ class Failed:
     error: BaseException
 
 
-Event = Started | Result | Lost | Note | Idle | Failed
+Event = Started | Result | Lost | Note | Shared | Idle | Failed

@@ -261,7 +261,7 @@ class EachScheduler:
         return all(plan.done for plan in self._plans.values()) and self._alone.done
 
     def ask(self, executor: Executor) -> Batch | None:
-        """Return what is built of the executor's next job."""
+        """Return the built trials of the executor's next job."""
         first = next(iter(self._plans))
         batch = self._plans[executor].ask(executor)
         if batch is None and executor is first and all(plan.done for plan in self._plans.values()):

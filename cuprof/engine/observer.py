@@ -29,7 +29,7 @@ class Observer:
         """Take how many trials of the sweep all processes have done, and a line on each that is at work."""
 
     def note(self, text: str) -> None:
-        """Take one line that the user should read."""
+        """Take one line that the user should read; of a database that is away it comes from any thread."""
 
     def finished(self, sweep_id: int) -> None:
         """Take the end of the sweep."""

@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
 from cuprof.core.errors import StoreError, UnreachableStoreError
 from cuprof.engine.executor import Executor
+from cuprof.results.progress import count_done, list_at_work
 from cuprof.store import Store
 from cuprof.store.stations import BEAT_S
 
+LOOK_SHARE = 0.02
+"""The most of the time that counting everybody's trials may take: of a million trials it takes a second."""
+Share = Callable[[int, int, Sequence[str]], None]
+
 
 @contextmanager
-def present(store: Store, executors: Sequence[Executor]) -> Iterator[None]:
-    """Keep the claims of executors alive from a thread, and give them up at the end of the block."""
+def present(
+    store: Store, executors: Sequence[Executor], sweep_id: int = 0, share: Share | None = None
+) -> Iterator[None]:
+    """Keep the claims of executors alive from a thread, and give them up at the end of the block.
+
+    Args:
+        share: called from the thread, while other processes take part, with how many trials all have done, how many
+            there are, and a line on each executor of the others.
+    """
     ended = Event()
 
     def beat() -> None:
+        look_at = 0.0
         while not ended.wait(BEAT_S):
             with suppress(StoreError):  # what matters is whether the store is back before the claims end
                 store.beat({one.number: one.doing for one in executors if one.number and not one.is_lost})
+                if share is not None and (began := time.monotonic()) >= look_at:
+                    look(share)
+                    look_at = began + (time.monotonic() - began) / LOOK_SHARE
+
+    def look(share: Share) -> None:
+        mine = {one.number for one in executors}
+        with store.snapshot() as connection:
+            others = [line for key, line in list_at_work(connection, sweep_id).items() if key not in mine]
+            if others:
+                share(*count_done(connection, sweep_id), others)
 
     thread, is_reachable = Thread(target=beat, daemon=True), True
     thread.start()

@@ -1,4 +1,4 @@
-"""Take up a planned sweep: what is stored need not be measured, and a few stored times are checked."""
+"""Take up a planned sweep: reuse its stored trials, and check a few of their times."""
 
 from __future__ import annotations
 

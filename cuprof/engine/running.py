@@ -91,6 +91,7 @@ class Run:
     def run(self) -> SweepResult:
         """Run the trials that are left."""
         store, recorder = self.store, self.recorder
+        store.note = self.observer.note
         if (finished := self._find_finished()) is not None:
             self.observer.note(f"sweep {finished} is complete already")
             return SweepResult(finished, (), url=store.url)
@@ -99,8 +100,11 @@ class Run:
                 recorder.sweep_id = self._begin()
             recorder.started_at = store.read_start(recorder.sweep_id)
             self._note_plan()
-            with ExitStack() as collectors, present(store, recorder.executors):
-                dispatcher = Dispatcher(recorder)
+            dispatcher = Dispatcher(recorder)
+            # Of jobs that a scheduler has started, it is their launcher that shows the progress.
+            is_shown = self.prepared.is_shared and self.prepared.config.exit != "done"
+            share = dispatcher.share if is_shown else None
+            with ExitStack() as collectors, present(store, recorder.executors, recorder.sweep_id, share):
                 scheduler = self._open_scheduler(dispatcher, collectors)
                 dispatcher.run(scheduler, self.meanwhile)
                 recorder.confirm()

@@ -9,7 +9,7 @@ from cuprof.engine.executor import Executor
 
 
 class Scheduler(Protocol):
-    """Decide what is measured next: everything planned, or what a search proposes.
+    """Choose the next trials to measure: all of a plan, or a search's proposals.
 
     A scheduler may go by earlier results: it receives each one, already durable in the store, before the same executor
     gets another batch.

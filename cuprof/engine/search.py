@@ -187,7 +187,7 @@ class SearchScheduler:
         return Batch(build=tuple(self._jobs(asked, self._rungs[0]))) if asked else None
 
     def _rate(self, executor: Executor, chosen: Sequence[int], rung: int) -> Batch:
-        """Return a batch that rates trials of one problem and back end, and builds what is to be rated next."""
+        """Return a batch that rates trials of one problem and back end, and builds the next ones."""
         self._out[executor] = {*chosen}
         (job,) = self._jobs(chosen, self._rungs[rung])
         build = tuple(self._jobs(self._asked[executor], self._rungs[0]))

@@ -72,7 +72,7 @@ def compile_expression(text: str, known: tuple[str, ...]) -> tuple[tuple[str, ..
             f"lambda {', '.join(names)}: ({text.strip()}\n)", {"__builtins__": FUNCTIONS}
         )
     except (SyntaxError, ValueError) as error:
-        raise FamilyError(f"constraint {text!r} is no expression: {error.args[0]}") from None
+        raise FamilyError(f"constraint {text!r} is not an expression: {error.args[0]}") from None
     if unknown := set(used) - {*known} - FUNCTIONS.keys():
         raise FamilyError(f"constraint {text!r} names {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     return names, function

@@ -211,12 +211,15 @@ def kernel(
 ) -> Any:
     """Describe an implementation for `compare`: a function with tunables, or a kernel's source with its launch.
 
-        @cuprof.kernel(block=(64, 128, 256))          # passed as keyword arguments
-        def add(x, y, block): ...
+    Example:
+        A function gets its tunables as keyword arguments, a source gets them as macros::
 
-        add = cuprof.kernel("add", source="add.cu", threads="n", block_size_x=(64, 128, 256))   # passed as macros
+            @cuprof.kernel(block=(64, 128, 256))
+            def add(x, y, block): ...
 
-        add = cuprof.kernel(add_kernel, grid=lambda n, BLOCK: triton.cdiv(n, BLOCK), BLOCK=(512, 1024), num_warps=4)
+            add = cuprof.kernel("add", source="add.cu", threads="n", block_size_x=(64, 128, 256))
+
+            add = cuprof.kernel(add_kernel, grid=lambda n, BLOCK: triton.cdiv(n, BLOCK), BLOCK=(512, 1024), num_warps=4)
 
     Args:
         what: a function, a `@triton.jit` one, or the symbol of a kernel; left out in a decorator.

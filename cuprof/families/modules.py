@@ -64,7 +64,8 @@ class SourceFile:
             FamilyError: the file has changed, and no longer has it.
         """
         lambdas = []
-        is_there = code in _list_codes(self.text, code.co_flags & __future__.annotations.compiler_flag)
+        flags = code.co_flags & __future__.annotations.compiler_flag
+        is_there = any(code in _list_codes(self.text, flags, alone) for alone in (False, True))
         for node in ast.walk(self.tree) if is_there else ():
             if isinstance(node, Definition) and node.name == code.co_name:
                 if code.co_firstlineno in (node.lineno, *(decorator.lineno for decorator in node.decorator_list[:1])):
@@ -94,9 +95,17 @@ class SourceFile:
 
 
 @lru_cache(maxsize=128)
-def _list_codes(text: str, flags: int) -> frozenset[CodeType]:
-    """Return the code of every function in a Python text, as importing it makes them."""
-    return frozenset(nested_codes(compile(text, "<family>", "exec", flags, dont_inherit=True)))
+def _list_codes(text: str, flags: int, alone: bool) -> frozenset[CodeType]:
+    """Return the code of every function in a Python text, as importing it makes them.
+
+    Args:
+        alone: compile each statement by itself, as a notebook does with a cell. Python calls the functions of a module
+            by other instructions where it sees the import.
+    """
+    tree = ast.parse(text)
+    parts = [ast.Module([node], []) for node in tree.body] if alone else [tree]
+    codes = (compile(part, "<family>", "exec", flags, dont_inherit=True) for part in parts)
+    return frozenset(code for each in codes for code in nested_codes(each))
 
 
 @lru_cache(maxsize=128)

@@ -303,5 +303,5 @@ def as_scalar(value: object) -> np.generic:
     if isinstance(value, np.generic):
         return value
     if not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is no number that a kernel takes")
+        raise TypeError(f"{value!r} is not a number that a kernel takes")
     return np.int32(value) if isinstance(value, int) else np.float32(value)

@@ -104,7 +104,7 @@ def inside(root: Path, name: str) -> Path:
     try:
         path, top = (root / name).resolve(), root.resolve()
     except (OSError, ValueError, RuntimeError) as error:
-        raise UsageError(f"{_short(name)} is no path of a file: {error}") from None
+        raise UsageError(f"{_short(name)} is not a path of a file: {error}") from None
     if not path.is_relative_to(top):
         raise UsageError(f"{_short(name)} lies outside of {root}; a file that a definition names lies in its folder")
     return path
@@ -127,7 +127,7 @@ def open_regular(path: Path, most: int = 0) -> BufferedReader:
     stream = os.fdopen(handle, "rb") if stat.S_ISREG(found.st_mode) and not 0 < most < found.st_size else None
     if stream is None:
         os.close(handle)
-        what = f"has {found.st_size} bytes, and {most} are taken" if stat.S_ISREG(found.st_mode) else "is no file"
+        what = f"has {found.st_size} bytes, and {most} are taken" if stat.S_ISREG(found.st_mode) else "is not a file"
         raise UsageError(f"{_short(path)} cannot be read: it {what}")
     return stream
 

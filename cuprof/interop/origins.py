@@ -34,7 +34,7 @@ class Definition(Origin, frozen=True, tag=True):
         return self.read().list_files()
 
     def read(self) -> DefinitionFamily:
-        """Return the definition with its workloads and solutions; raises `UsageError` where a file is none."""
+        """Return the definition with its workloads and solutions; raises `UsageError` where a file is not one."""
         from cuprof.interop.definition import DefinitionFamily
 
         return DefinitionFamily(find_files(self.path, with_solutions=self.solutions))

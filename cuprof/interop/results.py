@@ -99,14 +99,14 @@ def parse_json(path: Path) -> Any:
     """Return what a JSON file holds; editors on Windows put a mark ahead.
 
     Raises:
-        UsageError: it is no JSON.
+        UsageError: it is not JSON.
     """
     try:
         return json.loads(read_bytes(path, MOST_BYTES).decode("utf-8-sig"))
     except RecursionError:
         raise UsageError(f"{path} is nested too deeply") from None
     except ValueError as error:
-        raise UsageError(f"{path} is no JSON ({error})") from None
+        raise UsageError(f"{path} is not JSON ({error})") from None
 
 
 def as_durations(values: Any, factor: float) -> np.ndarray:
@@ -116,7 +116,7 @@ def as_durations(values: Any, factor: float) -> np.ndarray:
         factor: ns in the unit of the values.
 
     Raises:
-        ValueError: one of the values is no number.
+        ValueError: one of the values is not a number.
     """
     if not isinstance(values, list | tuple) or not all(type(one) in (int, float) for one in values):
         raise ValueError("times must be a list of numbers")

@@ -252,7 +252,7 @@ def parse_python(text: str, what: str) -> ast.Module:
     """Return Python text parsed.
 
     Raises:
-        UsageError: it is no Python.
+        UsageError: it is not Python.
     """
     if len(text) > MOST_TEXT:
         raise UsageError(f"{what} has more than {MOST_TEXT} characters")
@@ -263,7 +263,7 @@ def parse_python(text: str, what: str) -> ast.Module:
     except SyntaxError as error:
         raise UsageError(f"{what}, line {error.lineno}: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError):
-        raise UsageError(f"{what} is no Python: it is nested too deeply, or has a zero byte") from None
+        raise UsageError(f"{what} is not Python: it is nested too deeply, or has a zero byte") from None
 
 
 def _decode(path: Path, text: bytes, kind: type[T]) -> T:

@@ -68,7 +68,7 @@ def list_modules(solution: Solution) -> tuple[str, ...]:
     """Return the installed modules that a solution needs; what its own sources are named is none of them.
 
     Raises:
-        BuildError: a source is no Python.
+        BuildError: a source is not Python.
     """
     if solution.spec.is_compiled:
         return ("tvm_ffi", "ninja") if solution.binding == "tvm-ffi" else ("torch", "ninja")

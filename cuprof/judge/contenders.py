@@ -11,13 +11,13 @@ from pathlib import Path
 import msgspec
 
 from cuprof.backends.registry import is_host
-from cuprof.border.suspect import START_LIMIT_S, LateError, LostError, RefusedError, Suspect
 from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.records import DeviceFacts, Trial, Unavailable
 from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES, PYTHON, SOLUTION, Extension, copy_family
 from cuprof.families.origin import Folder
 from cuprof.interop.origins import AnyOrigin
+from cuprof.judge.border.suspect import START_LIMIT_S, LateError, LostError, RefusedError, Suspect
 from cuprof.judge.report import Candidate, Evidence, Ruling
 from cuprof.plan import Selection
 from cuprof.sandbox.settings import Sandbox

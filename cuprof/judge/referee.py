@@ -22,9 +22,6 @@ import numpy as np
 
 from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE
 from cuprof.backends.registry import get_shared_memory
-from cuprof.border.layout import Layout, cut
-from cuprof.border.signals import GRAPH, Ask, Task
-from cuprof.border.suspect import Lap, LateError, LostError, RefusedError, Suspect
 from cuprof.config.model import LimitsConfig
 from cuprof.core.errors import FamilyError, LaunchError
 from cuprof.core.records import OF_FAMILY, Check, DeviceFacts, Measure, Outcome, Sample, State, Timing, Unavailable
@@ -33,6 +30,9 @@ from cuprof.families import Arrays, Family
 from cuprof.families.candidate import Extension
 from cuprof.families.trace import describe
 from cuprof.interop.origins import AnyOrigin
+from cuprof.judge.border.layout import Layout, cut
+from cuprof.judge.border.signals import GRAPH, Ask, Task
+from cuprof.judge.border.suspect import Lap, LateError, LostError, RefusedError, Suspect
 from cuprof.sandbox.settings import Sandbox
 from cuprof.statistics.median import summarise
 from cuprof.worker.excerpt import excerpt, one_line
@@ -48,7 +48,7 @@ LONG_NS = {"cuda": 5e6, "host": 20e6}
 """Executions of one request need take no longer together: the clock is a thousand times as fine."""
 MOST_PREPARE_S = 8.0
 MOST_DRAWING_S = 3.0
-"""Prepare, and draw, only so many sets as this time is enough for, but two of them."""
+"""Prepare and draw only as many sets as fit into this time, but at least two."""
 RESPONSES = 15
 ROUND_TRIP_SLACK, ROUND_TRIP_SLACK_NS = 1.25, {"cuda": 15_000.0, "host": 50_000.0}
 """A slope may take out no more than a round trip took before the stranger's code was there, with so much for code that
@@ -68,13 +68,13 @@ MOST_KEPT = 8
 MOST_ODD = 2
 """Of results that are not what they were on the same contents before, compare this many with the reference."""
 CHECK_ONE_IN = 4
-"""After one request in so many, at random, a result and the memory around it are checked; after the last all are."""
+"""Check a result and the memory around it after every Nth request, at random; check all after the last."""
 LOOK_SLACK, LOOK_SLACK_NS = 2.0, 20_000
 """Reading results may take this much longer than where nothing had been executed, else it counts as the executions'."""
 BUSY, BUSY_NS = 1.5, 200_000
 """Emptying a device's caches may take this much longer than before the stranger's code was there."""
 EARLY_ROWS, EARLY_WORDS = 4, 16
-"""So many random words of so many results are read before the clock stops."""
+"""Read this many random words of this many results before the clock stops."""
 LATE_S = 0.2
 LATE = (
     "; the right result is there a moment later: the call leaves work on a stream or in a thread. Launch on the "
@@ -384,7 +384,7 @@ class Referee:
         return lap.duration_ns + max(lap.look_ns - self.most_look_ns, 0.0)
 
     def _read(self, count: int, flush: str, *, is_new: bool = False) -> Lap:
-        """Execute so often, on contents in a new order or on new ones; check a result now and then."""
+        """Execute this number of times, on contents in a new order or on new ones; check a result now and then."""
         for _ in range(MOST_LAPS):
             if is_new:
                 self.sets.draw(count)
@@ -469,10 +469,10 @@ class Sets:
     sums: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))
     is_summed: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
     late: dict[int, Standard] = field(default_factory=dict)
-    """What is right on drawn contents, found out when it is first asked for, by their number."""
+    """The right results on drawn contents, by their number; each is computed at first use."""
 
     def find_right(self, number: int) -> Standard:
-        """Return what is right on drawn contents."""
+        """Return the right results on drawn contents."""
         if number not in self.late:
             self.late[number] = self.problem.find_right(self.drawn[number - COMPARED_SETS])
         return self.late[number]
@@ -545,7 +545,7 @@ class Sets:
         return time.perf_counter_ns() - started
 
     def draw_early(self, count: int) -> None:
-        """Choose the words to be read as soon as so many executions are said to be done."""
+        """Choose the words to read once this number of executions has been reported."""
         xp, rng = self.memory.array_module, np.random.default_rng(secrets.randbits(64))
         rows = np.append(rng.integers(0, max(count, 1), EARLY_ROWS - 1), max(count - 1, 0))
         places = [place for place in self.task.layout.select("output").values() if place.end > place.offset]

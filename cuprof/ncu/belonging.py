@@ -102,7 +102,7 @@ def _with_crash(group: Group) -> Group:
 
 
 def _crash(launch: LaunchRecord) -> str:
-    """Return why a launch counts as crashed, or an empty text: it has no grid, or a duration that is no number.
+    """Return why a launch counts as crashed, or an empty text: it has no grid, or a duration that is not a number.
 
     A range or graph that was profiled as a whole has no grid of its own.
     """

@@ -71,7 +71,7 @@ def get_executable(
         path = Path(override).expanduser()
         path = path / "ncu" if path.is_dir() else path
         if not _is_program(path):
-            raise ProfilerError(f"ncu.path={override} is no program that can be run; {_INSTALL}")
+            raise ProfilerError(f"ncu.path={override} is not a program that can be run; {_INSTALL}")
         return NcuExecutable(path)
     for path in list_candidates(environment, root):
         if _is_program(path):

@@ -66,7 +66,7 @@ class NcuProcess:
     def __init__(self, command: Sequence[str], folder: Path) -> None:
         self.command, self._folder, self._log = tuple(command), folder, folder / "ncu.log"
         if not os.access(command[0], os.X_OK):
-            raise ProfilerError(f"{command[0]} could not be started (it is no program); check ncu.path")
+            raise ProfilerError(f"{command[0]} could not be started (it is not a program); check ncu.path")
         guarded = child_command("cuprof.core.processes", str(os.getpid()), str(folder), *command)
         with self._log.open("wb") as sink:
             self._process = subprocess.Popen(

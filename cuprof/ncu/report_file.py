@@ -154,7 +154,7 @@ def _ranges(action: Any) -> tuple[str, ...]:
 def _counters(module: Any, action: Any, metrics: Sequence[str] | None) -> Iterator[CounterValue]:
     present = action.metric_names()
     if not all(name.isprintable() for name in present):
-        raise ValueError("the name of a metric is no text")
+        raise ValueError("the name of a metric is not text")
     chosen = sorted(name for name in present if not _BACKGROUND.match(name))
     for name in chosen if metrics is None else select(present, metrics):
         metric = action.metric_by_name(name)

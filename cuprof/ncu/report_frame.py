@@ -53,7 +53,7 @@ def check_frame(path: Path) -> Frame:
         with path.open("rb") as file:
             if file.read(4) != MAGIC:
                 raise ProfilerError(
-                    f"{path} is no Nsight Compute report; give a .ncu-rep file that `ncu --export` has written"
+                    f"{path} is not an Nsight Compute report; give a .ncu-rep file that `ncu --export` has written"
                 )
             size = path.stat().st_size
             return _read_headers(file, size)

@@ -74,13 +74,13 @@ def read_task(path: Path) -> ProfilingTask:
     """Read a task file.
 
     Raises:
-        ProfilerError: the file is absent or is no task file.
+        ProfilerError: the file is absent or is not a task file.
     """
     try:
         return msgspec.json.decode(path.read_bytes(), type=ProfilingTask, dec_hook=lambda kind, value: kind(value))
     except (OSError, msgspec.MsgspecError) as error:
         raise ProfilerError(
-            f"{path} is no task file of cuprof ({error}); a collection of counters writes it"
+            f"{path} is not a task file of cuprof ({error}); a collection of counters writes it"
         ) from error
 
 

@@ -80,7 +80,7 @@ def _list_faults(program: Program, signature: Signature, spec: BackendSpec) -> I
     for symbol, buffer in program.constants.items():
         if buffer not in signature.inputs:
             inputs = ", ".join(signature.inputs)
-            yield f"constant {symbol} is filled from {buffer}, which is no input; there are {inputs}"
+            yield f"constant {symbol} is filled from {buffer}, which is not an input; there are {inputs}"
 
 
 def _launches(step: Step) -> bool:
@@ -91,7 +91,7 @@ def _step_faults(
     where: str, step: Step, signature: Signature, buffers: Mapping[str, Array], spec: BackendSpec
 ) -> Iterator[str]:
     kind = type(step).__name__.lower()
-    unknown = f"which is no buffer; there are {', '.join(buffers)}"
+    unknown = f"which is not a buffer; there are {', '.join(buffers)}"
     if kind not in spec.steps:
         yield f"{where} is of the kind {_kind(step)}, and {spec.title} programs have {', '.join(spec.steps)}"
     elif isinstance(step, Fill):
@@ -164,7 +164,7 @@ def _launch_faults(launch: Launch, spec: BackendSpec) -> Iterator[str]:
         elif isinstance(launch.grid, tuple) and any(
             size % part for size, part in zip((*launch.grid, 1, 1), launch.cluster, strict=False)
         ):
-            yield f"grid {launch.grid} is no multiple of the cluster {launch.cluster}"
+            yield f"grid {launch.grid} is not a multiple of the cluster {launch.cluster}"
 
 
 def _excesses(launch: Launch, spec: BackendSpec) -> Iterator[Excess]:
@@ -190,7 +190,7 @@ def _argument_faults(arguments: Sequence[Argument], buffers: Mapping[str, Array]
                 yield f"argument {number} is a {_kind(argument)}, which {spec.name} does not have"
         if isinstance(name, str):
             if name not in buffers:
-                yield f"argument {number} is {name!r}, which is no buffer; there are {', '.join(buffers)}"
+                yield f"argument {number} is {name!r}, which is not a buffer; there are {', '.join(buffers)}"
             elif isinstance(argument, TensorMap) and len(argument.box) != len(buffers[name].shape):
                 yield f"argument {number} moves boxes {argument.box} of {name}, whose shape is {buffers[name].shape}"
         elif isinstance(argument, np.generic):
@@ -211,11 +211,11 @@ def _execute_faults(step: Execute, signature: Signature) -> Iterator[str]:
     files = [word for word in step.arguments if isinstance(word, File)]
     for file in files:
         if file.buffer not in known:
-            yield f"the file of {file.buffer!r}, which is no input or output; there are {', '.join(known)}"
+            yield f"the file of {file.buffer!r}, which is not an input or output; there are {', '.join(known)}"
         if file.format not in FORMATS:
             yield f"the file of {file.buffer} has the format {file.format!r}; there are {', '.join(FORMATS)}"
     if step.stdout and step.stdout not in signature.outputs:
-        yield f"stdout is {step.stdout!r}, which is no output; there are {', '.join(signature.outputs)}"
+        yield f"stdout is {step.stdout!r}, which is not an output; there are {', '.join(signature.outputs)}"
     for output in signature.outputs:
         if output != step.stdout and output not in {file.buffer for file in files}:
             yield f"nothing says where output {output} comes from: name File({output!r}) as an argument, or stdout="
@@ -226,17 +226,17 @@ def _result_faults(
 ) -> Iterator[str]:
     buffer = result.buffer if isinstance(result, Reduced) else result
     if output not in signature.outputs:
-        yield f"results name {output}, which is no output; there are {', '.join(signature.outputs)}"
+        yield f"results name {output}, which is not an output; there are {', '.join(signature.outputs)}"
     elif buffer not in buffers:
-        yield f"output {output} ends in {buffer}, which is no buffer; there are {', '.join(buffers)}"
+        yield f"output {output} ends in {buffer}, which is not a buffer; there are {', '.join(buffers)}"
     elif isinstance(result, Reduced):
         if result.by not in ("sum", "min", "max"):
             yield f"output {output} is reduced by {result.by!r}; there are sum, min and max"
         size, parts = signature.outputs[output].size, buffers[buffer].size
         if buffer in signature.inputs or buffer in signature.outputs:
-            yield f"the parts of output {output} are in {buffer}, which is no scratch buffer"
+            yield f"the parts of output {output} are in {buffer}, which is not a scratch buffer"
         if parts % max(size, 1):
-            yield f"output {output} has {size} elements and its parts in {buffer} {parts}, which is no multiple"
+            yield f"output {output} has {size} elements and its parts in {buffer} {parts}, which is not a multiple"
     else:
         wanted, held = signature.outputs[output], buffers[buffer]
         if held.type != wanted.type or held.size < wanted.size:

@@ -24,11 +24,19 @@ from cuprof.report.units import Scale, choose_scale, format_counter, format_rati
 WORDS = "counters.txt"
 BYTES = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
 MOST_PAIRS = 16
+MOST_CHANGES = 20
+"""Counters of a pair that are shown at once; the others are behind a click."""
+FOLD = re.compile(r"\.(sum|avg|max|min)(?=\.|$)")
+"""How a metric says what it makes of the units' values; several of one metric are one row."""
 
 
 @dataclass(frozen=True)
 class CounterChange:
-    """One counter of a pair; `before_launches` and `after_launches` list the launches where they differ."""
+    """One counter of a pair; `before_launches` and `after_launches` list the launches where they differ.
+
+    Args:
+        others: the changes of the same metric's other folds: "avg × 2.00".
+    """
 
     metric: str
     unit: str
@@ -39,6 +47,7 @@ class CounterChange:
     rollup: str = ""
     before_launches: str = ""
     after_launches: str = ""
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,7 @@ class CounterPair:
 
     Args:
         topics: (topic, what changed in words): the grid, DRAM traffic, shared memory, coalescing, …
-        changes: counters that changed or that only one of them has.
+        changes: the most telling counters that changed or that only one of them has; `further` are the others.
         same: the others, as text: "launch__grid_dim_z 1".
         open: it is the pair with the greatest gain at the first pair's problem, which a page opens.
     """
@@ -73,6 +82,7 @@ class CounterPair:
     same: tuple[str, ...]
     observations: tuple[Observation, ...]
     open: bool = False
+    further: tuple[CounterChange, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,9 +106,8 @@ def counter_section(study: Study) -> CounterSection:
     counter of the study's cache mode are in no pair, nor are a library's that were profiled with another algorithm than
     was timed; notes name them.
     """
-    frame, counters = study.frame, study.counters
-    profiled = study.rows(frame[frame["id"].isin(list(counters.of))])
-    befores = [trial for trial in profiled if trial.variant == study.baseline]
+    frame = study.frame
+    profiled, befores = _profiled(study)
     backends = {*frame["backend"][frame["variant"] == study.baseline]}
     unprofiled = min(backends) if backends and not backends & {*BACKENDS} else ""
     chosen = _choose_pairs(study, profiled, befores)
@@ -119,6 +128,17 @@ def counter_section(study: Study) -> CounterSection:
     else:
         overview = _overview(study, _at_one_problem(study, [trial for pair in chosen for trial in pair]))
     return CounterSection(opened, tuple(notes), how, overview)
+
+
+def list_pairs(study: Study) -> list[tuple[StudyTrial, StudyTrial]]:
+    """Return before and after of every pair that the page compares, the study's steps first."""
+    return _choose_pairs(study, *_profiled(study))
+
+
+def _profiled(study: Study) -> tuple[list[StudyTrial], list[StudyTrial]]:
+    """Return the trials that have counters, and those of the baseline among them."""
+    profiled = study.rows(study.frame[study.frame["id"].isin(list(study.counters.of))])
+    return profiled, [trial for trial in profiled if trial.variant == study.baseline]
 
 
 def collect_command(study: Study) -> str:
@@ -250,6 +270,8 @@ def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
     }
     tunables = [trial.setting for trial in (before, after) if trial.tunables]
     ratio = study.ratio(before, after)
+    differing = _join_folds([change for change in changes if change.change != "="])
+    telling = {each.metric for each in sorted(differing, key=lambda each: _rank(each, values))[:MOST_CHANGES]}
     return CounterPair(
         before=before.contender,
         after=after.contender,
@@ -257,10 +279,34 @@ def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
         setting="; ".join([*tunables, f"caches {counters.mode}"]),
         speedup=1 / ratio if ratio else None,
         topics=_topics(values),
-        changes=tuple(change for change in changes if change.change != "="),
+        changes=tuple(change for change in differing if change.metric in telling),
+        further=tuple(change for change in differing if change.metric not in telling),
         same=tuple(f"{each.metric} {each.after} {each.unit}".strip() for each in changes if each.change == "="),
         observations=tuple(dict.fromkeys(found for trial in (before, after) for found in _observations(study, trial))),
     )
+
+
+def _join_folds(changes: Sequence[CounterChange]) -> list[CounterChange]:
+    """Return one row for sum, avg, max and min of a metric: the one that is known, else the first of these."""
+    joined = []
+    for same in grouped(changes, lambda change: FOLD.sub("", change.metric, count=1)).values():
+        order = {change.metric: FOLD.search(change.metric) for change in same}
+        folds = {metric: found[1] if found else "" for metric, found in order.items()}
+        ranked = sorted(
+            same, key=lambda each: (find_metric(each.metric) is None, "sum avg max min".find(folds[each.metric]))
+        )
+        others = tuple(f"{folds[each.metric]} {each.change}" for each in ranked[1:])
+        joined.append(replace(ranked[0], others=others))
+    return joined
+
+
+def _rank(change: CounterChange, values: Mapping[str, tuple[float | None, ...]]) -> tuple[int, float]:
+    """Return a key that sorts what is telling first, then what has a meaning, each by how much it changed."""
+    known = find_metric(change.metric)
+    meaning = 0 if known and known.telling else 1 if known or find_kind(change.metric) else 2
+    before, after = (abs(value or 0.0) for value in values.get(change.metric, (0.0, 0.0)))
+    factor = abs(math.log(after / before)) if before and after else math.inf if before != after else 0.0
+    return meaning, -factor
 
 
 def _change(study: Study, metric: str, before: StudyTrial, after: StudyTrial) -> CounterChange:

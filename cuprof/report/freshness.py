@@ -1,4 +1,4 @@
-"""Whether a page still shows what is stored: a digest of all that it is made of, kept in the page."""
+"""Find out whether a page is up to date, by a digest of its sources that the page keeps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cuprof.store import tables as t
 from cuprof.store.rows import CHUNK
 
 HEAD_BYTES = 4096
-"""The digest stands in a page's first lines."""
+"""The digest is in a page's first lines."""
 
 
 def page_name(sweep: SweepRow, experiment: str = "", sweep_id: int | None = None) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from msgspec import json
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, Engine
 
 from cuprof.backends.registry import is_host
 from cuprof.comparison.sides import Side
@@ -25,9 +26,11 @@ from cuprof.report.published import read_published
 from cuprof.report.study import COLUMNS, Device, Study
 from cuprof.report.trials import RANKING, Timed, are_few
 from cuprof.report.units import point_label
+from cuprof.results.counters import get_launch
 from cuprof.results.devices import DeviceRow, find_calibration, list_devices
 from cuprof.results.read import read_results
 from cuprof.results.sessions import compare_sessions
+from cuprof.results.source import list_trial_sources
 from cuprof.results.sweeps import (
     count_looked_again,
     find_finished_before,
@@ -36,7 +39,7 @@ from cuprof.results.sweeps import (
     read_configurations,
 )
 from cuprof.store import Store
-from cuprof.store.connection import checking
+from cuprof.store.connection import READING, checking, explained
 
 ENERGIES = ("energy_j", "mean_w", "idle_w")
 
@@ -86,9 +89,16 @@ def load_study(
             looked_again=count_looked_again(connection, sweep.id) if is_search(configuration) else 0,
             side=side,
             database=store.place,
+            kernels=cache(partial(_read_later, connection.engine, list_trial_sources)),
+            launch=partial(_read_later, connection.engine, get_launch),
         )
         provenance(study)  # which writes out all that the page says of sweep and devices: wrong values fail here
         return study
+
+
+def _read_later(engine: Engine, read: Callable[[Connection, int], Any], key: int) -> Any:
+    with explained(engine.url), engine.connect() as connection:
+        return read(connection.execution_options(**{READING: True}), key)
 
 
 def choose_reference(trials: pd.DataFrame, experiment: Experiment) -> tuple[Point, str]:

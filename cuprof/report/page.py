@@ -17,6 +17,7 @@ from cuprof.core.errors import StoreError
 from cuprof.core.interrupts import shielded
 from cuprof.core.project import bundled
 from cuprof.core.text import visible
+from cuprof.report.code_section import code_section
 from cuprof.report.counter_section import counter_section
 from cuprof.report.experiment import STANDARD
 from cuprof.report.failures import failure_groups
@@ -98,6 +99,7 @@ def render(study: Study, *, folders: Sequence[Path] = (), made_of: str = "") -> 
             specs={figure.id: {"data": figure.data, "layout": figure.layout} for figure in figures},
             comparisons=comparison_data(study),
             counters=counter_section(study) if study.counters.values or study.has_gpu else None,
+            code=code_section(study),
             failures=failure_groups(study),
             findings=Markup(to_html(study.findings)),  # the text's own HTML is switched off
             provenance=provenance(study),

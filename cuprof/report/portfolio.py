@@ -75,7 +75,7 @@ def make_portfolio(family: str, runs: Sequence[EarlierRun], within: float, devic
         device: a device's name; empty takes that of the newest run.
 
     Raises:
-        SelectionError: there is no right run, or none on that device; or `within` is no share.
+        SelectionError: there is no right run, or none on that device; or `within` is not a share.
     """
     if not 0 <= within < 10:
         raise SelectionError(f"configurations within {within:g} of the best time are asked for; give 5% or 0.05")

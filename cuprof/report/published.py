@@ -25,7 +25,7 @@ class PublishedValue:
         problem: the coordinates that the study states.
         tunables: the tunables that the study states.
         value: in the base unit of its dimension (ns, bytes/s, fraction, J; a counter in its own unit), None where the
-            text is no number.
+            text is not a number.
         text: as it was reported.
     """
 

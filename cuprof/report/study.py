@@ -1,8 +1,8 @@
-"""A study: one sweep as a frame of its trials, and what is compared in it."""
+"""A study: one sweep as a frame of its trials, with its comparisons."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,8 @@ from cuprof.report.experiment import Experiment
 from cuprof.report.published import PublishedValue
 from cuprof.report.trials import RANKING, StudyTrial, Timed, by_sure_time
 from cuprof.report.units import describe_age
+from cuprof.results.counters import LaunchFacts
+from cuprof.results.source import KernelSource
 from cuprof.results.sweeps import SweepRow, is_search
 from cuprof.statistics import Samples, Verdict
 
@@ -72,6 +74,8 @@ class Study:
         looked_again: of a search: how many trials it has looked at more than once.
         side: the sweep as `cuprof compare` reads it.
         database: its place, for the provenance.
+        kernels: gives a trial's launches that have counters by instruction.
+        launch: gives how a stored launch was made.
         options: the rule for comparing variants: the default one of `cuprof compare`.
     """
 
@@ -90,6 +94,8 @@ class Study:
     looked_again: int
     side: Side
     database: str
+    kernels: Callable[[int], list[KernelSource]]
+    launch: Callable[[int], LaunchFacts]
     options: Options = field(default_factory=Options)
 
     @property
@@ -142,7 +148,7 @@ class Study:
 
     @cached_property
     def trials(self) -> list[StudyTrial]:
-        """Return all trials; pages take rows of the frame instead, of which there may be 100,000."""
+        """Return all trials; pages take rows of the frame instead, as there may be 100,000 trials."""
         return self.rows(self.frame)
 
     @cached_property

@@ -253,7 +253,7 @@ def _cautions(study: Study) -> dict[str, Any]:
 
 
 def _sampling(study: Study) -> dict[str, Any]:
-    """Return what is to be said of right trials' timings that lost many samples, or stopped before they were narrow."""
+    """Return the cautions about right trials' timings that lost many samples or stopped before they were narrow."""
     frame, timings = study.frame, study.timings
     is_right = frame["state"] == State.OK.value
     ranked = timings[timings["measure"].isin([*RANKING]) & timings.index.isin(frame.index[is_right])]

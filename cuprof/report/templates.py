@@ -33,7 +33,7 @@ def make_environment(folders: Sequence[Path] = ()) -> Environment:
     environment = _make_environment(folders, lambda value: visible(value) if type(value) is str else value)
     environment.autoescape = True
     environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False, "ensure_ascii": False}
-    environment.filters |= {"moment": moment, "breakable": breakable}
+    environment.filters |= {"moment": moment, "breakable": breakable, "coded": coded}
     return environment
 
 
@@ -57,6 +57,11 @@ def render_text(template: str, **facts: Any) -> str:
 def breakable(text: str) -> Markup:
     """Return text that may be broken after underscores, dots, slashes and @, where names of code have their joints."""
     return Markup(re.sub(r"([_./@]+)", r"\1<wbr>", str(escape(visible(text)))))  # escaped first
+
+
+def coded(text: str) -> Markup:
+    """Return text that may be broken as `breakable` says, with what stands between backticks set as code."""
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(breakable(text))))  # escaped by `breakable`
 
 
 @cache

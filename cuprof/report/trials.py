@@ -1,4 +1,4 @@
-"""The trials of a study: rows of its frame as objects, for what is said of single trials."""
+"""The trials of a study: rows of its frame as objects, for sentences about single trials."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Timed(NamedTuple):
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class StudyTrial:
-    """One trial of a sweep: a row of the study's frame, whose columns have these names. What is not known is None.
+    """One trial of a sweep: a row of the study's frame, whose columns have these names. Unknown values are None.
 
     Args:
         id: the trial's number; `ordinal` is its place in the sweep and `order` its variant's in the family.

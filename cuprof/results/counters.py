@@ -5,7 +5,7 @@ These come by the hundred thousand and mostly become frames, so a row is a named
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -69,6 +69,20 @@ class ProfileDuration(NamedTuple):
     cache_mode: str
     clock_control: str
     duration_ns: float | None
+
+
+class LaunchFacts(NamedTuple):
+    """How one kernel was launched.
+
+    Args:
+        limits: resource → blocks that it lets a multiprocessor hold.
+    """
+
+    threads: int
+    registers: float | None
+    shared_static: int | None
+    shared_dynamic: int | None
+    limits: Mapping[str, float]
 
 
 class NewestCounter(NamedTuple):
@@ -136,6 +150,15 @@ def list_profile_durations(connection: Connection, sweep_id: int) -> list[Profil
         .order_by(_PROFILE.c.id)
     )
     return [ProfileDuration._make(row) for row in rows]
+
+
+@intact
+def get_launch(connection: Connection, launch_id: int) -> LaunchFacts:
+    """Return how a stored launch was made."""
+    row = connection.execute(sa.select(_LAUNCH).where(_LAUNCH.c.id == launch_id)).one()
+    memory = (row.shared_static_bytes, row.shared_dynamic_bytes)
+    limits = (row.details or {}).get("occupancy_limits") or {}
+    return LaunchFacts(row.block_x * row.block_y * row.block_z, row.registers, *memory, limits)
 
 
 def list_newest_counters(

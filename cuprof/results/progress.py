@@ -115,6 +115,22 @@ def find_exit_code(connection: Connection, sweep_id: int) -> int:
     return int(failures + others > 0)
 
 
+def count_done(connection: Connection, sweep_id: int) -> tuple[int, int]:
+    """Return how many trials of a sweep are done, and how many it has."""
+    counts = sa.select(sa.func.count(t.sweep_trial.c.run_id), sa.func.count())
+    done, planned = connection.execute(counts.where(t.sweep_trial.c.sweep_id == sweep_id)).one()
+    return done, planned
+
+
+def list_at_work(connection: Connection, sweep_id: int) -> dict[int, str]:
+    """Return the key of each station that works on a sweep → its host and what it does."""
+    now = clock(connection)
+    rows = connection.execute(
+        sa.select(t.station).where(t.station.c.sweep_id == sweep_id, t.station.c.left_at.is_(None))
+    )
+    return {row.id: f"{row.process_host}: {row.doing or 'working'}" for row in rows if now - row.seen_at < LEASE_S}
+
+
 def _progress(connection: Connection, sweep_id: int) -> Progress:
     now = clock(connection)
     sweep = connection.execute(sa.select(*t.sweep.c).where(t.sweep.c.id == sweep_id)).one()

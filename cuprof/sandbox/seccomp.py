@@ -65,6 +65,6 @@ def refuse_calls(*, devices: bool = False) -> bool:
     others = bindings.Arg(0, bindings.GT, AF_UNIX)
     rules.add_rule(bindings.ERRNO(errno.EAFNOSUPPORT), "socket", *([others] if devices else []))
     rules.add_rule(bindings.ERRNO(errno.EAFNOSUPPORT), "socketpair", others)
-    rules.add_rule(bindings.ERRNO(errno.ECONNREFUSED), "connect")
+    rules.add_rule(bindings.ERRNO(errno.ENOENT), "connect")  # what the driver sees where no MPS server runs
     rules.load()
     return True

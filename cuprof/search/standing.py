@@ -19,7 +19,8 @@ from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge, list_judg
 K = TypeVar("K", bound=Hashable)
 
 LOOKS = 3
-"""The most looks of a final comparison; each has samples of its own and its share of the error rate."""
+"""Compare the candidates at most this many times. Each time, a look, takes new samples and an equal share of the error
+rate."""
 MOST_NAMED = 4
 
 
@@ -56,12 +57,12 @@ class Standing(Generic[K]):
             beaten_before: how many were slower in an earlier look, and left out of this one.
         """
         level, unsure, beaten = self.list_level(), len(self.list_open()), len(self.list_beaten())
-        earlier = f"than {beaten_before} in earlier looks" if beaten_before else ""
+        earlier = f"than {beaten_before} in earlier comparisons" if beaten_before else ""
         parts = [
             f"level with {list_first([*map(name, level)], MOST_NAMED, '; ')} (within {level_text(effect)})"
             if level
             else "",
-            f"not told from {unsure} more" if unsure else "",
+            f"undecided against {unsure} more" if unsure else "",
             f"faster {', '.join(filter(None, [f'than {beaten}' if beaten else '', earlier]))}"
             if beaten or earlier
             else "",

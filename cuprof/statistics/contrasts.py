@@ -127,7 +127,7 @@ class Contrasts:
         return ratio - np.hypot(down, beside) - self.resolution, ratio + np.hypot(up, beside) + self.resolution
 
     def beside_samples(self, error_rate: float) -> np.ndarray:
-        """Return how far the intervals reach for what is known beside the samples, ticks left out."""
+        """Return how wide the noise beyond the samples, except for ticks, makes the intervals."""
         normal = critical(error_rate, np.full(len(self), np.inf))
         deviation, dof, least = self.noise.T
         reach = np.maximum(critical(error_rate, dof) * deviation, normal * least)
@@ -247,7 +247,7 @@ class _Series:
     def of(
         cls, values: np.ndarray, ends: np.ndarray, order: np.ndarray | None = None, tick: np.ndarray | None = None
     ) -> _Series:
-        """Return series, ordered anew where equal values may stand in the given order in any turn."""
+        """Return series, sorted anew where the given order may have equal values in any turn."""
         if order is None or (np.diff(values[order]) == 0).any():
             order = order_of(values, ends)
         ranks = ranks_of(order, ends)

@@ -56,7 +56,7 @@ def back_up(url: str, file: Path, *, overwrite: bool = False) -> Copy:
         if not overwrite:
             raise UsageError(f"{file} exists; name another file, or replace it with --force")
         if not file.is_file():
-            raise UsageError(f"{file} is no plain file; name another one")
+            raise UsageError(f"{file} is not a regular file; name another one")
     engine = make_engine(parsed, read_only=True)
     try:
         with explained(parsed), engine.begin() as connection:  # one state of it, from the first SELECT on

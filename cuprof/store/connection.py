@@ -52,7 +52,7 @@ def parse_url(url: str) -> URL:
             f"{_hide_all(url)!r} is not a database URL; write sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
         ) from None
     except ValueError:
-        raise StoreError(f"{_hide_all(url)!r}: the port is no number; {_QUOTING}") from None
+        raise StoreError(f"{_hide_all(url)!r}: the port is not a number; {_QUOTING}") from None
     backend = "postgresql" if parsed.drivername == "postgres" else parsed.get_backend_name()
     if backend not in DRIVERS:
         raise StoreError(
@@ -62,7 +62,7 @@ def parse_url(url: str) -> URL:
         raise StoreError(f"{_hide_all(url)!r} can be read in two ways; {_QUOTING}")
     parsed = parsed.set(drivername=f"{backend}+{DRIVERS[backend]}")
     if not all(re.fullmatch(r"\d*(,\d*)*", port) for port in sa.util.to_list(parsed.query.get("port", ""))):
-        raise StoreError(f"{_hide_all(url)!r}: the port is no number; {_QUOTING}")
+        raise StoreError(f"{_hide_all(url)!r}: the port is not a number; {_QUOTING}")
     return parsed
 
 

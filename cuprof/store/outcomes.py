@@ -80,6 +80,7 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
         "recorded_at": time.time(),
     }
     found = {**_prefixed("check_", outcome.check), **_prefixed("build_", outcome.build)}
+    found["build_sass_hash"] = found.get("build_sass_hash") or None
     if outcome.check is not None:  # a seed may be wider than 64 bits, the widest integer of the databases
         found["check_seed"] = str(outcome.check.seed)
     run_id = insert_row(connection, t.run, columns_of(t.run, outcome, **place, **found))

@@ -40,8 +40,8 @@ def list_rules(table: sa.Table, now: float) -> list[Rule]:
     Args:
         now: seconds since the epoch.
     """
-    rules = [Rule(name, _is_duration, f"{name} is no possible duration") for name in _DURATIONS.get(table.name, ())]
-    rules += [Rule(name, _is_size, f"{name} is no possible value") for name in _SIZES.get(table.name, ())]
+    rules = [Rule(name, _is_duration, f"{name} is not a possible duration") for name in _DURATIONS.get(table.name, ())]
+    rules += [Rule(name, _is_size, f"{name} is not a possible value") for name in _SIZES.get(table.name, ())]
     for column in table.c:
         if isinstance(column.type, UtcTime):
             rules.append(Rule(column.name, partial(_is_past, now), f"{column.name} is in the future"))
@@ -100,5 +100,5 @@ def find_samples_fault(samples: Mapping[str, Any]) -> str:
         if duration is None or (exclusions and exclusions[place]):
             continue
         if not isinstance(duration, (int, float)) or not _is_duration(duration):
-            return "durations_ns has a sample that is no possible duration"
+            return "durations_ns has a sample that is not a possible duration"
     return ""

@@ -124,7 +124,7 @@ def _check_tables(connection: Connection, url: URL, names: list[str]) -> None:
         with closing(raw.execute(plain, (name,))) as found:
             is_plain = found.fetchone() is not None
         if not is_plain or any(column[6] for column in raw.execute(f"PRAGMA table_xinfo({name})")):
-            raise StoreError(f"database {show(url)} is damaged or was not made by cuprof: {name} is no plain table")
+            raise StoreError(f"database {show(url)} is damaged or was not made by cuprof: {name} is not a plain table")
 
 
 def _check_types(connection: Connection, table: sa.Table) -> None:

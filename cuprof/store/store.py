@@ -32,6 +32,8 @@ T = TypeVar("T")
 AWAY_SECONDS = 120.0
 """How long a server that has been reached may be away: it restarts, or its network does."""
 RETRY_SECONDS = 0.2
+NOTED_SECONDS = 2.0
+"""How long a server is away before a line says so: a lost connection is made again at once."""
 CROSSED = ("40P01", "40001")
 """PostgreSQL's codes of a transaction that it rolled back for another one: deadlock, serialization failure."""
 PART, PARTS = 10_000, 3
@@ -59,12 +61,17 @@ class Store:
     On SQLite (WAL, synchronous=NORMAL) what is stored survives the end of the process, however it ends; a power cut may
     take the last transactions back, never part of one. PostgreSQL keeps what its settings promise.
 
+    Attributes:
+        note: called with a line when the server is away, from the thread that waits for it, and when it is back.
+
     Threads may share a Store. Any number of processes may open the same database; SQLite lets one of them write at a
     time and the others wait, up to 30 s. A Store does not survive a fork.
     """
 
     def __init__(self, url: URL, engine: Engine, read_only: bool) -> None:
         self.parsed_url, self.engine, self.read_only = url, engine, read_only
+        self.note: Callable[[str], object] = lambda text: None
+        self._away_since: float | None = None
         self._process = os.getpid()
 
     @classmethod
@@ -205,14 +212,29 @@ class Store:
             while True:
                 try:
                     with self.engine.begin() as connection:
-                        return transact(connection)
+                        result = transact(connection)
+                    self._note_back()
+                    return result
                 except exc.DBAPIError as error:
                     is_away = database_file(self.parsed_url) is None and is_unreachable(error)
                     is_crossed = getattr(error.orig, "sqlstate", None) in CROSSED
                     if not (is_away or is_crossed) or time.monotonic() > give_up:
                         raise
+                    if is_away:
+                        self._note_away(AWAY_SECONDS - (give_up - time.monotonic()))
                 stop_if_requested()
                 time.sleep(RETRY_SECONDS)
+
+    def _note_away(self, for_s: float) -> None:
+        if self._away_since is None and for_s > NOTED_SECONDS:
+            self._away_since = time.time() - for_s
+            since = time.strftime("%H:%M:%S", time.localtime(self._away_since))
+            self.note(f"database {self.place} does not answer since {since}; waiting up to {AWAY_SECONDS:.0f} s for it")
+
+    def _note_back(self) -> None:
+        if self._away_since is not None:
+            away_s, self._away_since = time.time() - self._away_since, None
+            self.note(f"database {self.place} answers again after {away_s:.0f} s")
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:

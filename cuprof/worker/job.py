@@ -133,7 +133,7 @@ class JobRun:
         self._builds |= dict(zip(programs, begun, strict=True))
 
     def _take_built(self, waiting: list[Trial], size: int) -> list[Trial]:
-        """Remove and return the next rotation: what is built first, without keeping the device waiting for the rest."""
+        """Remove and return the next rotation: built trials first, so that the device does not wait for the rest."""
         give_up = math.inf
         while True:
             running = {

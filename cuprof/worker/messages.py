@@ -2,6 +2,7 @@
 
 engine → worker   WorkerSettings, Open, Describe, Calibrate, Load, Probe, Build, Job
 worker → engine   Described, Calibrated, Probed, Built (some trials), Finished (a trial), JobDone
+
 border → judge    Outlined, which answers Outline
 """
 

@@ -68,7 +68,7 @@ class Problem:
     standards: tuple[Standard, ...]
     races: dict[object, Race] = field(default_factory=dict)
     _seeds: Iterator[list[int]] = field(default_factory=lambda: map(list, zip(repeat(randbits(128)), count())))
-    """Seeds that nobody can foresee."""
+    """Seeds that cannot be predicted."""
 
     @classmethod
     def make(cls, family: Family, job: Job) -> Problem:

@@ -224,7 +224,7 @@ class _Flight:
             self._land_oldest()
 
     def abandon(self) -> None:
-        """Wait for frames that nobody will read, after one that failed."""
+        """After a failed frame, wait for the pending ones, which will not be read."""
         while self._frames:
             with suppress(Exception):  # the error that ended the sampling is the one that counts
                 self._frames.popleft()[2].reading()

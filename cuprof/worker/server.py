@@ -71,7 +71,7 @@ class Worker:
         self._is_over = False
 
     def serve(self) -> None:
-        """Work until nobody is there any more."""
+        """Serve requests until the engine closes the connection."""
         answers: dict[type, tuple[Phase, Callable[[Any], None]]] = {
             Describe: (Phase.START, self._describe),
             Open: (Phase.START, self._open),
@@ -137,7 +137,7 @@ class Worker:
         return self._families[origin]
 
     def _build(self, message: Build) -> None:
-        """Begin to build the programs of a job that may follow; the job itself reports what is wrong with them."""
+        """Begin to build the programs of a job that may follow; the job itself reports their errors."""
         job = self._next = message.job
         self._ahead.clear()
         self._building |= {trial.identity: () for trial in job.trials}

@@ -36,7 +36,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_notebook_shows_a_bar_that_advances(shown: list[str]) -> None:
-    trial: Any = SimpleNamespace(label="f/<mine>", expected="right")
+    trial: Any = SimpleNamespace(identity="0" * 32, label="f/<mine>", expected="right")
     with make_observer() as observer:
         assert isinstance(observer, NotebookProgress)
         observer.started(4, ["stored"])
@@ -109,8 +109,9 @@ def test_a_script_that_uses_its_results_can_be_swept() -> None:
 
 
 CELLS = (
-    "import numpy as np\nimport cuprof\nWEIGHTS = np.full(64, 2, np.float32)",
-    "def mine(x):\n    return WEIGHTS * x\n\ndef wrong(x):\n    raise ValueError('in a cell')\n\n"
+    "import cuprof\nimport numpy\nWEIGHTS = numpy.full(64, 2, numpy.float32)",
+    "import numpy as np\n\ndef mine(x):\n    return np.multiply(WEIGHTS, x)\n\n"
+    "def wrong(x):\n    raise ValueError('in a cell')\n\n"
     "def inputs(rng, n=64):\n    return rng.random(n, np.float32)",
     f"result = cuprof.compare(mine, lambda x: x + x, wrong, inputs=inputs, settings={[*QUICK]!r})\nresult",
     "print(sorted(str(row['state']) for row in result.rows), *(row['message'] for row in result.rows))",
@@ -132,4 +133,4 @@ def test_a_real_notebook_runs_a_comparison_of_what_its_cells_define(
     said = book.cells[3].outputs[0].text
     assert said.startswith("['launch_error', 'ok', 'ok']")
     assert "ValueError: in a cell (" in said
-    assert "line 5, in wrong" in said
+    assert "line 7, in wrong" in said

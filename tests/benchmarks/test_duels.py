@@ -47,7 +47,7 @@ def end(best: Trial | None, other: Trial, verdict: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "counts"), [("same", "level with it"), ("undecided", "not told from it"), ("slower", "wrong")]
+    ("verdict", "counts"), [("same", "level with it"), ("undecided", "undecided"), ("slower", "wrong")]
 )
 def test_a_winner_that_is_not_the_best_is_right_if_it_is_level_with_it(
     trials: list[Trial], verdict: str, counts: str

@@ -62,7 +62,7 @@ def drop(path: Path, chosen: random.Random) -> str:
 
 
 def garble_json(path: Path, chosen: random.Random) -> str:
-    """Put text that is no JSON, or JSON of another form, into a column of JSON."""
+    """Put text that is not JSON, or JSON of another form, into a column of JSON."""
     return _change(path, chosen, TEXTS, lambda kind: kind == "JSON")
 
 

@@ -66,6 +66,7 @@ def folder(project: Project, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_all_choices_of_tunables_are_compiled(folder: Path, cli: Callable[..., Result]) -> None:
     done = cli("check", "mine.py")
     assert (done.exit_code, done.out) == (0, "4 of 4 programs compile for sm_90\n")
+    assert cli("check", "family=mine.py").out == done.out  # as cuprof sweep takes it
 
 
 def test_what_is_refused_is_told_once_by_file_and_line(folder: Path, cli: Callable[..., Result]) -> None:

@@ -39,7 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, project: Project) -> list[Any]:
         bad = Candidate("bad.py", "", message="adds no variant")
         return Report("vector", (good, bad), "a process each", refusal="not allowed", noise={"CPU": "5%"})
 
-    monkeypatch.setattr("cuprof.judge.judge", judge)
+    monkeypatch.setattr("cuprof.judge.court.judge", judge)
     return requests
 
 
@@ -105,7 +105,7 @@ def test_it_is_said_in_words_and_as_json(cli: Cli, asked: list[Any]) -> None:
         (("vector", "mine.py", "measure=quik"), "quik"),
         (("vector", "mine.py", "--counters=memry"), "memry"),
         (("vector", "mine.py", "ncu=memory"), "has no meaning for judge"),
-        (("vector", "mine.py", "--memory-limit=much"), "is no size"),
+        (("vector", "mine.py", "--memory-limit=much"), "is not a size"),
         (("vector", "mine.py", "--time-limit=0"), "is no time limit"),
         (("vector", "mine.py", "--rounds=0"), "is no number of rounds"),
         (("vector", "mine.py", "--sandbox=maybe"), "'maybe' is not known: there are auto, off, required"),

@@ -51,7 +51,9 @@ def test_refused_rows_are_counted_and_the_target_still_has_a_report(
         raw.execute("UPDATE timing SET median_ns = -5.0, low_ns = 9e999 WHERE id = 1")
         raw.commit()
     told = cli("merge", "theirs.sqlite")
-    assert "refused, with everything that belongs to it: 1 row of timing, median_ns is no possible duration" in told.out
+    assert (
+        "refused, with everything that belongs to it: 1 row of timing, median_ns is not a possible duration" in told.out
+    )
     (again,) = json.loads(cli("merge", "theirs.sqlite", "--json").out)
     assert (told.exit_code, again["refused"]) == (0, {})  # the run that it belongs to is here already
     assert cli("report", "experiment=reduction").exit_code == 0

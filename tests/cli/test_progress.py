@@ -93,9 +93,10 @@ def test_a_narrow_terminal_cuts_what_runs_and_not_how_much_is_done(width: int) -
     console = Console(file=stream, force_terminal=True, width=width, color_system=None, legacy_windows=False)
     with LiveProgress(console, clock) as observer:
         observer.started(20_000, ())
+        observer.trial_started(TRIAL, "check")
         clock.now = 10
         observer.trial_finished(TRIAL, GOOD)
-        observer.trial_started(replace(TRIAL, label="a family/with a variant of a long name · n=1"), "time")
+        observer.trial_started(replace(TRIAL, label="a family/with a variant of a long name · n=1"), "check")
     assert "    1/20000 " in stream.getvalue()
     assert "55:33:10 left" in stream.getvalue()
     assert "…" in stream.getvalue()
@@ -114,11 +115,30 @@ def test_no_estimate_without_a_measured_trial() -> None:
     progress = PlainProgress(io.StringIO(), clock)
     progress.started(3, ())
     assert progress.left == ""
+    progress.trial_started(TRIAL, "check")
     clock.now = 5
     progress.trial_finished(TRIAL, SKIPPED)
     assert progress.left == ""
     progress.trial_finished(TRIAL, GOOD)
     assert progress.left == "5.0 s left"
+
+
+def test_trials_of_one_job_end_together_and_the_start_is_no_part_of_the_pace() -> None:
+    clock = Clock()
+    progress = PlainProgress(io.StringIO(), clock)
+    trials = [replace(TRIAL, identity=f"{number:032x}") for number in range(131)]
+    progress.started(2 * len(trials), ())
+    progress.trial_started(trials[0], "start")
+    clock.now = 60
+    for trial in trials:
+        progress.trial_started(trial, "time")
+    clock.now = 62
+    progress.trial_finished(trials[0], replace(GOOD, identity=trials[0].identity))
+    assert progress.left == ""  # too early to tell
+    clock.now = 78
+    for trial in trials[1:]:
+        progress.trial_finished(trial, replace(GOOD, identity=trial.identity))
+        assert progress.left == "18 s left"
 
 
 def test_of_a_search_neither_an_end_nor_the_time_to_it_is_told() -> None:
@@ -142,10 +162,10 @@ def test_each_trial_of_a_search_is_counted_once_however_often_it_is_looked_at() 
             observer.trial_finished(replace(TRIAL, identity=identity), replace(outcome, identity=identity))
         observer.finished(7)
     *lines, summary = stream.getvalue().splitlines()
-    assert [(line[:3], line.endswith("cold  [looked at again]")) for line in lines] == [
+    assert [(line[:3], line.endswith("cold  [timed again]")) for line in lines] == [
         ("[2]", False), ("[3]", False), ("[3]", True), ("[4]", False), ("[4]", True), ("[4]", True),
     ]  # fmt: skip
-    assert summary == "sweep 7: 3 tried, 2 looked at again, 1 stored before, 1 failed, 0.0 s"
+    assert summary == "sweep 7: 3 tried, 2 timed again, 1 stored before, 1 failed, 0.0 s"
 
 
 def test_a_collection_of_nothing_is_no_search() -> None:
@@ -200,3 +220,18 @@ def test_a_live_line_says_wrong_as_expected() -> None:
     assert "wrong, as expected f/v · n=1: sum[0] = 1, expected 2" in stream.getvalue()
     assert "sweep 7: 0 measured, 1 wrong as expected, 0.0 s" in stream.getvalue()
     assert "WRONG" not in stream.getvalue()
+
+
+def test_everybody_s_trials_are_counted_and_lines_say_who_works_where_now_and_then() -> None:
+    stream, clock = io.StringIO(), Clock()
+    progress = PlainProgress(stream, clock)
+    progress.started(10, [])
+    for second, done in ((2.0, 4), (3.0, 5), (10.0, 5)):
+        clock.now = second
+        progress.shared(done, 10, ["node7: time: one", f"node8: {second}"])
+    progress.trial_finished(TRIAL, GOOD)
+    assert stream.getvalue().splitlines()[1:-1] == [
+        "[ 4/10] node7: time: one; node8: 2.0",
+        "[ 5/10] node7: time: one; node8: 10.0  [10 s left]",
+    ]
+    assert stream.getvalue().splitlines()[-1].startswith("[ 5/10] ok f/v")

@@ -236,7 +236,7 @@ def test_failures_that_differ_in_numbers_are_one_line_and_their_log_is_named(tmp
         for n in sizes
     ]
     lines = shown(tmp_path, *failed, *(Made("base", problem={"n": n}) for n in sizes))
-    place = lines.index(f"NO LAUNCH mine: {message.format(4096)} (and at 1 other problem)")
+    place = lines.index(f"FAILED mine: {message.format(4096)} (and at 1 other problem)")
     assert lines[place + 1] == "the whole log: cuprof status --log mine"
 
 

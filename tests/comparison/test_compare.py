@@ -288,7 +288,7 @@ def test_unfinished_sweeps_are_said(store: Store, url: str) -> None:
         ("nonsense", "second", "'nonsense' is unknown; a side is a sweep"),
         ("invented/first", "1", "is compared with another variant"),
         ("other/first", "other/second", "no sweep of family 'other'"),
-        ("", "1", "is no side of a comparison"),
+        ("", "1", "is not a side of a comparison"),
     ],
 )
 def test_an_unknown_side_says_what_is_allowed(store: Store, url: str, base: str, new: str, says: str) -> None:

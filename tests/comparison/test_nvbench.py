@@ -100,7 +100,7 @@ def test_samples_are_found_where_nvbench_was_started(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ("[]", "not what nvbench writes"),
         ('{"a": 1}', "not what nvbench writes"),
         ('{"benchmarks": [{"name": "x"}]}', "not what nvbench writes"),

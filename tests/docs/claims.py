@@ -186,7 +186,7 @@ def _settings(document: Document) -> Iterator[str]:
                 choices = [file.stem for file in folder.glob("*.yaml")]
                 if value and not _PLACEHOLDER.search(value) and value not in [*choices, "scale"]:
                     yield f"{span}: {key} has no choice {value}"
-            elif not _is_key(key):
+            elif not _is_key(key) and not key.startswith("launch.options."):  # a launcher's own
                 yield f"{span}: there is no setting {key}"
 
 

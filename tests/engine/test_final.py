@@ -54,7 +54,7 @@ def test_a_last_look_is_cut_where_its_time_ended_a_timing_and_not_where_more_tim
     assert count == 3
     assert duel.is_over
     said = duel.describe()
-    assert "not told from 2 more" in said
+    assert "undecided against 2 more" in said
     assert ("the comparison had 10.8 s" in said) == is_cut
 
 
@@ -111,9 +111,9 @@ def test_who_fails_in_a_duel_is_told_and_whom_it_has_beaten_is_not_beaten_by_oth
             time_ns = 1e4 * (1 + place // 3) * (1 + 1e-6 * place)
             tell(duel, each, [time_ns * (1 + 0.05 * ((one + place) // 3 % 2)) for one in range(60)], "samples")
     said = duel.describe()
-    assert "not told from 1 more" in said
+    assert "undecided against 1 more" in said
     assert said.endswith("; 1 more gave no right result this time")
-    assert ("faster than 1 in earlier looks" in said) == (fails != 0)
+    assert ("faster than 1 in earlier comparisons" in said) == (fails != 0)
 
 
 def test_a_duel_without_time_for_another_look_says_so_and_names_none_it_has_not_told() -> None:
@@ -123,7 +123,7 @@ def test_a_duel_without_time_for_another_look_says_so_and_names_none_it_has_not_
         assert duel.is_over
         said = duel.describe()
         assert count == looks
-        assert "not told from 2 more" in said
+        assert "undecided against 2 more" in said
         assert ("the comparison had 3.6 s, and more of a larger search.budget" in said) == (looks == 1)
     duel.settings = SearchBench(trials=6).config.search
     assert duel.describe().endswith("the comparison had 3.6 s")

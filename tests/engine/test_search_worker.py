@@ -62,7 +62,7 @@ def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(
         (found,) = list_progress(connection)
     looks = query(url, "SELECT COUNT(*) AS looks FROM run GROUP BY trial_id")["looks"]
     assert (found.is_search, found.done, found.looked_again) == (True, 6, sum(looks > 1))
-    told = f"6 tried, {found.looked_again} looked at again"
+    told = f"6 tried, {found.looked_again} timed again"
     assert f"finished, {told}, " in to_text(status_parts([found]), 200)
     with Store.open(url) as store:
         assert load_study(store, sweep_id=result.sweep_id).size == told

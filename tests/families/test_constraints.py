@@ -36,7 +36,7 @@ def test_of_several_the_first_that_does_not_hold_is_told():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("block_x <= ", "'block_x <= ' is no expression: "),
+        ("block_x <= ", "'block_x <= ' is not an expression: "),
         ("block_z < 4", "names block_z; there are block_x, block_y, layout, n"),
         ("__import__('os')", "names __import__"),
     ],

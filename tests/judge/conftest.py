@@ -15,7 +15,9 @@ from cuprof.core.project import Project
 from cuprof.engine.calibration import Calibrator
 from cuprof.engine.observer import Observer
 from cuprof.families.origin import Folder
-from cuprof.judge import Report, Request, judge
+from cuprof.judge.court import judge
+from cuprof.judge.report import Report
+from cuprof.judge.request import Request
 from cuprof.sandbox.probe import find_refusal
 from tests.ncu.conftest import fake_ncu, make_trial, memory_store
 

@@ -155,6 +155,6 @@ def test_an_ncu_that_fails_costs_the_counters_alone(bench: Bench) -> None:
 def test_an_ncu_that_is_not_there_is_said_before_anything_is_timed(court: Any) -> None:
     file, kept = court.write("mine.py", ""), court.folder / "kept.sqlite"
     ncu = NcuConfig(path="/nowhere", metrics=("launch__grid_size",))
-    with pytest.raises(ProfilerError, match=r"ncu\.path=/nowhere is no program"):
+    with pytest.raises(ProfilerError, match=r"ncu\.path=/nowhere is not a program"):
         court.judge(file, ncu=ncu, counters=True, database=kept)
     assert not kept.exists()

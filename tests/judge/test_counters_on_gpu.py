@@ -11,7 +11,9 @@ from cuprof.config.model import MeasureConfig, NcuConfig, SweepConfig
 from cuprof.core.errors import ProfilerError
 from cuprof.core.project import Project, bundled
 from cuprof.engine.observer import Observer
-from cuprof.judge import Report, Request, Ruling, judge
+from cuprof.judge.court import judge
+from cuprof.judge.report import Report, Ruling
+from cuprof.judge.request import Request
 from cuprof.ncu.executable import get_executable
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]

@@ -250,7 +250,7 @@ def test_what_a_file_claims_of_itself_is_not_believed(court: Any) -> None:
         "claims.py",
         """
         from dataclasses import replace
-        import cuprof.border.inside as inner
+        import cuprof.judge.border.inside as inner
         real = inner.plan
         def plan(family, selection, devices):
             made = real(family, selection, devices)

@@ -62,7 +62,7 @@ def test_random_damage_is_refused_or_passes(recorded: Path, tmp_path: Path) -> N
 
 
 def test_a_metric_whose_name_is_no_text_is_damage(recorded: Path, tmp_path: Path) -> None:
-    with pytest.raises(ProfilerError, match=r"could not be read \(the name of a metric is no text\)"):
+    with pytest.raises(ProfilerError, match=r"could not be read \(the name of a metric is not text\)"):
         read_report(_with_a_wrong_name(recorded, tmp_path / "damaged.ncu-rep"))
 
 

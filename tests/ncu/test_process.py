@@ -64,8 +64,10 @@ def wait_until_started(folder: Path) -> None:
 def test_an_interrupt_ends_all_of_it_in_time(program: Path, folder: Path) -> None:
     process = NcuProcess([str(program), str(folder)], folder)
     asked = []
+    watched = threading.Event()  # an interrupt before that ends whoever started the process
 
     def interrupt() -> None:
+        watched.wait(60)
         wait_until_started(folder)
         assert len(of(folder)) >= 4  # guardian, program, two that sleep
         asked.append(time.monotonic())
@@ -73,7 +75,7 @@ def test_an_interrupt_ends_all_of_it_in_time(program: Path, folder: Path) -> Non
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    result = process.watch(folder / "progress", 60.0)
+    result = process.watch(folder / "progress", 60.0, watched.set)
     taken = time.monotonic() - asked[0]
     thread.join()
     assert result.interrupted

@@ -51,7 +51,7 @@ def test_a_report_cut_behind_its_first_launch_is_refused(recorded: Path, tmp_pat
 def test_foreign_files_are_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "it's “foreign”.ncu-rep"
     path.write_bytes(data)
-    with pytest.raises(ProfilerError, match="is no Nsight Compute report"):
+    with pytest.raises(ProfilerError, match="is not an Nsight Compute report"):
         read_report(path)
 
 

@@ -76,6 +76,7 @@ class Made:
     excluded: int = 0
     overlaps: bool = True
     stopped_by: str = "interval"
+    source: str = ""
 
 
 def fill(
@@ -185,7 +186,7 @@ def _trial(made: Made, orders: Mapping[str, int]) -> Trial:
         tunables=tune,
         label=f"invented/{made.variant} · {problem.label} · {tune.label}",
         device=made.device,
-        source_text=f"// {made.variant}",
+        source_text=made.source or f"// {made.variant}",
         source_hash=hashlib.sha256(made.variant.encode("utf-8", "backslashreplace")).hexdigest(),
         description=f"Invented variant {made.variant}.",
         origin=made.origin,

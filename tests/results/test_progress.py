@@ -17,12 +17,12 @@ from cuprof.core.errors import UnreachableStoreError
 from cuprof.core.records import State
 from cuprof.plan.identity import IDENTITY_VERSION
 from cuprof.results.earlier import count_outdated
-from cuprof.results.progress import Progress, list_progress
+from cuprof.results.progress import Progress, count_done, list_at_work, list_progress
 from cuprof.results.sweeps import IDENTITIES
 from cuprof.store import Store
 from cuprof.store import tables as t
 from cuprof.store.outcomes import Origin
-from cuprof.store.processes import Process
+from cuprof.store.processes import Process, this_process
 from tests.conftest import Result
 
 TRIALS = [make_trial(variant, n) for variant in ("interleaved", "last_warp") for n in (2**10, 2**11, 2**12)]
@@ -54,6 +54,9 @@ def test_what_runs_where_what_failed_and_how_long_still(
         for station, name, ago in ((mine, "joined_at", 30), (theirs, "joined_at", 30), (dead, "seen_at", 90)):
             values = {name: time.time() - ago}
             connection.execute(sa.update(t.station).where(t.station.c.id == station).values(**values))
+        assert count_done(connection, sweep_id) == (3, 6)
+        at_work = list_at_work(connection, sweep_id)
+        assert at_work == {mine: f"{this_process().host}: time: one", theirs: "node-9: build: another"}
     found = read(store)
     assert (found.state, found.planned, found.done, found.failed) == ("running", 6, 3, 1)
     assert [station.state for station in found.stations] == ["working", "working", "silent"]
@@ -120,7 +123,7 @@ def test_of_a_search_each_trial_counts_once_and_nobody_knows_its_end(store: Stor
         store.record(sweep_id, make_outcome(trial, make_timing(5)))
     found = read(store)
     assert (found.done, found.looked_again, found.seconds_left) == (2, 1, None)
-    assert text(found).startswith(f"sweep {sweep_id} (study): running, 2 tried, 1 looked at again, ")
+    assert text(found).startswith(f"sweep {sweep_id} (study): running, 2 tried, 1 timed again, ")
     assert " left" not in text(found).splitlines()[0]
 
 
@@ -150,7 +153,7 @@ def test_who_watches_waits_for_a_server_that_is_restarted(
 @pytest.mark.parametrize("text", ["-1", "nan", "inf", "1e30", "soon"])
 def test_how_often_is_a_number_of_seconds(cli: Callable[..., Result], text: str) -> None:
     told = cli("status", "--every", text)
-    assert (told.exit_code, f"'{text}' is no number of seconds from 0 to 86400" in told.err) == (2, True)
+    assert (told.exit_code, f"'{text}' is not a number of seconds from 0 to 86400" in told.err) == (2, True)
 
 
 def test_results_of_an_earlier_identity_are_named_until_there_are_newer_ones(store: Store) -> None:

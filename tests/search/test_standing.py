@@ -45,5 +45,7 @@ def test_what_earlier_looks_found_slower_is_told_apart_from_what_the_last_did() 
     standing = look(sample(medians, np.random.default_rng(1), 200), Rule(0.01, 0.05), lambda _: NO_NOISE)
     said = standing.describe("number {}".format, 0.01, 0.05, 4).replace("\N{NO-BREAK SPACE}", " ")
     (level,) = standing.list_level()
-    assert said == f"level with number {level} (within 1 %), faster than 1, than 4 in earlier looks; error rate 5 %"
-    assert Standing(0, {}).describe(str, 0.01, 0.05, 2).startswith("faster than 2 in earlier looks; error rate")
+    assert (
+        said == f"level with number {level} (within 1 %), faster than 1, than 4 in earlier comparisons; error rate 5 %"
+    )
+    assert Standing(0, {}).describe(str, 0.01, 0.05, 2).startswith("faster than 2 in earlier comparisons; error rate")

@@ -101,7 +101,7 @@ def test_what_cannot_be_copied_is_refused(filled: str, tmp_path: Path) -> None:
     told = refusal("postgresql://me:hunter2@host/base", file)
     assert "copy it with pg_dump" in told
     assert "hunter2" not in told
-    assert "is no plain file" in refusal(filled, source.parent, overwrite=True)
+    assert "is not a regular file" in refusal(filled, source.parent, overwrite=True)
     with pytest.raises(StoreError, match="cannot be written: No such file or directory"):
         back_up(filled, tmp_path / "none" / "copy.sqlite")
     (tmp_path / "empty.sqlite").touch()

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
 
 def test_a_missing_driver_comes_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'psycopg\[binary\]'"):
+    with pytest.raises(MissingDependencyError, match=r"pip install 'cuprof\[postgres\]'"):
         Store.open("postgresql://host/db")
 
 
@@ -162,6 +163,27 @@ def test_a_database_that_was_there_is_waited_for_until_it_has_been_away_too_long
     answers = iter([UnreachableStoreError("away")])
     with pytest.raises(UnreachableStoreError):
         wait_for(read)
+
+
+def test_a_line_says_since_when_a_server_is_away_and_that_it_is_back(postgres, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    psycopg = pytest.importorskip("psycopg")
+    monkeypatch.setattr("cuprof.store.store.NOTED_SECONDS", 0.1)
+    monkeypatch.setattr("cuprof.store.store.RETRY_SECONDS", 0.05)
+    notes: list[str] = []
+    until = time.monotonic() + 0.5
+
+    def beat(connection: object) -> str:
+        if time.monotonic() < until:
+            raise exc.OperationalError("", {}, psycopg.OperationalError("connection refused"))
+        return "here"
+
+    with Store.open(postgres.make_database("noted")) as store:
+        store.note = notes.append
+        assert store._write(beat) == "here"
+        assert store._write(beat) == "here"
+    assert len(notes) == 2
+    assert " does not answer since " in notes[0]
+    assert " answers again after " in notes[1]
 
 
 @pytest.mark.parametrize(

@@ -254,30 +254,33 @@ def test_a_database_of_nobody_or_of_another_program_is_told(
 
 
 NONSENSE = {
-    "a negative time": ("UPDATE timing SET median_ns = -5", "timing: median_ns is no possible duration"),
-    "an endless time": ("UPDATE timing SET mean_ns = 9e999", "timing: mean_ns is no possible duration"),
-    "no time": ("UPDATE timing SET min_ns = 0", "timing: min_ns is no possible duration"),
-    "a time below all clocks": ("UPDATE timing SET q1_ns = 1e-308", "timing: q1_ns is no possible duration"),
+    "a negative time": ("UPDATE timing SET median_ns = -5", "timing: median_ns is not a possible duration"),
+    "an endless time": ("UPDATE timing SET mean_ns = 9e999", "timing: mean_ns is not a possible duration"),
+    "no time": ("UPDATE timing SET min_ns = 0", "timing: min_ns is not a possible duration"),
+    "a time below all clocks": ("UPDATE timing SET q1_ns = 1e-308", "timing: q1_ns is not a possible duration"),
     "a time below this clock": (
         "UPDATE timing SET details = json_set(details, '$.tick_ns', 1e9)",
         "timing: median_ns is below the resolution of its timer",
     ),
-    "a negative range": ("UPDATE timing SET stdev_ns = -1", "timing: stdev_ns is no possible value"),
+    "a negative range": ("UPDATE timing SET stdev_ns = -1", "timing: stdev_ns is not a possible value"),
     "an unknown measure": ("UPDATE timing SET measure = 'lukewarm'", "timing: measure is an unknown word"),
     "a negative sample": (
         "UPDATE samples SET durations_ns = json_set(durations_ns, '$[1]', -5.0)",
-        "samples: durations_ns has a sample that is no possible duration",
+        "samples: durations_ns has a sample that is not a possible duration",
     ),
     "a sample that is text": (
         "UPDATE samples SET durations_ns = json_set(durations_ns, '$[0]', 'Infinity')",
-        "samples: durations_ns has a sample that is no possible duration",
+        "samples: durations_ns has a sample that is not a possible duration",
     ),
     "a sample too few": (
         "UPDATE samples SET rounds = json_remove(rounds, '$[0]')",
         "samples: rounds and durations_ns have different lengths",
     ),
     "an unknown state": ("UPDATE run SET state = 'marvellous'", "run: state is an unknown word"),
-    "a run that took less than no time": ("UPDATE run SET duration_ns = -1", "run: duration_ns is no possible value"),
+    "a run that took less than no time": (
+        "UPDATE run SET duration_ns = -1",
+        "run: duration_ns is not a possible value",
+    ),
     "a run of the year 2099": (
         "UPDATE run SET recorded_at = '2099-01-01 00:00:00.000000', state = 'wrong_result'",
         "run: recorded_at is in the future",
@@ -288,10 +291,13 @@ NONSENSE = {
     ),
     "a bandwidth below none": (
         "UPDATE calibration SET read_bandwidth = -1",
-        "calibration: read_bandwidth is no possible value",
+        "calibration: read_bandwidth is not a possible value",
     ),
     "an unknown expectation": ("UPDATE variant SET expected = 'perhaps'", "variant: expected is an unknown word"),
-    "a launch that took no time": ("UPDATE launch SET duration_ns = 0", "launch: duration_ns is no possible duration"),
+    "a launch that took no time": (
+        "UPDATE launch SET duration_ns = 0",
+        "launch: duration_ns is not a possible duration",
+    ),
 }
 LIMIT = {"timing": "id = 1", "samples": "timing_id = 1", "run": "id = 1", "variant": "id = 1", "launch": "id = 1"}
 

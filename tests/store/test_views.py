@@ -20,7 +20,7 @@ from store_samples import (
     make_trial,
 )
 
-from cuprof.core.records import Measure, Outcome, State, Trial
+from cuprof.core.records import BuildFacts, Measure, Outcome, State, Trial
 from cuprof.results.queries import query
 from cuprof.store import Store, counters, outcomes, ranking
 from cuprof.store.outcomes import Origin
@@ -300,3 +300,17 @@ def test_views_stay_quick_with_thousands_of_trials(tmp_path: Path) -> None:
         took = time.perf_counter() - start
     assert rows == {"best": 100, "before_after": 400, "slowest": 20, "counters_before_after": 400}
     assert took < 60  # half a second when nothing else runs; a plan that reads a view once a row takes minutes
+
+
+def test_trials_of_the_same_machine_code_are_listed(store: Store) -> None:
+    sweep = store.begin_sweep(FACTS)
+    hashes = {"interleaved": "a" * 64, "compacted": "a" * 64, "warp": "b" * 64, "racy": ""}
+    trials = [make_trial(name, N) for name in hashes]
+    store.enlist(sweep, trials)
+    for trial in trials:
+        build = BuildFacts(sass_hash=hashes[trial.variant])
+        store.record(sweep, replace(make_outcome(trial, make_timing(10.0)), build=build))
+    found = query(store.url, "SELECT * FROM same_code")
+    assert sorted(found["variant"]) == ["compacted", "interleaved"]
+    assert set(found["sass_hash"]) == {"a" * 64}
+    assert query(store.url, "SELECT COUNT(*) AS n FROM run WHERE build_sass_hash IS NULL")["n"].tolist() == [1]

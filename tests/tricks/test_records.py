@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from benchmarks import tricks
-from benchmarks.trick_records import BASELINES, FAMILY, HONEST, OK, PROBES, STALE, TRICKS, Shown, Trick
+from benchmarks.trick_records import APART, BASELINES, CHECKED, FAMILY, HONEST, OK, PROBES, STALE, TRICKS, Shown, Trick
 from benchmarks.trick_sweeps import Judgement, list_unsound
 from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.core.records import State
@@ -62,7 +62,7 @@ def test_the_cuda_source_compiles_and_holds_what_is_launched(family, arch):
 
 def judged(state: str, median_ns: float | None = None, message: str = "", **details: object) -> Judgement:
     expected = details.pop("expected", ("wrong_result", "timed in full"))
-    trick = Trick("x", "kind", "mechanism", expected)
+    trick = Trick("x", "kind", details.pop("caught_by", CHECKED), expected)
     return Judgement(trick, Shown(state, median_ns, message), 0.8, 50 * US, **details)
 
 
@@ -80,6 +80,8 @@ def test_a_trick_is_caught_where_it_ends_as_it_ought_to_and_harms_nobody():
     assert not judged(OK, 50 * US, expected=("wrong_result",)).is_caught
     assert not judged("wrong_result", unsound=("polynomial 0.0 µs of 50.0",)).is_caught
     assert judged(OK, 30 * US, expected=("ok",)).is_caught
+    # Behind the border, a trick that changes nothing is timed in full: it gained nothing.
+    assert judged(OK, 50 * US, expected=("wrong_result",), caught_by=APART).is_caught
 
 
 def test_a_trick_that_finds_nothing_to_change_has_shown_nothing():

@@ -63,5 +63,5 @@ class HostMemory(Memory[np.ndarray]):
                 each[:] = PATTERN
 
     def free(self) -> None:
-        """Let go of the guards, and so of the arrays that nobody else holds."""
+        """Release the guards, and with them the arrays that have no other owner."""
         self._guards = {}

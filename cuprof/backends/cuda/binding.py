@@ -160,7 +160,7 @@ class ProgramBinder:
         runnable = CudaRunnable(
             actions[0] if len(actions) == 1 else partial(_run_all, actions),
             dict(self._list_results(program)),
-            replace(facts, cached=loaded.cached, build_ns=build_ns, log=loaded.log),
+            replace(facts, cached=loaded.cached, build_ns=build_ns, log=loaded.log, sass_hash=loaded.sass_hash),
             steps + sum(step.times * len(step.steps) for step in rounds),
             len(program.steps) if plain else None,
             calls_host=program.calls_host,

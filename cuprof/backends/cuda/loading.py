@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,6 +15,7 @@ from cuprof.backends.cuda.driver import call, load_driver
 from cuprof.backends.invoke import load_library
 from cuprof.builds import Built
 from cuprof.builds.languages import list_builds
+from cuprof.builds.machine_code import hash_launched
 from cuprof.builds.ptxas import KernelFacts, read_resources
 from cuprof.core.errors import BuildError, LaunchError
 from cuprof.families import Program, Signature, Variant
@@ -83,6 +85,14 @@ class Loaded:
             f"find __constant__ {symbol} of {self.name}",
         )
         return int(found[0]), int(found[1])
+
+    @property
+    def sass_hash(self) -> str:
+        """Return the hash of the program's machine code; empty where some of it is no cubin that can be read."""
+        hashes = sorted(hash_launched(built.image if built else b"", self.places) for _, built in self.modules)
+        if not hashes or not all(hashes) or self.library is not None:
+            return ""
+        return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
     def unload(self) -> None:
         """Give the modules back."""

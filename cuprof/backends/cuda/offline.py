@@ -14,8 +14,8 @@ from cuprof.families import Program, Signature, Variant
 CACHE = BuildPool()
 
 
-def build(variant: Variant, program: Program, text: str, signature: Signature, arch: str) -> None:
-    """Compile one program as before a run; a program compiled before comes from the cache.
+def build(variant: Variant, program: Program, text: str, signature: Signature, arch: str) -> list[bytes]:
+    """Compile one program as before a run, and return its images; one compiled before comes from the cache.
 
     Args:
         arch: "sm_90" and the like.
@@ -27,10 +27,13 @@ def build(variant: Variant, program: Program, text: str, signature: Signature, a
     known = list_archs()
     if not re.fullmatch(r"sm_\d+[af]?", arch) or arch.rstrip("af") not in known:
         raise UsageError(f"unknown architecture {arch!r}; this compiler knows {', '.join(known)}")
+    images: dict[bytes, None] = {}
     for kernel, each in list_builds(variant, program, text, signature, arch).items():
         made, _ = CACHE.compile(each)
+        images[made.image] = None
         if kernel and kernel not in made.symbols and made.image.startswith(b"\x7fELF"):
             there = [demangle(name.decode()) for name in sorted({*re.findall(rb"\.text\.([\w$]+)", made.image)})]
             if all(plain_name(name) != plain_name(kernel) for name in there):
                 found = ", ".join(there) or "none; a template is named with its arguments: scale<float>"
                 raise BuildError(f"{variant.source or variant.name} has no kernel {kernel}; there are {found}")
+    return list(images)

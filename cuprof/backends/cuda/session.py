@@ -86,7 +86,7 @@ class CudaSession(Session[CudaRunnable]):
             self.device.stream.synchronize()
 
     def stock(self, sets: Sequence[InputSet]) -> int:
-        """Keep the contents of the sets on the device; one kernel then writes what is drawn."""
+        """Keep the contents of the sets on the device; one kernel then writes the drawn one."""
         self._references, self._comparison = [each.reference for each in sets], None
         found = super().stock(sets)
         if self._sets or self.options.flush != "none":

@@ -92,7 +92,7 @@ class SharedCudaMemory:
         return wanted
 
     def _round(self, size: int) -> int:
-        """Return the size of an allocation that holds so many bytes."""
+        """Return the size of an allocation for this number of bytes."""
         flag = self._driver.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
         step = int(call(self._driver.cuMemGetAllocationGranularity(self._properties, flag), "ask for shared memory"))
         return -(-size // step) * step

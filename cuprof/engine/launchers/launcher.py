@@ -26,7 +26,7 @@ LAUNCHERS = {
 TRAVELS = ("PG", "CUPROF_", "OMP_", "MKL_", "OPENBLAS_", "NUMBA_", "GOTO_", "VECLIB_", "NUMEXPR_", "PYTHONPATH")
 """Beginnings of environment variables that a job needs: the database, cuprof's own, threads, Python's path."""
 NUMBER = "{job}"
-"""Stands in a command's words for the number of the job."""
+"""Placeholder in a command for the number of the job."""
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from cuprof.border.accounts import Accounts, read_own_delay
-from cuprof.border.signals import DIRECT, DONE, GRAPH, LENGTH, MOST_BYTES, OUTLINE, REFUSED, REQUEST, Ask, Refusal
 from cuprof.core.errors import CuprofError
 from cuprof.core.interrupts import shielded, stop_if_requested
 from cuprof.core.processes import MARK, child_command, child_environment, end_guarded
 from cuprof.core.scratch import ScratchFolder
+from cuprof.judge.border.accounts import Accounts, read_own_delay
+from cuprof.judge.border.signals import DIRECT, DONE, GRAPH, LENGTH, MOST_BYTES, OUTLINE, REFUSED, REQUEST, Ask, Refusal
 from cuprof.sandbox.confinement import GUARDS, list_family
 from cuprof.sandbox.settings import Sandbox, inner_environment
 
@@ -48,7 +48,7 @@ class RefusedError(CuprofError):
 
 
 class LostError(CuprofError):
-    """Report that a stranger's process ended, or says what is not foreseen."""
+    """Report that a stranger's process ended or broke the protocol."""
 
 
 class LateError(CuprofError):
@@ -102,7 +102,7 @@ class Suspect:
         with shielded(), theirs, self._log.open("wb") as log:
             self._process = _STARTER.submit(
                 subprocess.Popen[bytes],
-                child_command("cuprof.border", *words),
+                child_command("cuprof.judge.border", *words),
                 pass_fds=[theirs.fileno(), *([memory] if memory >= 0 else [])],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -1,6 +1,6 @@
-"""The stranger's process; see `cuprof.border.inside`.
+"""The stranger's process; see `cuprof.judge.border.inside`.
 
-python -m cuprof.border SOCKET MEMORY ENGINE_PID FOLDER [SANDBOX]
+python -m cuprof.judge.border SOCKET MEMORY ENGINE_PID FOLDER [SANDBOX]
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main(words: list[str]) -> None:
         confine(Sandbox.decode(words[4]), close=(handle,))
     sys.dont_write_bytecode = True
     os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # wakes up without taking the processor of who wakes it
-    from cuprof.border.inside import serve  # after the forks, which stay small
+    from cuprof.judge.border.inside import serve  # after the forks, which stay small
 
     with socket.socket(fileno=handle) as pipe:
         serve(pipe, memory)

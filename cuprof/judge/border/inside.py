@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.registry import get_shared_memory, open_backend
-from cuprof.border.layout import Place, cut
-from cuprof.border.signals import DIRECT, DONE, GRAPH, LENGTH, OUTLINE, REFUSED, REQUEST, Ask, Refusal, Task
 from cuprof.core.errors import BuildError, CuprofError, ImpossibleError, LaunchError, MissingDependencyError
 from cuprof.families.candidate import extend
 from cuprof.families.trace import describe, last_frames
+from cuprof.judge.border.layout import Place, cut
+from cuprof.judge.border.signals import DIRECT, DONE, GRAPH, LENGTH, OUTLINE, REFUSED, REQUEST, Ask, Refusal, Task
 from cuprof.plan import plan
 from cuprof.plan.memory import arena_bytes
 from cuprof.worker.messages import Outline, Outlined
@@ -260,7 +260,7 @@ def outline(task: Outline) -> bytes:
 
 
 def serve(pipe: socket.socket, memory: int) -> None:
-    """Do what is asked until the other side goes."""
+    """Serve requests until the other side closes."""
     task = pickle.loads(_receive(pipe, LENGTH.unpack(_receive(pipe, LENGTH.size))[0]))  # from the trusted side
     if not isinstance(task, Task):
         try:

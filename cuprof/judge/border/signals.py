@@ -13,8 +13,8 @@ from typing import Literal
 import msgspec
 
 from cuprof.backends.contract import ReadingOptions
-from cuprof.border.layout import Layout
 from cuprof.families import Signature
+from cuprof.judge.border.layout import Layout
 from cuprof.worker.messages import Job
 
 REQUEST, LENGTH = struct.Struct("<cI"), struct.Struct("<I")

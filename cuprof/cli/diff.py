@@ -1,0 +1,169 @@
+"""`cuprof diff`: what differs between the source or the machine code of two stored trials."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.output import emit
+from cuprof.cli.table import Column, Line, Part, Row, Table
+from cuprof.core.errors import SelectionError
+
+if TYPE_CHECKING:
+    from cuprof.builds.sass import Instruction
+    from cuprof.core.project import Project
+    from cuprof.results.named_trials import NamedTrial
+
+DESCRIPTION = """\
+Print what differs between two stored trials, folded to the changes: in their source, or with --sass in their machine
+code, aligned by basic blocks, and how many instructions of each kind came or went.
+
+BASE, NEW   variants (reduction/last_warp), or configurations of one (reduction/last_warp:block=128); the fastest
+            tunables of the newest sweep stand for a variant, at a problem that both sides have
+SETTING     problem.AXIS=VALUE or tune.NAME=VALUE, for both sides
+
+No GPU is needed: machine code is made again from the stored source and tunables, or taken from the build cache."""
+
+EXAMPLES = """\
+examples:
+  cuprof diff reduction/sequential reduction/last_warp
+  cuprof diff reduction/last_warp:block=128 reduction/last_warp:block=256 --sass
+  cuprof diff sequential last_warp problem.n=2**24 --sass --json"""
+
+AROUND = 3
+"""Unchanged lines or instructions that are shown before and after a change."""
+STYLES = {"-": "red", "+": "green", "@": "bold"}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the differences; return 0 whether there are any or none."""
+    arguments = make_parser().parse_intermixed_args(argv)
+    from cuprof.core.project import find_project
+    from cuprof.results.named_trials import Name, find_trials
+    from cuprof.store import Store
+
+    project = find_project()
+    url, words = arguments.store or project.database_url, (arguments.base, arguments.new)
+    with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
+        sides = [find_trials(connection, Name.read(text, arguments.settings)) for text in words]
+    base, new = choose_pair(*sides)
+    data: dict[str, Any] = {"base": base.label, "new": new.label}
+    parts: list[Part] = [Line(f"- {base.label}", "red"), Line(f"+ {new.label}", "green")]
+    if arguments.sass:
+        found = compare_code(base, new, project)
+        parts += code_parts(found)
+    else:
+        lines = list(source_diff(base.source_text, new.source_text))
+        found = {"source": lines, "same_source": not lines}
+        parts += [Line(text, STYLES.get(text[:1], "")) for text in lines] or [Line("the same source")]
+    emit(data | found, arguments.json, parts)
+    return 0
+
+
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
+    parser = CommandParser("diff", DESCRIPTION, EXAMPLES)
+    parser.add_argument("base", metavar="BASE", help="the trial before")
+    parser.add_argument("new", metavar="NEW", help="the trial after")
+    parser.add_argument("settings", metavar="SETTING", nargs="*", help="problem.AXIS=VALUE, tune.NAME=VALUE")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--source", action="store_true", help="compare the source (the default)")
+    what.add_argument("--sass", action="store_true", help="compare the machine code")
+    parser.add_argument("--json", action="store_true", help="write everything as JSON")
+    add_store(parser)
+    return parser
+
+
+def choose_pair(bases: Sequence[NamedTrial], news: Sequence[NamedTrial]) -> tuple[NamedTrial, NamedTrial]:
+    """Return the first two trials at one problem on one device.
+
+    Raises:
+        SelectionError: the sides have none in common.
+    """
+    for base in bases:
+        for new in news:
+            if (base.problem, base.device) == (new.problem, new.device):
+                return base, new
+    where = [f"{side[0].variant} at {side[0].problem.label} on {side[0].device}" for side in (bases, news)]
+    raise SelectionError(f"the sides have no problem and device in common: {where[0]}, {where[1]}")
+
+
+def source_diff(base: str, new: str) -> Iterator[str]:
+    """Yield the changed lines of two texts, "-" and "+" before them, some lines around each, and where they are."""
+    lines = difflib.unified_diff(base.splitlines(), new.splitlines(), lineterm="", n=AROUND)
+    yield from list(lines)[2:]
+
+
+def compare_code(base: NamedTrial, new: NamedTrial, project: Project) -> dict[str, Any]:
+    """Return how the machine code of two trials differs: kernel by kernel, and in the counts by opcode."""
+    from cuprof.builds.sass import count_opcodes, disassemble
+    from cuprof.engine.rebuilding import rebuild
+
+    images = [rebuild(each, project) for each in (base, new)]
+    if set(images[0]) == set(images[1]):
+        return {"same_code": True, "kernels": [], "opcodes": {}}
+    codes = [{name: code for image in side.values() for name, code in disassemble(image).items()} for side in images]
+    counts = [count_opcodes([one for code in side.values() for one in code]) for side in codes]
+    opcodes = {
+        name: [counts[0][name], counts[1][name]]
+        for name in sorted({*counts[0], *counts[1]}, key=lambda name: (-abs(counts[1][name] - counts[0][name]), name))
+        if counts[0][name] != counts[1][name]
+    }
+    kernels = [
+        {"base": ours, "new": theirs, "changes": list(code_diff(codes[0].get(ours, ()), codes[1].get(theirs, ())))}
+        for ours, theirs in pair_kernels(codes[0], codes[1])
+    ]
+    return {"same_code": False, "kernels": kernels, "opcodes": opcodes}
+
+
+def pair_kernels(base: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the kernels of equal name, then the others in their order; an empty name where one side has no more."""
+    same = [(name, name) for name in base if name in new]
+    left, right = ([name for name in side if (name, name) not in same] for side in (base, new))
+    return [*same, *zip_longest(left, right, fillvalue="")]
+
+
+def code_diff(base: Sequence[Instruction], new: Sequence[Instruction]) -> Iterator[str]:
+    """Yield the changed instructions of two codes, folded as `source_diff` folds lines."""
+    from cuprof.builds.sass import align
+
+    rows: list[str] = []
+    for change in align(base, new) if base and new else []:
+        if change.kind == "equal":
+            rows += [f"  {new[number].text}" for number in change.new]
+        else:
+            rows += [f"- {base[number].text}" for number in change.base]
+            rows += [f"+ {new[number].text}" for number in change.new]
+    if not (base and new):
+        rows = [*(f"- {one.text}" for one in base), *(f"+ {one.text}" for one in new)]
+    changed = [number for number, text in enumerate(rows) if text[0] != " "]
+    shown = {near for number in changed for near in range(number - AROUND, number + AROUND + 1)}
+    last = -1
+    for number in sorted(shown & set(range(len(rows)))):
+        if number > last + 1:
+            yield f"@@ {number - last - 1} instructions alike @@"
+        yield rows[number]
+        last = number
+
+
+def code_parts(found: Mapping[str, Any]) -> Iterator[Part]:
+    """Yield the differences in machine code for people."""
+    if found["same_code"]:
+        yield Line("the same machine code, but for names, addresses and the scheduler's bits", "bold")
+        return
+    for kernel in found["kernels"]:
+        yield Line("")
+        yield Line(" → ".join(dict.fromkeys(filter(None, (kernel["base"], kernel["new"])))), "bold")
+        yield from (Line(text, STYLES.get(text[:1], "")) for text in kernel["changes"])
+        if not kernel["changes"]:
+            yield Line("the same operations in the same order")
+    rows = [
+        Row((name, str(before), str(after), f"{after - before:+}"))
+        for name, (before, after) in found["opcodes"].items()
+    ]
+    if rows:
+        yield Line("")
+        yield Table([Column("opcode", "left"), Column("base"), Column("new"), Column("change")], rows)

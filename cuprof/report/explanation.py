@@ -1,0 +1,199 @@
+"""What the warps of two kernels wait for, by rules: every statement rests on a counter, a line and an instruction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from cuprof.builds.sass import Instruction, find_cause
+from cuprof.report.templates import say_once
+from cuprof.results.source import FEW_SAMPLES, NO_STALLS, KernelSource
+
+WORDS = "explanation.txt"
+LARGE = 0.1
+"""Reasons below this share of the stalled samples go unmentioned."""
+MOST_WAITS = 3
+SHARED_ACCESSES = ("LDS", "STS", "LDSM", "ATOMS")
+GLOBAL_LOADS = ("LDG", "LD", "LDGSTS")
+CONFLICTS = (
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
+    "l1tex__data_bank_conflicts_pipe_lsu.sum",
+    "derived__memory_l1_wavefronts_shared_excessive",
+)
+"""Counters above zero where threads of a warp meet in a bank; the first one that was collected counts."""
+SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
+WASTE = "derived__memory_l2_theoretical_sectors_global_excessive"
+"""Sectors that global accesses ask for beyond what coalesced ones would."""
+WARP_THREADS, SECTOR_BYTES = 32, 32
+WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
+"""Modifier of a load → bytes a thread; 4 without one."""
+Value = Callable[[str], float | None]
+"""A metric → the trial's value of it, None where it was not collected."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """An instruction and the line that it is of.
+
+    Args:
+        where: "line 22", with the file's name where the kernel is of several; empty without a line table.
+        text: the line's source, empty where it is not stored.
+    """
+
+    number: int
+    where: str
+    sass: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Wait:
+    """One reason that warps of a kernel wait for, where, and what for.
+
+    Args:
+        share: of the kernel's stalled samples.
+        place_share: of the samples of this reason, those at this place.
+        cause: the load or barrier that the instruction waits for, where its operands lead back to one.
+        pattern: "bank_conflicts", "uncoalesced", "coalesced" or "barrier_in_loop" where a rule holds, else empty.
+        evidence: the counter that the rule rests on, and its value.
+        line_share: of the stalled samples, those of the place's line, for whatever reason.
+    """
+
+    reason: str
+    share: float
+    place: Place
+    place_share: float
+    cause: Place | None = None
+    pattern: str = ""
+    evidence: tuple[str, float] = ("", 0.0)
+    line_share: float = 0.0
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What one kernel waits for.
+
+    Args:
+        waits: the leading reasons with at least a tenth of the samples, the largest first.
+    """
+
+    name: str
+    kernel: KernelSource
+    waits: tuple[Wait, ...] = ()
+    is_sure: bool = True
+
+    @cached_property
+    def shares(self) -> dict[str, float]:
+        """Return each reason's share of the stalled samples, the largest first."""
+        counts = count_reasons(self.kernel)
+        return {reason: samples / self.kernel.stalled for reason, samples in counts.most_common()}
+
+    @property
+    def causes(self) -> frozenset[int]:
+        """Return the instructions that others wait for: loads and barriers."""
+        return frozenset(wait.cause.number for wait in self.waits if wait.cause)
+
+
+def explain_pair(before: Diagnosis, after: Diagnosis) -> str:
+    """Return one paragraph: what dominates before, what dominates after, and what stayed."""
+    stayed = [
+        (reason, share, after.shares[reason])
+        for reason, share in before.shares.items()
+        if min(share, after.shares.get(reason, 0.0)) >= LARGE
+    ]
+    sure = before.is_sure and after.is_sure
+    return say_once(WORDS, "pair", before, after, stayed if sure else [], FEW_SAMPLES)
+
+
+def diagnose(name: str, kernel: KernelSource, value: Value) -> Diagnosis:
+    """Return what a kernel waits for; no reasons where its samples are too few to tell.
+
+    Args:
+        name: the variant's, for sentences.
+        value: gives the trial's counters.
+    """
+    if kernel.stalled < FEW_SAMPLES:
+        return Diagnosis(name, kernel, is_sure=False)
+    code = read_code(kernel)
+    leading = [(reason, samples) for reason, samples in count_reasons(kernel).most_common(MOST_WAITS)]
+    waits = [
+        _find_wait(kernel, code, reason, value)
+        for place, (reason, samples) in enumerate(leading)
+        if place == 0 or samples >= LARGE * kernel.stalled
+    ]
+    return Diagnosis(name, kernel, tuple(waits))
+
+
+def count_reasons(kernel: KernelSource) -> Counter[str]:
+    """Return reason → samples of warps that waited for it."""
+    stalls = kernel.counters.stalls.items()
+    return Counter({reason: sum(found.values()) for reason, found in stalls if reason not in NO_STALLS})
+
+
+def read_code(kernel: KernelSource) -> list[Instruction]:
+    """Return the kernel's instructions as the comparison of machine code takes them."""
+    rows = kernel.instructions
+    facts = zip(rows["offset"], rows["sass"], rows["file"], rows["line"], strict=True)
+    return [Instruction(*each) for each in facts]
+
+
+def _find_wait(kernel: KernelSource, code: list[Instruction], reason: str, value: Value) -> Wait:
+    """Return where most of a reason's samples lie: on the line with most of them, at its instruction with most."""
+    samples = kernel.counters.stalls[reason]
+    lines: Counter[tuple[str, int]] = Counter()
+    for number, count in samples.items():
+        lines[code[number].file, code[number].line] += count
+    line = lines.most_common(1)[0][0]
+    own = {number: count for number, count in samples.items() if (code[number].file, code[number].line) == line}
+    number = max(own, key=lambda each: own[each])
+    cause = find_cause(code, number, reason)
+    pattern, evidence = _find_pattern(code, kernel, reason, code[number if cause is None else cause], value)
+    stalled = kernel.instructions["stalled"]
+    on_line = (kernel.instructions["file"] == line[0]) & (kernel.instructions["line"] == line[1])
+    return Wait(
+        reason,
+        sum(samples.values()) / kernel.stalled,
+        _place(kernel, number),
+        own[number] / sum(samples.values()),
+        None if cause is None else _place(kernel, cause),
+        pattern,
+        evidence,
+        float(stalled[on_line].sum()) / kernel.stalled,
+    )
+
+
+def _find_pattern(
+    code: list[Instruction], kernel: KernelSource, reason: str, one: Instruction, value: Value
+) -> tuple[str, tuple[str, float]]:
+    """Return which known pattern an instruction that is waited for shows, and the counter that proves it."""
+    if reason in ("short_scoreboard", "mio_throttle") and one.operation in SHARED_ACCESSES:
+        metric, found = _first_known(CONFLICTS, value)
+        return ("bank_conflicts", (metric, found)) if found else ("", ("", 0.0))
+    if reason in ("long_scoreboard", "lg_throttle") and one.operation in GLOBAL_LOADS:
+        sectors, waste = value(SECTORS), value(WASTE)
+        if sectors is not None:
+            width = next((WIDTHS[part] for part in one.opcode.split(".") if part in WIDTHS), 4)
+            allowed = max(1, width * WARP_THREADS // SECTOR_BYTES)
+            return "uncoalesced" if sectors > 1.1 * allowed else "coalesced", (SECTORS, sectors)
+        if waste is not None:
+            return "uncoalesced" if waste else "coalesced", (WASTE, waste)
+    if reason == "barrier" and one.operation == "BAR":
+        times = kernel.counters.executed[code.index(one)] / max(1, kernel.counters.executed[0])
+        return ("barrier_in_loop", ("inst_executed", times)) if times > 1 else ("", ("", 0.0))
+    return "", ("", 0.0)
+
+
+def _first_known(metrics: Iterable[str], value: Value) -> tuple[str, float]:
+    return next(((metric, found) for metric in metrics if (found := value(metric)) is not None), ("", 0.0))
+
+
+def _place(kernel: KernelSource, number: int) -> Place:
+    row = kernel.instructions.iloc[number]
+    file, line = str(row["file"]), int(row["line"])
+    where = f"line {line}" if line else ""
+    if line and len(kernel.counters.files) > 1:
+        where += f" of {Path(file).name}"
+    return Place(number, where, str(row["sass"]), kernel.text(file, line).strip())

@@ -1,0 +1,149 @@
+"""The stored trials that somebody means by a variant's name and a few coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cuprof.core.errors import SelectionError, UnknownNameError, UsageError
+from cuprof.core.point import Point
+from cuprof.core.text import list_first
+from cuprof.plan.axes import match
+from cuprof.results.intact import intact
+from cuprof.store import tables as t
+
+
+@dataclass(frozen=True)
+class NamedTrial:
+    """A stored trial, with what its code was built from.
+
+    Args:
+        sass_hash: of the newest run whose machine code is known, else empty.
+        sweep_id: of the newest run; 0 before there is one.
+        median_ns: the shortest time of any measure; infinite without one.
+    """
+
+    id: int
+    label: str
+    family: str
+    variant: str
+    backend: str
+    kind: str
+    problem: Point
+    tunables: Point
+    source_text: str
+    device: str
+    device_facts: Mapping[str, Any]
+    sass_hash: str
+    sweep_id: int
+    median_ns: float
+
+
+@dataclass(frozen=True)
+class Name:
+    """A variant's name as typed, with coordinates: "reduction/last_warp:block=128".
+
+    Args:
+        coordinates: of the problem or the tunables, as typed.
+    """
+
+    text: str
+    variant: str
+    coordinates: Mapping[str, str]
+
+    @classmethod
+    def read(cls, text: str, settings: Sequence[str] = ()) -> Name:
+        """Return what a word means, beside settings such as problem.n=2**20 or tune.block=128.
+
+        Raises:
+            UsageError: a coordinate or setting without a value.
+        """
+        variant, _, given = text.partition(":")
+        found = {}
+        for word in [*filter(None, given.split(",")), *settings]:
+            axis, equals, value = word.partition("=")
+            name = axis.removeprefix("problem.").removeprefix("tune.")
+            if not (equals and name and value) or (word in settings and name == axis):
+                raise UsageError(
+                    f"{word!r} is no coordinate; write problem.n=2**20, tune.block=128 or VARIANT:block=128"
+                )
+            found[name] = value
+        return cls(text, variant, found)
+
+
+@intact
+def find_trials(connection: Connection, name: Name) -> list[NamedTrial]:
+    """Return the trials that a name means: those of the newest sweep first, of each sweep the fastest first.
+
+    Raises:
+        UnknownNameError: no such variant is stored; the message names the nearest.
+        SelectionError: it has no trial at these coordinates.
+    """
+    family, slash, variant = name.variant.rpartition("/")
+    of_name = [t.variant.c.name == variant, *([t.variant.c.family == family] if slash else [])]
+    trials = [_make(row) for row in connection.execute(_QUERY.where(*of_name))]
+    if not trials:
+        stored = connection.execute(sa.select(t.variant.c.family, t.variant.c.name).distinct())
+        names = [f"{family}/{variant}" if slash else variant for family, variant in stored]
+        raise UnknownNameError("variant", name.variant, names)
+    families = sorted({trial.family for trial in trials})
+    if len(families) > 1:
+        raise UsageError(f"{variant!r} is a variant of {list_first(families, 5)}; write {families[0]}/{variant}")
+    fitting = [trial for trial in trials if _fits(trial, name.coordinates)]
+    if not fitting:
+        raise SelectionError(f"no trial of {name.text} is stored there: there is {_list_points(trials, name)}")
+    return sorted(fitting, key=lambda trial: (-trial.sweep_id, trial.median_ns, trial.id))
+
+
+def _fits(trial: NamedTrial, coordinates: Mapping[str, str]) -> bool:
+    point = {**trial.problem, **trial.tunables}
+    return all(axis in point and match(value, [point[axis]]) is not None for axis, value in coordinates.items())
+
+
+def _list_points(trials: Sequence[NamedTrial], name: Name) -> str:
+    """Return the stored coordinates on the axes that were given."""
+    points = ({**trial.problem, **trial.tunables} for trial in trials)
+    axes = name.coordinates.keys()
+    found = {Point({axis: value for axis, value in point.items() if axis in axes}).label for point in points}
+    return list_first(sorted(found - {""}), 5, "; ") or f"no {' or '.join(axes)}"
+
+
+_NEWEST = sa.select(t.run.c.trial_id, sa.func.max(t.run.c.id).label("run_id")).group_by(t.run.c.trial_id)
+
+
+def _select() -> sa.Select[Any]:
+    newest, hashed = _NEWEST.subquery(), _NEWEST.where(t.run.c.build_sass_hash.is_not(None)).subquery()
+    coded = t.run.alias()
+    fastest = sa.select(sa.func.min(t.timing.c.median_ns)).where(t.timing.c.run_id == newest.c.run_id).scalar_subquery()
+    device_id = sa.func.coalesce(t.run.c.device_id, t.trial.c.device_id)
+    about = [t.variant.c[name] for name in ("family", "name", "backend", "kind", "source_text")]
+    where = [t.device.c.name, t.device.c.identity, coded.c.build_sass_hash, t.run.c.sweep_id, fastest]
+    return (
+        sa.select(t.trial.c.id, t.trial.c.label, *about, t.problem.c.coordinates, t.trial.c.tunables, *where)
+        .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
+        .join(t.problem, t.problem.c.id == t.trial.c.problem_id)
+        .outerjoin(newest, newest.c.trial_id == t.trial.c.id)
+        .outerjoin(t.run, t.run.c.id == newest.c.run_id)
+        .outerjoin(hashed, hashed.c.trial_id == t.trial.c.id)
+        .outerjoin(coded, coded.c.id == hashed.c.run_id)
+        .outerjoin(t.device, t.device.c.id == device_id)
+    )
+
+
+_QUERY = _select()
+
+
+def _make(row: Any) -> NamedTrial:
+    key, label, family, variant, backend, kind, text, problem, tunables, device, facts, code, sweep_id, median_ns = row
+    return NamedTrial(
+        *(key, label, family, variant, backend, kind, Point(problem), Point(tunables), text),
+        device=device or "",
+        device_facts=facts or {},
+        sass_hash=code or "",
+        sweep_id=sweep_id or 0,
+        median_ns=float("inf") if median_ns is None else median_ns,
+    )

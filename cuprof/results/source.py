@@ -1,0 +1,277 @@
+"""Where the time of profiled kernels goes: their counters by instruction, joined with the text of their source."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cuprof.builds.sass import Instruction, find_cause
+from cuprof.core.errors import SelectionError, UnknownNameError, UsageError, suggest
+from cuprof.core.records import SourceCounters
+from cuprof.core.text import count, list_first
+from cuprof.families.sources import ENCODED, INCLUDING, SEPARATOR
+from cuprof.results.intact import intact
+from cuprof.results.named_trials import Name, find_trials
+from cuprof.store import tables as t
+from cuprof.store.source_counters import opcode, read_source_counters
+
+NO_STALLS = ("selected", "not_selected")
+"""Reasons of samples whose warp could issue (Nsight Compute, "Warp Stall Reasons")."""
+READABLE = INCLUDING | {".py", ".inl", ".inc", ".tpp", ".ipp"}
+"""Suffixes of files that a line table may name and that are read on this machine."""
+MOST_BYTES = 4 << 20
+"""Largest source file that is read; a generated one may be larger than any page should be."""
+MAIN = "main_.py"
+"""The name under which a Triton source is compiled (`cuprof.families.sources.write_python`)."""
+_OWN = (".cu", ".cl", ".cpp", ".cc", ".cxx", ".c", "")
+_PTX = re.compile(r"^\s*\.version\s", re.MULTILINE)
+FEW_SAMPLES = 200
+"""Fewer stalled samples than this leave a line's share of 10 % uncertain by a fifth of itself: sqrt(0.1 · 0.9 / n)."""
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """One launch of a kernel with its counters by instruction, and the source that its line table names.
+
+    Args:
+        name: the trial's label, or the foreign profile's name.
+        trial_id: None of a foreign profile.
+        ordinal: the launch's place among those of its profile.
+        texts: file as the line table names it → its lines; a file whose text is not known is absent.
+        source_name: the file whose text the database holds; empty of a foreign profile.
+    """
+
+    launch_id: int
+    name: str
+    trial_id: int | None
+    kernel: str
+    ordinal: int
+    cache_mode: str
+    duration_ns: float | None
+    counters: SourceCounters
+    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    source_name: str = ""
+
+    @cached_property
+    def instructions(self) -> pd.DataFrame:
+        """Return a row an instruction: offset, sass, opcode, file, line, executed, stalled, share and reason.
+
+        `file` is empty and `line` 0 without a line table; `share` is of all stalled samples of the kernel; `reason` is
+        the commonest, empty where no warp waited.
+        """
+        counters = self.counters
+        reasons: list[dict[str, int]] = [{} for _ in counters.sass]
+        for reason, found in counters.stalls.items():
+            if reason not in NO_STALLS:
+                for number, samples in found.items():
+                    reasons[number][reason] = samples
+        stalled = [sum(each.values()) for each in reasons]
+        return pd.DataFrame(
+            {
+                "offset": counters.offsets,
+                "sass": counters.sass,
+                "opcode": [opcode(text) for text in counters.sass],
+                "file": [counters.files[number] if number >= 0 else "" for number in counters.file_numbers],
+                "line": counters.lines,
+                "executed": counters.executed,
+                "stalled": stalled,
+                "share": _shares(stalled),
+                "reason": [_leading(each) for each in reasons],
+                "reasons": reasons,
+            }
+        )
+
+    @cached_property
+    def lines(self) -> pd.DataFrame:
+        """Return a row a line that has instructions, by file and line.
+
+        Columns: file, line, text (empty where it is not known), instructions, executed, stalled, share, reason, and
+        reasons (reason → samples).
+        """
+        instructions = self.instructions
+        by_line = instructions.groupby(["file", "line"])
+        found = by_line.agg(instructions=("sass", "size"), executed=("executed", "sum"), stalled=("stalled", "sum"))
+        reasons = [dict(sum(map(Counter, own), Counter[str]())) for _, own in by_line["reasons"]]
+        found["reasons"] = pd.Series(reasons, index=found.index, dtype=object)
+        found = found.reset_index()
+        texts = [self.text(file, line) for file, line in zip(found["file"], found["line"], strict=True)]
+        found.insert(2, "text", pd.Series(texts, dtype=object))
+        return found.assign(share=_shares(found["stalled"].tolist()), reason=found["reasons"].map(_leading))
+
+    @cached_property
+    def causes(self) -> dict[int, int]:
+        """Return instruction that waits → the load or barrier that it waits for, where its operands lead to one."""
+        code = [
+            Instruction(offset, text) for offset, text in zip(self.counters.offsets, self.counters.sass, strict=True)
+        ]
+        reasons = enumerate(self.instructions["reason"])
+        found = {number: find_cause(code, number, reason) for number, reason in reasons if reason}
+        return {number: cause for number, cause in found.items() if cause is not None}
+
+    @property
+    def stalled(self) -> int:
+        """Return the samples of warps that waited."""
+        return sum(sum(found.values()) for reason, found in self.counters.stalls.items() if reason not in NO_STALLS)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Return what a reader must know before believing the shares."""
+        found = []
+        if self.stalled < FEW_SAMPLES:
+            found.append(f"only {self.stalled} samples of waiting warps: shares are rough; profile a larger problem")
+        if self.counters.dropped_bytes:
+            found.append(f"{self.counters.dropped_bytes:,} bytes of samples were dropped, so shares may be one-sided")
+        return tuple(found)
+
+    def found_in(self, folder: Path) -> KernelSource:
+        """Return the same with the text of files that are in a folder, found by name; it stands where none is known."""
+        names = {path.name: path for path in sorted(folder.rglob("*")) if path.is_file()}
+        here = [file for file in self.counters.files if file not in self.texts and Path(file).name in names]
+        return replace(self, texts={**self.texts, **{file: read_lines(str(names[Path(file).name])) for file in here}})
+
+    @property
+    def has_lines(self) -> bool:
+        """Return whether the machine code came with a line table."""
+        return bool(self.counters.files)
+
+    def text(self, file: str, line: int) -> str:
+        """Return one line of source; empty where it is not known."""
+        lines = self.texts.get(file, ())
+        return lines[line - 1] if 0 < line <= len(lines) else ""
+
+
+def find_sources(connection: Connection, text: str, settings: Sequence[str] = ()) -> list[KernelSource]:
+    """Return the launches of the newest profile with counters by instruction that a name means.
+
+    Raises:
+        UnknownNameError: nothing of this name is stored.
+        SelectionError: it has no counters by instruction; the message says how to collect them.
+    """
+    foreign = list_foreign_names(connection)
+    if text in foreign:
+        return list_foreign_sources(connection, text)
+    within = [name for name in foreign if name.startswith(f"{text}/")]
+    if len(within) == 1:
+        return list_foreign_sources(connection, within[0])
+    if within:
+        kernels = {name: list_foreign_sources(connection, name)[0].kernel for name in within}
+        named = list_first([f"{name} ({kernel})" for name, kernel in kernels.items()], 12)
+        raise UsageError(f"{text} is {count(len(within), 'profile')}; name one: {named}")
+    try:
+        trials = find_trials(connection, Name.read(text, settings))
+    except UnknownNameError as error:
+        known = [*error.known, *foreign]
+        raise UsageError(f"no variant or imported profile is named {text!r}: {suggest(text, known)}") from None
+    newest = find_newest(connection, [trial.id for trial in trials])
+    if newest is None:
+        one = trials[0]
+        raise SelectionError(
+            f"{one.label} has no counters by instruction; collect them: cuprof ncu-collect family={one.family} "
+            f"variants={one.variant} ncu=source"
+        )
+    return list_trial_sources(connection, newest)
+
+
+@intact
+def list_trial_sources(connection: Connection, trial_id: int) -> list[KernelSource]:
+    """Return the launches of the trial's newest profile with counters by instruction; empty where there is none."""
+    return _read_newest(connection, t.profile.c.trial_id == trial_id)
+
+
+@intact
+def list_foreign_sources(connection: Connection, name: str) -> list[KernelSource]:
+    """Return the launches of the newest profile of that name which belongs to no trial."""
+    return _read_newest(connection, t.profile.c.trial_id.is_(None), t.profile.c.name == name)
+
+
+def find_newest(connection: Connection, trial_ids: Sequence[int]) -> int | None:
+    """Return that of some trials whose profile with counters by instruction is the newest, or None."""
+    trials = _select(t.profile.c.trial_id).where(t.profile.c.trial_id.in_(trial_ids))
+    found: int | None = connection.scalar(trials.order_by(t.profile.c.id.desc()).limit(1))
+    return found
+
+
+def list_foreign_names(connection: Connection) -> list[str]:
+    """Return the names of profiles with counters by instruction that belong to no trial, the oldest first."""
+    names = connection.scalars(_select(t.profile.c.name).where(t.profile.c.trial_id.is_(None)).order_by(t.profile.c.id))
+    return list(dict.fromkeys(map(str, names)))
+
+
+def _select(*columns: Any) -> sa.Select[Any]:
+    """Select from profiles with counters by instruction, their launches and trials."""
+    return (
+        sa.select(*columns)
+        .select_from(t.profile)
+        .join(t.launch, t.launch.c.profile_id == t.profile.c.id)
+        .join(t.source_counters, t.source_counters.c.launch_id == t.launch.c.id)
+        .outerjoin(t.trial, t.trial.c.id == t.profile.c.trial_id)
+        .outerjoin(t.variant, t.variant.c.id == t.trial.c.variant_id)
+    )
+
+
+def _read_newest(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list[KernelSource]:
+    newest = connection.scalar(_select(sa.func.max(t.profile.c.id)).where(*conditions))
+    facts = ("id", "kernel", "ordinal", "duration_ns")
+    about = (t.profile.c.name, t.profile.c.cache_mode, t.trial.c.id, t.trial.c.label, t.variant.c.source_text)
+    query = _select(*(t.launch.c[name] for name in facts), *about).where(t.profile.c.id == newest)
+    rows = connection.execute(query.order_by(t.launch.c.ordinal)).all()
+    counters = read_source_counters(connection, [row[0] for row in rows])
+    found = []
+    for launch_id, kernel, ordinal, duration_ns, name, cache_mode, trial_id, label, text in rows:
+        source = counters[launch_id]
+        own = _own_texts(text, source.files) if text and source.files else {}
+        texts = {file: own[file].split("\n") if file in own else read_lines(file) for file in source.files}
+        known = {file: lines for file, lines in texts.items() if lines}
+        place = (launch_id, label or name, trial_id, kernel, ordinal, cache_mode, duration_ns)
+        found.append(KernelSource(*place, counters=source, texts=known, source_name=next(iter(own), "")))
+    return found
+
+
+def _own_texts(text: str, files: Sequence[str]) -> dict[str, str]:
+    """Return the files among these that a trial's stored text holds, with their text.
+
+    Local includes are expanded, so one file holds all of a CUDA source; its name ends in .cu, or is a variant's name.
+    A Triton source is a package whose first file is `MAIN`. Compiled images, PTX among them, hold no source.
+    """
+    if text.startswith(ENCODED) or _PTX.search(text):
+        return {}
+    main = next((file for file in files if Path(file).name == MAIN), "")
+    if main:
+        first, *others = text.split(SEPARATOR)
+        named = {str(Path(main).parent / name): rest for name, _, rest in (other.partition("\n") for other in others)}
+        return {main: first} | {file: rest for file, rest in named.items() if file in files}
+    own = min(files, key=lambda file: _OWN.index(Path(file).suffix) if Path(file).suffix in _OWN else len(_OWN))
+    return {own: text}
+
+
+def read_lines(file: str) -> list[str]:
+    """Return the lines of a source file on this machine; empty where it cannot be read, or is no source.
+
+    A report names its files itself: what else lies on this machine is not shown.
+    """
+    path = Path(file)
+    try:
+        if path.suffix not in READABLE or path.stat().st_size > MOST_BYTES:
+            return []
+        return path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except (OSError, ValueError):
+        return []
+
+
+def _shares(stalled: Sequence[int]) -> list[float]:
+    total = sum(stalled)
+    return [samples / total if total else 0.0 for samples in stalled]
+
+
+def _leading(reasons: Mapping[str, int]) -> str:
+    """Return the commonest reason, of equal ones the first by name; empty without any."""
+    return min(reasons, key=lambda reason: (-reasons[reason], reason), default="")

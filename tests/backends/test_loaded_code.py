@@ -1,0 +1,29 @@
+"""The hash of a loaded program's machine code, of cubins that NVRTC makes without a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from cuprof.backends.cuda.loading import Loaded
+from cuprof.builds import Built
+from cuprof.builds.nvrtc import NvrtcBuild
+
+
+def compile_kernel(name: str, factor: int = 2) -> Built:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    text = f'extern "C" __global__ void {name}(float *x) {{ x[threadIdx.x] *= {factor}; }}'
+    return NvrtcBuild(text, f"{name}.cu", "sm_90").run()
+
+
+def hash_of(*builds: Built | None) -> str:
+    return Loaded("program", [(None, build) for build in builds]).sass_hash
+
+
+def test_equal_code_has_one_hash_whatever_its_names() -> None:
+    assert hash_of(compile_kernel("f")) == hash_of(compile_kernel("g")) != ""
+    assert hash_of(compile_kernel("f")) != hash_of(compile_kernel("f", 3))
+    assert hash_of(compile_kernel("f"), compile_kernel("f", 3)) == hash_of(compile_kernel("f", 3), compile_kernel("g"))
+
+
+def test_code_that_is_not_seen_has_no_hash() -> None:
+    assert hash_of() == hash_of(None) == hash_of(compile_kernel("f"), None) == ""

@@ -1,0 +1,154 @@
+"""`cuprof source` on counters that Nsight Compute recorded on an H200, of trials and of imported reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cuprof.cli.source import draw_bar
+from cuprof.core.project import Project
+from cuprof.core.records import LaunchRecord, Profile, SourceCounters, State
+from cuprof.ncu.report_file import find_conditions, read_report
+from cuprof.store import Store
+from tests.comparison.made import Made, fill
+from tests.conftest import Result
+
+Cli = Callable[..., Result]
+REPORT = Path(__file__).parents[1] / "data" / "ncu" / "recorded" / "source_counters.ncu-rep"
+_FIRST = "SELECT identity FROM trial WHERE label = 'invented/first · n=2^20 · block=64'"
+TEXT = "\n".join(f"\tstatement_{number}();" for number in range(1, 40))
+
+
+@pytest.fixture
+def launch() -> LaunchRecord:
+    return next(iter(read_report(REPORT).values()))[0]
+
+
+@pytest.fixture
+def record(project: Project) -> Callable[..., None]:
+    """Return a function that stores launches as the newest profile of the first trial, which has a block of 64."""
+    with Store.open(project.database_url) as store:
+        fill(store, [Made("first", source=TEXT), Made("first", tune={"block": 128}, source=TEXT), Made("second")])
+
+    def add(*launches: LaunchRecord) -> None:
+        with Store.open(project.database_url) as store, store.snapshot() as connection:
+            identity = str(connection.exec_driver_sql(_FIRST).scalar())
+        with Store.open(project.database_url) as store:
+            store.record_profile(1, Profile(identity, "", State.OK, find_conditions(REPORT), launches=launches))
+
+    return add
+
+
+def changed(launch: LaunchRecord, **changes: object) -> LaunchRecord:
+    """Return a launch with other counters by instruction."""
+    assert isinstance(launch.source, SourceCounters)
+    return replace(launch, source=replace(launch.source, **changes))  # type: ignore[arg-type]
+
+
+def test_lines_of_a_trial_stand_beside_their_costs(cli: Cli, record: Callable[..., None], launch: LaunchRecord) -> None:
+    record(launch)
+    shown = cli("source", "invented/first")
+    assert (shown.exit_code, shown.err) == (0, "")
+    assert "invented/first · n=2^20 · block=64 · kernel interleaved_divergent, launch 1, cold" in shown.out
+    data = json.loads(cli("source", "first:block=64", "problem.n=2**20", "--json").out)
+    for line in data["lines"]:
+        (row,) = [text for text in shown.out.splitlines() if text.endswith(f" statement_{line['line']}();")]
+        assert f"{line['executed']:,}" in row
+        assert (f"{line['share']:.1%}" in row) == bool(line["stalled"])
+        assert line["reason"] in row
+    assert sum(line["share"] for line in data["lines"]) == pytest.approx(1)
+    assert sum(each["stalled"] for each in data["instructions"]) == data["stalled"] > 0
+
+
+def test_instructions_name_what_they_wait_for(cli: Cli, record: Callable[..., None], launch: LaunchRecord) -> None:
+    record(launch)
+    out = cli("source", "first", "--sass").out
+    assert "STS [UR4], R5" in out or "← waits for LDG.E.CONSTANT at 0xb0" in out
+    instructions = json.loads(cli("source", "first", "--json").out)["instructions"]
+    causes = {each["waits_for"] for each in instructions if each["reason"] == "long_scoreboard"}
+    assert any(cause is not None and instructions[cause]["opcode"].startswith("LDG") for cause in causes)
+    barriers = {each["waits_for"] for each in instructions if each["reason"] == "barrier"}
+    assert {instructions[cause]["opcode"].partition(".")[0] for cause in barriers - {None}} == {"BAR"}
+
+
+def test_few_and_dropped_samples_are_said(cli: Cli, record: Callable[..., None], launch: LaunchRecord) -> None:
+    record(changed(launch, stalls={"wait": {3: 7}, "selected": {3: 900}}, sample_count=907, dropped_bytes=4096))
+    out = cli("source", "first").out
+    assert "7 of 907 samples found a warp waiting; one in 2,048 cycles" in out
+    assert "only 7 samples of waiting warps" in out
+    assert "4,096 bytes of samples were dropped" in out
+
+
+def test_code_without_a_line_table_shows_its_instructions(
+    cli: Cli, record: Callable[..., None], launch: LaunchRecord
+) -> None:
+    assert launch.source is not None
+    size = len(launch.source.sass)
+    record(changed(launch, files=(), file_numbers=(-1,) * size, lines=(0,) * size))
+    shown = cli("source", "first")
+    assert shown.exit_code == 0
+    assert "no line table" in shown.out
+    assert shown.out.count("LDG.E.CONSTANT R4") == 1
+
+
+def test_without_counters_the_command_that_collects_them_is_named(cli: Cli, record: Callable[..., None]) -> None:
+    shown = cli("source", "second")
+    assert (shown.exit_code, shown.out) == (2, "")
+    assert shown.err == (
+        "error: invented/second · n=2^20 · block=64 has no counters by instruction; collect them: cuprof ncu-collect "
+        "family=invented variants=second ncu=source\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("invented/frist",), "no variant or imported profile is named 'invented/frist': did you mean invented/first"),
+        (("first:block=96",), "no trial of first:block=96 is stored there: there is block=128; block=64"),
+        (("first", "tune.items=4"), "no trial of first is stored there: there is no items"),
+        (("first", "block"), "'block' is no coordinate"),
+        (("first", "--kernel", "interleaved"), "unknown kernel 'interleaved' of invented/first"),
+    ],
+)
+def test_bad_input_is_one_line(
+    cli: Cli, record: Callable[..., None], launch: LaunchRecord, words: tuple[str, ...], said: str
+) -> None:
+    record(launch)
+    shown = cli("source", *words)
+    assert (shown.exit_code, shown.out) == (2, "")
+    assert said in shown.err
+    assert shown.err.count("\n") == 1
+
+
+def test_an_imported_report_names_its_kernels(cli: Cli, project: Project, tmp_path: Path) -> None:
+    assert cli("ncu-import", str(REPORT)).exit_code == 0
+    listed = cli("source", "source_counters")
+    assert listed.exit_code == 2
+    names = dict(
+        zip(
+            ("interleaved_divergent", "sequential", "last_warp", "vector4", "single_pass"),
+            ("33740e74", "2b0d10d7", "0d76aba9", "3a5b2a36", "b100343e"),
+            strict=True,
+        )
+    )
+    for kernel, name in names.items():
+        assert f"source_counters/{name} ({kernel})" in listed.err
+        shown = cli("source", f"source_counters/{name}")
+        assert shown.exit_code == 0
+        assert f"kernel {kernel}, launch 1" in shown.out
+        assert "its text is not stored" in shown.out
+    assert "of last_warp_later as well (--kernel NAME)" in cli("source", f"source_counters/{names['last_warp']}").err
+    (tmp_path / "sequential.cu").write_text(TEXT)
+    found = cli("source", f"source_counters/{names['sequential']}", "--folder", str(tmp_path))
+    assert "45.8%     1,441,792  long_scoreboard         statement_18();" in found.out
+
+
+def test_a_bar_is_as_long_as_its_share() -> None:
+    assert draw_bar(1.0) == "█" * 10
+    assert draw_bar(0.0).strip() == ""
+    assert draw_bar(0.45) == "████▌     "
+    assert len(draw_bar(0.999)) == 10

@@ -1,0 +1,162 @@
+"""What a pair of kernels waits for: by rules, on hand-made counters and on those of a recorded report."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from source_study import REPORT, read_launches
+
+from cuprof.core.records import SourceCounters
+from cuprof.report.explanation import SECTORS, WASTE, Diagnosis, diagnose, explain_pair
+from cuprof.results.source import KernelSource
+
+TEXT = ["__global__ void f()", "load", "conflict", "barrier", "use"]
+CODE = (
+    "LDC R1, c[0x0][0x28]",
+    "LDG.E R2, [R4.64]",
+    "LDS R6, [R5]",
+    "FADD R3, R6, R2",
+    "BAR.SYNC.DEFER_BLOCKING 0x0",
+    "@P0 BRA 0x10",
+    "EXIT",
+)
+LINES = (1, 2, 3, 5, 4, 4, 5)
+
+
+def make_kernel(
+    stalls: Mapping[str, Mapping[int, int]], *, loop: int = 1, files: tuple[str, ...] = ("/tmp/f.cu",)
+) -> KernelSource:
+    counters = SourceCounters(
+        CODE,
+        tuple(range(0, 16 * len(CODE), 16)),
+        files,
+        (0 if files else -1,) * len(CODE),
+        LINES if files else (0,) * len(CODE),
+        (32, *[32 * loop] * 5, 32),
+        stalls=stalls,
+    )
+    texts = {"/tmp/f.cu": TEXT} if files else {}
+    return KernelSource(1, "a test", 1, "f", 0, "cold", 1000.0, counters, texts, "/tmp/f.cu" if files else "")
+
+
+def diagnosis(
+    stalls: Mapping[str, Mapping[int, int]], values: Mapping[str, float] | None = None, **more: int
+) -> Diagnosis:
+    return diagnose("f", make_kernel(stalls, **more), (values or {}).get)
+
+
+@pytest.mark.parametrize(
+    "metric", ["l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum", "derived__memory_l1_wavefronts_shared_excessive"]
+)
+@pytest.mark.parametrize(("reason", "number"), [("short_scoreboard", 3), ("mio_throttle", 2)])
+def test_a_bank_conflict_is_found_on_its_line(metric: str, reason: str, number: int) -> None:
+    found = diagnosis({reason: {number: 400}, "wait": {0: 100}}, {metric: 5000.0}).waits[0]
+    assert (found.pattern, found.evidence) == ("bank_conflicts", (metric, 5000.0))
+    assert (found.cause or found.place).where == "line 3"
+    assert diagnosis({reason: {number: 400}}, {metric: 0.0}).waits[0].pattern == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "pattern"),
+    [
+        ({SECTORS: 32.0}, "uncoalesced"),
+        ({SECTORS: 4.0}, "coalesced"),
+        ({WASTE: 10.0}, "uncoalesced"),
+        ({WASTE: 0.0}, "coalesced"),
+        ({}, ""),
+    ],
+)
+def test_a_load_is_said_to_be_coalesced_only_where_a_counter_says_so(values: Mapping[str, float], pattern: str) -> None:
+    found = diagnosis({"long_scoreboard": {3: 300}}, values).waits[0]
+    assert found.pattern == pattern
+    assert found.cause
+    assert (found.cause.where, found.place.where) == ("line 2", "line 5")
+
+
+@pytest.mark.parametrize(("loop", "pattern"), [(8, "barrier_in_loop"), (1, "")])
+def test_a_barrier_in_a_loop_is_one_that_warps_come_to_more_than_once(loop: int, pattern: str) -> None:
+    found = diagnosis({"barrier": {5: 300}}, loop=loop).waits[0]
+    assert found.pattern == pattern
+    assert found.cause
+    assert found.cause.number == 4
+
+
+def test_the_paragraph_says_what_leads_and_what_stayed() -> None:
+    before = diagnosis({"long_scoreboard": {3: 600}, "wait": {0: 400}, "selected": {1: 900}}, {SECTORS: 32.0})
+    after = diagnosis({"barrier": {5: 700}, "wait": {0: 300}}, loop=4)
+    assert explain_pair(before, after) == (
+        "Before (f), 60\u00a0% of the stalled samples wait for a load of global or local memory"
+        " (`smsp__pcsamp_warps_issue_stalled_long_scoreboard`), 100\u00a0% of them at `FADD R3, R6, R2`"
+        " (line 5: `use`), which needs `LDG.E R2, [R4.64]` (line 2: `load`); the loads are not coalesced"
+        f" (`{SECTORS}` is 32). After (f), 70\u00a0% of the stalled samples wait for the other warps of the block at a"
+        " barrier (`smsp__pcsamp_warps_issue_stalled_barrier`), 100\u00a0% of them at `@P0 BRA 0x10`"
+        " (line 4: `barrier`), which needs `BAR.SYNC.DEFER_BLOCKING 0x0` (the same line);"
+        " each warp comes to this barrier 4 times (`inst_executed`)."
+        " What stayed: wait (40\u00a0% before, 30\u00a0% after)."
+    )
+
+
+def test_too_few_samples_explain_nothing() -> None:
+    few = diagnosis({"long_scoreboard": {3: 12}, "selected": {1: 5000}})
+    text = explain_pair(few, diagnosis({"wait": {0: 300}}))
+    assert few.waits == ()
+    assert (
+        "only 12 stalled samples of f, too few to say what its warps wait for (smsp__pcsamp_sample_count; 200" in text
+    )
+    assert "What stayed" not in text
+
+
+def test_without_a_line_table_instructions_are_named_alone() -> None:
+    found = diagnose("f", make_kernel({"long_scoreboard": {3: 300}}, files=()), {}.get)
+    assert found.waits[0].place.where == ""
+    assert "at `FADD R3, R6, R2`, which needs `LDG.E R2, [R4.64]`." in explain_pair(found, found)
+
+
+@pytest.mark.parametrize("variant", ["interleaved_divergent", "sequential", "last_warp", "vector4", "single_pass"])
+def test_every_number_is_that_of_nsight_computes_own_page(variant: str) -> None:
+    """The first launch of each kernel, against the page "source" of `ncu --import`, recorded beside the report."""
+    launch = read_launches()[variant][0]
+    assert launch.source is not None
+    kernel = KernelSource(1, variant, 1, launch.kernel, 0, "cold", 1.0, launch.source)
+    found = diagnose(variant, kernel, {}.get)
+    page = read_page(REPORT.with_suffix(".source.csv"), launch.kernel)
+    totals = Counter(
+        {reason: sum(column) for reason, column in page.items() if reason not in ("selected", "not_selected")}
+    )
+    (lead, samples), *_ = totals.most_common(1)
+    stalled = sum(totals.values())
+    assert kernel.stalled == stalled
+    wait = found.waits[0]
+    assert NAMES.get(wait.reason, wait.reason) == lead
+    assert wait.share == samples / stalled
+    assert wait.place_share == page[lead][wait.place.number] / samples
+    lines = launch.source.lines
+    on_line = [number for number, line in enumerate(lines) if f"line {line}" == wait.place.where]
+    of_line = sum(page[reason][number] for reason in totals for number in on_line)
+    assert wait.line_share == of_line / stalled
+
+
+NAMES = {"long_scoreboard": "long_sb", "short_scoreboard": "short_sb"}
+
+
+def read_page(path: Path, kernel: str) -> dict[str, list[int]]:
+    """Return reason, as the page names it → samples by instruction, of the kernel's first launch."""
+    names: list[str] = []
+    page: dict[str, list[int]] = {}
+    inside = False
+    for row in csv.reader(path.read_text(encoding="utf-8").splitlines()):
+        if row[0] == "Kernel Name":
+            if page:
+                break
+            inside = row[1] == kernel
+        elif row[0] == "Address":
+            names = row
+        elif inside:
+            for name, value in zip(names, row, strict=True):
+                if name.startswith("stall_") and "(Not Issued)" not in name:
+                    page.setdefault(name.removeprefix("stall_"), []).append(int(value or 0))
+    return page
