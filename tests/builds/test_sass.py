@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cuprof.builds.machine_code import hash_code
+from cuprof.builds.machine_code import hash_code, hash_launched
 from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.builds.sass import (
     Change,
@@ -111,3 +111,9 @@ def test_codes_are_aligned_by_block_and_then_by_instruction() -> None:
     changes = align(base, new)
     assert [change.kind for change in changes] == ["equal", "equal", "replace", "equal"]
     assert changes[2] == Change("replace", range(3, 4), range(3, 4))
+
+
+def test_of_a_file_with_several_kernels_the_launched_ones_count() -> None:
+    both = build(lead=SOURCE.replace("NAME", "g").replace("FACTOR", "3"))
+    assert hash_launched(both, ["f"]) != hash_launched(both, ["g"])
+    assert hash_launched(build(), ["f"]) == hash_launched(build("other"), ["other"]) == hash_code(build())
