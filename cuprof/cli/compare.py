@@ -272,14 +272,17 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
     varied = {"new_device": "device", "measure": "time"}  # shown where there are several
     varied = {name: heading for name, heading in varied.items() if comparison.rows[name].nunique() > 1}
     left, right = ("verdict", "trial", *varied.values()), (f"base {scale.unit}", f"new {scale.unit}")
-    lines, labels = [], dict[int, str]()
-    for row in each(shown):
-        if row.match not in labels:
-            labels[row.match] = row_label(row)
-        times = (_number(scale.format(time)) for time in (row.base_median_ns, row.new_median_ns))
-        facts = (getattr(row, name) for name in varied)
-        cells = (MARKS[row.verdict], labels[row.match], *facts, *times, ratio_text(row.ratio), interval_text(row))
-        lines.append(Row(cells, STYLES[row.verdict]))
+    verdicts, medians = shown["verdict"].tolist(), (shown[f"{side}_median_ns"].tolist() for side in ("base", "new"))
+    labels = {row.match: row_label(row) for row in each(shown.drop_duplicates("match"))}
+    cells = [
+        map(MARKS.__getitem__, verdicts),
+        map(labels.__getitem__, shown["match"].tolist()),
+        *(shown[name].tolist() for name in varied),
+        *([_number(scale.format(time)) for time in times] for times in medians),
+        map(ratio_text, shown["ratio"].tolist()),
+        map(interval_text, each(shown[["ratio", "low", "high"]])),
+    ]
+    lines = list(map(Row, zip(*cells, strict=True), map(STYLES.__getitem__, verdicts)))
     headings = (*right, "new/base", "interval")
     return Table([*(Column(name, "left") for name in left), *map(Column, headings)], lines), hidden
 

@@ -10,12 +10,15 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from itertools import zip_longest
+from itertools import islice, repeat, zip_longest
+from operator import add
 from typing import Any, Literal, NamedTuple
 
 from cuprof.core.text import visible
 
 GAP = "  "
+AT_ONCE = 1000
+"""Lines of a table that are filled up together, column by column: a fraction of the time of cell by cell."""
 _NARROW = re.compile(r"[ -~\xa1-\xac\xae-\u02ff]*").fullmatch
 """Text of Latin letters and signs, each one column wide."""
 _WHOLE: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
@@ -73,11 +76,12 @@ def iter_lines(part: Part, width: int) -> Iterator[Line]:
         yield Line(visible(part.text, keep=""), part.style)
         return
     columns, rows = table = _visible(part)
-    widths = _fit(table, width)
-    yield from _lay_out(columns, Row(tuple(column.heading for column in columns), "bold"), widths)
+    natural = _widths(table)
+    widths = _fit(table, natural, width)
+    yield from _lay_out(columns, _wrap(Row(tuple(column.heading for column in columns), "bold"), widths), widths)
     yield Line("─" * (sum(widths) + len(GAP) * (len(widths) - 1)))
-    for row in rows:
-        yield from _lay_out(columns, row, widths)
+    wrapped = rows if widths == natural else (line for row in rows for line in _wrap(row, widths))
+    yield from _lay_out(columns, wrapped, widths)
 
 
 def to_html(parts: Iterable[Part]) -> str:
@@ -108,23 +112,38 @@ def display_width(text: str) -> int:
     return cell_len(text)
 
 
-def _lay_out(columns: Sequence[Column], row: Row, widths: Sequence[int]) -> Iterator[Line]:
-    """Yield the lines of a row, each piece filled up to its column's width."""
+def _lay_out(columns: Sequence[Column], rows: Iterable[Row], widths: Sequence[int]) -> Iterator[Line]:
+    """Yield the lines of rows, each piece filled up to its column's width."""
+    lines = iter(rows)
+    while block := list(islice(lines, AT_ONCE)):
+        pieces = zip(*(line.cells for line in block), strict=True)
+        filled = [
+            _fill(cells, column.align, width) for cells, column, width in zip(pieces, columns, widths, strict=True)
+        ]
+        for line, texts in zip(block, zip(*filled, strict=True), strict=True):
+            yield Line(GAP.join(texts).rstrip(), line.style)
+
+
+def _wrap(row: Row, widths: Sequence[int]) -> Iterator[Row]:
+    """Yield a row's lines."""
     wrapped = [
         [cell] if display_width(cell) <= width else textwrap.wrap(cell, width, **_WHOLE) or [""]
         for cell, width in zip(row.cells, widths, strict=True)
     ]
-    for pieces in zip_longest(*wrapped, fillvalue=""):
-        parts = []
-        for column, piece, width in zip(columns, pieces, widths, strict=True):
-            padding = " " * (width - display_width(piece))
-            parts.append(piece + padding if column.align == "left" else padding + piece)
-        yield Line(GAP.join(parts).rstrip(), row.style)
+    yield from (Row(pieces, row.style) for pieces in zip_longest(*wrapped, fillvalue=""))
 
 
-def _fit(table: Table, width: int) -> list[int]:
+def _fill(cells: Sequence[str], align: str, width: int) -> Iterable[str]:
+    """Return pieces of a column with spaces up to its width."""
+    if _NARROW("".join(cells)):
+        return map(str.ljust if align == "left" else str.rjust, cells, repeat(width))
+    paddings = [" " * (width - display_width(cell)) for cell in cells]
+    return map(add, cells, paddings) if align == "left" else map(add, paddings, cells)
+
+
+def _fit(table: Table, natural: Sequence[int], width: int) -> list[int]:
     """Return the columns' widths: the widest column of words gives way first, down to its longest word."""
-    widths = _widths(table)
+    widths = [*natural]
     excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
     if excess <= 0:
         return widths
@@ -142,9 +161,12 @@ def _fit(table: Table, width: int) -> list[int]:
 
 def _widths(table: Table) -> list[int]:
     columns = zip(*(row.cells for row in table.rows), strict=True) if table.rows else ((),) * len(table.columns)
-    return [
-        max(map(display_width, (column.heading, *cells))) for column, cells in zip(table.columns, columns, strict=True)
-    ]
+    return [_width((column.heading, *cells)) for column, cells in zip(table.columns, columns, strict=True)]
+
+
+def _width(cells: Sequence[str]) -> int:
+    """Return the most columns of a terminal that one of some cells takes."""
+    return max(map(len if _NARROW("".join(cells)) else display_width, cells))
 
 
 def _visible(table: Table) -> Table:

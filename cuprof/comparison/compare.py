@@ -289,7 +289,8 @@ def _rows(matched: pd.DataFrame, base: Side, new: Side, options: Options) -> tup
     order = shared["measure"].map({measure: place for place, measure in enumerate(measures)})
     shared = shared.assign(order=order)[order.notna()].sort_values(["match", "order"], kind="stable")
     shared = shared.drop(columns="order").reset_index(drop=True)
-    reasons = [(row.match, text) for row in each(still) if (text := _untimed(row))]
+    lacking = still[~(still["base_timed"] & still["new_timed"])]
+    reasons = [(row.match, text) for row in each(lacking) if (text := _untimed(row))]
     compared = set(shared["match"])
     asked = ", ".join(measures) or "any"
     reasons += [
