@@ -153,7 +153,7 @@ def test_a_main_configuration_of_ones_own_may_choose_no_experiment(project: Proj
             ["a.cu"],
             "'a.cu' is a kernel's source; a Python file says how it is launched: cuprof.kernel(NAME, ",
         ),
-        (["a.py", "b.py"], "a.py, b.py: one is taken at a time"),
+        (["a.py", "b.py"], "a.py, b.py: give one file"),
         (["measure.targt=1"], "unknown setting 'measure.targt': did you mean measure.target"),
         (["~foo"], "unknown setting to delete 'foo'"),
         (["hydra/launcher=nowhere", "measure=quick,hot"], "unknown hydra/launcher 'nowhere'"),

@@ -51,7 +51,7 @@ def test_no_ncu_anywhere_says_where_it_was_looked_for_and_what_to_do(tmp_path: P
 
 def test_an_override_that_is_no_program_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ncu").write_text("not executable")
-    with pytest.raises(ProfilerError, match="no program that can be run"):
+    with pytest.raises(ProfilerError, match="not a program that can be run"):
         get_executable(str(tmp_path / "ncu"))
 
 

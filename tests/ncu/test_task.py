@@ -45,7 +45,7 @@ def test_a_task_survives_the_file(tmp_path: Path, extension: Extension | None) -
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"trials": [{"identity": "x"}]}'])
 def test_what_is_no_task_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "task.json").write_text(text)
-    with pytest.raises(ProfilerError, match="no task file"):
+    with pytest.raises(ProfilerError, match="not a task file"):
         read_task(tmp_path / "task.json")
 
 

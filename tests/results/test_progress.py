@@ -153,7 +153,7 @@ def test_who_watches_waits_for_a_server_that_is_restarted(
 @pytest.mark.parametrize("text", ["-1", "nan", "inf", "1e30", "soon"])
 def test_how_often_is_a_number_of_seconds(cli: Callable[..., Result], text: str) -> None:
     told = cli("status", "--every", text)
-    assert (told.exit_code, f"'{text}' is not a number of seconds from 0 to 86400" in told.err) == (2, True)
+    assert (told.exit_code, f"'{text}' is no number of seconds from 0 to 86400" in told.err) == (2, True)
 
 
 def test_results_of_an_earlier_identity_are_named_until_there_are_newer_ones(store: Store) -> None:

@@ -107,8 +107,9 @@ def test_privileges_cannot_be_had_again(sandbox: Sandbox) -> None:
 
 
 def test_no_file_but_its_own_can_be_written(full: Sandbox, tmp_path: Path) -> None:
+    package = ROOT / "cuprof"
     code = f"""
-for path in ({str(ROOT / "left")!r}, os.path.expanduser("~/left"), {str(tmp_path / "left")!r}, "/run/left/x"):
+for path in ({str(package / "left")!r}, os.path.expanduser("~/left"), {str(tmp_path / "left")!r}, "/run/left/x"):
     try:
         open(path, "w")
         print("wrote", path)
@@ -168,7 +169,9 @@ def test_an_ordinary_user_has_the_same(full: Sandbox) -> None:
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     if python is None or ask(python, "import cuprof.sandbox.confinement") != "":
         pytest.skip("an ordinary user has no Python that can read this checkout")
-    told = ask(python, f"{HEAD}\nprint(os.getuid(), os.getpid())\nopen({str(ROOT / 'left')!r}, 'w')", full.encode())
+    told = ask(
+        python, f"{HEAD}\nprint(os.getuid(), os.getpid())\nopen({str(ROOT / 'cuprof' / 'left')!r}, 'w')", full.encode()
+    )
     assert told.startswith("65534 2\n")
     assert "Read-only file system" in told
 
