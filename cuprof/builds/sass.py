@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cache
@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from cuprof.core.errors import BuildError, MissingDependencyError
+from cuprof.core.records import read_opcode
 
 _SECTION = re.compile(r"^\t\.section\t\.text\.([^,\s]+)")
 _LINE = re.compile(r'^\t//## File "([^"]*)", line (\d+)')
@@ -55,7 +56,7 @@ class Instruction:
     @property
     def opcode(self) -> str:
         """Return the operation with its modifiers, "LDG.E.CONSTANT"."""
-        return next((word for word in self.text.split() if not word.startswith("@")), "")
+        return read_opcode(self.text)
 
     @property
     def operation(self) -> str:
@@ -149,6 +150,14 @@ def count_opcodes(code: Sequence[Instruction]) -> Counter[str]:
     return Counter(one.opcode for one in code)
 
 
+def compare_opcodes(base: Sequence[Instruction], new: Sequence[Instruction]) -> dict[str, tuple[int, int]]:
+    """Return operation → how many instructions of each code have it, where they differ; the largest change first."""
+    before, after = count_opcodes(base), count_opcodes(new)
+    names = [name for name in {**before, **after} if before[name] != after[name]]
+    names.sort(key=lambda name: (-abs(after[name] - before[name]), name))
+    return {name: (before[name], after[name]) for name in names}
+
+
 def find_blocks(code: Sequence[Instruction]) -> list[range]:
     """Return the basic blocks as ranges of indices: they begin at targets of jumps, and end at jumps."""
     starts = {0}
@@ -204,38 +213,75 @@ def _widen(operand: str, opcode: str) -> list[str]:
 
 
 def find_cause(code: Sequence[Instruction], index: int, reason: str) -> int | None:
-    """Return the index of the load or barrier that an instruction waits for; None where its block does not show it.
+    """Return the index of the load or barrier that an instruction waits for; see `find_causes`."""
+    return find_causes(code, {index: reason}).get(index)
+
+
+def find_causes(code: Sequence[Instruction], reasons: Mapping[int, str]) -> dict[int, int]:
+    """Return instruction → the load or barrier that it waits for, by their indices, where their blocks show it.
 
     Samples name the instruction that waits. The operand is followed back to the instruction that writes it, in the
     same basic block and its predecessors; a loop's block is its own predecessor.
+
+    Args:
+        reasons: instruction → why warps stall at it.
     """
-    causes = LOADS.get(reason)
-    if causes is None:
-        return None
     blocks = find_blocks(code)
-    wanted = read_registers(code[index]).reads
+    predecessors = _find_predecessors(code, blocks)
+    registers = cache(lambda number: read_registers(code[number]))
+    found = {}
+    for index, reason in reasons.items():
+        causes = LOADS.get(reason, ())
+        for path in _paths_back(blocks, predecessors, index) if causes else ():
+            cause = _find_in(code, path, causes, registers, None if reason == "barrier" else registers(index).reads)
+            if cause is not None:
+                found[index] = cause
+                break
+    return found
+
+
+def _paths_back(blocks: Sequence[range], predecessors: Mapping[range, Sequence[range]], index: int) -> list[range]:
+    """Return the stretches before an instruction: of its own block, then whole blocks, the nearest first."""
     own = next(block for block in blocks if index in block)
-    paths = [range(own.start, index)]
-    seen, at = {own}, [own]
+    paths, seen, at = [range(own.start, index)], {own}, {own}
     for _ in range(PREDECESSORS):
-        at = [block for block in blocks if any(_leads_to(code, block, other) for other in at)]
-        paths += [block for block in at if block not in seen or block == own]
-        seen.update(at)
-    for path in paths:
-        open_registers = wanted
-        for number in reversed(path):
-            one, written = code[number], read_registers(code[number]).writes & open_registers
-            if one.operation in causes and (reason == "barrier" or written):
-                return number
-            if written and not one.text.startswith("@"):  # what was loaded before it is not what the instruction reads
-                open_registers -= written
+        at = {block for other in at for block in predecessors[other]}
+        paths += [block for block in sorted(at, key=lambda block: block.start) if block not in seen or block == own]
+        seen |= at
+    return paths
+
+
+def _find_in(
+    code: Sequence[Instruction],
+    path: range,
+    causes: Sequence[str],
+    registers: Callable[[int], Registers],
+    wanted: frozenset[str] | None,
+) -> int | None:
+    """Return the last of these operations on a path that writes a wanted register, or the last where none is wanted."""
+    for number in reversed(path):
+        written = registers(number).writes & wanted if wanted is not None else frozenset()
+        if code[number].operation in causes and (wanted is None or written):
+            return number
+        if wanted is not None and not code[number].text.startswith("@"):
+            wanted -= written  # what was loaded before it is not what the instruction reads
     return None
 
 
-def _leads_to(code: Sequence[Instruction], block: range, other: range) -> bool:
-    last = code[block[-1]]
-    falls_through = block.stop == other.start and (last.text.startswith("@") or last.operation not in ("BRA", "EXIT"))
-    return falls_through or (last.operation in ("BRA", "JMP") and _target(last) == code[other.start].offset)
+def _find_predecessors(code: Sequence[Instruction], blocks: Sequence[range]) -> dict[range, list[range]]:
+    """Return block → the blocks that run into it or jump to it."""
+    starts: dict[int | None, range] = {code[block.start].offset: block for block in blocks}
+    following = dict(pairwise(blocks))
+    found: dict[range, list[range]] = {block: [] for block in blocks}
+    for block in blocks:
+        last, after = code[block[-1]], list[range | None]()
+        if last.text.startswith("@") or last.operation not in ("BRA", "EXIT"):
+            after.append(following.get(block))
+        if last.operation in ("BRA", "JMP"):
+            after.append(starts.get(_target(last)))
+        for other in filter(None, after):
+            found[other].append(block)
+    return found
 
 
 @dataclass(frozen=True)

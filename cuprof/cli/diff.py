@@ -99,19 +99,14 @@ def source_diff(base: str, new: str) -> Iterator[str]:
 
 def compare_code(base: NamedTrial, new: NamedTrial, project: Project) -> dict[str, Any]:
     """Return how the machine code of two trials differs: kernel by kernel, and in the counts by opcode."""
-    from cuprof.builds.sass import count_opcodes, disassemble
+    from cuprof.builds.sass import compare_opcodes, disassemble
     from cuprof.engine.rebuilding import rebuild
 
     images = [rebuild(each, project) for each in (base, new)]
     if set(images[0]) == set(images[1]):
         return {"same_code": True, "kernels": [], "opcodes": {}}
     codes = [{name: code for image in side.values() for name, code in disassemble(image).items()} for side in images]
-    counts = [count_opcodes([one for code in side.values() for one in code]) for side in codes]
-    opcodes = {
-        name: [counts[0][name], counts[1][name]]
-        for name in sorted({*counts[0], *counts[1]}, key=lambda name: (-abs(counts[1][name] - counts[0][name]), name))
-        if counts[0][name] != counts[1][name]
-    }
+    opcodes = compare_opcodes(*([one for code in side.values() for one in code] for side in codes))
     kernels = [
         {"base": ours, "new": theirs, "changes": list(code_diff(codes[0].get(ours, ()), codes[1].get(theirs, ())))}
         for ours, theirs in pair_kernels(codes[0], codes[1])

@@ -263,6 +263,10 @@ class Outcome:
     duration_ns: int = 0
     opened: tuple[str, ...] = ()
 
+    def find_timing(self, measure: Measure) -> Timing | None:
+        """Return the timing of one measure, None where there is none."""
+        return next((timing for timing in self.timings if timing.measure is measure), None)
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -362,6 +366,11 @@ class Advice:
     title: str = ""
     section: str = ""
     speedup: float | None = None
+
+
+def read_opcode(sass: str) -> str:
+    """Return an instruction's operation with its modifiers: "LDG.E.CONSTANT" of "@!P0 LDG.E.CONSTANT R4, [R2]"."""
+    return next((word for word in sass.split() if not word.startswith("@")), "")
 
 
 @dataclass(frozen=True)

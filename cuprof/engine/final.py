@@ -170,7 +170,7 @@ class Final:
     def tell(self, outcome: Outcome) -> None:
         """Add one candidate's outcome in this look; after the last one, judge the look."""
         self._waiting.discard(outcome.identity)
-        timing = next((each for each in outcome.timings if each.measure is self.measure), None)
+        timing = outcome.find_timing(self.measure)
         if outcome.state is State.OK and timing is not None:
             self._series[outcome.identity] = _series_of(timing)
             if self._is_short and timing.stopped_by == "time":

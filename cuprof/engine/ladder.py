@@ -115,7 +115,7 @@ class Ladder:
 
 def find_timing_ns(outcome: Outcome, measure: Measure) -> float | None:
     """Return an outcome's median of one measure, None where it is not right."""
-    timing = next((each for each in outcome.timings if each.measure is measure), None)
+    timing = outcome.find_timing(measure)
     return timing.summary.median_ns if timing is not None and outcome.state is State.OK else None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from cuprof.backends.registry import find_builder
 from cuprof.builds.machine_code import hash_launched
+from cuprof.builds.nvrtc import pick_arch
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
 from cuprof.families.origin import find_folder
@@ -32,13 +33,14 @@ def rebuild(trial: NamedTrial, project: Project) -> Mapping[str, bytes]:
     capability = str(trial.device_facts.get("compute_capability", ""))
     if not capability:
         raise UsageError(f"{trial.label}: the stored device {trial.device!r} names no compute capability")
-    images = build(variant, program, trial.source_text, family.signature(trial.problem), arch_of(capability))
+    images = build(
+        variant,
+        program,
+        trial.source_text,
+        family.signature(trial.problem),
+        pick_arch(*map(int, capability.split("."))),
+    )
     found = {hash_launched(image, {launch.kernel for launch in program.launches}): image for image in images}
     if not all(found):
         raise UsageError(f"{trial.label} was built to no cubin, so there is no machine code to see")
     return found
-
-
-def arch_of(capability: str) -> str:
-    """Return "sm_90" of a compute capability of "9.0" or "90"."""
-    return f"sm_{capability.replace('.', '')}"

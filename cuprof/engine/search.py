@@ -336,10 +336,10 @@ class SearchScheduler:
 
     def _value_of(self, outcome: Outcome) -> float:
         """Return the objective of an outcome; NaN if it is unknown."""
-        median_ns = find_timing_ns(outcome, self.measure)
-        if median_ns is None:
+        timing, median_ns = outcome.find_timing(self.measure), find_timing_ns(outcome, self.measure)
+        if timing is None or median_ns is None:
             return math.nan
-        energy = next(each for each in outcome.timings if each.measure is self.measure).energy
+        energy = timing.energy
         counters = self._counted.get(outcome.identity, {})
         return evaluate(self.settings.factors, median_ns, energy.energy_j if energy else None, counters)
 

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cuprof.builds.sass import Instruction, align, count_opcodes
+from cuprof.builds.sass import Instruction, align, compare_opcodes
 from cuprof.report.counter_section import BYTES, MOST_PAIRS, list_pairs
-from cuprof.report.explanation import WORDS, Diagnosis, diagnose, explain_pair, read_code
+from cuprof.report.explanation import WORDS, Diagnosis, diagnose, explain_pair
 from cuprof.report.study import Study
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import StudyTrial
@@ -136,7 +136,7 @@ def _pair(
         for trial, kernel in zip(trials, kernels, strict=True)
     ]
     both = tuple(each for each in found if each)
-    codes = [read_code(each.kernel) for each in both]
+    codes = [each.kernel.code for each in both]
     diff = list(_diff(*codes)) if len(both) == 2 else []
     sides = [_side(study, trial, each, shown) for trial, each in zip(trials, found, strict=True)]
     facts = [*_launch_facts(study, trials, kernels), *([_opcodes(*codes)] if len(both) == 2 else [])]
@@ -262,10 +262,8 @@ def _limiter(launch: LaunchFacts) -> str:
 
 def _opcodes(before: Sequence[Instruction], after: Sequence[Instruction]) -> tuple[str, str, str]:
     """Return the operations whose number changed most, in the code, before and after."""
-    counts = [count_opcodes(code) for code in (before, after)]
-    names = [name for name in {**counts[0], **counts[1]} if counts[0][name] != counts[1][name]]
-    names.sort(key=lambda name: (-abs(counts[0][name] - counts[1][name]), name))
-    first, second = (", ".join(f"{each[name]} {name}" for name in names[:MOST_OPCODES]) for each in counts)
+    counts = list(compare_opcodes(before, after).items())[:MOST_OPCODES]
+    first, second = (", ".join(f"{each[side]} {name}" for name, each in counts) for side in (0, 1))
     return "Instructions that changed in number", first, second
 
 

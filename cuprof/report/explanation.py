@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cuprof.builds.sass import Instruction, find_cause
 from cuprof.report.templates import say_once
-from cuprof.results.source import FEW_SAMPLES, NO_STALLS, KernelSource
+from cuprof.results.source import FEW_SAMPLES, KernelSource
 
 WORDS = "explanation.txt"
 LARGE = 0.1
@@ -88,7 +88,7 @@ class Diagnosis:
     @cached_property
     def shares(self) -> dict[str, float]:
         """Return each reason's share of the stalled samples, the largest first."""
-        counts = count_reasons(self.kernel)
+        counts = self.kernel.reasons
         return {reason: samples / self.kernel.stalled for reason, samples in counts.most_common()}
 
     @property
@@ -117,32 +117,18 @@ def diagnose(name: str, kernel: KernelSource, value: Value) -> Diagnosis:
     """
     if kernel.stalled < FEW_SAMPLES:
         return Diagnosis(name, kernel, is_sure=False)
-    code = read_code(kernel)
-    leading = [(reason, samples) for reason, samples in count_reasons(kernel).most_common(MOST_WAITS)]
+    leading = [(reason, samples) for reason, samples in kernel.reasons.most_common(MOST_WAITS)]
     waits = [
-        _find_wait(kernel, code, reason, value)
+        _find_wait(kernel, reason, value)
         for place, (reason, samples) in enumerate(leading)
         if place == 0 or samples >= LARGE * kernel.stalled
     ]
     return Diagnosis(name, kernel, tuple(waits))
 
 
-def count_reasons(kernel: KernelSource) -> Counter[str]:
-    """Return reason → samples of warps that waited for it."""
-    stalls = kernel.counters.stalls.items()
-    return Counter({reason: sum(found.values()) for reason, found in stalls if reason not in NO_STALLS})
-
-
-def read_code(kernel: KernelSource) -> list[Instruction]:
-    """Return the kernel's instructions as the comparison of machine code takes them."""
-    rows = kernel.instructions
-    facts = zip(rows["offset"], rows["sass"], rows["file"], rows["line"], strict=True)
-    return [Instruction(*each) for each in facts]
-
-
-def _find_wait(kernel: KernelSource, code: list[Instruction], reason: str, value: Value) -> Wait:
+def _find_wait(kernel: KernelSource, reason: str, value: Value) -> Wait:
     """Return where most of a reason's samples lie: on the line with most of them, at its instruction with most."""
-    samples = kernel.counters.stalls[reason]
+    samples, code = kernel.counters.stalls[reason], kernel.code
     lines: Counter[tuple[str, int]] = Counter()
     for number, count in samples.items():
         lines[code[number].file, code[number].line] += count
@@ -150,7 +136,7 @@ def _find_wait(kernel: KernelSource, code: list[Instruction], reason: str, value
     own = {number: count for number, count in samples.items() if (code[number].file, code[number].line) == line}
     number = max(own, key=lambda each: own[each])
     cause = find_cause(code, number, reason)
-    pattern, evidence = _find_pattern(code, kernel, reason, code[number if cause is None else cause], value)
+    pattern, evidence = _find_pattern(kernel, reason, code[number if cause is None else cause], value)
     stalled = kernel.instructions["stalled"]
     on_line = (kernel.instructions["file"] == line[0]) & (kernel.instructions["line"] == line[1])
     return Wait(
@@ -165,9 +151,7 @@ def _find_wait(kernel: KernelSource, code: list[Instruction], reason: str, value
     )
 
 
-def _find_pattern(
-    code: list[Instruction], kernel: KernelSource, reason: str, one: Instruction, value: Value
-) -> tuple[str, tuple[str, float]]:
+def _find_pattern(kernel: KernelSource, reason: str, one: Instruction, value: Value) -> tuple[str, tuple[str, float]]:
     """Return which known pattern an instruction that is waited for shows, and the counter that proves it."""
     if reason in ("short_scoreboard", "mio_throttle") and one.operation in SHARED_ACCESSES:
         metric, found = _first_known(CONFLICTS, value)
@@ -181,7 +165,7 @@ def _find_pattern(
         if waste is not None:
             return "uncoalesced" if waste else "coalesced", (WASTE, waste)
     if reason == "barrier" and one.operation == "BAR":
-        times = kernel.counters.executed[code.index(one)] / max(1, kernel.counters.executed[0])
+        times = kernel.counters.executed[kernel.code.index(one)] / max(1, kernel.counters.executed[0])
         return ("barrier_in_loop", ("inst_executed", times)) if times > 1 else ("", ("", 0.0))
     return "", ("", 0.0)
 

@@ -14,15 +14,15 @@ import pandas as pd
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.builds.sass import Instruction, find_cause
+from cuprof.builds.sass import Instruction, find_causes
 from cuprof.core.errors import SelectionError, UnknownNameError, UsageError, suggest
-from cuprof.core.records import SourceCounters
+from cuprof.core.records import SourceCounters, read_opcode
 from cuprof.core.text import count, list_first
 from cuprof.families.sources import ENCODED, INCLUDING, SEPARATOR
 from cuprof.results.intact import intact
 from cuprof.results.named_trials import Name, find_trials
 from cuprof.store import tables as t
-from cuprof.store.source_counters import opcode, read_source_counters
+from cuprof.store.source_counters import read_source_counters
 
 NO_STALLS = ("selected", "not_selected")
 """Reasons of samples whose warp could issue (Nsight Compute, "Warp Stall Reasons")."""
@@ -79,7 +79,7 @@ class KernelSource:
             {
                 "offset": counters.offsets,
                 "sass": counters.sass,
-                "opcode": [opcode(text) for text in counters.sass],
+                "opcode": [read_opcode(text) for text in counters.sass],
                 "file": [counters.files[number] if number >= 0 else "" for number in counters.file_numbers],
                 "line": counters.lines,
                 "executed": counters.executed,
@@ -110,17 +110,25 @@ class KernelSource:
     @cached_property
     def causes(self) -> dict[int, int]:
         """Return instruction that waits → the load or barrier that it waits for, where its operands lead to one."""
-        code = [
-            Instruction(offset, text) for offset, text in zip(self.counters.offsets, self.counters.sass, strict=True)
-        ]
-        reasons = enumerate(self.instructions["reason"])
-        found = {number: find_cause(code, number, reason) for number, reason in reasons if reason}
-        return {number: cause for number, cause in found.items() if cause is not None}
+        return find_causes(self.code, dict(enumerate(self.instructions["reason"])))
+
+    @cached_property
+    def code(self) -> list[Instruction]:
+        """Return the instructions as the comparison of machine code takes them."""
+        rows = self.instructions
+        facts = zip(rows["offset"], rows["sass"], rows["file"], rows["line"], strict=True)
+        return [Instruction(*each) for each in facts]
+
+    @cached_property
+    def reasons(self) -> Counter[str]:
+        """Return reason → samples of warps that waited for it."""
+        stalls = self.counters.stalls.items()
+        return Counter({reason: sum(found.values()) for reason, found in stalls if reason not in NO_STALLS})
 
     @property
     def stalled(self) -> int:
         """Return the samples of warps that waited."""
-        return sum(sum(found.values()) for reason, found in self.counters.stalls.items() if reason not in NO_STALLS)
+        return self.reasons.total()
 
     @property
     def doubts(self) -> tuple[str, ...]:

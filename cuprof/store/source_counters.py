@@ -10,19 +10,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.core.records import SourceCounters
+from cuprof.core.records import SourceCounters, read_opcode
 from cuprof.store import tables as t
-
-
-def opcode(sass: str) -> str:
-    """Return an instruction's operation with its modifiers: "LDG.E.CONSTANT" of "@!P0 LDG.E.CONSTANT R4, [R2]"."""
-    words = sass.split()
-    return next((word for word in words if not word.startswith("@")), "")
 
 
 def as_row(source: SourceCounters) -> dict[str, Any]:
     """Return the columns of the table `source_counters`."""
-    opcodes = [opcode(text) for text in source.sass]
+    opcodes = [read_opcode(text) for text in source.sass]
     names = list(dict.fromkeys(opcodes))
     return {
         "instruction_count": len(source.sass),

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.core.records import SourceCounters
+from cuprof.core.records import SourceCounters, read_opcode
 from cuprof.ncu.report_file import read_report
-from cuprof.store.source_counters import as_row, from_row, opcode, unpack
+from cuprof.store.source_counters import as_row, from_row, unpack
 
 REPORT = Path(__file__).parents[1] / "data" / "ncu" / "recorded" / "source_counters.ncu-rep"
 
@@ -63,8 +63,8 @@ def test_a_damaged_text_is_said_so() -> None:
 
 
 def test_the_operation_is_the_first_word_after_a_predicate() -> None:
-    assert opcode("@!P0 LDG.E.CONSTANT R4, desc[UR8][R2.64]") == "LDG.E.CONSTANT"
-    assert opcode("EXIT") == "EXIT"
+    assert read_opcode("@!P0 LDG.E.CONSTANT R4, desc[UR8][R2.64]") == "LDG.E.CONSTANT"
+    assert read_opcode("EXIT") == "EXIT"
 
 
 def test_every_instruction_has_the_numbers_of_nsight_computes_own_page() -> None:

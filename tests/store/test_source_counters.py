@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from cuprof.core.records import Profile, State
+from cuprof.core.records import Profile, State, read_opcode
 from cuprof.ncu.report_file import find_conditions, read_report
 from cuprof.results.queries import query
 from cuprof.store import Store
 from cuprof.store import tables as t
-from cuprof.store.source_counters import opcode
 
 REPORT = Path(__file__).parents[1] / "data" / "ncu" / "recorded" / "source_counters.ncu-rep"
 
@@ -25,7 +24,7 @@ def test_views_have_a_row_for_each_instruction_line_and_reason(url: str) -> None
     with Store.open(url) as store:
         store.record_profile(None, Profile(None, launch.kernel, State.OK, find_conditions(REPORT), launches=(launch,)))
     rows = query(url, "SELECT * FROM instructions ORDER BY instruction")
-    assert list(rows["opcode"]) == [opcode(text) for text in source.sass]
+    assert list(rows["opcode"]) == [read_opcode(text) for text in source.sass]
     assert list(rows["executed"]) == list(source.executed)
     waiting = {reason: found for reason, found in source.stalls.items() if not reason.endswith("selected")}
     total = sum(sum(found.values()) for found in waiting.values())
