@@ -136,6 +136,7 @@ class Store:
     reuse_calibration = transaction(sweeps.reuse_calibration)
 
     claim = transaction(stations.claim)
+    list_left = transaction(stations.list_left)
     beat = transaction(stations.beat)
     leave = transaction(stations.leave)
 
