@@ -16,8 +16,7 @@ from cuprof.cli.host_diagnosis import Diagnosis, Health, examine_host
 from cuprof.core.errors import CuprofError
 from cuprof.core.processes import count_cores
 from cuprof.core.project import Project, checkout
-from cuprof.families.compilers import COMPILERS, REMEDIES, get_compiler
-from cuprof.families.headers import find_headers
+from cuprof.families.toolchain import COMPILERS, REMEDIES, find_headers, get_compiler
 from cuprof.ncu import TITLE
 from cuprof.ncu.executable import get_executable
 
