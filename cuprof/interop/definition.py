@@ -68,6 +68,7 @@ class DefinitionFamily(FunctionFamily):
         points = list(self.problems)
         choices = {name: tuple(dict.fromkeys(point[name] for point in points)) for name in points[0]}
         shares = any(each.bounds.required_matched_ratio < 1 for each in self.workloads)
+        content = partial(_stand_for, VERSION, self._content())
         family = Family(
             name=self.name,
             title=self.definition.description or self.definition.name.replace("_", " "),
@@ -82,7 +83,7 @@ class DefinitionFamily(FunctionFamily):
             baseline=REFERENCE,
             in_place=self.changed,
             verify=self.judge if shares else None,
-            contract={"definition": partial(_stand_for, VERSION, self._content())},
+            contract={"definition": content, **({"verify": content} if shares else {})},
             usual={"problem": {"preset": tuple(each.uuid for each in self.problems.values())}},
         )
         for solution in (self.reference, *self.solutions):
