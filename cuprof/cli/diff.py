@@ -27,7 +27,7 @@ BASE, NEW   variants (reduction/last_warp), or configurations of one (reduction/
             tunables of the newest sweep stand for a variant, at a problem that both sides have
 SETTING     problem.AXIS=VALUE or tune.NAME=VALUE, for both sides
 
-No GPU is needed: PTX and machine code are made again from the stored source and tunables, or taken from the build cache."""
+No GPU is needed: PTX and machine code are made again from the stored source and tunables, or are in the build cache."""
 
 EXAMPLES = """\
 examples:
@@ -108,9 +108,9 @@ def ptx_diff(base: NamedTrial, new: NamedTrial, project: Project) -> Iterator[st
     from cuprof.engine.rebuilding import rebuild_ptx
 
     texts = [list(read_ptx(rebuild_ptx(each, project))) for each in (base, new)]
-    keys = [[_PTX_NUMBERS.sub("", line) for line in lines] for lines in texts]
+    old, new_keys = ([_PTX_NUMBERS.sub("", line) for line in lines] for lines in texts)
     rows: list[str] = []
-    for kind, first, last, start, end in difflib.SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+    for kind, first, last, start, end in difflib.SequenceMatcher(None, old, new_keys, autojunk=False).get_opcodes():
         if kind == "equal":
             rows += [f"  {text}" for text in texts[1][start:end]]
         else:

@@ -89,8 +89,9 @@ class Comparison:
         rows: a row for each measure of a matched trial: the columns of both sides' trials under base_ and new_,
             `measure`, `match` (a number, equal in the rows of one matched trial), `choices` (pairs of tunables that
             could have been compared in its place), `unchanged` (the same trial on both sides: source, device and
-            software; or the same machine code and launches, `same_code`), `together` (the samples were taken side by side), `device`, `reach` (how far the interval reaches
-            for noise within one sweep, in logarithms), and the verdict: `ratio` (NEW / BASE), `low`, `high`,
+            software; or the same machine code and launches, `same_code`), `together` (the samples were
+            taken side by side), `device`, `reach` (how far the interval reaches for noise within one sweep, in
+            logarithms), and the verdict: `ratio` (NEW / BASE), `low`, `high`,
             `error_rate` (chance that this interval misses the truth), `paired` (by rounds), `verdict`.
         noises: device → noise from sweep to sweep; empty where every pair was taken together.
         nothing_changed: every matched trial is the same on both sides: source, device and software.

@@ -37,7 +37,7 @@ def rebuild_ptx(trial: NamedTrial, project: Project) -> str:
     Raises:
         UsageError, CuprofError: see `rebuild`.
     """
-    program, images = _build(trial, project, VIRTUAL)
+    _, images = _build(trial, project, VIRTUAL)
     if not images and ".target" in trial.source_text:
         return trial.source_text
     if not images or any(image.startswith(b"\x7fELF") for image in images):
