@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from cuprof.statistics.sweep_noise import SweepNoise
 
 FORMATS = ("table", "json", "markdown")
-MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same"}
+MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same", "same code": "same code"}
 """Verdict → the word in the table, in the order of the table; told apart without colour."""
-STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same": "dim"}
+STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same": "dim", "same code": "dim"}
 SHOWN = ("verdict", "match", "measure", "new_device", "base_median_ns", "new_median_ns", "ratio", "low", "high")
 """Columns of a comparison that its table shows beside what names a trial."""
 MOST_SAME = 20
@@ -34,10 +34,7 @@ NOISY, MARK = 0.2, "!"
 
 BESIDE = 0.005
 """Difference of a ratio from the quotient of the two medians, as a share, from which on a reader sees it."""
-OF_PAIRS = (
-    "times are medians; a ratio is estimated from pairs of samples, of the same rounds where both were timed together, "
-    "and may differ from the quotient of the medians"
-)
+OF_PAIRS = "ratios come from pairs of samples, times from medians: the quotient of two times may differ from the ratio"
 
 DESCRIPTION = """\
 Compare two sides, trial by trial: faster, slower, same or undecided, with the ratio of the times and its interval.
