@@ -12,10 +12,9 @@ from cuprof.core.records import DeviceFacts
 from cuprof.engine.calibration import Calibrator
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.events import Batch, Event, Failed, Idle, Lost, Note, Result, Shared, Started
-from cuprof.engine.executor import Executor
+from cuprof.engine.executor import Executor, StoppedError
 from cuprof.engine.recorder import Recorder
 from cuprof.engine.scheduler import Scheduler
-from cuprof.engine.workers import StoppedError
 
 POLL_S, BUSY_POLL_S = 0.02, 0.5
 """Ask the scheduler this often whether there is something for an executor that has nothing to do; while all are busy,
