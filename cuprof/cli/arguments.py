@@ -36,6 +36,8 @@ class CommandParser(argparse.ArgumentParser):
             message = f"unknown option {option[1]}: {suggest(option[1], flags)}"
         elif choice := re.fullmatch(r"(.*)invalid choice: '(.*)' \(choose from (.*)\)", message):
             known = re.findall("'(.*?)'", choice[3])
+            if choice[2] == "portfolio":
+                raise UsageError("a portfolio is a command of its own: cuprof portfolio FAMILY; see --help there")
             message = f"{choice[1]}{choice[2]!r} is not known: {suggest(choice[2], known)}"
         raise UsageError(f"{message}; see {self.prog} --help")
 

@@ -34,10 +34,7 @@ NOISY, MARK = 0.2, "!"
 
 BESIDE = 0.005
 """Difference of a ratio from the quotient of the two medians, as a share, from which on a reader sees it."""
-OF_PAIRS = (
-    "times are medians; a ratio is estimated from pairs of samples, of the same rounds where both were timed together, "
-    "and may differ from the quotient of the medians"
-)
+OF_PAIRS = "ratios come from pairs of samples, times from medians: the quotient of two times may differ from the ratio"
 
 DESCRIPTION = """\
 Compare two sides, trial by trial: faster, slower, same or undecided, with the ratio of the times and its interval.

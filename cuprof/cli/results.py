@@ -216,7 +216,8 @@ def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     # The unit of the fastest: a slow host beside a device must not turn the device's figures into six digits.
     fastest = max((trial.bandwidth or 0.0 for trial in right), default=0.0)
     bandwidth = replace(choose_scale("bandwidth", [fastest]), decimals=1)
-    names = {trial: trial.contender + (" (base)" if _is_base(study, trial) else "") for trial in trials}
+    bases = {study.baseline_of(trial, _base(study)) for trial in trials}  # of many tunables the fastest
+    names = {trial: trial.contender + (" (base)" if trial in bases else "") for trial in trials}
     times = {trial: mark_of(trial.state, trial.expected) for trial in trials}
     times |= {trial: _text(time, trial.median_ns) for trial in right}
     shares = {trial: f"{trial.share * 100:.1f}" if trial.share <= 1 else CACHED for trial in right if trial.share}

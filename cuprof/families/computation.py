@@ -72,6 +72,7 @@ class Computation(FunctionFamily):
     files: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        tolerances.check_given(self.tolerance)
         self.kernels = with_names(self.given)
         self.drawing = Inputs(self.inputs, self.kernels, self.place)
         self.outputs = (*self.outputs, *(name for name in self.in_place if name not in self.outputs))

@@ -172,7 +172,12 @@ def test_the_fastest_comes_first_and_many_tunables_are_cut_by_their_times(tmp_pa
     """A search's first looks have few samples, and the longest of them counts only for what is called best."""
     made = [Made("a", 10.0 + i, tune={"block": i}, samples=1 if i < 4 else 40) for i in range(MOST_ROWS + 1)]
     lines = shown(tmp_path, *reversed(made))
-    assert [line.split()[2] for line in lines[3:13]] == [f"block={i}" for i in range(TOP)]
+    assert re.findall(r"block=\d+", "".join(lines[3:13])) == [f"block={i}" for i in range(TOP)]
+
+
+def test_of_many_tunables_of_the_baseline_its_fastest_alone_is_the_base(tmp_path: Path) -> None:
+    text = to_text(result_parts(many(tmp_path)), 200)
+    assert text.count("(base)") == 1
 
 
 def test_a_noisy_time_and_what_is_compared_with_it_are_marked(tmp_path: Path) -> None:
