@@ -12,9 +12,10 @@ from threading import Thread
 from cuprof.engine.calibration import Calibrator
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.events import Batch, Lost, Result
-from cuprof.engine.executor import Executor, StoppedError
+from cuprof.engine.executor import Executor
 from cuprof.engine.recorder import Recorder
 from cuprof.engine.scheduler import Scheduler
+from cuprof.engine.workers import StoppedError
 from cuprof.worker.status_page import Phase
 
 Event = tuple[Executor, Result] | Callable[[], object]

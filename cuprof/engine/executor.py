@@ -1,13 +1,12 @@
-"""Run batches on worker processes, one at a time, each replaced when it is lost, and know the devices they drive."""
+"""Run batches on workers, and know the devices that they drive."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Self
 
 from cuprof.backends.registry import get_spec, is_host
 from cuprof.config.model import LimitsConfig
@@ -15,40 +14,25 @@ from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts, Outcome, Unavailable
 from cuprof.engine.events import Batch, Lost, Result
 from cuprof.engine.measurement import Measurement
-from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess
+from cuprof.engine.worker_process import WorkerDiedError
+from cuprof.engine.workers import Workers
 from cuprof.sandbox.settings import Sandbox
-from cuprof.worker.messages import Build, Built, Job, JobTrial, Open, WorkerSettings
-from cuprof.worker.status_page import Phase
+from cuprof.worker.messages import Build, Built, Job, Open, WorkerSettings
 
 MOST_WAIT_S, FOLLOWING_S = 1.0, 0.05
 """Wait this long for a build, so that a scheduler may begin others; once there is one, this long for more."""
 
 
-class StoppedError(Exception):
-    """Report that another thread stopped an executor while it was used."""
-
-
-class Executor:
-    """Run batches, one after another, in one thread; a sweep has an executor for each GPU that takes part.
-
-    Use as a context manager, which ends the worker.
+class Executor(Workers):
+    """Run batches, one after another; a sweep has an executor for each GPU that takes part.
 
     Args:
-        settings: which devices the workers open.
-        limits: how long one step of a trial may take.
-        sandbox: the workers' sandbox; None for the user's own code.
         devices: back end → the device that the worker opens, or why there is none; filled when the sweep is planned.
 
     Attributes:
-        watch: called with the current trial and phase at every change.
-        judge: marks outcomes with implausible times.
-        reconsider: called with the back end before a doubtful trial runs alone; it may measure the device's limits.
-        is_used: whether the current worker has had a job.
-        unavailable: why the last job's device could not be opened; empty if it could.
         is_lost: its device has failed.
         number: its key in the store, for claiming trials; None if no other process may run them.
         doing: its current work, as text for the user.
-        building, built: identities of the trials whose programs the workers compile, and of those compiled or refused.
     """
 
     def __init__(
@@ -58,73 +42,11 @@ class Executor:
         sandbox: Sandbox | None = None,
         devices: Mapping[str, DeviceFacts | Unavailable] | None = None,
     ) -> None:
-        self.settings, self.limits, self.sandbox, self.devices = settings, limits, sandbox, devices or {}
-        self.be_unwatched()
-        self.is_used = self.is_lost = self._is_stopped = False
-        self.unavailable = self.doing = ""
+        super().__init__(settings, limits, sandbox)
+        self.devices = devices or {}
+        self.is_lost, self.doing = False, ""
         self.number: int | None = None
-        self._worker: WorkerProcess | None = None
-        self.building, self.built = set[str](), set[str]()
         self._series: tuple[Point | None, str, str] = (None, "", "")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._worker is not None and kind is not None:
-            self._worker.kill()
-        self.drop_worker()
-
-    def be_unwatched(self) -> None:
-        """Watch, judge and reconsider nothing."""
-        self.watch: Callable[[JobTrial, Phase], None] = lambda trial, phase: None
-        self.judge: Callable[[Outcome], Outcome] = lambda outcome: outcome
-        self.reconsider: Callable[[str], object] = lambda backend: None
-
-    @property
-    def worker(self) -> WorkerProcess:
-        """Return the worker, starting one where there is none.
-
-        Raises:
-            StoppedError: another thread has stopped the executor.
-        """
-        self.stop_if_asked()
-        if self._worker is None:
-            self._worker, self.is_used = WorkerProcess(self.settings, self.sandbox), False
-        return self._worker
-
-    def replace_worker(self) -> None:
-        """End the worker at once; the next use starts a new one."""
-        if self._worker is not None:
-            self._worker.kill()
-        self.drop_worker()
-
-    def drop_worker(self) -> None:
-        """End the worker, which has said all that it has to say.
-
-        What it was building counts as built: a new worker compiles it when its turn comes, and a loss is then blamed on
-        the right trial.
-        """
-        if self._worker is not None:
-            self._worker.close()
-        self._worker = None
-        self.built |= self.building
-        self.building.clear()
-
-    def retire_worker(self) -> None:
-        """End the worker, if there is one, while others go on, since nothing is measured any more."""
-        if self._worker is not None:
-            self._worker.retire()
-        self._worker = None
-
-    def stop(self) -> None:
-        """Make the thread that uses the executor raise a `StoppedError` soon."""
-        self._is_stopped = True
-
-    def stop_if_asked(self) -> None:
-        """Raise `StoppedError` if another thread has stopped the executor."""
-        if self._is_stopped:
-            raise StoppedError
 
     def run(self, batch: Batch) -> Iterator[Result | Lost]:
         """Begin to build, then yield the result of every trial as it comes; without a job, wait for a build.
@@ -158,11 +80,6 @@ class Executor:
     def builds_ahead(self, backend: str) -> bool:
         """Return whether compilers may work in the background; they would take part in the times of the host."""
         return get_spec(backend).builds_ahead and not self.is_host(backend)
-
-    def take_built(self, message: Built) -> None:
-        """Note what the worker has built or refused."""
-        self.built.update(message.identities)
-        self.building.difference_update(message.identities)
 
     def _begin_builds(self, job: Job) -> None:
         if not self.builds_ahead(job.backend):

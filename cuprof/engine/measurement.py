@@ -9,17 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import LimitsConfig
 from cuprof.core.records import OF_FAMILY, Outcome, State
 from cuprof.engine.worker_process import WorkerDiedError
+from cuprof.engine.workers import Workers
 from cuprof.worker.messages import Built, Finished, Job, JobDone, JobTrial
 from cuprof.worker.status_page import PHASE_TEXT, Phase, Status
-
-if TYPE_CHECKING:
-    from cuprof.engine.executor import Executor
 
 MOST_IDLE_TURNS = 2
 """After this many turns in a row without an answer, run each remaining trial in a worker of its own."""
@@ -38,8 +35,8 @@ class Measurement:
     in a worker of its own, before any others, and no more often.
     """
 
-    def __init__(self, executor: Executor, job: Job) -> None:
-        self.executor, self.job, self.spec = executor, job, get_spec(job.backend)
+    def __init__(self, workers: Workers, job: Job) -> None:
+        self.workers, self.job, self.spec = workers, job, get_spec(job.backend)
         self._suspects: list[JobTrial] = []
         self._clock_is_sound = False
         """Whether an implausible time was no better alone: then the others' need no second look."""
@@ -52,13 +49,13 @@ class Measurement:
     def run(self) -> Iterator[Outcome]:
         """Yield every trial's outcome as it comes."""
         if self.job.isolated:
-            self.executor.drop_worker()
+            self.workers.drop_worker()
         left, idle_turns = list(self.job.trials), 0
         while left:
             self._is_alone, before = bool(self._suspects), len(left)
             if self._is_alone:
-                self.executor.drop_worker()
-                self.executor.reconsider(self.job.backend)
+                self.workers.drop_worker()
+                self.workers.reconsider(self.job.backend)
             for outcome in self._take_turn([self._suspects.pop(0)] if self._is_alone else left):
                 left = [trial for trial in left if trial.identity != outcome.identity]
                 yield outcome
@@ -66,26 +63,26 @@ class Measurement:
             if idle_turns >= MOST_IDLE_TURNS:  # a trial that ends its worker may take care to avoid blame
                 self._suspects = list(left)
             if self._is_alone:
-                self.executor.drop_worker()
+                self.workers.drop_worker()
         if self.job.isolated:
-            self.executor.drop_worker()
+            self.workers.drop_worker()
 
     def _take_turn(self, trials: Sequence[JobTrial]) -> Iterator[Outcome]:
         """Yield outcomes until the trials are done or their worker is lost, except those of suspects."""
         job = replace(self.job, trials=tuple(trials))
         self._left, self._was_used, self._has_worked = dict(enumerate(trials)), False, False
         try:
-            worker = self.executor.worker
-            self._has_worked = self._was_used = self.executor.is_used
-            self.executor.is_used, sent, seen = True, time.monotonic(), (-1, Phase.IDLE)
+            worker = self.workers.worker
+            self._has_worked = self._was_used = self.workers.is_used
+            self.workers.is_used, sent, seen = True, time.monotonic(), (-1, Phase.IDLE)
             worker.send(job)
             for message in worker.messages():
-                self.executor.stop_if_asked()
+                self.workers.stop_if_asked()
                 if isinstance(message, Finished):
                     if (yield from self._finish(message)):
                         return
                 elif isinstance(message, Built):
-                    self.executor.take_built(message)
+                    self.workers.take_built(message)
                 elif isinstance(message, JobDone):
                     yield from self._end(message)
                     return
@@ -93,14 +90,14 @@ class Measurement:
                 if (status.index, status.phase) != seen:
                     seen = status.index, status.phase
                     if 0 <= status.index < len(trials):
-                        self.executor.watch(trials[status.index], status.phase)
+                        self.workers.watch(trials[status.index], status.phase)
                 # An idle worker may have been so since long before the job was there: its device was others' turn.
                 age_s = min(status.age_s, time.monotonic() - sent) if status.phase is Phase.IDLE else status.age_s
-                if message is None and age_s > _limit_of(status.phase, self.executor.limits):
+                if message is None and age_s > _limit_of(status.phase, self.workers.limits):
                     yield from self._time_out(status)
                     return
         except WorkerDiedError as death:
-            self.executor.drop_worker()
+            self.workers.drop_worker()
             yield from self._bury(death)
 
     def _finish(self, message: Finished) -> Generator[Outcome, None, bool]:
@@ -111,11 +108,11 @@ class Measurement:
         """
         trial = self._left.get(message.index)
         if trial is None or trial.identity != message.outcome.identity:
-            self.executor.worker.kill()
-            raise WorkerDiedError("an answer without a question", self.executor.worker.page.read(), "")
+            self.workers.worker.kill()
+            raise WorkerDiedError("an answer without a question", self.workers.worker.page.read(), "")
         del self._left[message.index]
         self._has_worked = True
-        outcome = self.executor.judge(message.outcome)
+        outcome = self.workers.judge(message.outcome)
         is_implausible, is_over = outcome.state is State.IMPLAUSIBLE, message.lost
         if not self._is_alone and self._is_doubtful(message, outcome):
             self._suspects.append(trial)
@@ -124,7 +121,7 @@ class Measurement:
             self._clock_is_sound |= self._is_alone and is_implausible
             yield outcome
         if is_over:
-            self.executor.drop_worker()
+            self.workers.drop_worker()
         return is_over
 
     def _is_doubtful(self, message: Finished, outcome: Outcome) -> bool:
@@ -141,10 +138,10 @@ class Measurement:
         """Yield the outcomes of the trials that a worker has ended its job without."""
         may_be_leftovers = self._was_used and (message.starved or self.spec.runs_in_process)
         if message.fault and may_be_leftovers and not message.unavailable:
-            self.executor.drop_worker()  # an earlier job's leftovers may be why; a new worker will show
+            self.workers.drop_worker()  # an earlier job's leftovers may be why; a new worker will show
             return
         fault = message.fault or "the worker gave no answer"
-        self.executor.unavailable = fault if message.unavailable else ""
+        self.workers.unavailable = fault if message.unavailable else ""
         state = State.SKIPPED if message.unavailable or message.of_family else State.CRASHED
         phase = OF_FAMILY if message.of_family else "inputs"
         yield from _fail_all(self._left.values(), state, fault, message.log, phase)
@@ -154,9 +151,9 @@ class Measurement:
 
         A trial that hangs on a device would only hang again, and costs its limit once.
         """
-        self.executor.replace_worker()
+        self.workers.replace_worker()
         if not (self.spec.runs_in_process and self._suspect(status)):
-            limit_s = _limit_of(status.phase, self.executor.limits)
+            limit_s = _limit_of(status.phase, self.workers.limits)
             message = f"stopped after {limit_s:g} s while {PHASE_TEXT[status.phase]}"
             blamed = self._blame(status)
             yield from _fail_all(blamed, State.TIMED_OUT, message, "", status.phase.name.lower())

@@ -13,9 +13,10 @@ from cuprof.config.model import LimitsConfig
 from cuprof.core.records import Outcome, State
 from cuprof.engine.dispatcher import Dispatcher
 from cuprof.engine.events import Batch, Lost, Result
-from cuprof.engine.executor import Executor, StoppedError
+from cuprof.engine.executor import Executor
 from cuprof.engine.grid import GridScheduler
 from cuprof.engine.observer import Observer
+from cuprof.engine.workers import StoppedError
 from cuprof.worker.messages import Job, WorkerSettings
 from tests.engine.test_grid import make_named
 
