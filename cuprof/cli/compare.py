@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from cuprof.comparison import Comparison
 
 FORMATS = ("table", "json", "markdown")
-MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same"}
+MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same", "same code": "same code"}
 """Verdict → the word in the table, in the order of the table; told apart without colour."""
-STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same": "dim"}
+STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same": "dim", "same code": "dim"}
 SHOWN = ("verdict", "match", "measure", "new_device", "base_median_ns", "new_median_ns", "ratio", "low", "high")
 """Columns of a comparison that its table shows beside what names a trial."""
 MOST_SAME = 20

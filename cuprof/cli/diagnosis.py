@@ -17,8 +17,7 @@ from cuprof.backends.opencl.presence import OPENCL_VENDORS, Platform, has_nvidia
 from cuprof.core.errors import CuprofError, EmptyStoreError
 from cuprof.core.processes import count_cores
 from cuprof.core.project import Project, checkout
-from cuprof.families.compilers import COMPILERS, REMEDIES, get_compiler
-from cuprof.families.headers import find_headers
+from cuprof.families.toolchain import COMPILERS, REMEDIES, find_headers, get_compiler
 from cuprof.ncu import TITLE
 from cuprof.ncu.executable import get_executable
 
