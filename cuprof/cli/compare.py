@@ -312,8 +312,8 @@ def _remarks(comparison: Comparison) -> Iterator[Line]:
         yield Line(f"noise within a sweep (standard deviation): {said}", "dim")
     rule, paired = comparison.options.rule, int(comparison.rows["paired"].sum())
     effect = f"{rule.effect:.3%}".replace(".000%", "%")
-    noise = ", where the machine's noise between sweeps is no larger than that" if comparison.noises else ""
-    rate = f"any false difference among all: at most {rule.error_rate:.1%} (Holm){noise}"
+    within = ", where the machine's noise between sweeps is no larger than that" if comparison.noises else ""
+    rate = f"any false difference among all: at most {rule.error_rate:.1%} (Holm){within}"
     yield Line(
         f"differences from {effect} on matter; {rate}; {paired} of {len(comparison.rows)} paired by round", "dim"
     )

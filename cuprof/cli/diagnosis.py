@@ -68,7 +68,9 @@ def examine(project: Project, store: str = "") -> Iterator[Diagnosis]:
     from cuprof.backends.cpu.backend import plan_calibration
     from cuprof.engine.device_lock import list_folders
 
-    installed = {canonicalize_name(each.metadata["Name"]): each.version for each in importlib.metadata.distributions()}
+    installed: dict[str, str] = {
+        canonicalize_name(each.metadata["Name"]): each.version for each in importlib.metadata.distributions()
+    }
     driver = find_driver()
     yield Diagnosis("Python", GOOD, ".".join(map(str, sys.version_info[:3])))
     yield from examine_dependencies(

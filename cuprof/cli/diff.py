@@ -60,7 +60,9 @@ def main(argv: Sequence[str]) -> int:
         parts += code_parts(found)
     else:
         kind, name = ("ptx", "PTX") if arguments.ptx else ("source", "source")
-        lines = list(ptx_diff(base, new, project) if arguments.ptx else source_diff(base.source_text, new.source_text))
+        lines = list(
+            ptx_diff(base, new, find_project()) if arguments.ptx else source_diff(base.source_text, new.source_text)
+        )
         found = {kind: lines, f"same_{kind}": not lines}
         parts += [Line(text, STYLES.get(text[:1], "")) for text in lines] or [Line(f"the same {name}")]
     emit(data | found, arguments.json, parts)

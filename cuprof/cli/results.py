@@ -208,7 +208,10 @@ def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
         f"hot {hot.unit}": lambda trial: format_number(hot, hot_ns.get(trial)),
         f"total {total.unit}": lambda trial: format_number(total, total_ns[trial]),
     }
-    words = {"stopped by": _stopped_by, "measured": lambda trial: _age(study, trial)}
+    words: dict[str, Callable[[StudyTrial], str]] = {
+        "stopped by": _stopped_by,
+        "measured": lambda trial: _age(study, trial),
+    }
     rows = []
     for trial in trials:
         cells = [cell(trial) if trial in right else "" for cell in (*numbers.values(), *words.values())]
