@@ -14,13 +14,16 @@ from typing import Protocol
 from cuprof.builds.ptxas import KernelFacts
 from cuprof.core.project import user_cache
 
+VIRTUAL = "compute_"
+"""How architectures begin that code is compiled for as PTX."""
+
 
 @dataclass(frozen=True)
 class Built:
     """What a compiler made of a source.
 
     Args:
-        image: a cubin, a shared library or an executable.
+        image: a cubin, PTX, a shared library or an executable.
         log: what the compiler printed.
         kernels: each kernel's resources, where the log has them.
         symbols: the name expression of a kernel → its symbol in the image.

@@ -19,13 +19,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cuprof.builds.compilers import PRINTED
-from cuprof.builds.result import Built
+from cuprof.builds.result import VIRTUAL, Built
 from cuprof.core.errors import BuildError
 from cuprof.families import Array, Launch
 from cuprof.families.configurations import find_kernel, import_kernels
 from cuprof.families.program import as_scalar
-from cuprof.families.requirements import get_version
 from cuprof.families.sources import write_python
+from cuprof.families.toolchain import get_version
 
 TYPES = {
     "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64", "bool": "i1",
@@ -186,7 +186,7 @@ def _compile(build: TritonBuild, layers: Sequence[Any]) -> Built:
     attributes = {
         (places[name],): [["tt.divisibility", 16]] for name, (_, is_divisible, _) in given.items() if is_divisible
     }
-    target = GPUTarget("cuda", int(build.arch.removeprefix("sm_").rstrip("af")), 32)
+    target = GPUTarget("cuda", int(build.arch.rpartition("_")[2].rstrip("af")), 32)
     known = vars(triton.compiler.make_backend(target).parse_options({}))
     if unknown := ", ".join(sorted(options.keys() - known.keys())):
         raise ValueError(f"{unknown} is neither a parameter of {build.kernel} nor an option of Triton")
@@ -204,7 +204,8 @@ def _compile(build: TritonBuild, layers: Sequence[Any]) -> Built:
         "cooperative": int(bool(getattr(facts, "launch_cooperative_grid", False))),
         "overlaps": int(bool(getattr(facts, "launch_pdl", False))),
     }
-    return Built(compiled.asm["cubin"], "", {}, {build.kernel: facts.name}, launch)
+    image = compiled.asm["ptx"].encode() if build.arch.startswith(VIRTUAL) else compiled.asm["cubin"]
+    return Built(image, "", {}, {build.kernel: facts.name}, launch)
 
 
 def _match(
