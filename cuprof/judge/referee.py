@@ -396,6 +396,8 @@ class Referee:
         for _ in range(MOST_LAPS):
             if is_new:
                 self.sets.draw(count)
+                if self.suspect.spins:
+                    self.suspect.ask(Ask.NULL)  # drawing takes so long that it waits asleep, and the device rests
             self.sets.give()
             self.flushes_ns.append(self.sets.flush(flush))
             lap = self._execute(count)
