@@ -15,10 +15,10 @@ import os
 import pickle
 import resource
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -30,8 +30,8 @@ from cuprof.core.processes import child_command, child_environment
 from cuprof.core.scratch import ScratchFolder
 
 READY = b"ready"
-ORDER, PROCESS, REFUSED, PRINTED = "build", "process", "refused", "printed"
-"""Files in a process's folder: what it is to build, its id, why it made nothing, its output."""
+ORDER, REFUSED, PRINTED = "build", "refused", "printed"
+"""Files in a process's folder: what it is to build, why it made nothing, its output."""
 PRINTED_BYTES, SHOWN = 8192, 200
 """How much of the end of that is read, and how many characters of its last line a message shows."""
 END_S = 2.0
@@ -86,26 +86,23 @@ class Origin:
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         (folder / ORDER).write_bytes(pickle.dumps(build))
         ours, theirs = socket.socketpair()
-        try:
+        with ours:
             with theirs:
                 socket.send_fds(self._orders, [os.fsencode(folder)], [theirs.fileno()])
             ours.settimeout(limit_s)
-            ended = self._await_end(ours, folder)
+            try:
+                ended = ours.recv(ANSWER_BYTES).decode()
+            except TimeoutError:
+                ours.shutdown(socket.SHUT_WR)  # at which the origin stops the process
+                ours.settimeout(None)
+                ours.recv(ANSWER_BYTES)
+                ended = f"took longer than {limit_s:g} s and was stopped"
+        try:
+            if not ended:
+                raise ConnectionError("the origin has ended")
             return KeptBuilds(folder).find(MADE) or self._raise(build, folder, ended)
         finally:
-            ours.close()
             shutil.rmtree(folder, ignore_errors=True)
-
-    def _await_end(self, connection: socket.socket, folder: Path) -> str:
-        """Return how a build's process has ended; stop it where it takes longer than the connection waits."""
-        try:
-            if answer := connection.recv(ANSWER_BYTES).decode():
-                return answer
-        except TimeoutError:
-            with suppress(OSError, ValueError):
-                os.killpg(int((folder / PROCESS).read_text()), signal.SIGKILL)
-            return f"took longer than {connection.gettimeout():g} s and was stopped"
-        raise ConnectionError("the origin has ended")
 
     def _raise(self, build: Build, folder: Path, ended: str) -> NoReturn:
         """Raise what kept a build from being made."""
@@ -134,18 +131,19 @@ class Compilers:
         self._lock = Lock()
         self._folder: ScratchFolder | None = None
         self._origins: dict[Preload, Origin] = {}
-        self._asked: dict[Preload, int] = {}
+        self._asked = Counter[Preload]()
 
     def run(self, build: Build, limit_s: float | None = None) -> Built:
         """Compile in a process; raises as `Origin.run`."""
         try:
             with self._lock:
-                origin = self._find_with_headers(build) or self._get(build.preload)
+                origin = self._find_with_headers(build.headers) or self._get(build.preload)
             try:
                 return origin.run(build, limit_s)
             except ConnectionError:  # that origin has ended
                 with self._lock:
-                    self._forget(origin)
+                    for preload in [each for each, known in self._origins.items() if known is origin]:
+                        self._origins.pop(preload).end()
                     origin = self._get(build.preload)
                 return origin.run(build, limit_s)
         except OSError as error:
@@ -166,20 +164,13 @@ class Compilers:
             self._origins[preload] = Origin(preload, self._folder.path)
         return self._origins[preload]
 
-    def _find_with_headers(self, build: Build) -> Origin | None:
-        """Return the origin that has compiled this build's headers, or None; start one where builds share them."""
-        headers = build.headers
-        if headers is None or resource.getrlimit(resource.RLIMIT_DATA)[0] != resource.RLIM_INFINITY:
+    def _find_with_headers(self, headers: Preload) -> Origin | None:
+        """Return the origin that has compiled these headers, or None; start one where builds share them."""
+        if not headers or resource.getrlimit(resource.RLIMIT_DATA)[0] != resource.RLIM_INFINITY:
             return None  # a confined process has no room for them
-        self._asked[headers] = self._asked.get(headers, 0) + 1
-        if self._asked[headers] < SHARED_FROM:
-            return None
-        origin = self._get(headers)
-        return origin if origin.is_loaded else None
-
-    def _forget(self, origin: Origin) -> None:
-        for preload in [each for each, known in self._origins.items() if known is origin]:
-            self._origins.pop(preload).end()
+        self._asked[headers] += 1
+        origin = self._get(headers) if self._asked[headers] >= SHARED_FROM else None
+        return origin if origin and origin.is_loaded else None
 
 
 COMPILERS = Compilers()

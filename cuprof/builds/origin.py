@@ -2,9 +2,10 @@
 
     python -m cuprof.builds.origin SOCKET FOLDER
 
-An order is a folder with a pickled build, and a connection on which the origin says how its process has ended. The
-process leaves in the folder what it has made, or in JSON why not, since the code of a kernel's file may have written
-it. Neither process touches a device.
+An order is a folder with a pickled build, and a connection. The copy forks the process that compiles, says on the
+connection how that has ended, and ends it where the owner closes the connection first. The compiling process leaves in
+the folder what it has made, or in JSON why not, since the code of a kernel's file may have written it. None of them
+touches a device.
 """
 
 from __future__ import annotations
@@ -22,87 +23,60 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
-from cuprof.builds.compilers import ORDER, PRINTED, PROCESS, READY, REFUSED
+from cuprof.builds.compilers import ORDER, PRINTED, READY, REFUSED
 from cuprof.builds.result import MADE, KeptBuilds
 from cuprof.core.errors import BuildError, ImpossibleError, MissingDependencyError
 
-MOST_BYTES = 4096
-"""Longest order, and most signals that are taken note of at once."""
+LONGEST_ORDER = 4096
+LOOK_S = 0.1
+"""Look this often whether a build is still wanted."""
 ENDINGS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-"""Signals that a terminal, or the end of a command, sends to all its processes."""
+"""Signals that a terminal, or the end of a command, sends to all its processes: these end with their owner instead."""
 
 
 def serve(orders: socket.socket) -> None:
-    """Fork a process for each order until the owner closes its end, then end those that are left."""
-    woken, wake = socket.socketpair()
-    woken.setblocking(False)
-    wake.setblocking(False)
-    signal.set_wakeup_fd(wake.fileno())
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    """Fork a process for each order until the owner closes its end."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for ending in ENDINGS:
-        signal.signal(ending, lambda *_: sys.exit(1))
-    forks: dict[int, socket.socket] = {}
-    try:
-        while True:
-            ready = select.select([orders, woken], [], [])[0]
-            if woken in ready:
-                woken.recv(MOST_BYTES)
-                _reap(forks)
-            if orders in ready:
-                folder, handles, _, _ = socket.recv_fds(orders, MOST_BYTES, 1)
-                if not folder:
-                    return
-                if handles:  # none where no more files can be opened
-                    _fork(forks, socket.socket(fileno=handles[0]), Path(os.fsdecode(folder)))
-    finally:
-        for process in forks:
-            _end_group(process)
+        signal.signal(ending, signal.SIG_IGN)
+    while True:
+        folder, handles, _, _ = socket.recv_fds(orders, LONGEST_ORDER, 1)
+        if not folder:
+            return
+        with socket.socket(fileno=handles[0]) as connection:
+            if not os.fork():
+                orders.close()
+                _watch(connection, Path(os.fsdecode(folder)))
 
 
-def _fork(forks: dict[int, socket.socket], connection: socket.socket, folder: Path) -> None:
-    try:
-        process = os.fork()
-    except OSError as error:
-        _answer(connection, f"could not be forked ({error.strerror})")
-        return
+def _watch(connection: socket.socket, folder: Path) -> NoReturn:
+    """Fork the process that compiles, say how it has ended, and end what it has started."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    process = os.fork()
     if not process:
-        for each in (connection, *forks.values()):
-            each.close()
+        connection.close()
         _compile(folder)
-    forks[process] = connection
-
-
-def _reap(forks: dict[int, socket.socket]) -> None:
-    """Forget the processes that have ended: end what they started, and say how they ended."""
-    with contextlib.suppress(ChildProcessError):
-        while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            if connection := forks.pop(ended.si_pid, None):
-                _end_group(ended.si_pid)
-                by_itself = ended.si_code == os.CLD_EXITED
-                how = f"exit code {ended.si_status}" if by_itself else signal.strsignal(ended.si_status)
-                _answer(connection, f"ended early ({how})")
-            os.waitpid(ended.si_pid, 0)
-
-
-def _answer(connection: socket.socket, how: str) -> None:
-    with connection, contextlib.suppress(OSError):
-        connection.send(how.encode(), socket.MSG_DONTWAIT)
-
-
-def _end_group(process: int) -> None:
+    while not signal.sigtimedwait({signal.SIGCHLD}, LOOK_S):
+        if select.select([connection], [], [], 0)[0]:
+            os.kill(process, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process, signal.SIGKILL)
+    status = os.waitpid(process, 0)[1]
+    signalled = signal.strsignal(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else ""
+    with contextlib.suppress(OSError):
+        connection.send(f"ended early ({signalled or f'exit code {os.WEXITSTATUS(status)}'})".encode())
+    os._exit(0)
 
 
 def _compile(folder: Path) -> NoReturn:
     """Carry out the order of a folder; temporary files of compilers stay there, and the owner removes it."""
     own = os.getpid()
     os.setpgid(0, 0)
-    (folder / PROCESS).write_text(str(own))
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
-    signal.set_wakeup_fd(-1)
-    for number in (signal.SIGCHLD, *ENDINGS):  # compilers wait for assemblers
+    for number in ENDINGS:
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})  # compilers wait for assemblers
     handle = os.open(folder / PRINTED, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
@@ -128,9 +102,13 @@ def _compile(folder: Path) -> NoReturn:
 
 
 def main() -> None:
-    """Load what the folder's file names, say so, and serve."""
+    """Call what the folder's file names, say so, and serve."""
     orders, folder = socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2])
-    pickle.loads((folder / "preload").read_bytes()).load(folder)
+    tempfile.tempdir = str(folder)
+    preload = pickle.loads((folder / "preload").read_bytes())
+    if preload:
+        with contextlib.suppress(MissingDependencyError):  # which each build then reports
+            preload[0](*preload[1:])
     orders.send(READY)
     serve(orders)
 
