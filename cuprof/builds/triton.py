@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -74,6 +74,8 @@ class TritonBuild(Build):
     values: tuple[int | float | None, ...]
     constants: tuple[tuple[str, int | float | str | bool | None], ...]
     arch: str
+
+    is_alone: ClassVar[bool] = True
 
     @classmethod
     def of(
