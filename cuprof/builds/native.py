@@ -13,7 +13,7 @@ from typing import Literal
 from cuprof.builds.ptxas import read_resources, refusal
 from cuprof.builds.result import VIRTUAL, Build, Built
 from cuprof.families import Program, Variant
-from cuprof.families.compilers import get_compiler
+from cuprof.families.toolchain import get_compiler
 
 Product = Literal["cubin", "library", "program"]
 SHAPES: dict[tuple[bool, Product], tuple[str, ...]] = {

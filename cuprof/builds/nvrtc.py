@@ -20,7 +20,7 @@ from typing import Any
 from cuprof.builds.ptxas import read_resources, refusal
 from cuprof.builds.result import VIRTUAL, Build, Built, Preload
 from cuprof.core.errors import BuildError, MissingDependencyError
-from cuprof.families.headers import INSTALL, REMEDY, explain_absence, find_headers, uses_headers
+from cuprof.families.toolchain import INSTALL, REMEDY, explain_absence, find_headers, uses_headers
 
 STANDARD_OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v", "-lineinfo")
 """Given to every compilation: resource figures in the log, and line numbers for profilers."""

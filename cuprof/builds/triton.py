@@ -24,8 +24,8 @@ from cuprof.core.errors import BuildError
 from cuprof.families import Array, Launch
 from cuprof.families.configurations import find_kernel, import_kernels
 from cuprof.families.program import as_scalar
-from cuprof.families.requirements import get_version
 from cuprof.families.sources import write_python
+from cuprof.families.toolchain import get_version
 
 TYPES = {
     "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64", "bool": "i1",
