@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.arguments import CommandParser
 from cuprof.cli.output import emit
 from cuprof.cli.table import Line
 
@@ -36,9 +36,9 @@ def make_parser() -> CommandParser:
         "Copy the database to a file of its own, as it is at one moment; sweeps may go on writing. Copying the file\n"
         "itself can leave out what is still in the -wal file beside it. For PostgreSQL there is pg_dump.",
         EXAMPLES,
+        store=True,
+        json=True,
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="the copy; it must not exist")
     parser.add_argument("--force", action="store_true", help="replace the file, once the copy is complete")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_store(parser)
     return parser

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from cuprof.cli import compare
 from cuprof.cli.arguments import CommandParser, add_rule, number, run_verdict
 from cuprof.cli.output import print_json, show
-from cuprof.cli.table import Column, Line, Part, Row, Table
+from cuprof.cli.table import Line, Part, Table
 from cuprof.cli.units import format_counter, format_time
 from cuprof.core.errors import UsageError
 
 if TYPE_CHECKING:
     from cuprof.interop.origins import AnyOrigin
+    from cuprof.judge.border.fork_server import ForkServer
     from cuprof.judge.report import Candidate, Report
 
 DESCRIPTION = """\
@@ -69,6 +70,13 @@ def main(argv: Sequence[str]) -> int:
 
 def _judge(argv: Sequence[str]) -> int:
     arguments = _parse(argv)
+    from cuprof.judge.border.fork_server import ForkServer
+
+    with ForkServer() as server:  # it imports what it needs beside this process
+        return _judge_in(server, arguments)
+
+
+def _judge_in(server: ForkServer, arguments: argparse.Namespace) -> int:
     from cuprof.cli.progress import make_observer
     from cuprof.config.composer import compose
     from cuprof.config.overrides import quoted
@@ -103,7 +111,7 @@ def _judge(argv: Sequence[str]) -> int:
             counters=arguments.counters is not None,
         )
         with make_observer() as observer:
-            report = judge(request, project, observer)
+            report = judge(request, project, observer, server)
     finally:
         workshop.cleanup()
     if arguments.json:
@@ -115,7 +123,7 @@ def _judge(argv: Sequence[str]) -> int:
 
 def make_parser() -> CommandParser:
     """Return the parser of the command's words."""
-    parser = CommandParser("judge", DESCRIPTION, EXAMPLES)
+    parser = CommandParser("judge", DESCRIPTION, EXAMPLES, json=True)
     parser.add_argument("family", metavar="FAMILY", help="a family of the project, its folder, or a definition")
     parser.add_argument("words", metavar="CANDIDATE|SETTING", nargs="+", help="files to judge, and settings")
     parser.add_argument("--baseline", metavar="VARIANT", default="", help="what candidates are compared with")
@@ -143,7 +151,6 @@ def make_parser() -> CommandParser:
         help="hardware counters (Nsight Compute): a metric set of conf/ncu, or METRIC,METRIC,… (default: study)",
     )
     parser.add_argument("--keep", type=Path, metavar="FILE", help="keep what was measured in this SQLite database")
-    parser.add_argument("--json", action="store_true", help="as JSON on the standard output")
     return parser
 
 
@@ -232,21 +239,21 @@ def _ruling(each: Candidate) -> tuple[str, str]:
 
 
 def _times(each: Candidate) -> Table:
-    left, right = ("verdict", "problem", "time"), (each.baseline, each.variant, "ratio", "interval")
-    rows = []
-    for row in each.rows:
-        judged = row.judgement
-        cells = (
-            compare.MARKS[judged.verdict.value],
+    numbers = (each.baseline, each.variant, "ratio", "interval")
+    rows = [
+        (
+            compare.MARKS[row.judgement.verdict.value],
             row.problem.label,
             row.measure.value,
             format_time(row.base_ns),
             format_time(row.new_ns),
-            compare.ratio_text(judged.ratio),
-            compare.interval_text(judged),
+            compare.ratio_text(row.judgement.ratio),
+            compare.interval_text(row.judgement),
         )
-        rows.append(Row(cells, compare.STYLES[judged.verdict.value]))
-    return Table([*(Column(name, "left") for name in left), *map(Column, right)], rows)
+        for row in each.rows
+    ]
+    styles = [compare.STYLES[row.judgement.verdict.value] for row in each.rows]
+    return Table(("verdict", "problem", "time", *numbers), rows, numbers, styles)
 
 
 def _counters(each: Candidate) -> list[Part]:
@@ -255,11 +262,8 @@ def _counters(each: Candidate) -> list[Part]:
     shown = each.counters
     if len(shown) > MOST_COUNTERS * len({one.problem for one in shown}):
         shown = tuple(one for one in shown if find_metric(one.metric))
-    if not shown:
-        return []
-    columns = [Column("counter", "left"), Column("problem", "left"), Column(each.baseline), Column(each.variant)]
+    numbers = (each.baseline, each.variant)
     rows = [
-        Row((one.metric, one.problem.label, format_counter(one.base), format_counter(one.new), one.unit))
-        for one in shown
+        (one.metric, one.problem.label, format_counter(one.base), format_counter(one.new), one.unit) for one in shown
     ]
-    return [Line(""), Table([*columns, Column("unit", "left")], rows)]
+    return [Line(""), Table(("counter", "problem", *numbers, "unit"), rows, numbers)] if rows else []

@@ -179,9 +179,9 @@ def make_parser() -> CommandParser:
         "list",
         "List families, variants, experiments, devices, or the metrics that cuprof explains; alone, an overview.",
         EXAMPLES,
+        json=True,
     )
     parser.add_argument("what", choices=tuple(LISTS), nargs="?", help="which list (default: an overview)")
     parser.add_argument("names", metavar="NAME", nargs="*", help="families whose variants, or parts of metric names")
     parser.add_argument("--full", action="store_true", help="devices: every fact of each, one a line")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     return parser

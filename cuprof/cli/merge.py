@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.arguments import CommandParser
 from cuprof.cli.output import print_json, show
 from cuprof.cli.table import Line
 from cuprof.core.text import count
@@ -75,8 +75,8 @@ def make_parser() -> CommandParser:
         "again. Rows that cuprof cannot have measured (impossible times, future dates, unknown words) are refused and\n"
         "counted. Otherwise all of a database is taken or nothing, and nothing in it is changed.",
         EXAMPLES,
+        store=True,
+        json=True,
     )
     parser.add_argument("databases", metavar="DATABASE", nargs="+", help="an SQLite file, or any SQLAlchemy URL")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_store(parser)
     return parser

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.arguments import CommandParser
 from cuprof.cli.output import print_message, show
 from cuprof.cli.table import Line
 from cuprof.core.project import find_project
@@ -46,6 +46,7 @@ def make_parser() -> CommandParser:
         "Take in Nsight Compute reports: launches in ranges of cuprof's join their trials, others become\n"
         "rows of their own, one a kernel. The files are copied to the project's artifacts.",
         EXAMPLES,
+        store=True,
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a .ncu-rep file")
     parser.add_argument("--name", default="", help="what launches that join no trial go by (default: the file's name)")
@@ -55,5 +56,4 @@ def make_parser() -> CommandParser:
         default="",
         help="file the counters under this mode (default: by the ncu command line that the report holds)",
     )
-    add_store(parser)
     return parser

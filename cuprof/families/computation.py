@@ -30,9 +30,9 @@ from cuprof.families.callables import (
     unwrap,
     with_names,
 )
+from cuprof.families.fingerprint import installed_modules
 from cuprof.families.function_family import Calling, FunctionFamily
 from cuprof.families.function_source import source_of
-from cuprof.families.functions import installed_modules
 from cuprof.families.inputs import Inputs, blamed
 from cuprof.families.kernel import Kernel, call_by_name
 from cuprof.families.model import Arrays, Family, Sample, Signature, Tolerance, Tolerances, Variant, Verdict

@@ -22,8 +22,8 @@ from cuprof.families import Signature as Buffers
 from cuprof.families.arrays import home_of, to_host
 from cuprof.families.computation import Computation
 from cuprof.families.kernel import BLOCK_NAMES, Kernel, read_values
-from cuprof.families.modules import imported_files
 from cuprof.families.origin import family_name
+from cuprof.families.syntax import imported_files
 from cuprof.families.tolerances import by_type, longest_sum
 from cuprof.interop.tuner_script import Unknown, find_call
 

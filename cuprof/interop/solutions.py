@@ -18,8 +18,8 @@ import msgspec
 
 from cuprof.core.errors import BuildError
 from cuprof.core.project import user_cache
-from cuprof.families.modules import imported_names
 from cuprof.families.origin import found_first, new_module, other_modules
+from cuprof.families.syntax import imported_names
 from cuprof.interop.schema import CompileOptions, Solution, parse_python
 
 SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")

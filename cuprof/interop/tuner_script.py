@@ -17,8 +17,8 @@ from types import ModuleType
 from typing import Any
 
 from cuprof.core.errors import FamilyError
-from cuprof.families.modules import imported_names, parse_file
 from cuprof.families.origin import as_if_alone, found_first, other_modules
+from cuprof.families.syntax import imported_names, parse_file
 from cuprof.families.trace import blame
 
 ROOT = "kernel_tuner"
