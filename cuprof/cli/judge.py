@@ -17,6 +17,7 @@ from cuprof.core.errors import UsageError
 
 if TYPE_CHECKING:
     from cuprof.interop.origins import AnyOrigin
+    from cuprof.judge.border.fork_server import ForkServer
     from cuprof.judge.report import Candidate, Report
 
 DESCRIPTION = """\
@@ -104,6 +105,13 @@ def main(argv: Sequence[str]) -> int:
 
 def _judge(argv: Sequence[str]) -> int:
     arguments = _parse(argv)
+    from cuprof.judge.border.fork_server import ForkServer
+
+    with ForkServer() as server:  # it imports what it needs beside this process
+        return _judge_in(server, arguments)
+
+
+def _judge_in(server: ForkServer, arguments: argparse.Namespace) -> int:
     from cuprof.cli.progress import make_observer
     from cuprof.config.composer import compose
     from cuprof.config.overrides import quoted
@@ -138,7 +146,7 @@ def _judge(argv: Sequence[str]) -> int:
             counters=arguments.counters is not None,
         )
         with make_observer() as observer:
-            report = judge(request, project, observer)
+            report = judge(request, project, observer, server)
     finally:
         workshop.cleanup()
     if arguments.json:
