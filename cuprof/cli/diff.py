@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.arguments import CommandParser, reading
 from cuprof.cli.output import emit
-from cuprof.cli.table import Column, Line, Part, Row, Table
+from cuprof.cli.table import Line, Part, Table
 from cuprof.core.errors import SelectionError
 
 if TYPE_CHECKING:
@@ -42,45 +42,41 @@ _PTX_NUMBERS = re.compile(r"(?<=%[a-z])\d+|(?<=%[a-z]{2})\d+|\$L\w+|\w+_param_\d
 """Registers, labels and parameters, which PTX numbers anew in every build."""
 
 
+PARSER = CommandParser("diff", DESCRIPTION, EXAMPLES, store=True, json=True)
+PARSER.add_argument("base", metavar="BASE", help="the trial before")
+PARSER.add_argument("new", metavar="NEW", help="the trial after")
+PARSER.add_argument("settings", metavar="SETTING", nargs="*", help="problem.AXIS=VALUE, tune.NAME=VALUE")
+what = PARSER.add_mutually_exclusive_group()
+what.add_argument("--source", action="store_true", help="compare the source (the default)")
+what.add_argument("--ptx", action="store_true", help="compare the PTX")
+what.add_argument("--sass", action="store_true", help="compare the machine code")
+
+
 def main(argv: Sequence[str]) -> int:
     """Print the differences; return 0 whether there are any or none."""
-    arguments = make_parser().parse_intermixed_args(argv)
+    arguments = PARSER.parse_intermixed_args(argv)
     from cuprof.core.project import find_project
     from cuprof.results.named_trials import Name, find_trials
-    from cuprof.store import Store
 
-    project = find_project()
-    url, words = arguments.store or project.database_url, (arguments.base, arguments.new)
-    with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
-        sides = [find_trials(connection, Name.read(text, arguments.settings)) for text in words]
+    with reading(arguments.store) as connection:
+        sides = [
+            find_trials(connection, Name.read(text, arguments.settings)) for text in (arguments.base, arguments.new)
+        ]
     base, new = choose_pair(*sides)
     data: dict[str, Any] = {"base": base.label, "new": new.label}
     parts: list[Part] = [Line(f"- {base.label}", "red"), Line(f"+ {new.label}", "green")]
     if arguments.sass:
-        found = compare_code(base, new, project)
+        found = compare_code(base, new, find_project())
         parts += code_parts(found)
     else:
         kind, name = ("ptx", "PTX") if arguments.ptx else ("source", "source")
-        lines = list(ptx_diff(base, new, project) if arguments.ptx else source_diff(base.source_text, new.source_text))
+        lines = list(
+            ptx_diff(base, new, find_project()) if arguments.ptx else source_diff(base.source_text, new.source_text)
+        )
         found = {kind: lines, f"same_{kind}": not lines}
         parts += [Line(text, STYLES.get(text[:1], "")) for text in lines] or [Line(f"the same {name}")]
     emit(data | found, arguments.json, parts)
     return 0
-
-
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser("diff", DESCRIPTION, EXAMPLES)
-    parser.add_argument("base", metavar="BASE", help="the trial before")
-    parser.add_argument("new", metavar="NEW", help="the trial after")
-    parser.add_argument("settings", metavar="SETTING", nargs="*", help="problem.AXIS=VALUE, tune.NAME=VALUE")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--source", action="store_true", help="compare the source (the default)")
-    what.add_argument("--ptx", action="store_true", help="compare the PTX")
-    what.add_argument("--sass", action="store_true", help="compare the machine code")
-    parser.add_argument("--json", action="store_true", help="write everything as JSON")
-    add_store(parser)
-    return parser
 
 
 def choose_pair(bases: Sequence[NamedTrial], news: Sequence[NamedTrial]) -> tuple[NamedTrial, NamedTrial]:
@@ -189,9 +185,8 @@ def code_parts(found: Mapping[str, Any]) -> Iterator[Part]:
         if not kernel["changes"]:
             yield Line("the same operations in the same order")
     rows = [
-        Row((name, str(before), str(after), f"{after - before:+}"))
-        for name, (before, after) in found["opcodes"].items()
+        (name, str(before), str(after), f"{after - before:+}") for name, (before, after) in found["opcodes"].items()
     ]
     if rows:
         yield Line("")
-        yield Table([Column("opcode", "left"), Column("base"), Column("new"), Column("change")], rows)
+        yield Table(("opcode", "base", "new", "change"), rows, ("base", "new", "change"))

@@ -143,7 +143,7 @@ class Dispatcher:
         try:
             while (batch := inbox.get()) is not None:
                 with self._turn(executor, batch):
-                    if batch.job and batch.job.methods:
+                    if batch.job and batch.job.methods and executor.calibrates(batch.job.backend):
                         self.calibrator.calibrate(executor, batch.job.backend)
                     for event in executor.run(batch):
                         if isinstance(event, Lost):

@@ -67,7 +67,7 @@ def test_constants_are_plain_values() -> None:
 def test_everything_that_is_compiled_decides_the_content() -> None:
     others = [
         build("x", "y", 1008), build("x", "h", 1000), build(BLOCK=512), build(num_stages=3),
-        replace(build(), text=FILE.read_text() + " "), replace(build(), arch="sm_80"), replace(build(), kernel="other"),
+        replace(build(), text=FILE.read_text() + " "), replace(build(), arch="sm_80"), replace(build(), name="other"),
     ]  # fmt: skip
     assert len({str(each.content()) for each in (build(), *others)}) == 1 + len(others)
     assert build("x", "y", 1003).content() != build().content()  # heuristics may ask for the value

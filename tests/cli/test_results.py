@@ -250,7 +250,7 @@ def test_wrong_as_expected_is_no_failure(tmp_path: Path) -> None:
     trials = [Made("base"), Made("racy", expected="wrong", **wrong), Made("bad", **wrong)]
     with open_store(tmp_path) as store:
         parts = list(result_parts(load_study(store, sweep_id=fill(store, trials))))
-    rows = [(*row.cells[:2], row.style) for row in parts[1].rows]
+    rows = [(*row[:2], style) for row, style in zip(parts[1].rows, parts[1].styles, strict=True)]
     assert rows[1:] == [("racy", "wrong, as expected", "dim"), ("bad", "WRONG", FAILED_STYLE)]
     assert [part for part in parts if isinstance(part, Line) and "wrong" in part.text.lower()] == [
         Line("wrong, as expected racy: sum[0] = 1", "dim"),
@@ -261,8 +261,9 @@ def test_wrong_as_expected_is_no_failure(tmp_path: Path) -> None:
 def test_a_pass_of_what_is_known_to_be_wrong_is_no_result(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         sweep = fill(store, [Made("base"), Made("racy", 1.0, expected="wrong")])
-        _, (_, rows), *_ = result_parts(load_study(store, sweep_id=sweep))
-    assert [row.style for row in rows if row.cells[:2] == ("racy", "PASSED, known wrong")] == [FAILED_STYLE]
+        _, table, *_ = result_parts(load_study(store, sweep_id=sweep))
+    styles = {tuple(row[:2]): style for row, style in zip(table.rows, table.styles, strict=True)}
+    assert styles["racy", "PASSED, known wrong"] == FAILED_STYLE
 
 
 def test_names_are_no_marks(tmp_path: Path) -> None:
