@@ -115,6 +115,7 @@ class Sample:
         arguments: names of all arguments, in the order of the functions' parameters.
         home: the library of the arrays ("numpy", "torch", "cupy").
         backend: the back end that runs functions of such arrays.
+        by_name: the arguments came by name, and not in an order.
     """
 
     signature: Signature
@@ -122,6 +123,12 @@ class Sample:
     arguments: tuple[str, ...]
     home: str
     backend: str
+    by_name: bool = False
+
+    @property
+    def numbers(self) -> dict[str, Argument]:
+        """Return the numbers among the arguments in their own types."""
+        return {name: scalar.read() for name, scalar in self.scalars.items()}
 
 
 @dataclass(frozen=True)
