@@ -18,7 +18,7 @@ HOW_TO = re.search(
 """The how-to pages of the table of contents."""
 
 LONGER = {"judging": 190}
-NO_OUTPUT = ("triton", "judging", "cluster")
+NO_OUTPUT = ("triton", "judging")
 """How-to pages that do not open with a command's annotated output."""
 
 
