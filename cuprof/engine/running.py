@@ -17,7 +17,7 @@ from cuprof.core.processes import count_cores
 from cuprof.core.project import Project
 from cuprof.core.records import Outcome, SweepFacts, Trial
 from cuprof.core.text import count
-from cuprof.engine.dispatcher import Dispatcher
+from cuprof.engine.dispatcher import Dispatcher, Scheduler
 from cuprof.engine.executor import Executor
 from cuprof.engine.grid import open_grid
 from cuprof.engine.observer import Observer
@@ -26,7 +26,6 @@ from cuprof.engine.presence import present
 from cuprof.engine.provenance import git_state, software_versions, typed_command
 from cuprof.engine.recorder import Recorder
 from cuprof.engine.reuse import report_sessions, take_up
-from cuprof.engine.scheduler import Scheduler
 from cuprof.results.earlier import count_outdated
 from cuprof.store import Store
 from cuprof.store.connection import database_file
