@@ -17,6 +17,7 @@ from cuprof.report.trials import StudyTrial
 from cuprof.report.units import format_counter
 from cuprof.results.counters import LaunchFacts
 from cuprof.results.source import KernelSource
+from cuprof.statistics import Verdict
 
 AROUND = 2
 """Lines of source that are shown above and below one with instructions."""
@@ -138,12 +139,13 @@ def _pair(
     both = tuple(each for each in found if each)
     codes = [each.kernel.code for each in both]
     diff = list(_diff(*codes)) if len(both) == 2 else []
+    same = say_once(WORDS, "same_code") if study.verdict(before, after) is Verdict.SAME_CODE else ""
     sides = [_side(study, trial, each, shown) for trial, each in zip(trials, found, strict=True)]
     facts = [*_launch_facts(study, trials, kernels), *([_opcodes(*codes)] if len(both) == 2 else [])]
     return CodePair(
         before=before.contender,
         after=after.contender,
-        text=explain_pair(*both) if len(both) == 2 else "",
+        text=" ".join(filter(None, (same, explain_pair(*both) if len(both) == 2 else ""))),
         bars=_bars(both),
         facts=tuple(fact for fact in facts if fact[1] != fact[2] or fact[1]),
         diff=tuple(diff[:MOST_CHANGES]),
