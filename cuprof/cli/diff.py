@@ -41,9 +41,19 @@ _PTX_NUMBERS = re.compile(r"(?<=%[a-z])\d+|(?<=%[a-z]{2})\d+|\$L\w+|\w+_param_\d
 """Registers, labels and parameters, which PTX numbers anew in every build."""
 
 
+PARSER = CommandParser("diff", DESCRIPTION, EXAMPLES, store=True, json=True)
+PARSER.add_argument("base", metavar="BASE", help="the trial before")
+PARSER.add_argument("new", metavar="NEW", help="the trial after")
+PARSER.add_argument("settings", metavar="SETTING", nargs="*", help="problem.AXIS=VALUE, tune.NAME=VALUE")
+what = PARSER.add_mutually_exclusive_group()
+what.add_argument("--source", action="store_true", help="compare the source (the default)")
+what.add_argument("--ptx", action="store_true", help="compare the PTX")
+what.add_argument("--sass", action="store_true", help="compare the machine code")
+
+
 def main(argv: Sequence[str]) -> int:
     """Print the differences; return 0 whether there are any or none."""
-    arguments = make_parser().parse_intermixed_args(argv)
+    arguments = PARSER.parse_intermixed_args(argv)
     from cuprof.core.project import find_project
     from cuprof.results.named_trials import Name, find_trials
 
@@ -66,19 +76,6 @@ def main(argv: Sequence[str]) -> int:
         parts += [Line(text, STYLES.get(text[:1], "")) for text in lines] or [Line(f"the same {name}")]
     emit(data | found, arguments.json, parts)
     return 0
-
-
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser("diff", DESCRIPTION, EXAMPLES, store=True, json=True)
-    parser.add_argument("base", metavar="BASE", help="the trial before")
-    parser.add_argument("new", metavar="NEW", help="the trial after")
-    parser.add_argument("settings", metavar="SETTING", nargs="*", help="problem.AXIS=VALUE, tune.NAME=VALUE")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--source", action="store_true", help="compare the source (the default)")
-    what.add_argument("--ptx", action="store_true", help="compare the PTX")
-    what.add_argument("--sass", action="store_true", help="compare the machine code")
-    return parser
 
 
 def choose_pair(bases: Sequence[NamedTrial], news: Sequence[NamedTrial]) -> tuple[NamedTrial, NamedTrial]:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from cuprof.core.records import (
-    BuildFacts,
     ENERGY_UNAVAILABLE,
     Advice,
+    BuildFacts,
     Calibration,
     Check,
     Conditions,
