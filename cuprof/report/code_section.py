@@ -144,8 +144,9 @@ def _pair(
         sides = (", ".join(f"{each[side]} {name}" for name, each in counts) for side in (0, 1))
         facts["Instructions that changed in number"] = list(sides)
         texts.append(explain_pair(*both))
-        for is_equal, rows in groupby(compare_code(before, after), lambda row: row[0] == "="):
-            diff += [("=", say_once(WORDS, "equal", len(list(rows))))] if is_equal else rows
+        for is_equal, group in groupby(compare_code(before, after), lambda row: row[0] == "="):
+            rows = list(group)
+            diff += [("=", say_once(WORDS, "equal", len(rows)))] if is_equal else rows
     return CodePair(
         before=trials[0].contender,
         after=trials[1].contender,
