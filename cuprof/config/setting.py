@@ -27,9 +27,10 @@ class Settings:
     """The settings of one group, converted and checked whenever one is made, also by `dataclasses.replace`."""
 
     def __post_init__(self) -> None:
-        group = type(self).__name__.removesuffix("Config").lower()
+        section: Any = type(self)
+        group = section.__name__.removesuffix("Config").lower()
         prefix = "" if group == "sweep" else f"{group}."
-        for name, kind in list_kinds(self.__class__).items():
+        for name, kind in list_kinds(section).items():
             if not isinstance(value := getattr(self, name), Settings | Mapping | frozenset):
                 object.__setattr__(self, name, read_setting(prefix + name, kind, value))
 
