@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from cuprof.cli.output import print_message
-from cuprof.core.errors import CuprofError, UsageError, suggest
+from cuprof.core.errors import UsageError, explain, suggest
 from cuprof.core.project import database_url, find_project
 
 if TYPE_CHECKING:
@@ -111,13 +111,10 @@ def number(low: float, high: float, what: str, kind: type[Number]) -> Callable[[
 
 def run_verdict(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
     """Run a command whose exit codes are verdicts; return `FAILURE` after any error."""
-    from cuprof.cli.main import explain_full
-
     try:
         return command(argv)
     except Exception as error:
-        explained = error if isinstance(error, CuprofError) else explain_full(error)
-        if explained:
+        if explained := explain(error):
             print_message(f"error: {explained}")
         else:  # an error of cuprof's own, which Python would end with 1
             traceback.print_exc()

@@ -51,9 +51,30 @@ def pick(**problem):
 '''
 
 
+PARSER = CommandParser(
+    "best", "Print the fastest stored configuration of each problem, or export them.", EXAMPLES, store=True
+)
+PARSER.add_argument("--export", choices=FORMS, default="", help="the form to write them in")
+PARSER.add_argument("--output", type=Path, metavar="FILE", help="write to a file (default: the standard output)")
+PORTFOLIO = CommandParser(
+    "portfolio",
+    "Find the fewest configurations that keep every stored problem of a family close to its best.",
+    PORTFOLIO_EXAMPLES,
+    store=True,
+    json=True,
+)
+PORTFOLIO.add_argument("--header", type=Path, metavar="FILE", help="write a C header that picks one by problem")
+for _parser, _within in ((PARSER, 0.0), (PORTFOLIO, 0.05)):
+    _help = f"of the best time (default: {100 * _within:g}%%)"
+    _parser.add_argument("family", metavar="FAMILY", help="see cuprof list families")
+    _parser.add_argument("--within", type=share, default=_within, metavar="SHARE", help=_help)
+    _parser.add_argument("--measure", choices=list(Measure), default="cold", help="which time (default: cold)")
+    _parser.add_argument("--device", default="", metavar="NAME", help="whose times (default: the newest run's)")
+
+
 def main(argv: Sequence[str]) -> int:
     """Print which configuration each problem takes, or write them in another form."""
-    arguments = make_parser().parse_args(argv)
+    arguments = PARSER.parse_args(argv)
     portfolio = _read(arguments)
     if not arguments.export:
         show(*_parts(portfolio))
@@ -68,7 +89,7 @@ def main(argv: Sequence[str]) -> int:
 
 def main_portfolio(argv: Sequence[str]) -> int:
     """Print the fewest configurations that serve every problem, and write the header where one is asked for."""
-    arguments = make_portfolio_parser().parse_args(argv)
+    arguments = PORTFOLIO.parse_args(argv)
     portfolio = _read(arguments)
     if arguments.header:
         _write(arguments.header, _export(portfolio, "header"), "--header")
@@ -80,33 +101,6 @@ def main_portfolio(argv: Sequence[str]) -> int:
     data = {"device": portfolio.device, "within": portfolio.within, "configurations": named, "problems": problems}
     emit(data, arguments.json, _parts(portfolio))
     return 0
-
-
-def make_parser() -> CommandParser:
-    """Return the parser of the words of `best`."""
-    text = "Print the fastest stored configuration of each problem, or export them."
-    parser = CommandParser("best", text, EXAMPLES, store=True)
-    parser.add_argument("--export", choices=FORMS, default="", help="the form to write them in")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write to a file (default: the standard output)")
-    return _add_choice(parser, within=0.0)
-
-
-def make_portfolio_parser() -> CommandParser:
-    """Return the parser of the words of `portfolio`."""
-    text = "Find the fewest configurations that keep every stored problem of a family close to its best."
-    parser = CommandParser("portfolio", text, PORTFOLIO_EXAMPLES, store=True, json=True)
-    parser.add_argument("--header", type=Path, metavar="FILE", help="write a C header that picks one by problem")
-    return _add_choice(parser, within=0.05)
-
-
-def _add_choice(parser: CommandParser, within: float) -> CommandParser:
-    """Add what chooses configurations: the family, how near the best they are, which time and device."""
-    help_text = f"of the best time (default: {100 * within:g}%%)"
-    parser.add_argument("family", metavar="FAMILY", help="see cuprof list families")
-    parser.add_argument("--within", type=share, default=within, metavar="SHARE", help=help_text)
-    parser.add_argument("--measure", choices=list(Measure), default="cold", help="which time (default: cold)")
-    parser.add_argument("--device", default="", metavar="NAME", help="whose times (default: the newest run's)")
-    return parser
 
 
 def _read(arguments: argparse.Namespace) -> Portfolio:

@@ -64,13 +64,37 @@ examples:
   cuprof compare before.json after.json"""
 
 
+PARSER = CommandParser("compare", DESCRIPTION, MEANING, store=True)
+PARSER.add_argument("base", metavar="BASE", help="the side before")
+PARSER.add_argument("new", metavar="NEW", help="the side after")
+PARSER.add_argument(
+    "settings", metavar="experiment=NAME", nargs="*", default=[], help="narrows latest and plain variant names"
+)
+PARSER.add_argument("--measure", choices=list(Measure), action="append", help="which time; default cold and hot")
+add_rule(
+    PARSER,
+    noise="how much any time varies from sweep to sweep, as a standard deviation (default: estimated from "
+    "unchanged trials, else assumed: from 0.2%% and 75 ns for a CUDA kernel to 5%% on a CPU; the output names it)",
+)
+PARSER.add_argument(
+    "--tunables", choices=("best", "equal"), default="best", help="of two variants: each at its fastest, or equal"
+)
+PARSER.add_argument("--sample-more", action="store_true", help="time undecided variants again, side by side")
+PARSER.add_argument("--sweep", type=int, metavar="ID", help="the sweep that variants are taken from")
+PARSER.add_argument("--all", action="store_true", help="list every trial that is the same")
+formats = PARSER.add_mutually_exclusive_group()
+formats.add_argument("--format", choices=FORMATS, default="table", help="how it is written (default: table)")
+formats.add_argument("--json", dest="format", action="store_const", const="json", help="as JSON")
+formats.add_argument("--markdown", dest="format", action="store_const", const="markdown", help="as Markdown")
+
+
 def main(argv: Sequence[str]) -> int:
     """Print the comparison; return 1 where something is slower or broken, and 2 after any error."""
     return run_verdict(_compare, argv)
 
 
 def _compare(argv: Sequence[str]) -> int:
-    arguments = make_parser().parse_intermixed_args(argv)
+    arguments = PARSER.parse_intermixed_args(argv)
     experiment = ""
     for setting in arguments.settings:
         name, equals, experiment = setting.partition("=")
@@ -101,33 +125,6 @@ def _compare(argv: Sequence[str]) -> int:
         comparison = sample_more(comparison, project, make_observer)
     print_comparison(comparison, arguments.format, everything=arguments.all)
     return comparison.exit_code
-
-
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser("compare", DESCRIPTION, MEANING, store=True)
-    parser.add_argument("base", metavar="BASE", help="the side before")
-    parser.add_argument("new", metavar="NEW", help="the side after")
-    parser.add_argument(
-        "settings", metavar="experiment=NAME", nargs="*", default=[], help="narrows latest and plain variant names"
-    )
-    parser.add_argument("--measure", choices=list(Measure), action="append", help="which time; default cold and hot")
-    add_rule(
-        parser,
-        noise="how much any time varies from sweep to sweep, as a standard deviation (default: estimated from "
-        "unchanged trials, else assumed: from 0.2%% and 75 ns for a CUDA kernel to 5%% on a CPU; the output names it)",
-    )
-    parser.add_argument(
-        "--tunables", choices=("best", "equal"), default="best", help="of two variants: each at its fastest, or equal"
-    )
-    parser.add_argument("--sample-more", action="store_true", help="time undecided variants again, side by side")
-    parser.add_argument("--sweep", type=int, metavar="ID", help="the sweep that variants are taken from")
-    parser.add_argument("--all", action="store_true", help="list every trial that is the same")
-    formats = parser.add_mutually_exclusive_group()
-    formats.add_argument("--format", choices=FORMATS, default="table", help="how it is written (default: table)")
-    formats.add_argument("--json", dest="format", action="store_const", const="json", help="as JSON")
-    formats.add_argument("--markdown", dest="format", action="store_const", const="markdown", help="as Markdown")
-    return parser
 
 
 def print_comparison(comparison: Comparison, output: str, *, everything: bool = False) -> None:

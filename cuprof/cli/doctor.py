@@ -30,9 +30,22 @@ CLOCK_S = 2.0
 SHARE_FOLDER = "share the folder with the nodes; with Ray, launch.options.runtime_env.working_dir=. uploads it"
 
 
+PARSER = CommandParser(
+    "doctor",
+    "Say what is installed, what is missing and the command that mends it; with launch=…, also what a node has\n"
+    "that jobs of a sweep with the same settings would run on.",
+    "Exit code: 0 all that every sweep needs is there, 1 something is missing.\n\n"
+    "examples:\n  cuprof doctor\n  cuprof doctor --json\n  cuprof doctor launch=slurm launch.gpus=1 store=postgres",
+    store=True,
+    json=True,
+)
+PARSER.add_argument("settings", metavar="SETTING=VALUE", nargs="*", help="of launch and store, as in cuprof sweep")
+PARSER.add_argument("--node", action="store_true", help=argparse.SUPPRESS)
+
+
 def main(argv: Sequence[str]) -> int:
     """Print the diagnoses; return 1 if something that every sweep needs is missing."""
-    arguments = make_parser().parse_args(argv)
+    arguments = PARSER.parse_args(argv)
     project, url, found = find_project(), arguments.store, []
     if arguments.settings:
         from cuprof.config.composer import Composer
@@ -54,22 +67,6 @@ def _parts(found: Sequence[Diagnosis]) -> Iterator[Part]:
     yield Table(("state", "what", "found"), rows, styles=[STYLES.get(each.health, "") for each in found])
     if remedies := [Line(f"  {each.what}: {each.remedy}") for each in found if each.remedy]:
         yield from (Line(""), Line("what to do:", "bold"), *remedies)
-
-
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser(
-        "doctor",
-        "Say what is installed, what is missing and the command that mends it; with launch=…, also what a node has\n"
-        "that jobs of a sweep with the same settings would run on.",
-        "Exit code: 0 all that every sweep needs is there, 1 something is missing.\n\n"
-        "examples:\n  cuprof doctor\n  cuprof doctor --json\n  cuprof doctor launch=slurm launch.gpus=1 store=postgres",
-        store=True,
-        json=True,
-    )
-    parser.add_argument("settings", metavar="SETTING=VALUE", nargs="*", help="of launch and store, as in cuprof sweep")
-    parser.add_argument("--node", action="store_true", help=argparse.SUPPRESS)
-    return parser
 
 
 def describe_node(url: str) -> dict[str, Any]:

@@ -63,6 +63,41 @@ MOST_COUNTERS = 20
 NOT_SET_HERE = ("experiment", "family", "variants", "baseline", "store", "report", "retry", "dry_run", "output")
 
 
+def _size(text: str) -> int:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)i?B?", text)
+    if not match or not float(match[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 4G or 500M")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+PARSER = CommandParser("judge", DESCRIPTION, EXAMPLES, json=True)
+PARSER.add_argument("family", metavar="FAMILY", help="a family of the project, its folder, or a definition")
+PARSER.add_argument("words", metavar="CANDIDATE|SETTING", nargs="+", help="files to judge, and settings")
+PARSER.add_argument("--baseline", metavar="VARIANT", default="", help="what candidates are compared with")
+PARSER.add_argument("--like", metavar="VARIANT", default="", help="the variant whose source a .cu or .cl replaces")
+PARSER.add_argument("--rounds", type=ROUNDS, default=3, help="how often each is timed in turns (default: 3)")
+add_rule(PARSER, noise="how much a time varies from process to process, if it is known")
+PARSER.add_argument(
+    "--sandbox",
+    choices=("auto", "required", "off"),
+    default="auto",
+    help="auto: what the system allows (default); required: all of it; off: processes of their own",
+)
+PARSER.add_argument("--as-root", action="store_true", help="judge as root, whose files a candidate can then read")
+PARSER.add_argument("--memory-limit", type=_size, default=0, metavar="BYTES", help="such as 4G (default: 3/4 of all)")
+PARSER.add_argument(
+    "--time-limit", type=SECONDS, default=0.0, metavar="SECONDS", help="of one execution, or of a build"
+)
+PARSER.add_argument(
+    "--counters",
+    nargs="?",
+    const="",
+    metavar="SET",
+    help="hardware counters (Nsight Compute): a metric set of conf/ncu, or METRIC,METRIC,… (default: study)",
+)
+PARSER.add_argument("--keep", type=Path, metavar="FILE", help="keep what was measured in this SQLite database")
+
+
 def main(argv: Sequence[str]) -> int:
     """Judge and print; return the exit code, 2 after any error."""
     return run_verdict(_judge, argv)
@@ -121,41 +156,8 @@ def _judge_in(server: ForkServer, arguments: argparse.Namespace) -> int:
     return report.exit_code
 
 
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser("judge", DESCRIPTION, EXAMPLES, json=True)
-    parser.add_argument("family", metavar="FAMILY", help="a family of the project, its folder, or a definition")
-    parser.add_argument("words", metavar="CANDIDATE|SETTING", nargs="+", help="files to judge, and settings")
-    parser.add_argument("--baseline", metavar="VARIANT", default="", help="what candidates are compared with")
-    parser.add_argument("--like", metavar="VARIANT", default="", help="the variant whose source a .cu or .cl replaces")
-    parser.add_argument("--rounds", type=ROUNDS, default=3, help="how often each is timed in turns (default: 3)")
-    add_rule(parser, noise="how much a time varies from process to process, if it is known")
-    parser.add_argument(
-        "--sandbox",
-        choices=("auto", "required", "off"),
-        default="auto",
-        help="auto: what the system allows (default); required: all of it; off: processes of their own",
-    )
-    parser.add_argument("--as-root", action="store_true", help="judge as root, whose files a candidate can then read")
-    parser.add_argument(
-        "--memory-limit", type=_size, default=0, metavar="BYTES", help="such as 4G (default: 3/4 of all)"
-    )
-    parser.add_argument(
-        "--time-limit", type=SECONDS, default=0.0, metavar="SECONDS", help="of one execution, or of a build"
-    )
-    parser.add_argument(
-        "--counters",
-        nargs="?",
-        const="",
-        metavar="SET",
-        help="hardware counters (Nsight Compute): a metric set of conf/ncu, or METRIC,METRIC,… (default: study)",
-    )
-    parser.add_argument("--keep", type=Path, metavar="FILE", help="keep what was measured in this SQLite database")
-    return parser
-
-
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    arguments = make_parser().parse_intermixed_args(argv)
+    arguments = PARSER.parse_intermixed_args(argv)
     if re.search(r"=|\.(cu|cl|py)$", arguments.counters or ""):
         arguments.words.append(arguments.counters)  # the option's own word was left out
         arguments.counters = ""
@@ -184,13 +186,6 @@ def _find_origin(text: str, folders: Sequence[Path], workshop: Path) -> AnyOrigi
     if text.endswith(".json") or Path(text).is_dir():
         return copy_alone(text, workshop / "definition")
     return find_folder(text, folders)
-
-
-def _size(text: str) -> int:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)i?B?", text)
-    if not match or not float(match[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 4G or 500M")
-    return int(float(match[1]) * _UNITS[match[2]])
 
 
 def report_parts(report: Report) -> list[Part]:

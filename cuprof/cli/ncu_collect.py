@@ -57,7 +57,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
-    return hydra_app.run_chosen("ncu-collect", argv, task, HELP)
+    return hydra_app.run("ncu-collect", argv, task, HELP, is_measuring=True)
 
 
 def task(config: SweepConfig, project: Project) -> int:

@@ -39,9 +39,29 @@ examples:
   cuprof query trials --format json | jq '.[0]'"""
 
 
+PARSER = CommandParser(
+    "query",
+    "Read the database, never change it: SQL, a view (trials, timings, best, …) or a named query.\n"
+    "Control characters in values are shown as escapes (\\x1b); a file (--output) has them as they are stored.",
+    EXAMPLES,
+    store=True,
+)
+PARSER.add_argument("query", metavar="SQL|NAME", nargs="*", help="SQL, or the name of a query or view")
+PARSER.add_argument("--format", choices=FORMATS, default="table", help="how the rows are written (default: table)")
+PARSER.add_argument("--full", action="store_true", help="of a view also the columns that only programs read")
+PARSER.add_argument("--output", metavar="FILE", type=Path, help="write to a file in place of the standard output")
+PARSER.add_argument(
+    "--time-limit",
+    metavar="SECONDS",
+    type=number(LEAST_S, math.inf, "number of seconds above 0; write 60 or inf", float),
+    default=TIME_LIMIT_S,
+    help=f"how long the database may work on it (default: {TIME_LIMIT_S:g}; inf: as long as it takes)",
+)
+
+
 def main(argv: Sequence[str]) -> int:
     """Print or write the rows."""
-    arguments = make_parser().parse_args(argv)
+    arguments = PARSER.parse_args(argv)
     if arguments.format == "parquet" and arguments.output is None:
         raise UsageError("parquet is not text; add --output FILE.parquet")
     from cuprof.core.project import find_project
@@ -64,29 +84,6 @@ def main(argv: Sequence[str]) -> int:
             for text in _texts(rows, form):
                 print(visible_json(text) if form == "json" else text, end="")
     return 0
-
-
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser(
-        "query",
-        "Read the database, never change it: SQL, a view (trials, timings, best, …) or a named query.\n"
-        "Control characters in values are shown as escapes (\\x1b); a file (--output) has them as they are stored.",
-        EXAMPLES,
-        store=True,
-    )
-    parser.add_argument("query", metavar="SQL|NAME", nargs="*", help="SQL, or the name of a query or view")
-    parser.add_argument("--format", choices=FORMATS, default="table", help="how the rows are written (default: table)")
-    parser.add_argument("--full", action="store_true", help="of a view also the columns that only programs read")
-    parser.add_argument("--output", metavar="FILE", type=Path, help="write to a file in place of the standard output")
-    parser.add_argument(
-        "--time-limit",
-        metavar="SECONDS",
-        type=number(LEAST_S, math.inf, "number of seconds above 0; write 60 or inf", float),
-        default=TIME_LIMIT_S,
-        help=f"how long the database may work on it (default: {TIME_LIMIT_S:g}; inf: as long as it takes)",
-    )
-    return parser
 
 
 def _texts(rows: Rows, form: str) -> Iterable[str]:

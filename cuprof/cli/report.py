@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
-from cuprof.cli.choice import list_experiments
+from cuprof.cli.choice import list_choices
 from cuprof.cli.output import print_json
 from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.project import Project
@@ -86,5 +86,5 @@ def name_page(sweep: SweepRow, experiment: str, sweep_id: int | None, project: P
     from cuprof.report import page_name
 
     name = page_name(sweep, experiment, sweep_id)
-    is_of_family = not sweep.experiment and sweep.family in list_experiments(project)
+    is_of_family = not sweep.experiment and sweep.family in list_choices(project, "experiment")
     return f"family-{name}" if is_of_family else name

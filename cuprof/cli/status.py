@@ -32,9 +32,22 @@ examples:
   cuprof status --store postgresql+psycopg://cuprof@db.example/cuprof"""
 
 
+PARSER = CommandParser(
+    "status",
+    "Say of sweeps that are not finished what runs where, what has failed, and how long they still take; where\n"
+    "there is none, what became of the newest.",
+    EXAMPLES,
+    store=True,
+    json=True,
+)
+PARSER.add_argument("--sweep", metavar="ID", type=int, help="this sweep alone")
+PARSER.add_argument("--every", metavar="SECONDS", type=SECONDS, default=0.0, help="again and again until it is done")
+PARSER.add_argument("--log", metavar="VARIANT", default="", help="why it failed last: the whole log")
+
+
 def main(argv: Sequence[str]) -> int:
     """Print how far sweeps are, once or repeatedly until they are done."""
-    arguments = make_parser().parse_args(argv)
+    arguments = PARSER.parse_args(argv)
     from cuprof.core.errors import SelectionError, UnreachableStoreError
     from cuprof.results.progress import list_progress
 
@@ -112,21 +125,3 @@ def _print_log(url: str, variant: str) -> None:
         raise SelectionError(f"no failure of {variant!r} has left a log; cuprof query failures lists what failed")
     label, state, message, log = found[0]
     show(Line(f"{label}: {state}: {message}", "bold"), *map(Line, log.splitlines()))
-
-
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser(
-        "status",
-        "Say of sweeps that are not finished what runs where, what has failed, and how long they still take; where\n"
-        "there is none, what became of the newest.",
-        EXAMPLES,
-        store=True,
-        json=True,
-    )
-    parser.add_argument("--sweep", metavar="ID", type=int, help="this sweep alone")
-    parser.add_argument(
-        "--every", metavar="SECONDS", type=SECONDS, default=0.0, help="again and again until it is done"
-    )
-    parser.add_argument("--log", metavar="VARIANT", default="", help="why it failed last: the whole log")
-    return parser

@@ -101,7 +101,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
-    return hydra_app.run_chosen("sweep", argv, task, HELP, launch, RUNNING)
+    return hydra_app.run("sweep", argv, task, HELP, launch, RUNNING, is_measuring=True)
 
 
 def launch(configs: Sequence[SweepConfig], argv: Sequence[str], project: Project) -> int:
