@@ -62,8 +62,8 @@ MOST_LAPS = 12
 FRESH_ROUNDS, FRESH_TRIES = 3, 4
 REMEMBERS, REMEMBERS_NS = {"cuda": 2.0, "host": 1.3}, 20_000.0
 """A request on new contents may take this much longer than one on contents that have come up. It does not count unless
-each of `FRESH_ROUNDS` took longer than most others, `FRESH_TRIES` times in a row: others may use the machine. A device's
-clocks change by themselves."""
+each of `FRESH_ROUNDS` took longer than most others, `FRESH_TRIES` times in a row: others may use the machine.
+A device's clocks change by themselves."""
 MOST_REFERENCES = 8
 MOST_KEPT = 8
 """Keep at most this many processes from one turn to the next; each holds its sets, and may hold a device's context."""
