@@ -33,7 +33,7 @@ import sqlalchemy as sa
 from cuprof.core.errors import UnreachableStoreError
 from cuprof.core.point import Point
 from cuprof.core.records import Outcome, State, SweepFacts, Trial
-from cuprof.engine.events import Batch, Result
+from cuprof.engine.executor import Batch, Result
 from cuprof.engine.grid import GridScheduler
 from cuprof.results.trials import list_ends
 from cuprof.store import Store, processes, stations
@@ -102,7 +102,7 @@ class Station:
         """Take part."""
         slot: Any = Slot()
         self.sweep_id, (self.number,) = self.store.join_sweep(FACTS, [self.host])
-        scheduler, self.seen_at = GridScheduler(self.jobs, claims=self), time.monotonic()
+        scheduler, self.seen_at = GridScheduler(self.jobs, claims=self)  # type: ignore[arg-type], time.monotonic()
         while not scheduler.done:
             batch = scheduler.ask(slot)
             if batch and batch.job:

@@ -31,7 +31,7 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
     from cuprof.core.point import Point
     from cuprof.families.fingerprint import source_text
     from cuprof.families.origin import load_family
-    from cuprof.families.requirements import is_installed
+    from cuprof.families.toolchain import is_installed
 
     family, problem = load_family(arguments.family), Point(n=arguments.n)
     backend, signature = CudaBackend(), family.signature(problem)
@@ -41,7 +41,7 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, dict[str, float]] = {}
     runnables: dict[str, Any] = {}
     for name, variant in family.variants.items():
-        if variant.backend != "cuda" or not all(map(is_installed, variant.requires)):
+        if variant.backend != "cuda" or name in arguments.without or not all(map(is_installed, variant.requires)):
             continue
         tunables = Point({each.name: each.default for each in variant.tunables})
         program = variant.make(problem, tunables) if variant.kind == "kernel" else None
@@ -92,4 +92,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--family", type=Path, required=True)
     parser.add_argument("--n", type=int, required=True)
+    parser.add_argument("--without", action="append", default=[])
     sys.exit(answer(work, parser))

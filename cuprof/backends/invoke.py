@@ -43,7 +43,8 @@ def bind(
     try:
         function = getattr(library, step.function)
     except AttributeError:
-        raise LaunchError(f'find function {step.function} (is it extern "C"?)') from None
+        said = f'there is no function {step.function} (is it extern "C"?)'
+        raise LaunchError(f"{said}; cuprof.kernel(FUNCTION, name=…) names variants otherwise") from None
     cells = [_cell(value) for value in arguments]
     function.argtypes, function.restype = [type(cell) for cell in cells], None if is_void else ctypes.c_int
 

@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from cuprof.builds.ptxas import read_resources, refusal
-from cuprof.builds.result import Built
+from cuprof.builds.result import VIRTUAL, Build, Built
 from cuprof.families import Program, Variant
-from cuprof.families.compilers import get_compiler
+from cuprof.families.toolchain import get_compiler
 
 Product = Literal["cubin", "library", "program"]
 SHAPES: dict[tuple[bool, Product], tuple[str, ...]] = {
@@ -24,21 +24,11 @@ SHAPES: dict[tuple[bool, Product], tuple[str, ...]] = {
     (False, "program"): (),
 }
 """(whether it is nvcc, the product) → options."""
-
-
 _TELLING = re.compile(r"\berror\b|undefined reference|cannot find|multiple definition")
 
 
 @dataclass(frozen=True)
-class LoadNothing:
-    """Compilers of the host are programs of their own."""
-
-    def load(self, folder: Path) -> None:
-        """Do nothing."""
-
-
-@dataclass(frozen=True)
-class NativeBuild:
+class NativeBuild(Build):
     """One call of a compiler.
 
     Args:
@@ -54,10 +44,6 @@ class NativeBuild:
     arch: str = ""
     defines: Mapping[str, str | int] = field(default_factory=dict)
     options: Sequence[str] = ()
-
-    preload: ClassVar[LoadNothing] = LoadNothing()
-    headers: ClassVar[None] = None
-    """Each call reads its headers itself."""
 
     @classmethod
     def of(cls, variant: Variant, program: Program, text: str, product: Product, arch: str = "") -> NativeBuild:
@@ -79,7 +65,8 @@ class NativeBuild:
         with tempfile.TemporaryDirectory(prefix="cuprof-build-") as folder:
             source, made = Path(folder, Path(self.name).name), Path(folder, "made")
             source.write_text(self.text)
-            command += [*SHAPES[is_nvcc, self.product], *([f"-arch={self.arch}"] if is_nvcc and self.arch else [])]
+            shape = ("-ptx",) if self.arch.startswith(VIRTUAL) else SHAPES[is_nvcc, self.product]
+            command += [*shape, *([f"-arch={self.arch}"] if is_nvcc and self.arch else [])]
             command += ["-Xptxas=-v"] if is_nvcc else []
             command += [f"-D{macro}={value}" for macro, value in self.defines.items()]
             command += [str(source), "-o", str(made), *self.options]

@@ -8,18 +8,19 @@ then the same for every choice of macros. A process compiles them once, and thos
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 from cuprof.builds.ptxas import read_resources, refusal
-from cuprof.builds.result import Built
+from cuprof.builds.result import VIRTUAL, Build, Built, Preload
 from cuprof.core.errors import BuildError, MissingDependencyError
-from cuprof.families.headers import INSTALL, REMEDY, explain_absence, find_headers, uses_headers
+from cuprof.families.toolchain import INSTALL, REMEDY, explain_absence, find_headers, uses_headers
 
 STANDARD_OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v", "-lineinfo")
 """Given to every compilation: resource figures in the log, and line numbers for profilers."""
@@ -36,50 +37,29 @@ ADDS_HEADERS = ("-I", "--include", "-include", "--pre-include", "-pch", "-D", "-
 """How options begin with which the headers may be the user's own, or depend on macros."""
 
 
-@dataclass(frozen=True)
-class LoadNvrtc:
-    """Have NVRTC's library in memory."""
-
-    def load(self, folder: Path) -> None:
-        """Load it; a missing one is reported by the build."""
-        try:
-            load_nvrtc()
-        except MissingDependencyError:
-            return
+_PRECOMPILED: dict[Preload, Path] = {}
+"""What `precompile` has made in this process, or in the one that it was forked from."""
 
 
-@dataclass(frozen=True)
-class PrecompiledHeaders:
-    """Have the first lines of a source compiled, too.
+def precompile(text: str, arguments: tuple[str, ...]) -> None:
+    """Compile the first lines of a source, includes and all; this process and those that it forks use the result.
 
     Args:
-        text: these lines, includes and all.
         arguments: of the compiler, the macros that headers look at among them.
+
+    Raises:
+        BuildError: NVRTC made none.
     """
-
-    text: str
-    arguments: tuple[str, ...]
-
-    def load(self, folder: Path) -> None:
-        """Compile them; `NvrtcBuild.run` uses the result in this process and in those that it forks.
-
-        Raises:
-            BuildError: NVRTC made none.
-        """
-        nvrtc = load_nvrtc()
-        _answer(nvrtc.nvrtcSetPCHHeapSize(HEADER_BYTES))
-        file = folder / "headers.pch"
-        with _program(self.text, "headers.cu") as program:
-            _answer(_compile(program, [*self.arguments, f"-create-pch={file}"]))
-            _answer(nvrtc.nvrtcGetPCHCreateStatus(program))
-        _PRECOMPILED[self] = file
-
-
-_PRECOMPILED: dict[PrecompiledHeaders, Path] = {}
+    nvrtc, file = load_nvrtc(), Path(tempfile.gettempdir(), "headers.pch")
+    _answer(nvrtc.nvrtcSetPCHHeapSize(HEADER_BYTES))
+    with _program(text, "headers.cu") as program:
+        _answer(_compile(program, [*arguments, f"-create-pch={file}"]))
+        _answer(nvrtc.nvrtcGetPCHCreateStatus(program))
+    _PRECOMPILED[precompile, text, arguments] = file
 
 
 @dataclass(frozen=True)
-class NvrtcBuild:
+class NvrtcBuild(Build):
     """Compile CUDA C++ to machine code for one architecture.
 
     Args:
@@ -97,13 +77,16 @@ class NvrtcBuild:
     options: Sequence[str] = ()
     expressions: Sequence[str] = ()
 
-    preload: ClassVar[LoadNvrtc] = LoadNvrtc()
+    @property
+    def preload(self) -> Preload:
+        """Return what loads NVRTC's library."""
+        return (load_nvrtc,)
 
     @property
-    def headers(self) -> PrecompiledHeaders | None:
-        """Return the first lines that builds with other macros can share; None where there is no include in them."""
+    def headers(self) -> Preload:
+        """Return what compiles the first lines, which builds with other macros share; nothing without an include."""
         first, _ = self._split()
-        return PrecompiledHeaders(first, self._arguments()) if first else None
+        return (precompile, first, self._arguments()) if first else ()
 
     def content(self) -> list[object]:
         """Return what decides the result; the name of the file does not."""
@@ -121,7 +104,7 @@ class NvrtcBuild:
         """
         nvrtc = load_nvrtc()
         arguments = list(self._arguments())
-        if precompiled := _PRECOMPILED.get(self.headers) if self.headers else None:
+        if precompiled := _PRECOMPILED.get(self.headers):
             arguments.append(f"-use-pch={precompiled}")
         with _program(self._arranged_text(), self.name) as program:
             for expression in self.expressions:
@@ -132,7 +115,7 @@ class NvrtcBuild:
             if int(status):
                 first = _first_error(log) or status.name
                 raise refusal(f"NVRTC refused {self.name} for {self.arch}: {first}{_hint(self.text, first)}", log)
-            image = _read(program, "CUBIN")
+            image = _read(program, "PTX" if self.arch.startswith(VIRTUAL) else "CUBIN")
             symbols = {
                 expression: str(_answer(nvrtc.nvrtcGetLoweredName(program, expression.encode())).decode())
                 for expression in self.expressions

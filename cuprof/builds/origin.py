@@ -1,10 +1,10 @@
-"""The process that loads a compiler once and forks a copy of itself for each build.
+"""The process that loads a compiler once and forks copies of itself that build.
 
     python -m cuprof.builds.origin SOCKET FOLDER
 
-An order is a folder with a pickled build, and a connection on which the origin says how its process has ended. The
-process leaves in the folder what it has made, or in JSON why not, since the code of a kernel's file may have written
-it. Neither process touches a device.
+An order is a folder and a connection. The copy forks the process that compiles what comes on the connection, says there
+how that has ended, and ends it where the owner closes the connection first. What it answers is JSON and an image, since
+the code of a kernel's file may have written it. None of them touches a device.
 """
 
 from __future__ import annotations
@@ -19,118 +19,108 @@ import socket
 import sys
 import tempfile
 import traceback
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from cuprof.builds.compilers import ORDER, PRINTED, PROCESS, READY, REFUSED
-from cuprof.builds.result import MADE, KeptBuilds
+from cuprof.builds.compilers import ENDED, MADE, PRINTED, READY, REFUSED
+from cuprof.builds.result import Built, encode
 from cuprof.core.errors import BuildError, ImpossibleError, MissingDependencyError
 
-MOST_BYTES = 4096
-"""Longest order, and most signals that are taken note of at once."""
+LONGEST_ORDER = 4096
 ENDINGS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-"""Signals that a terminal, or the end of a command, sends to all its processes."""
+"""Signals that a terminal, or the end of a command, sends to all its processes: these end with their owner instead."""
 
 
 def serve(orders: socket.socket) -> None:
-    """Fork a process for each order until the owner closes its end, then end those that are left."""
-    woken, wake = socket.socketpair()
-    woken.setblocking(False)
-    wake.setblocking(False)
-    signal.set_wakeup_fd(wake.fileno())
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    """Fork a process for each order until the owner closes its end."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for ending in ENDINGS:
-        signal.signal(ending, lambda *_: sys.exit(1))
-    forks: dict[int, socket.socket] = {}
-    try:
-        while True:
-            ready = select.select([orders, woken], [], [])[0]
-            if woken in ready:
-                woken.recv(MOST_BYTES)
-                _reap(forks)
-            if orders in ready:
-                folder, handles, _, _ = socket.recv_fds(orders, MOST_BYTES, 1)
-                if not folder:
-                    return
-                if handles:  # none where no more files can be opened
-                    _fork(forks, socket.socket(fileno=handles[0]), Path(os.fsdecode(folder)))
-    finally:
-        for process in forks:
-            _end_group(process)
+        signal.signal(ending, signal.SIG_IGN)
+    while True:
+        folder, handles, _, _ = socket.recv_fds(orders, LONGEST_ORDER, 1)
+        if not folder:
+            return
+        with socket.socket(fileno=handles[0]) as connection:
+            if not os.fork():
+                orders.close()
+                _watch(connection, Path(os.fsdecode(folder)))
 
 
-def _fork(forks: dict[int, socket.socket], connection: socket.socket, folder: Path) -> None:
-    try:
-        process = os.fork()
-    except OSError as error:
-        _answer(connection, f"could not be forked ({error.strerror})")
-        return
+def _watch(connection: socket.socket, folder: Path) -> NoReturn:
+    """Fork the process that compiles, say how it has ended, and end what it has started."""
+    woken, wake = socket.socketpair()
+    wake.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake.fileno())
+    process = os.fork()
     if not process:
-        for each in (connection, *forks.values()):
-            each.close()
-        _compile(folder)
-    forks[process] = connection
-
-
-def _reap(forks: dict[int, socket.socket]) -> None:
-    """Forget the processes that have ended: end what they started, and say how they ended."""
-    with contextlib.suppress(ChildProcessError):
-        while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            if connection := forks.pop(ended.si_pid, None):
-                _end_group(ended.si_pid)
-                by_itself = ended.si_code == os.CLD_EXITED
-                how = f"exit code {ended.si_status}" if by_itself else signal.strsignal(ended.si_status)
-                _answer(connection, f"ended early ({how})")
-            os.waitpid(ended.si_pid, 0)
-
-
-def _answer(connection: socket.socket, how: str) -> None:
-    with connection, contextlib.suppress(OSError):
-        connection.send(how.encode(), socket.MSG_DONTWAIT)
-
-
-def _end_group(process: int) -> None:
+        _compile(Connection(connection.detach()), folder)
+    waiting = select.poll()
+    waiting.register(connection, select.POLLRDHUP)
+    waiting.register(woken, select.POLLIN)
+    waiting.poll()
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)  # it may have no group of its own yet
+    status = os.waitpid(process, 0)[1]
+    signalled = signal.strsignal(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else ""
+    how = f"ended early ({signalled or f'exit code {os.WEXITSTATUS(status)}'})"
+    with contextlib.suppress(OSError):
+        Connection(connection.detach()).send_bytes(json.dumps({ENDED: how}).encode())
+    os._exit(0)
 
 
-def _compile(folder: Path) -> NoReturn:
-    """Carry out the order of a folder; temporary files of compilers stay there, and the owner removes it."""
+def _compile(connection: Connection, folder: Path) -> NoReturn:
+    """Carry out the orders that come; temporary files of compilers stay in the folder, and the owner removes it."""
     own = os.getpid()
     os.setpgid(0, 0)
-    (folder / PROCESS).write_text(str(own))
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, *ENDINGS):  # compilers wait for assemblers
         signal.signal(number, signal.SIG_DFL)
-    handle = os.open(folder / PRINTED, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(handle, 1)
-    os.dup2(handle, 2)
-    refused: tuple[str, ...] = ()
-    try:
-        built = pickle.loads((folder / ORDER).read_bytes()).run()
-    except ImpossibleError as error:
-        refused = ("ImpossibleError", str(error))
-    except MissingDependencyError as error:
-        refused = ("MissingDependencyError", error.what, error.remedy)
-    except BuildError as error:
-        refused = ("BuildError", str(error), error.log)
-    except BaseException as error:  # a process border: whatever the code of a kernel's file raises is its own fault
-        from cuprof.families.trace import describe
-
-        refused = ("BuildError", describe(error), traceback.format_exc())
-    if os.getpid() == own:  # and not a copy that a kernel's file has made of this process
-        if refused:
-            (folder / REFUSED).write_text(json.dumps(refused))
-        else:
-            KeptBuilds(folder).keep(MADE, built)
+    printed = os.open(folder / PRINTED, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(printed, 1)
+    os.dup2(printed, 2)
+    with contextlib.suppress(EOFError, OSError):  # the owner has all that it wants
+        while order := connection.recv_bytes():
+            os.ftruncate(printed, 0)
+            answer, image = _build(order)
+            if os.getpid() != own:  # a copy that a kernel's file has made of this process
+                break
+            connection.send_bytes(json.dumps(answer).encode())
+            if image is not None:
+                connection.send_bytes(image)
     os._exit(0)  # taking the interpreter down would cost as much as a small build
 
 
+def _build(order: bytes) -> tuple[dict[str, Any], bytes | None]:
+    """Return the answer to an order, and the image, if one is made."""
+    try:
+        built: Built = pickle.loads(order).run()
+        return {MADE: encode(built).decode()}, built.image
+    except ImpossibleError as error:
+        refused = ["ImpossibleError", str(error)]
+    except MissingDependencyError as error:
+        refused = ["MissingDependencyError", error.what, error.remedy]
+    except BuildError as error:
+        refused = ["BuildError", str(error), error.log]
+    except BaseException as error:  # a process border: whatever the code of a kernel's file raises is its own fault
+        from cuprof.families.trace import describe
+
+        refused = ["BuildError", describe(error), traceback.format_exc()]
+    return {REFUSED: refused}, None
+
+
 def main() -> None:
-    """Load what the folder's file names, say so, and serve."""
+    """Call what the folder's file names, say so, and serve."""
     orders, folder = socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2])
-    pickle.loads((folder / "preload").read_bytes()).load(folder)
+    tempfile.tempdir = str(folder)
+    preload = pickle.loads((folder / "preload").read_bytes())
+    if preload:
+        with contextlib.suppress(MissingDependencyError):  # which each build then reports
+            preload[0](*preload[1:])
     orders.send(READY)
     serve(orders)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from cuprof.builds.compilers import COMPILERS
-from cuprof.builds.result import Build, Built, KeptBuilds, default_folder, key_of
+from cuprof.builds.result import Build, Built, KeptBuilds, default_folder
 from cuprof.core.processes import count_cores
 
 MOST_PROCESSES = 16
@@ -34,7 +34,7 @@ class BuildPool:
         Args:
             limit_s: a build that takes longer is stopped and refused; it counts from when a process takes it on.
         """
-        key = key_of(build)
+        key = build.key()
         if key in self._ahead:
             return self._ahead[key]
         if self._threads is None:
@@ -45,7 +45,7 @@ class BuildPool:
 
     def compile(self, build: Build, limit_s: float | None = None) -> tuple[Built, bool]:
         """Return a build's result and whether it was kept from before; raises as `Build.run`, and see `start`."""
-        key = key_of(build)
+        key = build.key()
         ahead = self._ahead.pop(key, None)
         return ahead.result() if ahead else self._compile(key, build, limit_s)
 

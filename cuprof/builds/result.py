@@ -6,13 +6,19 @@ import hashlib
 import json
 import os
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ClassVar
 
 from cuprof.builds.ptxas import KernelFacts
 from cuprof.core.project import user_cache
+
+VIRTUAL = "compute_"
+"""How architectures begin that code is compiled for as PTX."""
+Preload = tuple[Any, ...]
+"""A function and its arguments. A process calls it once, then forks for each build; equal ones share a process."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +26,7 @@ class Built:
     """What a compiler made of a source.
 
     Args:
-        image: a cubin, a shared library or an executable.
+        image: a cubin, PTX, a shared library or an executable.
         log: what the compiler printed.
         kernels: each kernel's resources, where the log has them.
         symbols: the name expression of a kernel → its symbol in the image.
@@ -34,31 +40,46 @@ class Built:
     launch: Mapping[str, int] = field(default_factory=dict)
 
 
-class Preload(Protocol):
-    """What a process loads once, before it forks a copy of itself for each build; equal ones share a process."""
-
-    def load(self, folder: Path) -> None:
-        """Load a compiler; `folder` is the process's own."""
+def encode(built: Built) -> bytes:
+    """Return all but the image as JSON."""
+    return json.dumps({**asdict(built), "image": "", "sha256": hashlib.sha256(built.image).hexdigest()}).encode()
 
 
-class Build(Protocol):
-    """One compilation; equal `content` gives equal results, so it is compiled once."""
+def decode(facts: bytes, image: bytes) -> Built:
+    """Return what `encode` has made JSON of; raise ValueError, LookupError, TypeError or AttributeError for others'."""
+    found = json.loads(facts)
+    if hashlib.sha256(image).hexdigest() != found["sha256"]:
+        raise ValueError("the image is damaged")
+    kernels = {kernel: KernelFacts(**value) for kernel, value in found["kernels"].items()}
+    return Built(image, found["log"], kernels, dict(found["symbols"]), dict(found["launch"]))
 
-    @property
-    def name(self) -> str:
-        """Return the source's or kernel's name, for messages."""
+
+class Build(ABC):
+    """One compilation; equal `content` gives equal results, so it is compiled once.
+
+    Attributes:
+        name: the source's or kernel's name, for messages.
+        is_alone: its process builds nothing more, since code of the user's has run in it.
+    """
+
+    name: str
+    is_alone: ClassVar[bool] = False
 
     @property
     def preload(self) -> Preload:
-        """Return what the compiling process needs."""
+        """Return what the compiling process loads first."""
+        return ()
 
     @property
-    def headers(self) -> Preload | None:
+    def headers(self) -> Preload:
         """Return what compiles the source's headers ahead, where other builds can share them."""
+        return ()
 
+    @abstractmethod
     def content(self) -> list[object]:
         """Return source, target, options and the compiler's version as data for JSON."""
 
+    @abstractmethod
     def run(self) -> Built:
         """Compile in this process; temporary files go where `tempfile` says.
 
@@ -68,20 +89,15 @@ class Build(Protocol):
             MissingDependencyError: the compiler is not installed.
         """
 
-
-MADE = "made"
-"""Under this name a compiling process keeps its build in its own folder."""
+    def key(self) -> str:
+        """Return the name under which the result is kept."""
+        return hashlib.sha256(json.dumps([type(self).__name__, *self.content()]).encode()).hexdigest()
 
 
 def default_folder() -> Path:
     """Return `$CUPROF_CACHE`, or a folder in the user's cache."""
     chosen = os.environ.get("CUPROF_CACHE")
     return Path(chosen) if chosen else user_cache() / "cubin"
-
-
-def key_of(build: Build) -> str:
-    """Return the name under which a build's result is kept."""
-    return hashlib.sha256(json.dumps([type(build).__name__, *build.content()]).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -99,24 +115,18 @@ class KeptBuilds:
         try:
             if not self._is_own():
                 return None
-            facts = json.loads((self.folder / f"{key}.json").read_text())
-            image = (self.folder / f"{key}.cubin").read_bytes()
-            if hashlib.sha256(image).hexdigest() != facts["sha256"]:
-                return None
-            kernels = {kernel: KernelFacts(**value) for kernel, value in facts["kernels"].items()}
-            return Built(image, facts["log"], kernels, dict(facts["symbols"]), dict(facts["launch"]))
+            facts, image = self.folder / f"{key}.json", self.folder / f"{key}.cubin"
+            return decode(facts.read_bytes(), image.read_bytes())
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
 
     def keep(self, key: str, built: Built) -> None:
         """Keep a result, or nothing where the folder takes none."""
-        facts = {**asdict(built), "image": "", "sha256": hashlib.sha256(built.image).hexdigest()}
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not self._is_own():
-                return
-            _replace(self.folder / f"{key}.cubin", built.image)
-            _replace(self.folder / f"{key}.json", json.dumps(facts).encode())
+            if self._is_own():
+                self._put(f"{key}.cubin", built.image)
+                self._put(f"{key}.json", encode(built))
         except OSError:
             return
 
@@ -125,13 +135,12 @@ class KeptBuilds:
         found = self.folder.stat()
         return found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
-
-def _replace(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        Path(temporary).replace(path)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    def _put(self, name: str, content: bytes) -> None:
+        handle, temporary = tempfile.mkstemp(dir=self.folder)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+            Path(temporary).replace(self.folder / name)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
+            raise

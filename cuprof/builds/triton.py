@@ -19,13 +19,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cuprof.builds.compilers import PRINTED
-from cuprof.builds.result import Built
+from cuprof.builds.result import VIRTUAL, Build, Built, Preload
 from cuprof.core.errors import BuildError
 from cuprof.families import Array, Launch
-from cuprof.families.configurations import find_kernel, import_kernels
 from cuprof.families.program import as_scalar
-from cuprof.families.requirements import get_version
 from cuprof.families.sources import write_python
+from cuprof.families.toolchain import get_version
+from cuprof.families.tunables import find_kernel, import_kernels
 
 TYPES = {
     "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64", "bool": "i1",
@@ -47,30 +47,21 @@ LATE = "triton.experimental.gluon.nvidia.hopper"
 UNSPECIALIZED = ("do_not_specialize", "do_not_specialize_on_alignment")
 
 
-@dataclass(frozen=True)
-class LoadTriton:
-    """Have Triton imported, and its key known, for which it reads half a gigabyte.
-
-    Args:
-        modules: what to import besides.
-    """
-
-    modules: tuple[str, ...] = ()
-
-    def load(self, folder: Path) -> None:
-        """Import all; a failure is reported by the build."""
-        for module in (*WHEREIN_KEYS_ARE, LATE, *self.modules):
-            with suppress(Exception):
-                if find_key := getattr(importlib.import_module(module), "triton_key", None):
-                    find_key()
+def load_triton(*modules: str) -> None:
+    """Import Triton and further modules, and have its key, for which it reads 0.5 GB; builds report failures."""
+    for module in (*WHEREIN_KEYS_ARE, LATE, *modules):
+        with suppress(Exception):
+            if find_key := getattr(importlib.import_module(module), "triton_key", None):
+                find_key()
 
 
 @dataclass(frozen=True)
-class TritonBuild:
+class TritonBuild(Build):
     """One kernel at one choice of constants.
 
     Args:
         text: of the file and of those it imports (`cuprof.families.sources`).
+        name: of the kernel.
         arguments: type of each argument of the launch, "" for one that is the constant 1 to Triton; and whether it is
             a multiple of 16, as Triton tells kernels apart by.
         values: what `@triton.heuristics` may ask of the arguments: whole numbers and floats, None for buffers.
@@ -78,14 +69,13 @@ class TritonBuild:
     """
 
     text: str
-    kernel: str
+    name: str
     arguments: tuple[tuple[str, bool], ...]
     values: tuple[int | float | None, ...]
     constants: tuple[tuple[str, int | float | str | bool | None], ...]
     arch: str
 
-    headers: ClassVar[None] = None
-    """A Triton file has no headers."""
+    is_alone: ClassVar[bool] = True
 
     @classmethod
     def of(
@@ -104,19 +94,14 @@ class TritonBuild:
         return cls(text, launch.kernel, kinds, values, constants, arch)
 
     @property
-    def name(self) -> str:
-        """Return what a message calls it."""
-        return self.kernel
-
-    @property
-    def preload(self) -> LoadTriton:
-        """Return what the compiling process needs."""
-        return LoadTriton(("torch",) if IMPORTS_TORCH.search(self.text) else ())
+    def preload(self) -> Preload:
+        """Return what imports Triton, and PyTorch where the file does."""
+        return load_triton, *(["torch"] if IMPORTS_TORCH.search(self.text) else [])
 
     def content(self) -> list[object]:
         """Return what decides the result."""
         version = [get_version("triton"), ISOLATED]
-        return [self.text, self.kernel, self.arguments, self.values, self.constants, self.arch, *version]
+        return [self.text, self.name, self.arguments, self.values, self.constants, self.arch, *version]
 
     def run(self) -> Built:
         """Compile in this process, which nothing else is compiled in; Triton's own cache on disk serves what it has.
@@ -126,13 +111,13 @@ class TritonBuild:
         """
         folder = Path(tempfile.mkdtemp())  # Triton reads the source from a file
         try:
-            return _compile(self, find_kernel(import_kernels(write_python(self.text, folder)), self.kernel))
+            return _compile(self, find_kernel(import_kernels(write_python(self.text, folder)), self.name))
         except BaseException as error:  # a process border: whatever a kernel's file raises is its own fault
             printed = ""
             with suppress(OSError):
                 printed = Path(tempfile.gettempdir(), PRINTED).read_bytes().decode(errors="replace")
             log = f"{traceback.format_exc()}{printed}"
-            raise BuildError(f"Triton refused {self.kernel}: {explain(error, printed)}", log) from error
+            raise BuildError(f"Triton refused {self.name}: {explain(error, printed)}", log) from error
 
 
 def _describe(argument: object, buffers: Mapping[str, Array]) -> tuple[str, bool, int | float | None]:
@@ -181,15 +166,15 @@ def _compile(build: TritonBuild, layers: Sequence[Any]) -> Built:
     given = dict(_match(build, function, constants))
     constants |= {name: value for name, (kind, _, value) in given.items() if not kind}
     types = {name: kind for name, (kind, _, _) in given.items() if kind}
-    options = _complete(build.kernel, layers, constants, {name: value for name, (*_, value) in given.items()}, types)
+    options = _complete(build.name, layers, constants, {name: value for name, (*_, value) in given.items()}, types)
     places = {parameter.name: place for place, parameter in enumerate(function.params)}
     attributes = {
         (places[name],): [["tt.divisibility", 16]] for name, (_, is_divisible, _) in given.items() if is_divisible
     }
-    target = GPUTarget("cuda", int(build.arch.removeprefix("sm_").rstrip("af")), 32)
+    target = GPUTarget("cuda", int(build.arch.rpartition("_")[2].rstrip("af")), 32)
     known = vars(triton.compiler.make_backend(target).parse_options({}))
     if unknown := ", ".join(sorted(options.keys() - known.keys())):
-        raise ValueError(f"{unknown} is neither a parameter of {build.kernel} nor an option of Triton")
+        raise ValueError(f"{unknown} is neither a parameter of {build.name} nor an option of Triton")
     signature = {each.name: types.get(each.name, "constexpr") for each in function.params}
     source = ASTSource(fn=function, signature=signature, constexprs=constants, attrs=attributes)
     compiled = triton.compile(source, target=target, options=options)
@@ -204,7 +189,8 @@ def _compile(build: TritonBuild, layers: Sequence[Any]) -> Built:
         "cooperative": int(bool(getattr(facts, "launch_cooperative_grid", False))),
         "overlaps": int(bool(getattr(facts, "launch_pdl", False))),
     }
-    return Built(compiled.asm["cubin"], "", {}, {build.kernel: facts.name}, launch)
+    image = compiled.asm["ptx"].encode() if build.arch.startswith(VIRTUAL) else compiled.asm["cubin"]
+    return Built(image, "", {}, {build.name: facts.name}, launch)
 
 
 def _match(
@@ -226,7 +212,7 @@ def _match(
         is_divisible = is_divisible and not any(getattr(parameter, name, False) for name in UNSPECIALIZED)
         yield parameter.name, (kind, bool(kind) and is_divisible, value)
     if extra := len(list(rest)):
-        raise ValueError(f"the launch gives {count} arguments, {extra} more than {build.kernel} takes")
+        raise ValueError(f"the launch gives {count} arguments, {extra} more than {build.name} takes")
 
 
 def _complete(

@@ -1,31 +1,32 @@
-"""`cuprof diff`: what differs between the source or the machine code of two stored trials."""
+"""`cuprof diff`: what differs between the source, PTX or machine code of two stored trials."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.arguments import CommandParser, reading
 from cuprof.cli.output import emit
-from cuprof.cli.table import Column, Line, Part, Row, Table
+from cuprof.cli.table import Line, Part, Table
 from cuprof.core.errors import SelectionError
 
 if TYPE_CHECKING:
-    from cuprof.builds.sass import Instruction
     from cuprof.core.project import Project
     from cuprof.results.named_trials import NamedTrial
 
 DESCRIPTION = """\
-Print what differs between two stored trials, folded to the changes: in their source, or with --sass in their machine
-code, aligned by basic blocks, and how many instructions of each kind came or went.
+Print what differs between two stored trials, folded to the changes: in their source; with --ptx in their PTX, where
+other registers are no change; or with --sass in their machine code, aligned by basic blocks, and how many instructions
+of each kind came or went.
 
 BASE, NEW   variants (reduction/last_warp), or configurations of one (reduction/last_warp:block=128); the fastest
             tunables of the newest sweep stand for a variant, at a problem that both sides have
 SETTING     problem.AXIS=VALUE or tune.NAME=VALUE, for both sides
 
-No GPU is needed: machine code is made again from the stored source and tunables, or taken from the build cache."""
+No GPU is needed: PTX and machine code are made again from the stored source and tunables, or are in the build cache."""
 
 EXAMPLES = """\
 examples:
@@ -36,45 +37,45 @@ examples:
 AROUND = 3
 """Unchanged lines or instructions that are shown before and after a change."""
 STYLES = {"-": "red", "+": "green", "@": "bold"}
+_PTX_NUMBERS = re.compile(r"(?<=%[a-z])\d+|(?<=%[a-z]{2})\d+|\$L\w+|\w+_param_\d+")
+"""Registers, labels and parameters, which PTX numbers anew in every build."""
+
+
+PARSER = CommandParser("diff", DESCRIPTION, EXAMPLES, store=True, json=True)
+PARSER.add_argument("base", metavar="BASE", help="the trial before")
+PARSER.add_argument("new", metavar="NEW", help="the trial after")
+PARSER.add_argument("settings", metavar="SETTING", nargs="*", help="problem.AXIS=VALUE, tune.NAME=VALUE")
+what = PARSER.add_mutually_exclusive_group()
+what.add_argument("--source", action="store_true", help="compare the source (the default)")
+what.add_argument("--ptx", action="store_true", help="compare the PTX")
+what.add_argument("--sass", action="store_true", help="compare the machine code")
 
 
 def main(argv: Sequence[str]) -> int:
     """Print the differences; return 0 whether there are any or none."""
-    arguments = make_parser().parse_intermixed_args(argv)
+    arguments = PARSER.parse_intermixed_args(argv)
     from cuprof.core.project import find_project
     from cuprof.results.named_trials import Name, find_trials
-    from cuprof.store import Store
 
-    project = find_project()
-    url, words = arguments.store or project.database_url, (arguments.base, arguments.new)
-    with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
-        sides = [find_trials(connection, Name.read(text, arguments.settings)) for text in words]
+    with reading(arguments.store) as connection:
+        sides = [
+            find_trials(connection, Name.read(text, arguments.settings)) for text in (arguments.base, arguments.new)
+        ]
     base, new = choose_pair(*sides)
     data: dict[str, Any] = {"base": base.label, "new": new.label}
     parts: list[Part] = [Line(f"- {base.label}", "red"), Line(f"+ {new.label}", "green")]
     if arguments.sass:
-        found = compare_code(base, new, project)
+        found = code_diff(base, new, find_project())
         parts += code_parts(found)
     else:
-        lines = list(source_diff(base.source_text, new.source_text))
-        found = {"source": lines, "same_source": not lines}
-        parts += [Line(text, STYLES.get(text[:1], "")) for text in lines] or [Line("the same source")]
+        kind, name = ("ptx", "PTX") if arguments.ptx else ("source", "source")
+        lines = list(
+            ptx_diff(base, new, find_project()) if arguments.ptx else source_diff(base.source_text, new.source_text)
+        )
+        found = {kind: lines, f"same_{kind}": not lines}
+        parts += [Line(text, STYLES.get(text[:1], "")) for text in lines] or [Line(f"the same {name}")]
     emit(data | found, arguments.json, parts)
     return 0
-
-
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser("diff", DESCRIPTION, EXAMPLES)
-    parser.add_argument("base", metavar="BASE", help="the trial before")
-    parser.add_argument("new", metavar="NEW", help="the trial after")
-    parser.add_argument("settings", metavar="SETTING", nargs="*", help="problem.AXIS=VALUE, tune.NAME=VALUE")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--source", action="store_true", help="compare the source (the default)")
-    what.add_argument("--sass", action="store_true", help="compare the machine code")
-    parser.add_argument("--json", action="store_true", help="write everything as JSON")
-    add_store(parser)
-    return parser
 
 
 def choose_pair(bases: Sequence[NamedTrial], news: Sequence[NamedTrial]) -> tuple[NamedTrial, NamedTrial]:
@@ -97,9 +98,25 @@ def source_diff(base: str, new: str) -> Iterator[str]:
     yield from list(lines)[2:]
 
 
-def compare_code(base: NamedTrial, new: NamedTrial, project: Project) -> dict[str, Any]:
+def ptx_diff(base: NamedTrial, new: NamedTrial, project: Project) -> Iterator[str]:
+    """Yield the changed lines of two trials' PTX, folded as `source_diff` folds them."""
+    from cuprof.builds.sass import compare_texts
+    from cuprof.engine.rebuilding import rebuild_ptx
+
+    before, after = (list(read_ptx(rebuild_ptx(each, project))) for each in (base, new))
+    yield from fold(compare_texts(before, after, lambda line: _PTX_NUMBERS.sub("", line)), "lines")
+
+
+def read_ptx(text: str) -> Iterator[str]:
+    """Yield the lines of PTX that mean something: no comments, no line table, no debug sections."""
+    for line in re.sub(r"\s*//.*", "", text.partition("\t.section\t.debug")[0]).splitlines():
+        if line.strip() and not line.split()[0].startswith((".loc", ".file", ".version", ".target", ".address_size")):
+            yield line.expandtabs(4)
+
+
+def code_diff(base: NamedTrial, new: NamedTrial, project: Project) -> dict[str, Any]:
     """Return how the machine code of two trials differs: kernel by kernel, and in the counts by opcode."""
-    from cuprof.builds.sass import compare_opcodes, disassemble
+    from cuprof.builds.sass import compare_code, compare_opcodes, disassemble
     from cuprof.engine.rebuilding import rebuild
 
     images = [rebuild(each, project) for each in (base, new)]
@@ -107,10 +124,10 @@ def compare_code(base: NamedTrial, new: NamedTrial, project: Project) -> dict[st
         return {"same_code": True, "kernels": [], "opcodes": {}}
     codes = [{name: code for image in side.values() for name, code in disassemble(image).items()} for side in images]
     opcodes = compare_opcodes(*([one for code in side.values() for one in code] for side in codes))
-    kernels = [
-        {"base": ours, "new": theirs, "changes": list(code_diff(codes[0].get(ours, ()), codes[1].get(theirs, ())))}
-        for ours, theirs in pair_kernels(codes[0], codes[1])
-    ]
+    kernels = []
+    for ours, theirs in pair_kernels(codes[0], codes[1]):
+        changes = compare_code(codes[0].get(ours, ()), codes[1].get(theirs, ()))
+        kernels.append({"base": ours, "new": theirs, "changes": list(fold(changes, "instructions"))})
     return {"same_code": False, "kernels": kernels, "opcodes": opcodes}
 
 
@@ -121,26 +138,16 @@ def pair_kernels(base: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[
     return [*same, *zip_longest(left, right, fillvalue="")]
 
 
-def code_diff(base: Sequence[Instruction], new: Sequence[Instruction]) -> Iterator[str]:
-    """Yield the changed instructions of two codes, folded as `source_diff` folds lines."""
-    from cuprof.builds.sass import align
-
-    rows: list[str] = []
-    for change in align(base, new) if base and new else []:
-        if change.kind == "equal":
-            rows += [f"  {new[number].text}" for number in change.new]
-        else:
-            rows += [f"- {base[number].text}" for number in change.base]
-            rows += [f"+ {new[number].text}" for number in change.new]
-    if not (base and new):
-        rows = [*(f"- {one.text}" for one in base), *(f"+ {one.text}" for one in new)]
-    changed = [number for number, text in enumerate(rows) if text[0] != " "]
+def fold(rows: Iterable[tuple[str, str]], what: str) -> Iterator[str]:
+    """Yield the rows with a sign "-" or "+", and some around each; a line says how many others are left out."""
+    texts = [f"{sign.replace('=', ' ')} {text}" for sign, text in rows]
+    changed = [number for number, text in enumerate(texts) if text[0] != " "]
     shown = {near for number in changed for near in range(number - AROUND, number + AROUND + 1)}
     last = -1
-    for number in sorted(shown & set(range(len(rows)))):
+    for number in sorted(shown & set(range(len(texts)))):
         if number > last + 1:
-            yield f"@@ {number - last - 1} instructions alike @@"
-        yield rows[number]
+            yield f"@@ {number - last - 1} {what} alike @@"
+        yield texts[number]
         last = number
 
 
@@ -156,9 +163,8 @@ def code_parts(found: Mapping[str, Any]) -> Iterator[Part]:
         if not kernel["changes"]:
             yield Line("the same operations in the same order")
     rows = [
-        Row((name, str(before), str(after), f"{after - before:+}"))
-        for name, (before, after) in found["opcodes"].items()
+        (name, str(before), str(after), f"{after - before:+}") for name, (before, after) in found["opcodes"].items()
     ]
     if rows:
         yield Line("")
-        yield Table([Column("opcode", "left"), Column("base"), Column("new"), Column("change")], rows)
+        yield Table(("opcode", "base", "new", "change"), rows, ("base", "new", "change"))

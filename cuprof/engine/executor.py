@@ -6,13 +6,12 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cuprof.backends.registry import get_spec, is_host
 from cuprof.config.model import LimitsConfig
 from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts, Outcome, Unavailable
-from cuprof.engine.events import Batch, Lost, Result
 from cuprof.engine.measurement import Measurement
 from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.engine.workers import Workers
@@ -21,6 +20,40 @@ from cuprof.worker.messages import Build, Built, Job, Open, WorkerSettings
 
 MOST_WAIT_S, FOLLOWING_S = 1.0, 0.05
 """Wait this long for a build, so that a scheduler may begin others; once there is one, this long for more."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What an executor does next: begin to build programs, then measure trials.
+
+    Args:
+        job: the trials to measure; None to wait until a program is built.
+        build: jobs whose programs to build in the background.
+        series: equal for everything that is measured of one problem one after another.
+        beside: identities whose results are stored beside those that the sweep goes by.
+    """
+
+    job: Job | None = None
+    build: tuple[Job, ...] = ()
+    series: str = ""
+    beside: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Result:
+    """A trial of a batch has ended."""
+
+    batch: Batch
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The executor's device cannot be opened; the outcomes are for a sweep that has no other."""
+
+    batch: Batch
+    reason: str
+    outcomes: tuple[Outcome, ...]
 
 
 class Executor(Workers):
@@ -71,11 +104,11 @@ class Executor(Workers):
         """Yield the outcome of every trial of a job as it comes; see `Measurement`."""
         self.unavailable = ""
         yield from Measurement(self, job).run()
-        self.builds.forget(trial.identity for trial in job.trials)
+        self.built.difference_update(trial.identity for trial in job.trials)
 
     def is_built(self, backend: str, identity: str) -> bool:
         """Return whether a trial can be measured without waiting for a compiler that works in the background."""
-        return not self.builds_ahead(backend) or self.builds.is_done(identity)
+        return not self.builds_ahead(backend) or identity in self.built
 
     def builds_ahead(self, backend: str) -> bool:
         """Return whether compilers may work in the background; they would take part in the times of the host."""
@@ -84,7 +117,8 @@ class Executor(Workers):
     def _begin_builds(self, job: Job) -> None:
         if not self.builds_ahead(job.backend):
             return
-        new = self.builds.begin(trial.identity for trial in job.trials)
+        new = {trial.identity for trial in job.trials} - self.built - self.building
+        self.building |= new
         try:
             if new:
                 trials = tuple(trial for trial in job.trials if trial.identity in new)
@@ -96,14 +130,14 @@ class Executor(Workers):
         """Return a moment after a program is built, or after `MOST_WAIT_S`, or if the worker is lost."""
         give_up = time.monotonic() + MOST_WAIT_S
         try:
-            for message in self.worker.messages() if self.builds.running else ():
+            for message in self.worker.messages() if self.building else ():
                 self.stop_if_asked()
                 if isinstance(message, Built):
-                    self.builds.take(message)
+                    self.take_built(message)
                     give_up = min(give_up, time.monotonic() + FOLLOWING_S)
                 elif message is None and self.worker.page.read().age_s > self.limits.trial_s:
                     self.replace_worker()
-                if not self.builds.running or time.monotonic() > give_up:
+                if not self.building or time.monotonic() > give_up:
                     return
         except WorkerDiedError:
             self.drop_worker()
@@ -120,6 +154,10 @@ class Executor(Workers):
         if self._series[:2] != (problem, backend):
             self._series = (problem, backend, secrets.token_hex(8))
         return self._series[2]
+
+    def calibrates(self, backend: str) -> bool:
+        """Return whether times are held against what the device can do."""
+        return True
 
     def find_device(self, backend: str) -> DeviceFacts | None:
         """Return the device of a back end, None where there is none."""

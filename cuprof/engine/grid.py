@@ -11,16 +11,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from types import MappingProxyType
-from typing import Protocol
 
 from cuprof.core.point import Point
 from cuprof.core.records import Trial
-from cuprof.engine.events import Batch, Result
-from cuprof.engine.executor import Executor
+from cuprof.engine.dispatcher import Scheduler
+from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.engine.jobs import find_references, job_key, list_jobs
 from cuprof.engine.recorder import Recorder
-from cuprof.engine.scheduler import Scheduler
-from cuprof.store.stations import Claim
 from cuprof.worker.messages import Job, JobTrial
 
 BLOCKS_AN_EXECUTOR = 1.25
@@ -37,16 +34,6 @@ TRIES = 16
 """Ask what is left of the sweep after as many problems in a row were found to be claimed by others."""
 LEAST_CUT = 32
 """Do not split a problem with fewer trials than this: each executor that takes part measures the reference, too."""
-
-
-class Claims(Protocol):
-    """Claims in the store that other processes share."""
-
-    def claim(self, executor: Executor, identities: Sequence[str]) -> Claim:
-        """Claim trials for an executor; see `Store.claim`."""
-
-    def list_left(self, executor: Executor) -> tuple[Set[str], Set[str]]:
-        """Return the open trials that the executor may claim, and those that others hold."""
 
 
 @dataclass
@@ -71,7 +58,7 @@ class GridScheduler:
         executors: how many share them.
         references: problem and back end → the trial that blocks share.
         is_host: whether a back end's device is the host's own processor.
-        claims: shared with other processes; None if there can be no others.
+        claims: claims trials that other processes may claim, too; None if there can be no others.
         clock: seconds.
     """
 
@@ -83,7 +70,7 @@ class GridScheduler:
         executors: int = 1,
         references: Mapping[tuple[Point, str], JobTrial] = MappingProxyType({}),
         is_host: Callable[[str], bool] = lambda backend: False,
-        claims: Claims | None = None,
+        claims: Recorder | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.executors, self.references, self.claims, self.clock = executors, references, claims, clock

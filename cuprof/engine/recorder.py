@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from cuprof.core.project import Project
 from cuprof.core.records import ENERGY_UNAVAILABLE, FAILED, OF_FAMILY, Outcome, State, Trial
-from cuprof.engine.events import Result, Started
-from cuprof.engine.executor import Executor
+from cuprof.engine.executor import Executor, Result
 from cuprof.engine.observer import Observer
 from cuprof.engine.opened import Replanner
 from cuprof.engine.planning import Prepared
@@ -19,6 +18,7 @@ from cuprof.store.outcomes import NOWHERE, Origin
 from cuprof.store.stations import Claim
 from cuprof.store.store import wait_for
 from cuprof.store.trials import StoredTrial
+from cuprof.worker.status_page import Phase
 
 
 class Recorder:
@@ -125,11 +125,10 @@ class Recorder:
                 self._without_energy.add((trial.backend, reason))
                 self.observer.note(f"{trial.backend}: energy is not measured: {reason}")
 
-    def report_started(self, executor: Executor, event: Started) -> None:
+    def report_started(self, executor: Executor, identity: str, phase: Phase) -> None:
         """Report that a trial enters a phase."""
-        trial, phase = self.trials[event.identity], event.phase.name.lower()
-        executor.doing = f"{phase}: {trial.label}"
-        self.observer.trial_started(trial, phase)
+        executor.doing = f"{phase.name.lower()}: {self.trials[identity].label}"
+        self.observer.trial_started(self.trials[identity], phase.name.lower())
 
     def recall(self) -> None:
         """Load the trials that this sweep tried before it was interrupted."""

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
-from cuprof.builds import Built
+from cuprof.builds import Build, Built
+from cuprof.builds.result import Preload
 
 
-@dataclass(frozen=True)
-class Load:
+def load(code: str) -> None:
     """Run a code before the first build."""
-
-    code: str = ""
-
-    def load(self, folder: Path) -> None:
-        exec(self.code, {"folder": folder})
+    exec(code, {})
 
 
 @dataclass(frozen=True)
-class Fake:
+class Fake(Build):
     """Run a code that leaves the image in `image`."""
 
     code: str
-    preload: Load = field(default_factory=Load)
-    headers: Load | None = None
+    preload: Preload = ()  # type: ignore[mutable-override]
+    headers: Preload = ()  # type: ignore[mutable-override]
     name: str = "fake"
+    is_alone: bool = True  # type: ignore[misc]
 
     def content(self) -> list[object]:
-        return [self.code, self.preload.code]
+        return [self.code, self.preload[1:]]
 
     def run(self) -> Built:
         names: dict[str, object] = {"image": b""}

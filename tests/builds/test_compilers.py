@@ -17,9 +17,10 @@ import pytest
 from cuprof.builds import BuildPool
 from cuprof.builds.compilers import Compilers, Origin
 from cuprof.core.errors import BuildError, ImpossibleError, MissingDependencyError
-from tests.builds.fakes import Fake, Load
+from tests.builds.fakes import Fake, load
 
-PARENT = "import os; image = os.getppid()"
+PARENT = "import os, psutil; image = psutil.Process(os.getppid()).ppid()"
+"""The origin: the parent of the one that watches."""
 OWN = "import os; image = os.getpid()"
 ROOT = Path(__file__).parents[2]
 
@@ -35,16 +36,27 @@ def ask(compilers: Compilers, code: str, **given: object) -> str:
     return compilers.run(Fake(code, **given)).image.decode()  # type: ignore[arg-type]
 
 
-def test_each_build_has_a_process_of_its_own_and_all_have_one_origin(compilers: Compilers) -> None:
+def test_builds_that_run_code_have_processes_of_their_own_and_one_origin(compilers: Compilers) -> None:
     assert ask(compilers, PARENT) == ask(compilers, PARENT)
     assert ask(compilers, OWN) != ask(compilers, OWN)
     ask(compilers, "import sys; sys.modules['planted'] = sys")
     assert ask(compilers, "import sys; image = 'planted' in sys.modules") == "False"
 
 
+def test_builds_that_run_no_code_of_the_users_share_a_process_while_it_lives(compilers: Compilers) -> None:
+    first = ask(compilers, OWN, is_alone=False)
+    with pytest.raises(BuildError, match="division"):
+        ask(compilers, "1 / 0", is_alone=False)
+    assert ask(compilers, OWN, is_alone=False) == first
+    os.kill(int(first), signal.SIGKILL)
+    wait_for_end(int(first))
+    time.sleep(0.1)  # until its end is told
+    assert ask(compilers, OWN, is_alone=False) != first
+
+
 def test_what_is_loaded_first_is_there_in_every_build(compilers: Compilers) -> None:
-    load = Load("import sys; sys.planted = 'by the origin'")
-    assert ask(compilers, "import sys; image = sys.planted", preload=load) == "by the origin"
+    planted = (load, "import sys; sys.planted = 'by the origin'")
+    assert ask(compilers, "import sys; image = sys.planted", preload=planted) == "by the origin"
     assert ask(compilers, "import sys; image = hasattr(sys, 'planted')") == "False"
 
 
@@ -127,12 +139,12 @@ def test_an_origin_that_has_ended_is_replaced(compilers: Compilers) -> None:
 
 def test_a_compiler_that_cannot_be_loaded_says_why(compilers: Compilers) -> None:
     with pytest.raises(BuildError, match=r"ended early|no compiler process"):
-        ask(compilers, "", preload=Load("raise RuntimeError('there is no compiler')"))
+        ask(compilers, "", preload=(load, "raise RuntimeError('there is no compiler')"))
     assert ask(compilers, "image = b'next'") == "next"
 
 
 def test_headers_are_compiled_ahead_once_two_builds_share_them(compilers: Compilers) -> None:
-    headers = Load("import sys; sys.headers = True")
+    headers = (load, "import sys; sys.headers = True")
     build = Fake("import sys; image = hasattr(sys, 'headers')", headers=headers)
     assert compilers.run(build).image == b"False"
     give_up = time.monotonic() + 20
@@ -141,7 +153,7 @@ def test_headers_are_compiled_ahead_once_two_builds_share_them(compilers: Compil
 
 
 def test_headers_that_cannot_be_compiled_ahead_cost_nothing_else(compilers: Compilers) -> None:
-    build = Fake("image = b'right'", headers=Load("raise RuntimeError"))
+    build = Fake("image = b'right'", headers=(load, "raise RuntimeError"))
     assert [compilers.run(build).image for _ in range(4)] == [b"right"] * 4
 
 
@@ -160,7 +172,9 @@ from cuprof.builds.compilers import Compilers
 from tests.builds.fakes import Fake
 code = f"told = {sys.argv[1]!r}\\n" + """
 import os, time
-open(told, 'w').write(f'{os.getpid()} {os.getppid()} ')
+import psutil
+parent = psutil.Process(os.getppid())
+open(told, 'w').write(f'{os.getpid()} {parent.pid} {parent.ppid()} ')
 time.sleep(600)
 """
 Compilers().run(Fake(code))
@@ -189,7 +203,7 @@ def test_no_process_is_started_where_there_can_be_no_files(monkeypatch: pytest.M
 
 
 def test_an_order_reaches_an_origin_that_still_loads(tmp_path: Path) -> None:
-    origin = Origin(Load("import time; time.sleep(0.5)"), tmp_path)
+    origin = Origin((load, "import time; time.sleep(0.5)"), tmp_path)
     assert not origin.is_loaded
     assert origin.run(Fake("image = b'late'")).image == b"late"
     assert origin.is_loaded

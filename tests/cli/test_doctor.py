@@ -9,22 +9,18 @@ import pytest
 
 from cuprof.backends.cuda.presence import Driver, Gpu
 from cuprof.backends.opencl.presence import Platform, has_nvidia_icd
-from cuprof.cli import host_diagnosis
+from cuprof.cli import diagnosis
 from cuprof.cli.diagnosis import (
+    Diagnosis,
+    Health,
     examine_counters,
     examine_cupy,
+    examine_database,
     examine_dependencies,
     examine_driver,
     examine_headers,
-    examine_opencl,
-)
-from cuprof.cli.host_diagnosis import (
-    Diagnosis,
-    Health,
-    examine_database,
-    examine_disk,
     examine_locks,
-    examine_memory,
+    examine_opencl,
 )
 from cuprof.core.project import Project
 from cuprof.store import Store
@@ -152,13 +148,8 @@ def test_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "other.sqlite"
     other.write_bytes(b"no database at all" * 100)
     assert examine_database(f"sqlite:///{other}").health is Health.MISSING
-    monkeypatch.setattr(host_diagnosis.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(diagnosis.os, "access", lambda path, mode: False)
     assert "cannot be written" in examine_database(url).detail
-
-
-def test_disk(tmp_path: Path) -> None:
-    assert examine_disk(tmp_path, 2**20).health is Health.WARNING
-    assert examine_disk(tmp_path, 2**40).health is Health.GOOD
 
 
 @pytest.mark.parametrize(
@@ -176,13 +167,6 @@ def test_a_database_on_a_network_is_warned_of(tmp_path: Path, monkeypatch: pytes
     assert found.remedy.startswith("keep it on a local disk")
 
 
-def test_memory() -> None:
-    assert examine_memory(2**28, 2**28).health is Health.GOOD
-    short = examine_memory(2**28, 2**26)
-    assert short.health is Health.WARNING
-    assert "64 MiB in place of 256" in short.detail
-
-
 def test_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, shared = tmp_path / "own", tmp_path / "shared"
     assert examine_locks((own, shared)).health is Health.GOOD
@@ -191,7 +175,7 @@ def test_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "mode 755" in examine_locks((own, shared)).detail
     shared.chmod(0o1777)
     assert examine_locks((own, shared)).health is Health.GOOD
-    monkeypatch.setattr(host_diagnosis.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(diagnosis.os, "access", lambda path, mode: False)
     refused = examine_locks((own, shared))
     assert refused.health is Health.WARNING
     assert "CUPROF_LOCKS" in refused.remedy

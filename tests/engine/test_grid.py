@@ -23,8 +23,7 @@ from cuprof.config.model import MeasureConfig
 from cuprof.core.point import Point
 from cuprof.core.records import Outcome, State, Trial
 from cuprof.engine.dispatcher import POLL_S, Dispatcher
-from cuprof.engine.events import Batch, Result
-from cuprof.engine.executor import Executor
+from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.engine.grid import ASK_AGAIN_S, LEAST_BLOCK_S, TRIES, GridScheduler
 from cuprof.engine.jobs import find_references
 from cuprof.families import Tunable
@@ -123,9 +122,9 @@ def test_a_block_is_given_once_a_program_of_it_is_built() -> None:
     begun = scheduler.ask(executor)
     assert begun is not None
     assert (begun.job, begun.build) == (None, (job,)), "only what is built is measured"
-    executor.builds.begin(trial.identity for trial in job.trials)
+    executor.building.update(trial.identity for trial in job.trials)
     assert scheduler.ask(executor) == begun
-    executor.builds.take(Built((job.trials[20].identity,)))
+    executor.take_built(Built((job.trials[20].identity,)))
     batch = scheduler.ask(executor)
     assert batch is not None
     assert batch.job == job, "the worker takes what is built first"
@@ -138,8 +137,8 @@ def test_what_a_lost_worker_was_building_is_built_when_its_turn_comes() -> None:
     job, (executor,) = make_job(3), make_executors(1)
     scheduler = GridScheduler([job])
     assert scheduler.ask(executor) == Batch(build=(job,))
-    executor.builds.begin(trial.identity for trial in job.trials)
-    executor.builds.end()
+    executor.building.update(trial.identity for trial in job.trials)
+    executor.drop_worker()
     batch = scheduler.ask(executor)
     assert batch is not None
     assert batch.job == job
@@ -193,7 +192,7 @@ class Answers:
 def test_what_another_process_has_taken_over_is_waited_for() -> None:
     """It is done when the database says so, or is done here after all."""
     (one,) = make_executors(1)
-    claims = Answers(
+    claims: Any = Answers(
         claims=[Claim(frozenset({"1a", "1b", "1c"}), 2), Claim(frozenset({"1b"}), 1)],
         left=[(set(), {"1b", "1c"}), ({"1b"}, set())],
     )
@@ -221,7 +220,7 @@ def test_what_others_have_claimed_or_done_is_dropped_in_one_query() -> None:
     jobs = [make_named(n, "ab") for n in range(100)]
     held, free = {"40a", "40b"}, {"60a", "60b", "77b"}
     granted = [Claim(frozenset(), 16)] * TRIES + [Claim(frozenset(free), 16)] * 2
-    claims = Answers(granted, left=[(free, held), (set(), set())])
+    claims: Any = Answers(granted, left=[(free, held), (set(), set())])
     now = 0.0
     scheduler = GridScheduler(jobs, claims=claims, clock=lambda: now)
     found = [list_identities(ask(scheduler, one)) for _ in range(2)]

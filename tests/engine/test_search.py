@@ -15,8 +15,7 @@ from cuprof.backends.registry import get_spec
 from cuprof.core.errors import ConfigError
 from cuprof.core.records import Outcome, State
 from cuprof.engine.device_lock import DeviceLocks
-from cuprof.engine.events import Result
-from cuprof.engine.executor import Executor
+from cuprof.engine.executor import Executor, Result
 from cuprof.engine.search import make_clock
 from cuprof.worker.messages import Job
 from tests.engine.search_bench import BEST, NoNoise, SearchBench
@@ -169,7 +168,7 @@ def test_what_is_compiled_for_long_is_rated_later_and_the_cores_have_the_most_of
 
     def takes(identity: str) -> int:
         nonlocal most
-        most = max(most, len(bench.executors[0].builds.running))
+        most = max(most, len(bench.executors[0].building))
         return 4 if identity in slow else 0
 
     bench.takes_builds = takes  # type: ignore[method-assign]
@@ -197,7 +196,7 @@ def test_where_the_host_is_timed_nothing_is_compiled_meanwhile(monkeypatch: pyte
     assert batch is not None
     assert batch.job is not None, "nothing is waited for"
     bench.executors[0]._begin_builds(batch.job)
-    assert not bench.executors[0].builds.running
+    assert not bench.executors[0].building
 
 
 @pytest.mark.parametrize(("better", "sizes"), [(1.0, range(4, 8)), (0.97, range(2, 4))])

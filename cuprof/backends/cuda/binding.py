@@ -21,6 +21,7 @@ from cuprof.backends.cuda.loading import Loaded, load_program
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
 from cuprof.backends.declared import find_fault
 from cuprof.backends.invoke import bind
+from cuprof.builds.machine_code import hash_program
 from cuprof.builds.ptxas import most_of
 from cuprof.core.errors import LaunchError
 from cuprof.core.records import BuildFacts
@@ -160,7 +161,13 @@ class ProgramBinder:
         runnable = CudaRunnable(
             actions[0] if len(actions) == 1 else partial(_run_all, actions),
             dict(self._list_results(program)),
-            replace(facts, cached=loaded.cached, build_ns=build_ns, log=loaded.log, sass_hash=loaded.sass_hash),
+            replace(
+                facts,
+                cached=loaded.cached,
+                build_ns=build_ns,
+                log=loaded.log,
+                sass_hash=hash_program(loaded.sass_hash, program),
+            ),
             steps + sum(step.times * len(step.steps) for step in rounds),
             len(program.steps) if plain else None,
             calls_host=program.calls_host,
