@@ -126,12 +126,6 @@ class Prepared:
         chosen = {trial.identity: trial for _, trial in bests.values() if known[trial.identity].sweep_id != sweep_id}
         return list(chosen.values())
 
-    def is_skipped_again(self, trial: Trial, known: StoredTrial | None) -> bool:
-        """Return whether a trial cannot run here for the reason that is stored of it."""
-        if trial.unavailable is None or known is None or known.state is not State.SKIPPED:
-            return False
-        return known.message == str(trial.unavailable)
-
 
 def prepare(
     config: SweepConfig,

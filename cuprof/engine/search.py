@@ -31,6 +31,7 @@ from cuprof.engine.planning import Prepared
 from cuprof.engine.recorder import Recorder
 from cuprof.ncu.collector import open_collector
 from cuprof.results.earlier import EarlierRun, list_earlier
+from cuprof.results.trials import list_tried
 from cuprof.search.registry import make_strategy
 from cuprof.search.space import Space
 from cuprof.worker.messages import Job
@@ -94,7 +95,10 @@ class SearchScheduler:
         seed = secrets.randbits(63) if self.settings.seed is None else self.settings.seed
         if told:
             note(told)
-        self.strategy = make_strategy(self.settings.name, self._make_space(), seed, hints)
+        numbers = {problem: number for number, problem in enumerate(self.problems)}
+        groups = [numbers[trial.problem] for trial in trials]
+        space = Space([_columns(trial) for trial in trials], groups, [_suppose(trial) for trial in trials])
+        self.strategy = make_strategy(self.settings.name, space, seed, hints)
         self.ladder = Ladder(prepared.config, self.trials, self.strategy, self._value_of)
         known, self._spent_before_s = learn_stored(earlier, self.ladder, prepared.config, sweep_id, self._value_of_run)
         if known:
@@ -240,15 +244,13 @@ class SearchScheduler:
         together: dict[tuple[Point, str], list[Trial]] = defaultdict(list)
         for index in indices:
             together[job_key(self.trials[index])].append(self.trials[index])
-        return [
-            replace(job, measure=measure, methods=methods(measure, backend), is_block=self._keeps_arrays(members[0]))
-            for (problem, backend), members in together.items()
-            for job in make_jobs(self.prepared, problem, members, self.seed)
-        ]
-
-    def _keeps_arrays(self, trial: Trial) -> bool:
-        """Return whether arrays stay on the device for the next job; a profiled process needs its memory, too."""
-        return self.counting is None and not is_host(trial.device)
+        jobs = list[Job]()
+        for (problem, backend), members in together.items():
+            # Arrays stay on the device for the next job, but where a profiled process needs the memory, too.
+            stays = self.counting is None and not is_host(members[0].device)
+            for job in make_jobs(self.prepared, problem, members, self.seed):
+                jobs.append(replace(job, measure=measure, methods=methods(measure, backend), is_block=stays))
+        return jobs
 
     def _count(self, executor: Executor) -> None:
         """Have right trials profiled, on their executor's devices, and learn from their counters."""
@@ -328,11 +330,6 @@ class SearchScheduler:
             f"search: {problem.label}: {said if tried else f'no configuration was tried; give a larger {bounds}'}"
         )
 
-    def _make_space(self) -> Space:
-        numbers = {problem: number for number, problem in enumerate(self.problems)}
-        groups = [numbers[trial.problem] for trial in self.trials]
-        return Space([_columns(trial) for trial in self.trials], groups, [_suppose(trial) for trial in self.trials])
-
     def _value_of(self, outcome: Outcome) -> float:
         """Return the objective of an outcome; NaN if it is unknown."""
         timing, median_ns = outcome.find_timing(self.measure), find_timing_ns(outcome, self.measure)
@@ -368,7 +365,8 @@ def open_search(
     """
     prepared, store, note = recorder.prepared, recorder.store, recorder.observer.note
     config, every = prepared.config, prepared.plan.trials
-    recorder.recall()
+    with store.snapshot() as connection:
+        recorder.members = list_tried(connection, recorder.sweep_id)
     recorder.observer.started(None, recorder.members)
     note(f"a search among {count(len(every), 'trial')}")
     if before is not None:
