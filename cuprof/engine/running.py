@@ -111,6 +111,7 @@ class Run:
             with ExitStack() as collectors, present(store, recorder.executors, recorder.sweep_id, share):
                 scheduler = self._open_scheduler(dispatcher, collectors)
                 dispatcher.run(scheduler, self.meanwhile)
+                recorder.judge_others()
                 recorder.confirm()
                 if self._again:
                     report_sessions(store, recorder.sweep_id, self.observer.note)

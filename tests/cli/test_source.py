@@ -189,5 +189,5 @@ def test_the_counters_by_instruction_are_exported(
     assert shown.exit_code == 0
     rows = json.loads(shown.out)
     assert cli("query", view, "--format", "csv", "--output", "rows.csv").exit_code == 0
-    assert len(Path("rows.csv").read_text(encoding="utf-8").splitlines()) == len(rows) + 1 > 20
+    assert len(Path("rows.csv").read_text(encoding="utf-8").splitlines()) == len(rows) + 1 > 10
     assert {row["launch_id"] for row in rows} == {1}
