@@ -108,7 +108,7 @@ class CudaSession(Session[CudaRunnable]):
         self._refill = self.device.kernels.launch("refill", blocks, REFILL_THREADS, given)
         self._refill.keep([listed, *tables])
 
-    def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerances | None]) -> bool:
+    def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerances]) -> bool:
         """Compare the results on the device where their types allow it and its memory suffices."""
         if runnable.reduced:
             return False

@@ -153,10 +153,6 @@ class ProgramSession(Session[ProgramRunnable]):
         self._contents = [each.inputs for each in sets]
         return len(self._contents)
 
-    def restock(self, number: int, inputs: Arrays) -> None:
-        """Keep other contents as the set of this number."""
-        self._contents[number] = inputs
-
     def execute(self, runnable: ProgramRunnable, *draws: Draw) -> None:
         """Run the program once as each draw says."""
         for draw in draws:
