@@ -42,7 +42,7 @@ def check_launch(launch: Launch, needs: Needs, limits: Limits) -> None:
         compare("registers a block", needs.registers * threads, limits.registers),
         compare("threads a block for its registers or __launch_bounds__", threads, needs.threads),
     ):
-        if excess is not None:
+        if excess:
             raise ImpossibleError(f"{excess} of kernel {launch.kernel}")
 
 
