@@ -48,7 +48,7 @@ UNSPECIALIZED = ("do_not_specialize", "do_not_specialize_on_alignment")
 
 
 def load_triton(*modules: str) -> None:
-    """Import Triton and further modules, and have its key, for which it reads half a gigabyte; builds report failures."""
+    """Import Triton and further modules, and find its key, for which it reads half a gigabyte; ignore failures."""
     for module in (*WHEREIN_KEYS_ARE, LATE, *modules):
         with suppress(Exception):
             if find_key := getattr(importlib.import_module(module), "triton_key", None):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cuprof.backends.contract import ReadingOptions
-from cuprof.backends.cpu import caches
+from cuprof.backends.cpu import processor
 from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.cpu.session import CpuSession
 from cuprof.config.model import MeasureConfig
@@ -52,7 +52,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Watched:
         watched.closed.append(session)
         close(session)
 
-    monkeypatch.setattr(caches, "cache_bytes", lambda: 1 << 16)
+    monkeypatch.setattr(processor, "cache_bytes", lambda: 1 << 16)
     monkeypatch.setattr(CpuSession, "close", closing)
     return watched
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from cuprof.backends.contract import Draw
-from cuprof.backends.cpu import caches
+from cuprof.backends.cpu import processor
 from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.cpu.session import CpuSession
 from cuprof.backends.cpu.spec import SPEC
@@ -159,7 +159,7 @@ def reads_old_output(problem: Point, tune: Point, inputs: Arrays, outputs: Array
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
     """Return what carries out a job of named variants and gives their outcomes by name."""
-    monkeypatch.setattr(caches, "cache_bytes", lambda: 1 << 16)
+    monkeypatch.setattr(processor, "cache_bytes", lambda: 1 << 16)
 
     def run_job(
         measures: tuple[Measure, ...] = (Measure.COLD,),

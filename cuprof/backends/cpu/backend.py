@@ -13,11 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import psutil
 
-from cuprof.backends.contract import Backend, ReadingOptions
-from cuprof.backends.cpu.caches import Caches
+from cuprof.backends.contract import Backend, ReadingOptions, Runnable
 from cuprof.backends.cpu.compilations import Compilations
-from cuprof.backends.cpu.processor import cache_bytes, cpu_name
-from cuprof.backends.cpu.session import CpuRunnable, CpuSession
+from cuprof.backends.cpu.processor import Caches, cache_bytes, cpu_name
+from cuprof.backends.cpu.session import CpuSession
 from cuprof.backends.cpu.spec import SPEC
 from cuprof.backends.host_memory import available_bytes
 from cuprof.core.processes import count_cores
@@ -32,7 +31,7 @@ MEMORY_SHARE = 8
 LEAST_READ_BYTES = 8 << 20
 
 
-class CpuBackend(Backend[CpuRunnable]):
+class CpuBackend(Backend[Runnable]):
     """The host's processor.
 
     Args:

@@ -99,7 +99,7 @@ class CudaBackend(Backend[CudaRunnable]):
         sink = device.cupy.zeros(1, device.cupy.float32)
         blocks = FMA_BLOCKS * device.multiprocessors
         arguments = [np.float32(0.999), np.uint32(FMA_STEPS), sink.data.ptr]
-        enqueue = partial(device.kernels.launch("multiply_add", blocks, FMA_THREADS, arguments), device.stream.ptr)
+        enqueue = partial(device.launch("multiply_add", blocks, FMA_THREADS, arguments), device.stream.ptr)
         shortest_ns = min(_time(device.timer.cold(Work(enqueue))) for _ in range(5))
         return 2.0 * FMA_CHAINS * FMA_STEPS * FMA_THREADS * blocks / (shortest_ns * 1e-9)
 

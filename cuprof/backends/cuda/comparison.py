@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from cuprof.backends.contract import Tally
 from cuprof.backends.cuda.device import CudaDevice
-from cuprof.backends.cuda.driver import PackedLaunch
 from cuprof.core.records import Check
-from cuprof.families import Array, Arrays, Launch, Tolerance, Tolerances
+from cuprof.families import Array, Arrays, Tolerance, Tolerances
 
 C_TYPES = {
     "float32": "float",
@@ -122,12 +123,14 @@ class DeviceComparison:
         """Return the address of a tolerance's bounds of an output's elements, or 0 and its one bound."""
         if not np.ndim(tolerance.absolute):
             return 0, float(tolerance.absolute)
-        alike = [(known, bounds) for known, of, bounds in self._bounds if of == (kind, shape)]
-        bounds = next((each for known, each in alike if known is tolerance), None)
-        if bounds is None:  # comparing large ones takes a tenth of a second: each is known by itself from then on
-            bounds = next((each for known, each in alike if _equal(known.absolute, tolerance.absolute)), None)
-            if bounds is None:
-                bounds = self.device.upload(np.ascontiguousarray(np.broadcast_to(tolerance.absolute, shape), kind))
+        # Comparing large ones takes a tenth of a second: the same tolerance is found first.
+        known = sorted(self._bounds, key=lambda each: each[0] is not tolerance)
+        alike = (
+            held for one, of, held in known if of == (kind, shape) and (one is tolerance or _equal(one, tolerance))
+        )
+        bounds = next(alike, None)
+        if bounds is None:
+            bounds = self.device.upload(np.ascontiguousarray(np.broadcast_to(tolerance.absolute, shape), kind))
             self._bounds.append((tolerance, (kind, shape), bounds))
         return int(bounds.data.ptr), 0.0
 
@@ -145,7 +148,7 @@ class DeviceComparison:
             np.uint64(count),
             self._found.data.ptr,
         ]
-        self._launch("compare", name, spec.dtype, bound, self._blocks(count), arguments)(device.stream.ptr)
+        self._launch("compare", name, spec.dtype, bound, self._blocks(count), arguments)()
         device.stream.synchronize()
         failing, error, distance, examined, squared_distance, squared_expected = FOUND.unpack(
             self._found.get().tobytes()
@@ -164,32 +167,34 @@ class DeviceComparison:
 
     def _launch(
         self, kernel: str, output: str, dtype: str, bound: str, blocks: int, arguments: Sequence[Any]
-    ) -> PackedLaunch:
-        """Return a launch of a kernel for an output's type, its reference's and its bounds'."""
+    ) -> Callable[[], None]:
+        """Return what launches a kernel for an output's type, its reference's and its bounds'."""
         types = {"OUT": C_TYPES.get(dtype, dtype), "REF": C_TYPES[self._types[output]], "BOUND": C_TYPES[bound]}
-        function = self.device.comparison_kernel(kernel, **types)
-        return PackedLaunch(Launch(f"cuprof_{kernel}", (blocks,), (THREADS,)), function, arguments)
+        launch = self.device.launch(kernel, blocks, THREADS, list(arguments), file="compare_kernel.cu", types=types)
+        return partial(launch, self.device.stream.ptr)
 
     def _upload(self, array: np.ndarray, kind: str) -> Any:
         return self.device.upload(np.ascontiguousarray(array, kind).reshape(-1))
 
 
+@dataclass
 class DeviceVerification:
     """Compare one runnable's results after each execution, and count on the device.
 
     Args:
         glances: compare some elements as soon as the frame has ended; untimed executions need none.
         launches: compare all elements.
+        keep: what the launches point to.
     """
 
-    def __init__(
-        self, glances: tuple[PackedLaunch, ...], launches: tuple[PackedLaunch, ...], tally: Any, keep: list[Any]
-    ) -> None:
-        self.glances, self.launches, self._tally, self._keep = glances, launches, tally, keep
+    glances: tuple[Callable[[], object], ...]
+    launches: tuple[Callable[[], object], ...]
+    tally: Any
+    keep: list[Any]
 
     def read(self) -> Tally:
         """Wait for the device and return its counts."""
-        return Tally(*TALLY.unpack(self._tally.get().tobytes())[-2:])
+        return Tally(*TALLY.unpack(self.tally.get().tobytes())[-2:])
 
 
 def _common_type(arrays: Sequence[Any]) -> str:
@@ -199,5 +204,5 @@ def _common_type(arrays: Sequence[Any]) -> str:
     return name if name in C_TYPES else "float64"
 
 
-def _equal(one: Any, other: Any) -> bool:
-    return np.shape(one) == np.shape(other) and np.array_equal(one, other)
+def _equal(one: Tolerance, other: Tolerance) -> bool:
+    return np.array_equal(one.absolute, other.absolute)

@@ -17,23 +17,18 @@ POINTER_BYTES = 8
 SIZED = {4: "np.int32, np.uint32 or np.float32", 8: "np.int64, np.uint64 or np.float64", 2: "np.int16 or np.float16"}
 
 
-class Needs(NamedTuple):
-    """A compiled kernel's needs: registers per thread, static shared memory per block, most threads per block."""
+class Resources(NamedTuple):
+    """What a device has for one block, or a compiled kernel needs: threads at most, registers, shared memory.
 
-    registers: int
-    shared_bytes: int
-    threads: int
-
-
-class Limits(NamedTuple):
-    """A device's limits for one block, with the most shared memory that a kernel may request."""
+    A kernel's registers are those of a thread, and its shared memory is the static one.
+    """
 
     threads: int
     registers: int
     shared_bytes: int
 
 
-def check_launch(launch: Launch, needs: Needs, limits: Limits) -> None:
+def check_launch(launch: Launch, needs: Resources, limits: Resources) -> None:
     """Raise `ImpossibleError` if a launch needs more than the device has, naming the resource."""
     threads = math.prod(int(size) for size in launch.block)
     for excess in (

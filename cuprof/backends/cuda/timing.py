@@ -12,15 +12,17 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from statistics import fmean
 from time import perf_counter_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cuprof.backends.contract import NOT_COLD, Frame, Reading
 from cuprof.backends.cuda.cupti import CuptiRecords, get_records, span_ns
-from cuprof.backends.cuda.driver import MappedMemory, PackedLaunch, call, load_driver
-from cuprof.backends.cuda.kernels import DeviceKernels
+from cuprof.backends.cuda.driver import PackedLaunch, call
 from cuprof.backends.ticks import smallest_step
+
+if TYPE_CHECKING:
+    from cuprof.backends.cuda.device import CudaDevice
 
 PENDING = 2
 """Frames of one launch that may be pending at once: one that is executed, and one that the host enqueues meanwhile.
@@ -56,7 +58,7 @@ EXPIRED = "the device did not wait for the host: the call synchronises, or the h
 WORDS = 8
 """Words of one slot: the gate and the draw; the hold's stamp (cycles, ns, expired); the flush's stamp (cycles, ns)."""
 
-Enqueue = Callable[[], object]
+Action = Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,10 @@ class Work:
         blocking: hold the device until everything is enqueued.
     """
 
-    enqueue: Enqueue
+    enqueue: Action
     draw: int = 0
-    before: tuple[Callable[[int], object], ...] = ()
-    after: tuple[Callable[[int], object], ...] = ()
+    before: tuple[Action, ...] = ()
+    after: tuple[Action, ...] = ()
     calls_host: bool = False
     blocking: bool = True
 
@@ -140,38 +142,33 @@ class CudaTimer:
 
     A frame of one launch may be pending while the host enqueues the next one, which it does while the device writes and
     flushes. A further one first waits for the oldest.
-
-    Args:
-        cupy: the CuPy module, its device current.
-        stream: the legacy default stream.
-        kernels: the kernels that hold, flush and spin.
-        l2_bytes: the L2 cache's size.
     """
 
-    def __init__(self, cupy: Any, stream: Any, kernels: DeviceKernels, l2_bytes: int) -> None:
-        self.driver = load_driver()
-        self.cupy, self.stream, self.kernels = cupy, stream, kernels
+    def __init__(self, device: CudaDevice) -> None:
+        self.device, self.driver, self.stream = device, device.driver, device.stream
         self._random = Random()  # a generator of its own, which no variant can seed
-        self.flush_buffer = cupy.empty(max(FLUSH_FACTOR * l2_bytes, 32 << 20) // 4096 * 4096, cupy.uint8)
+        size = max(FLUSH_FACTOR * device.attribute("L2_CACHE_SIZE"), 32 << 20) // 4096 * 4096
+        self.flush_buffer = device.cupy.empty(size, np.uint8)
         self.flush_buffer.fill(1)
-        self._drawn = cupy.zeros(2, cupy.uint32)
-        self._multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
-        self._mapped = MappedMemory(WORDS * PENDING)
-        self._slots = [self._make_slot(number) for number in range(PENDING)]
+        self._drawn = device.cupy.zeros(2, np.uint32)
+        self.draw_address = int(self._drawn.data.ptr)
+        """Where the kernels around an execution find its draw."""
+        words = device.pinned_array((PENDING, WORDS), np.dtype(np.uint64))
+        words[:] = 0
+        self._slots = [self._make_slot(each) for each in words]
         self._next = 0
-        self._empty = self.kernels.launch("empty", 1, 1, [])
+        self._empty = device.launch("empty", 1, 1, [])
         self.cupti: CuptiRecords | None = None
         self.calibration = Calibration()
         self.own_costs = self._calibrate()
 
-    def _make_slot(self, number: int) -> Slot:
-        words, address = self._mapped.array[WORDS * number :][:WORDS], self._mapped.address + 8 * WORDS * number
+    def _make_slot(self, words: np.ndarray) -> Slot:
+        address, flags = words.ctypes.data, self.driver.CUevent_flags.CU_EVENT_DEFAULT
         stamps = [np.uint64(0), np.uint64(0), address + 8, self.draw_address]
-        flags = self.driver.CUevent_flags.CU_EVENT_DEFAULT
         return Slot(
             words,
-            self.kernels.launch("hold", 1, 1, [address, *stamps]),
-            self.reader(self.flush_buffer, 4 * self._multiprocessors, address + 32),
+            self.device.launch("hold", 1, 1, [address, *stamps]),
+            self.reader(self.flush_buffer, 4 * self.device.multiprocessors, address + 32),
             call(self.driver.cuEventCreate(flags), "create an event"),
             call(self.driver.cuEventCreate(flags), "create an event"),
         )
@@ -179,16 +176,11 @@ class CudaTimer:
     def reader(self, buffer: Any, blocks: int, stamp_address: int = 0) -> PackedLaunch:
         """Return a launch that reads the whole buffer (a CuPy array of a multiple of 16 bytes)."""
         sink, words = self.draw_address + 4, np.uint64(buffer.nbytes // 16)
-        return self.kernels.launch("read_through", blocks, 512, [buffer.data.ptr, words, sink, stamp_address])
+        return self.device.launch("read_through", blocks, 512, [buffer.data.ptr, words, sink, stamp_address])
 
     def spinner(self, duration_ns: int) -> PackedLaunch:
         """Return a launch of one thread that runs for the given time by the device's clock."""
-        return self.kernels.launch("spin", 1, 1, [np.uint64(duration_ns), 0])
-
-    @property
-    def draw_address(self) -> int:
-        """Return where the kernels around an execution find its draw."""
-        return int(self._drawn.data.ptr)
+        return self.device.launch("spin", 1, 1, [np.uint64(duration_ns), 0])
 
     def cold(self, work: Work, flush: str = "clean") -> Frame:
         """Begin one execution with the caches full of other data.
@@ -225,28 +217,32 @@ class CudaTimer:
         frame.reading()  # what is enqueued behind a batch would lengthen it
         return frame
 
-    def total(self, uploads: list[tuple[int, int, int]], work: Work, downloads: list[tuple[int, int, int]]) -> Reading:
+    def total(
+        self, uploads: Sequence[tuple[Any, np.ndarray]], downloads: Sequence[tuple[np.ndarray, Any]], work: Work
+    ) -> Reading:
         """Time transfers and execution by the host's clock, from before the first copy until the last has arrived.
 
         Args:
-            uploads: (device address, host address, bytes) copied before the execution.
-            downloads: (host address, device address, bytes) copied after it.
+            uploads: (device array, host array) copied before the execution.
+            downloads: (host array, device array) copied after it.
         """
-        stream = self.stream.ptr
+        stream, driver = self.stream.ptr, self.driver
+        copied_up = [(target.data.ptr, source.ctypes.data, source.nbytes) for target, source in uploads]
+        copied_down = [(target.ctypes.data, source.data.ptr, target.nbytes) for target, source in downloads]
         self._tell(work.draw)
         for put in work.before:
-            put(stream)
+            put()
         self.stream.synchronize()
         started = perf_counter_ns()
-        for target, source, size in uploads:
-            call(self.driver.cuMemcpyHtoDAsync(target, source, size, stream), "copy inputs to the device")
+        for target, source, size in copied_up:
+            call(driver.cuMemcpyHtoDAsync(target, source, size, stream), "copy inputs to the device")
         work.enqueue()
-        for target, source, size in downloads:
-            call(self.driver.cuMemcpyDtoHAsync(target, source, size, stream), "copy results to the host")
-        call((*self.driver.cuStreamSynchronize(stream),), "wait for the device")
+        for target, source, size in copied_down:
+            call(driver.cuMemcpyDtoHAsync(target, source, size, stream), "copy results to the host")
+        call((*driver.cuStreamSynchronize(stream),), "wait for the device")
         duration_ns = float(perf_counter_ns() - started)
         for put in work.after:
-            put(stream)
+            put()
         return Reading(duration_ns)
 
     def compare(self, works: Sequence[Work]) -> None:
@@ -264,11 +260,11 @@ class CudaTimer:
                 if not slot:
                     self._tell(work.draw)
                 for put in work.before:
-                    put(stream)
+                    put()
                 work.enqueue()
                 gc.disable()
                 for put in work.after:
-                    put(stream)
+                    put()
                 gc.enable()
         finally:
             gc.enable()
@@ -298,7 +294,7 @@ class CudaTimer:
         slot.close(stream, work.draw, least_ns, HOLD_LIMIT_NS if work.blocking else 0)
         try:
             for put in work.before:
-                put(stream)
+                put()
             if flush == "clean":
                 slot.flush(stream)
             elif flush == "dirty":
@@ -311,7 +307,7 @@ class CudaTimer:
             gc.disable()  # no finaliser launches anything between the end of the frame and the comparison
             record(slot.end, stream)
             for put in work.after:
-                put(stream)
+                put()
         finally:
             gc.enable()
             slot.gate[0] = 1
@@ -344,7 +340,7 @@ class CudaTimer:
         """Write the drawn inputs and fill to the device, in stream order, for the executions that follow."""
         call((*self.driver.cuMemsetD32Async(self.draw_address, draw, 1, self.stream.ptr),), "draw inputs")
 
-    def _sample(self, enqueue: Enqueue, count: int, flush: str = "none") -> list[Reading]:
+    def _sample(self, enqueue: Action, count: int, flush: str = "none") -> list[Reading]:
         """Return readings of one execution, with a frame pending behind each."""
         frames = [self.cold(Work(enqueue), flush) for _ in range(count)]
         return [frame.reading() for frame in frames]
@@ -354,7 +350,7 @@ class CudaTimer:
 
         holds_ns: list[int] = []
 
-        def read(enqueue: Enqueue) -> list[float]:
+        def read(enqueue: Action) -> list[float]:
             found: list[float] = []
             while len(found) < OWN_COST_READINGS:
                 found += [each.duration_ns for each in self._sample(enqueue, OWN_COST_AT_ONCE)]

@@ -1,66 +1,45 @@
-"""The buffers of one problem on an OpenCL device, and the variants that are built and bound to them."""
+"""The variants that are built and bound to the buffers of one problem on an OpenCL device."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cuprof.backends.buffers import HostArrays
-from cuprof.backends.contract import Draws, Frame, ReadingOptions, Session, first_draw
+from cuprof.backends.contract import Draws, Frame, ReadingOptions, Runnable, Session, first_draw
 from cuprof.backends.declared import find_mismatch
-from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.backends.opencl.memory import OpenClMemory
 from cuprof.builds.ptxas import most_of, read_resources
 from cuprof.core.errors import ImpossibleError, LaunchError
 from cuprof.core.point import Point
 from cuprof.core.records import BuildFacts, Measure
 from cuprof.core.text import compare
-from cuprof.families import Array, Arrays, Copy, Fill, Launch, Program, Reduced, Signature, Variant
+from cuprof.families import Arrays, Copy, Fill, Launch, Program, Signature, Variant
 from cuprof.families.program import Step, as_scalar
+
+if TYPE_CHECKING:
+    from cuprof.backends.opencl.backend import OpenClBackend
 
 Enqueue = Callable[[Sequence[Any]], Any]
 """Enqueue one step after the given events and return its event."""
 
 
-@dataclass
-class OpenClRunnable:
-    """A variant ready to run: each of `actions` enqueues one launch or fill."""
-
-    actions: tuple[Enqueue, ...]
-    results: Mapping[str, Any]
-    build: BuildFacts = field(default_factory=BuildFacts)
-    keep: tuple[Any, ...] = ()
-    """Every buffer that the actions use: a kernel does not keep its argument buffers alive."""
-
-    setup: tuple[Enqueue, ...] = ()
-    parts: Mapping[str, tuple[Reduced, Array]] = field(default_factory=dict)
-    """Outputs left as partial results, and the arrays that hold them."""
-    launch_phases: int = 1
-
-    @property
-    def steps(self) -> int:
-        """Return how many operations an execution enqueues."""
-        return len(self.actions)
-
-
-class OpenClSession(Session[OpenClRunnable]):
+class OpenClSession(Session[Runnable]):
     """Inputs, outputs and scratch of one problem in device memory."""
 
     def __init__(
-        self, device: OpenClDevice, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int
+        self, device: OpenClBackend, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int
     ) -> None:
         self.device = device
-        self.memory: OpenClMemory
         super().__init__(OpenClMemory(device), signature, inputs, options, scratch_bytes)
-        self._host = HostArrays(self._map if options.pinned else np.empty)
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
-    ) -> OpenClRunnable:
+    ) -> Runnable:
         """Build and bind; `text` is the variant's source with its includes expanded."""
         if program is None:
             raise LaunchError(f"{variant.name}: library calls run on the back ends cuda and cpu, not on opencl")
@@ -73,98 +52,41 @@ class OpenClSession(Session[OpenClRunnable]):
         if fault := find_mismatch(program, text, {name: array.type for name, array in arrays.items()}):
             raise LaunchError(fault)
         with self.device.errors(f"prepare {variant.name}"):
-            buffers = {**self.inputs, **self.outputs, **self._lay_out(program)}
+            buffers = self._lay_out(program)
             kernels: list[Any] = []
-            steps = tuple(self._step(built, step, buffers, kernels) for step in program.steps)
-            setup = tuple(self._step(built, step, buffers, kernels) for step in program.setup)
-            results = {name: buffers[program.find_result(name)] for name in self.signature.outputs}
+            steps = [self._step(built, step, buffers, kernels) for step in program.steps]
+            setup = [partial(self._step(built, step, buffers, kernels), ()) for step in program.setup]
             facts = self._build_facts(kernels, log, build_ns)
-        reduced = {name: each for name, each in program.results.items() if isinstance(each, Reduced)}
-        parts = {name: (each, program.scratch[each.buffer]) for name, each in reduced.items()}
-        return OpenClRunnable(steps, results, facts, (*buffers.values(), self.scratch), setup, parts)
 
-    def set_up(self, runnable: OpenClRunnable) -> None:
-        """Enqueue the set-up of a runnable."""
-        for step in runnable.setup:
-            step([])
+        def enqueue(after: Sequence[Any] = (), keep: Any = (buffers, self.scratch)) -> list[Any]:
+            # A kernel does not keep the buffers alive that it has as arguments; `keep` does.
+            return [step(() if number else after) for number, step in enumerate(steps)]
 
-    def spoil(self, runnable: OpenClRunnable, share: float, byte: int) -> None:
-        """Overwrite one element of each result."""
-        with self.device.errors("spoil the results", waiting=True):
-            for name, buffer in runnable.results.items():
-                spec = self.signature.outputs[name]
-                size = spec.type.itemsize
-                place = int(share * (spec.nbytes // size)) * size
-                if spec.nbytes:
-                    self.device.cl.enqueue_fill_buffer(self.device.queue, buffer, np.uint8(byte), place, size)
-            self.device.queue.finish()
+        found = self._find_results(program, buffers)
+        return Runnable(enqueue, build=facts, steps=len(steps), setup=tuple(setup), **found)
 
-    def repeat(self, runnable: OpenClRunnable, count: int) -> None:
+    def repeat(self, runnable: Runnable, count: int) -> None:
         """Execute back to back and wait."""
         with self.device.errors("launch"):
-            events = [step([]) for _ in range(count) for step in runnable.actions]
+            events = [event for _ in range(count) for event in runnable.enqueue()]
         with self.device.errors("execute", waiting=True):
             self.device.cl.wait_for_events(events)
             self.device.queue.finish()
 
-    def fetch(self, runnable: OpenClRunnable) -> dict[str, np.ndarray]:
-        """Copy the outputs to new host arrays."""
-        found = {}
-        for name, spec in self.signature.outputs.items():
-            own, held = runnable.parts.get(name, (None, spec))
-            host = self.memory.read(runnable.results[name], held)
-            found[name] = own.put_together(host, spec.shape) if own else host
-        return found
-
-    def begin(self, runnable: OpenClRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
+    def begin(self, runnable: Runnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
         """Execute and time; see `OpenClTimer` for each measure."""
-        timer, drawn = self.device.timer, draw()
-        self.give(runnable, drawn)
+        timer = self.device.timer
+        self.give(runnable, draw())
         with self.device.errors("execute", waiting=True):
             if measure is Measure.TOTAL:
-                inputs, outputs = self._in_place.items(), self.signature.outputs.items()
-                uploads = [(self.restored[name], self._host.get_input(each.host)) for name, each in inputs]
-                downloads = [(self._host.get_output(name, spec), runnable.results[name]) for name, spec in outputs]
-                return Frame.ended(timer.total_time(uploads, runnable.actions, downloads))
+                uploads, downloads = self._transfers(runnable)
+                return Frame.ended(timer.total_time(uploads, runnable.enqueue, downloads))
             flush = self.options.flush if measure is Measure.COLD else "none"
-            return Frame.ended(timer.kernel_time(runnable.actions, flush, batch, self.options.blocking))
+            return Frame.ended(timer.kernel_time(runnable.enqueue, flush, batch, self.options.blocking))
 
     def tick_ns(self, measure: Measure) -> float:
         """Return the step of the device's profiling events; total time is the host's."""
         return 0.0 if measure is Measure.TOTAL else self.device.timer.tick_ns
-
-    def close(self) -> None:
-        """Free the buffers."""
-        for array in self._host if self.options.pinned else ():
-            array.base.release(self.device.queue)  # type: ignore[union-attr]
-        for contents in self._sets:
-            for each in contents.values():
-                each.copy.release()
-        super().close()
-
-    def _map(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Return a page-locked host array."""
-        cl = self.device.cl
-        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
-        buffer = cl.Buffer(self.device.context, flags, max(size, 1))
-        both = cl.map_flags.READ | cl.map_flags.WRITE
-        array: np.ndarray = cl.enqueue_map_buffer(self.device.queue, buffer, both, 0, shape, dtype)[0]
-        return array
-
-    def _lay_out(self, program: Program) -> dict[str, Any]:
-        """Return a program's scratch buffers as parts of the arena."""
-        alignment = max(self.device.handle.mem_base_addr_align // 8, 1)
-        origins, end = {}, 0
-        for name, spec in program.scratch.items():
-            origins[name] = end
-            end += -(-max(spec.nbytes, 1) // alignment) * alignment
-        if end > self.scratch.size:  # earlier runnables keep the arena that they are bound to
-            self.scratch = self.memory.allocate("scratch", (end,), np.dtype(np.uint8))
-        return {
-            name: self.memory.part(self.scratch, origin, max(program.scratch[name].nbytes, 1))
-            for name, origin in origins.items()
-        }
 
     def _step(self, built: Any, step: Step, buffers: Mapping[str, Any], kernels: list[Any]) -> Enqueue:
         cl, queue = self.device.cl, self.device.queue

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from cuprof.backends.contract import Backend, ReadingOptions
-from cuprof.backends.program.kernel_clock import KernelClock
 from cuprof.backends.program.session import ProgramRunnable, ProgramSession
 from cuprof.backends.program.spec import SPEC
 from cuprof.backends.registry import find_facts, open_backend
@@ -57,8 +56,7 @@ class ProgramBackend(Backend[ProgramRunnable]):
         self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
     ) -> ProgramSession:
         """Make the folder in which the programs run."""
-        clock = KernelClock(self.cache) if self.has_gpu else None
-        return ProgramSession(self.cache, clock, self.arch, self.index, signature, inputs)
+        return ProgramSession(self.cache, self.has_gpu, self.arch, self.index, signature, inputs)
 
 
 def _device_facts(index: int | None) -> DeviceFacts:

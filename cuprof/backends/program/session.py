@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import os
-import re
 import shlex
 import subprocess
 import tempfile
 import time
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
-from cuprof.backends.contract import POISON_BYTE, Draw, Draws, Frame, InputSet, Reading, Session, first_draw
-from cuprof.backends.program.kernel_clock import KernelClock, busy_ns, own_build
+from cuprof.backends.contract import Draws, Frame, Reading, ReadingOptions, Runnable, Session, first_draw
+from cuprof.backends.program.files import FileMemory, read_numbers
+from cuprof.backends.program.kernel_clock import busy_ns, install_clock, own_build, read_records
 from cuprof.backends.spec import MARK_VARIABLE
 from cuprof.builds import BuildPool
 from cuprof.builds.native import NativeBuild
@@ -26,66 +24,46 @@ from cuprof.builds.ptxas import most_of
 from cuprof.core.errors import LaunchError
 from cuprof.core.point import Point
 from cuprof.core.records import BuildFacts, Measure
-from cuprof.families import Array, Arrays, Execute, File, Program, Signature, Variant
+from cuprof.families import Arrays, Execute, File, Program, Signature, Variant
 from cuprof.families.sources import to_bytes
-
-NUMBER = re.compile(r"[-+]?(?:inf\b|nan\b|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)", re.IGNORECASE)
-ENDINGS = {"raw": "bin", "npy": "npy", "text": "txt"}
 
 
 @dataclass
-class ProgramRunnable:
+class ProgramRunnable(Runnable):
     """An existing executable and its command lines.
 
     Attributes:
         processes: the commands of one execution, in order.
+        files: those among their arguments.
         printed: the output of each in the last execution.
     """
 
-    name: str
-    executable: Path
-    processes: tuple[Execute, ...]
-    build: BuildFacts = field(default_factory=BuildFacts)
+    name: str = ""
+    executable: Path = Path()
+    processes: tuple[Execute, ...] = ()
+    files: tuple[File, ...] = ()
     printed: list[str] = field(default_factory=list)
-    launch_phases: int = 1
-
-    @property
-    def steps(self) -> int:
-        """Return how many processes one execution starts."""
-        return len(self.processes)
-
-    def files(self, buffers: Container[str]) -> list[File]:
-        """Return the files among its arguments that stand for one of these buffers."""
-        words = chain.from_iterable(step.arguments for step in self.processes)
-        return [word for word in words if isinstance(word, File) and word.buffer in buffers]
 
 
 class ProgramSession(Session[ProgramRunnable]):
     """A folder in which programs run, with the inputs in files.
 
     Args:
-        clock: reads kernels' times, if there is a GPU.
+        has_gpu: programs may use a GPU, and the time of their kernels counts.
         index: the GPU visible to programs; None for all.
     """
 
+    memory: FileMemory
+
     def __init__(
-        self,
-        cache: BuildPool,
-        clock: KernelClock | None,
-        arch: str,
-        index: int | None,
-        signature: Signature,
-        inputs: Arrays,
+        self, cache: BuildPool, has_gpu: bool, arch: str, index: int | None, signature: Signature, inputs: Arrays
     ) -> None:
-        self.cache, self.clock, self.arch, self.signature = cache, clock, arch, signature
+        self.cache, self.has_gpu, self.arch = cache, has_gpu, arch
         self._owner = tempfile.TemporaryDirectory(prefix="cuprof-program-")
         self.folder = Path(self._owner.name)
         self.environment = dict(os.environ) if index is None else {**os.environ, "CUDA_VISIBLE_DEVICES": str(index)}
-        self._contents: list[Arrays] = [inputs]
-        self._given: Arrays = inputs
-        self._written: dict[Path, tuple[np.ndarray, bytes]] = {}
-        """The content of each written file: the input, and its bytes there."""
         self._recording: dict[str, str] | None = None
+        super().__init__(FileMemory(self.folder), signature, inputs, ReadingOptions())
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
@@ -102,36 +80,21 @@ class ProgramSession(Session[ProgramRunnable]):
         executable = Path(tempfile.mkdtemp(dir=self.folder), Path(variant.source or variant.name).stem)
         executable.write_bytes(image)
         executable.chmod(0o755)
-        steps = tuple(step for step in program.steps if isinstance(step, Execute))
-        return ProgramRunnable(variant.name, executable, steps, replace(build, build_ns=time.monotonic_ns() - started))
+        processes = tuple(step for step in program.steps if isinstance(step, Execute))
+        runnable = ProgramRunnable(
+            lambda: self._run(runnable, {}),
+            build=replace(build, build_ns=time.monotonic_ns() - started),
+            steps=len(processes),
+            name=variant.name,
+            executable=executable,
+            processes=processes,
+            files=tuple(word for step in processes for word in step.arguments if isinstance(word, File)),
+        )
+        return runnable
 
-    def poison(self, runnable: ProgramRunnable, byte: int = POISON_BYTE) -> None:
-        """Fill the output files, and drop the printed output."""
+    def _fill(self, runnable: ProgramRunnable, byte: int) -> None:
         runnable.printed = []
-        for file in runnable.files(self.signature.outputs):
-            if file.buffer in self._given:
-                self._path(file).write_bytes(_encode(np.asarray(self._given[file.buffer]), file.format))
-            else:
-                self._path(file).write_bytes(bytes([byte]) * self.signature.outputs[file.buffer].nbytes)
-
-    def repeat(self, runnable: ProgramRunnable, count: int) -> None:
-        """Run the program `count` times."""
-        self._provide(runnable)
-        for _ in range(count):
-            self._run(runnable, self.environment)
-
-    def damaged_inputs(self) -> tuple[str, ...]:
-        """Return the inputs whose files were written to."""
-        changed = [path for path, (_, content) in self._written.items() if not _holds(path, content)]
-        return tuple(dict.fromkeys(path.stem for path in changed))
-
-    def overrun_arrays(self) -> tuple[str, ...]:
-        """Return nothing: a file's size is checked when it is read."""
-        return ()
-
-    def restore_inputs(self, inputs: Arrays) -> None:
-        """Mark the files to be written again."""
-        self._written, self._given = {}, inputs
+        super()._fill(runnable, byte)
 
     def fetch(self, runnable: ProgramRunnable) -> dict[str, np.ndarray]:
         """Read the outputs from their files, or from the printed text.
@@ -140,41 +103,27 @@ class ProgramSession(Session[ProgramRunnable]):
             LaunchError: a file is missing or has another size, or too few numbers were printed.
         """
         outputs, name = self.signature.outputs, runnable.name
-        found = {file.buffer: self._read_file(file, outputs[file.buffer], name) for file in runnable.files(outputs)}
+        files = [file for file in runnable.files if file.buffer in outputs]
+        found = {file.buffer: self.memory.read_file(file, outputs[file.buffer], name) for file in files}
         for step, printed in zip(runnable.processes, runnable.printed, strict=False):  # nothing before it has run
             if step.stdout:
-                found[step.stdout] = _read_numbers(printed, outputs[step.stdout], f"{name} printed")
+                found[step.stdout] = read_numbers(printed, outputs[step.stdout], f"{name} printed")
         if absent := [each for each in outputs if each not in found]:
             raise LaunchError(f"{name} has not run, and gives no {', '.join(absent)}")
         return found
-
-    def stock(self, sets: Sequence[InputSet]) -> int:
-        """Keep the contents of the sets."""
-        self._contents = [each.inputs for each in sets]
-        return len(self._contents)
-
-    def restock(self, number: int, inputs: Arrays) -> None:
-        """Keep other contents as the set of this number."""
-        self._contents[number] = inputs
-
-    def execute(self, runnable: ProgramRunnable, *draws: Draw) -> None:
-        """Run the program once as each draw says."""
-        for draw in draws:
-            self._give(runnable, draw)
-            self._run(runnable, self.environment)
 
     def begin(self, runnable: ProgramRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
         """Run the program and return its wall time (total), or its kernels' time on the GPU (cold).
 
         Of a program that uses no GPU the cold time is its wall time too.
         """
-        self._give(runnable, draw())
-        if measure is Measure.TOTAL or self.clock is None:
-            return Frame.ended(Reading(self._run(runnable, self.environment)))
+        self.give(runnable, draw())
+        if measure is Measure.TOTAL or not self.has_gpu:
+            return Frame.ended(Reading(self._run(runnable, {})))
         if self._recording is None:
-            self._recording = self.clock.install(self.folder)
-        wall_ns = self._run(runnable, {**self.environment, **self._recording})
-        records = self.clock.read(self.folder)
+            self._recording = install_clock(self.cache, self.folder)
+        wall_ns = self._run(runnable, self._recording)
+        records = read_records(self.folder)
         if not records:
             return Frame.ended(Reading(wall_ns))
         runnable.build = replace(
@@ -187,27 +136,7 @@ class ProgramSession(Session[ProgramRunnable]):
     def close(self) -> None:
         """Remove the folder."""
         self._owner.cleanup()
-        self._contents, self._given, self._written = [], {}, {}
-
-    def command(self, runnable: ProgramRunnable, step: Execute) -> list[str]:
-        """Return the command line of one step."""
-        words = [str(self._path(word)) if isinstance(word, File) else str(word) for word in step.arguments]
-        return [str(runnable.executable), *words]
-
-    def _give(self, runnable: ProgramRunnable, draw: Draw) -> None:
-        self._given = self._contents[draw.inputs]
-        self.poison(runnable, draw.fill)
-        for path in [path for path, (_, content) in self._written.items() if not _holds(path, content)]:
-            del self._written[path]  # overwritten by an execution: write it again
-        self._provide(runnable)
-
-    def _provide(self, runnable: ProgramRunnable) -> None:
-        """Write the inputs that are in place into the files that the program reads."""
-        for file in runnable.files(self.signature.inputs):
-            path, array = self._path(file), self._given[file.buffer]
-            if path not in self._written or self._written[path][0] is not array:
-                self._written[path] = (array, _encode(array, file.format))
-                path.write_bytes(self._written[path][1])
+        super().close()
 
     def _run(self, runnable: ProgramRunnable, environment: Mapping[str, str]) -> float:
         """Run each step's process to its end; return nanoseconds of the host's clock in all.
@@ -215,15 +144,18 @@ class ProgramSession(Session[ProgramRunnable]):
         Raises:
             LaunchError: it could not be started, or did not end with 0.
         """
+        for file in runnable.files:
+            self.memory.provide(self.inputs.get(file.buffer) or self.outputs[file.buffer], file)
         printed, spent_ns = [], 0
         for step in runnable.processes:
-            command = self.command(runnable, step)
+            words = [self.memory.path(word) if isinstance(word, File) else word for word in step.arguments]
+            command = [str(runnable.executable), *map(str, words)]
             with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
                 started = time.perf_counter_ns()
                 try:
                     status = subprocess.run(
                         command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=self.folder,
-                        env={**environment, **self._marked(), **step.environment}, check=False,
+                        env={**self.environment, **environment, **self._marked(), **step.environment}, check=False,
                     ).returncode  # fmt: skip
                 except OSError as error:
                     raise LaunchError(f"{runnable.name} cannot be started: {error.strerror or error}") from None
@@ -246,58 +178,7 @@ class ProgramSession(Session[ProgramRunnable]):
             place.write_bytes(self.cache.compile(own_build("mark.c", "gcc"))[0].image)
         return {MARK_VARIABLE: os.environ[MARK_VARIABLE], "LD_PRELOAD": str(place)}
 
-    def _path(self, file: File) -> Path:
-        return self.folder / f"{file.buffer}.{ENDINGS[file.format]}"
-
-    def _read_file(self, file: File, array: Array, name: str) -> np.ndarray:
-        path = self._path(file)
-        try:
-            content = path.read_bytes()
-        except OSError:
-            raise LaunchError(f"{name} left no file of output {file.buffer}") from None
-        where = f"{name} wrote to the file of output {file.buffer}"
-        if file.format == "text":
-            return _read_numbers(content.decode(errors="replace"), array, where)
-        if file.format == "npy":
-            try:
-                found = np.load(io.BytesIO(content), allow_pickle=False)
-            except ValueError:
-                raise LaunchError(f"{where} something that is not a NumPy file") from None
-            if found.dtype != array.type or found.shape != array.shape:
-                raise LaunchError(f"{where} {found.dtype} of shape {found.shape}, not {array.dtype} of {array.shape}")
-            return np.asarray(found)
-        if len(content) != array.nbytes:
-            raise LaunchError(f"{where} {len(content)} bytes, not {array.nbytes} ({array.size} × {array.dtype})")
-        return np.frombuffer(content, array.type).reshape(array.shape).copy()
-
-
-def _encode(array: np.ndarray, format: str) -> bytes:
-    if format == "npy":
-        stream = io.BytesIO()
-        np.save(stream, array, allow_pickle=False)
-        return stream.getvalue()
-    if format == "text":
-        return ("\n".join(map(repr, np.asarray(array).reshape(-1).tolist())) + "\n").encode()
-    return np.ascontiguousarray(array).tobytes()
-
-
-def _read_numbers(text: str, array: Array, where: str) -> np.ndarray:
-    """Return the last numbers of a text as an output."""
-    numbers = NUMBER.findall(text)
-    if len(numbers) < array.size:
-        raise LaunchError(f"{where} {len(numbers)} numbers, and {array.size} are expected")
-    chosen = numbers[-array.size :]
-    whole = array.type.kind in "iu"
-    try:
-        return np.array([int(each) if whole else float(each) for each in chosen], array.type).reshape(array.shape)
-    except (ValueError, OverflowError):
-        raise LaunchError(f"{where} {', '.join(chosen[:3])} …, which is not {array.dtype}") from None
-
 
 def _content(stream: IO[bytes]) -> str:
     stream.seek(0)
     return stream.read().decode(errors="replace")
-
-
-def _holds(path: Path, content: bytes) -> bool:
-    return path.is_file() and path.read_bytes() == content

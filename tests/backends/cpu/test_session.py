@@ -14,11 +14,10 @@ import pytest
 
 from cuprof.backends import host_memory
 from cuprof.backends.contract import ReadingOptions
-from cuprof.backends.cpu import backend, caches, processor
+from cuprof.backends.cpu import backend, processor
 from cuprof.backends.cpu import session as session_module
 from cuprof.backends.cpu.backend import CpuBackend
-from cuprof.backends.cpu.caches import Caches
-from cuprof.backends.cpu.processor import DEFAULT_CACHE_BYTES, cache_bytes
+from cuprof.backends.cpu.processor import DEFAULT_CACHE_BYTES, Caches, cache_bytes
 from cuprof.backends.cpu.session import CpuSession
 from cuprof.core.errors import LaunchError
 from cuprof.core.processes import count_cores
@@ -103,11 +102,11 @@ def test_only_cold_readings_flush_and_as_asked(
 
 
 def test_the_flush_reads_data_of_twice_the_last_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caches, "cache_bytes", lambda: 1 << 16)
+    monkeypatch.setattr(processor, "cache_bytes", lambda: 1 << 16)
     made = Caches()
     made.flush("clean")
     assert sum(part.nbytes for part in made._parts) == 1 << 17
-    assert len(made._parts) == min(count_cores(), caches.MOST_THREADS)
+    assert len(made._parts) == min(count_cores(), processor.MOST_THREADS)
     assert made._parts is made._parts
 
 
@@ -264,6 +263,6 @@ def test_a_call_that_does_not_fit_its_declaration_is_refused_before_it_runs(
         with pytest.raises(LaunchError, match=re.escape(said)):
             session.prepare(variant, Point(), Point(), program, text)
     else:
-        session.prepare(variant, Point(), Point(), program, text).call()
+        session.prepare(variant, Point(), Point(), program, text).enqueue()
         assert session.outputs["y"].tolist() == session.inputs["x"].tolist()
     session.close()

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from cuprof.backends.cuda.launches import (
-    Limits,
-    Needs,
+    Resources,
     check_arguments,
     check_launch,
     read_parameter_sizes,
@@ -92,22 +91,22 @@ def test_a_driver_that_cannot_tell_refuses_nothing() -> None:
         check_arguments(read_parameter_sizes(driver, object()), "scale", (1, 2, 3), SOURCE)
 
 
-H200 = Limits(threads=1024, registers=65536, shared_bytes=232448)
+H200 = Resources(threads=1024, registers=65536, shared_bytes=232448)
 
 
 @pytest.mark.parametrize(
     ("block", "dynamic", "needs", "said"),
     [
-        ((1024,), 0, Needs(64, 0, 1024), ""),
-        ((256,), 200 * 1024, Needs(255, 27 * 1024, 256), ""),
-        ((256,), 200 * 1024, Needs(255, 28 * 1024, 256), "shared memory a block 228 KiB > 227 KiB"),
-        ((32, 32), 0, Needs(65, 0, 896), "registers a block 66,560 > 65,536"),
-        ((512,), 0, Needs(40, 0, 256), "threads a block for its registers or __launch_bounds__ 512 > 256"),
-        ((64, 4, 5), 0, Needs(8, 0, 1024), "threads a block 1,280 > 1,024"),
+        ((1024,), 0, Resources(1024, 64, 0), ""),
+        ((256,), 200 * 1024, Resources(256, 255, 27 * 1024), ""),
+        ((256,), 200 * 1024, Resources(256, 255, 28 * 1024), "shared memory a block 228 KiB > 227 KiB"),
+        ((32, 32), 0, Resources(896, 65, 0), "registers a block 66,560 > 65,536"),
+        ((512,), 0, Resources(256, 40, 0), "threads a block for its registers or __launch_bounds__ 512 > 256"),
+        ((64, 4, 5), 0, Resources(1024, 8, 0), "threads a block 1,280 > 1,024"),
     ],
 )
 def test_what_a_launch_asks_is_held_against_the_device(
-    block: tuple[int, ...], dynamic: int, needs: Needs, said: str
+    block: tuple[int, ...], dynamic: int, needs: Resources, said: str
 ) -> None:
     launch = Launch("scale", (1,), block, (), dynamic)
     if not said:

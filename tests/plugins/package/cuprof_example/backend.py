@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from time import perf_counter_ns
 
-import numpy as np
-
-from cuprof.backends.contract import Backend, Draws, Frame, Reading, ReadingOptions, Session, first_draw
+from cuprof.backends.contract import Backend, Draws, Frame, Reading, ReadingOptions, Runnable, Session, first_draw
 from cuprof.backends.cpu.memory import HostMemory
 from cuprof.backends.spec import BackendSpec, ListedDevice
 from cuprof.core.point import Point
-from cuprof.core.records import BuildFacts, Calibration, DeviceFacts, Measure
+from cuprof.core.records import Calibration, DeviceFacts, Measure
 from cuprof.families import Arrays, Program, Signature, Variant
 
 
@@ -33,43 +30,24 @@ SPEC = BackendSpec(
 )
 
 
-@dataclass
-class Prepared:
-    """A function that is ready to run."""
-
-    run: Callable[[], object]
-    build: BuildFacts = field(default_factory=BuildFacts)
-    steps: int = 1
-    launch_phases: int = 1
-
-
-class AbacusSession(Session[Prepared]):
+class AbacusSession(Session[Runnable]):
     """Arrays in host memory."""
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
-    ) -> Prepared:
+    ) -> Runnable:
         """Let the variant prepare itself."""
-        return Prepared(variant.make(problem, tunables, self.inputs, self.outputs))
+        return Runnable(variant.make(problem, tunables, self.inputs, self.outputs), self.outputs)
 
-    def repeat(self, runnable: Prepared, count: int) -> None:
-        """Execute back to back."""
-        for _ in range(count):
-            runnable.run()
-
-    def fetch(self, runnable: Prepared) -> dict[str, np.ndarray]:
-        """Copy the outputs."""
-        return {name: array.copy() for name, array in self.outputs.items()}
-
-    def begin(self, runnable: Prepared, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
+    def begin(self, runnable: Runnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
         """Time one execution."""
         self.give(runnable, draw())
         started = perf_counter_ns()
-        runnable.run()
+        runnable.enqueue()
         return Frame.ended(Reading(float(perf_counter_ns() - started)))
 
 
-class Abacus(Backend[Prepared]):
+class Abacus(Backend[Runnable]):
     """The one device."""
 
     spec = SPEC
