@@ -128,13 +128,8 @@ class Draw:
     fresh: bool = True
 
 
-FIRST_INPUTS = Draw()
 Draws = Callable[[], Draw]
-
-
-def first_draw() -> Draw:
-    """Draw the first set of inputs, and compare nothing."""
-    return FIRST_INPUTS
+"""Draws the inputs of each execution; `Draw` itself draws the first set, and has nothing compared."""
 
 
 @dataclass(frozen=True)
@@ -279,19 +274,11 @@ class Session(ABC, Generic[R]):
                 self.memory.fill(buffer, byte, int(share * held.size) * size, size)
         self.memory.wait()
 
-    def run(self, runnable: R) -> None:
-        """Execute once and wait.
+    def run(self, runnable: R, count: int = 1) -> None:
+        """Execute back to back and wait, as a program would: nothing is flushed, held back or timed.
 
         Raises:
             LaunchError: the execution failed; `DeviceLostError` where the process must end.
-        """
-        self.repeat(runnable, 1)
-
-    def repeat(self, runnable: R, count: int) -> None:
-        """Execute `count` times back to back and wait, as a program would: nothing is flushed, held back or timed.
-
-        Raises:
-            LaunchError: as `run`.
         """
         with self.memory.errors("execute"):
             for _ in range(count):
@@ -416,7 +403,7 @@ class Session(ABC, Generic[R]):
         """
         for draw in draws:
             self.give(runnable, draw)
-            self.repeat(runnable, 1)
+            self.run(runnable)
 
     def put_back(self, *, settings: bool = True) -> bool:
         """Undo a variant's changes to library switches and the device.
@@ -435,7 +422,7 @@ class Session(ABC, Generic[R]):
         sleep(GRACE_S)
 
     @abstractmethod
-    def begin(self, runnable: R, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
+    def begin(self, runnable: R, measure: Measure, batch: int = 1, draw: Draws = Draw) -> Frame:
         """Enqueue one timed execution; its reading is one execution's share: `batch` are timed back to back for hot.
 
         A cold reading is of one execution, or the mean of `batch` of them, each with cold caches, if the runnable's

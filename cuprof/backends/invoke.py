@@ -44,7 +44,11 @@ def bind(
         function = getattr(library, step.function)
     except AttributeError:
         raise LaunchError(f'find function {step.function} (is it extern "C"?)') from None
-    cells = [_cell(value) for value in arguments]
+    as_ctypes: Any = np.ctypeslib.as_ctypes_type
+    cells = [
+        ctypes.c_void_p(value) if isinstance(value, int) else as_ctypes(value.dtype).from_buffer_copy(value.tobytes())
+        for value in arguments
+    ]
     function.argtypes, function.restype = [type(cell) for cell in cells], None if is_void else ctypes.c_int
 
     def invoke() -> None:
@@ -53,11 +57,3 @@ def bind(
             raise LaunchError(f"{step.function} returned {status}; it returns an int, 0 where all went well")
 
     return invoke
-
-
-def _cell(value: int | np.generic) -> Any:
-    if isinstance(value, int):
-        return ctypes.c_void_p(value)
-    dtype: Any = value.dtype
-    kind: Any = np.ctypeslib.as_ctypes_type(dtype)
-    return kind.from_buffer_copy(value.tobytes())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cuprof.families import Program, Signature, Variant
 
 GROUP = "cuprof.backends"
-BUILT_IN = {name: f"cuprof.backends.{name}.spec:SPEC" for name in ("cuda", "opencl", "cpu", "program")}
+BUILT_IN = {name: f"cuprof.backends.built_in:{name.upper()}" for name in ("cuda", "opencl", "cpu", "program")}
 """Name → its `BackendSpec`, in display order."""
 
 

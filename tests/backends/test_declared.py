@@ -62,8 +62,8 @@ def test_what_does_not_fit_its_declaration_is_named(call, said):
 def test_types_are_read_whatever_their_spelling():
     found = read_parameters(SOURCE, "signs") or ()
     assert [(each.name, each.is_pointer, each.type) for each in found] == [
-        ("n", False, ("i", 4)),
-        ("m", False, ("i", 8)),
-        ("z", False, None),
-        ("v", True, ("f", 4)),
+        ("n", False, "i4"),
+        ("m", False, "i8"),
+        ("z", False, ""),
+        ("v", True, "f4"),
     ]

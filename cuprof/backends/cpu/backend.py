@@ -1,6 +1,6 @@
 """The CPU back end: measures on the host's processor.
 
-Raise `timing_version` in spec.py when a change to the timing changes the meaning of a number.
+Raise `timing_version` in built_in.py when a change to the timing changes the meaning of a number.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import psutil
 
+from cuprof.backends.built_in import CPU
 from cuprof.backends.contract import Backend, ReadingOptions, Runnable
 from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.cpu.processor import Caches, cache_bytes, cpu_name
 from cuprof.backends.cpu.session import CpuSession
-from cuprof.backends.cpu.spec import SPEC
 from cuprof.backends.host_memory import available_bytes
 from cuprof.core.processes import count_cores
 from cuprof.core.records import Calibration, DeviceFacts
@@ -38,7 +38,7 @@ class CpuBackend(Backend[Runnable]):
         threads: threads that parallel variants may use (Numba's); all the process may run on by default, and at most.
     """
 
-    spec = SPEC
+    spec = CPU
 
     def __init__(self, threads: int | None = None) -> None:
         usable = count_cores()

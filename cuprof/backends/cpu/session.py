@@ -10,7 +10,7 @@ from time import monotonic_ns, perf_counter_ns
 import numpy as np
 
 from cuprof.backends.call import prepare_call
-from cuprof.backends.contract import Draws, Frame, Reading, ReadingOptions, Runnable, Session, first_draw
+from cuprof.backends.contract import Draw, Draws, Frame, Reading, ReadingOptions, Runnable, Session
 from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.cpu.memory import HostMemory
 from cuprof.backends.cpu.processor import Caches
@@ -89,9 +89,9 @@ class CpuSession(Session[Runnable]):
         build = BuildFacts(cached=cached, build_ns=monotonic_ns() - started, log=built.log)
         return Runnable(call, build=build, **self._find_results(program, arrays))
 
-    def repeat(self, runnable: Runnable, count: int) -> None:
+    def run(self, runnable: Runnable, count: int = 1) -> None:
         """Execute back to back; garbage may be collected again at the next writing."""
-        super().repeat(runnable, count)
+        super().run(runnable, count)
         gc.disable()  # no finaliser works between an execution and the look at its result
 
     def _fill(self, runnable: Runnable, byte: int) -> None:
@@ -115,7 +115,7 @@ class CpuSession(Session[Runnable]):
             found[name].reshape(-1)[places] = values
         return found
 
-    def begin(self, runnable: Runnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
+    def begin(self, runnable: Runnable, measure: Measure, batch: int = 1, draw: Draws = Draw) -> Frame:
         """Time one execution after reading other data (cold), or a batch back to back (hot)."""
         gc.enable()
         self.give(runnable, draw())

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from cuprof.backends.built_in import CUDA
 from cuprof.backends.contract import Backend, Frame, ReadingOptions
 from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.facts import read_facts
 from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.cuda.session import CudaSession
-from cuprof.backends.cuda.spec import SPEC
 from cuprof.backends.cuda.timing import Work
 from cuprof.backends.device_state import find_other_processes
 from cuprof.builds import Build, BuildPool
@@ -38,7 +38,7 @@ class CudaBackend(Backend[CudaRunnable]):
     Raises as `require_device` and `CudaDevice` do.
     """
 
-    spec = SPEC
+    spec = CUDA
 
     def __init__(self, index: int | None = None, cache: BuildPool | None = None) -> None:
         require_device(index or 0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import platform
 
+from cuprof.backends.built_in import CUDA
 from cuprof.backends.cuda.driver import call, load_driver, read_attribute
 from cuprof.backends.cuda.presence import require_device
-from cuprof.backends.cuda.spec import SPEC
 from cuprof.backends.device_state import StateMonitor, ask, find_nvml
 from cuprof.builds.nvrtc import nvrtc_version
 from cuprof.core.records import DeviceFacts
@@ -36,7 +36,7 @@ def read_facts(index: int) -> DeviceFacts:
     version, nvrtc = _driver_version() or f"CUDA {api}", nvrtc_version()
     uuid = call(driver.cuDeviceGetUuid(index), "read the device's uuid").bytes.hex()
     return DeviceFacts(
-        backend=SPEC.name,
+        backend=CUDA.name,
         index=index,
         name=name,
         uuid=uuid,

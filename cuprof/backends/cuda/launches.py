@@ -64,12 +64,13 @@ def check_arguments(sizes: Sequence[int] | None, kernel: str, given: Sequence[in
         )
     for place, (size, value) in enumerate(zip(sizes, given, strict=True)):
         found = POINTER_BYTES if isinstance(value, int) else value.nbytes
-        if found == size:
-            continue
-        which = f"argument {place + 1}" + (f" ({names[place]})" if names else "")
-        what = "a buffer's address" if isinstance(value, int) else f"{type(value).__name__}({value})"
-        mend = f"give it as {SIZED[size]}, as the kernel declares it" if size in SIZED else "give it as declared"
-        raise LaunchError(f"kernel {kernel}, {which}: takes {size} bytes, is given {what} of {found}; {mend}")
+        if found != size:
+            which = f"argument {place + 1}" + (f" ({names[place]})" if names else "")
+            what = "a buffer's address" if isinstance(value, int) else f"{type(value).__name__}({value})"
+            mend = f"{SIZED[size]}, as the kernel declares it" if size in SIZED else "declared"
+            raise LaunchError(
+                f"kernel {kernel}, {which}: takes {size} bytes, is given {what} of {found}; give it as {mend}"
+            )
 
 
 def read_parameter_sizes(driver: Any, function: Any) -> list[int] | None:

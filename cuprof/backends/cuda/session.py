@@ -16,7 +16,6 @@ from cuprof.backends.contract import (
     ReadingOptions,
     Session,
     Tally,
-    first_draw,
 )
 from cuprof.backends.cuda.binding import CudaRunnable, ProgramBinder, bind_call
 from cuprof.backends.cuda.comparison import DeviceComparison, Results
@@ -169,7 +168,7 @@ class CudaSession(Session[CudaRunnable]):
         with self.device.errors("take checksums of the results"):
             return tuple(self.device.checksums(tuple((address, spec.nbytes) for address, spec in held.values())))
 
-    def begin(self, runnable: CudaRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
+    def begin(self, runnable: CudaRunnable, measure: Measure, batch: int = 1, draw: Draws = Draw) -> Frame:
         """Execute and time; see `CudaTimer` for each measure."""
         timer, flush = self.device.timer, self.options.flush
         with self.device.errors("execute"):

@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
+from cuprof.backends.built_in import OPENCL
 from cuprof.backends.contract import Backend, DeviceLostError, ReadingOptions, Runnable
 from cuprof.backends.device_state import find_other_processes, find_uuid
 from cuprof.backends.opencl.presence import find_devices, import_pyopencl
 from cuprof.backends.opencl.session import OpenClSession
-from cuprof.backends.opencl.spec import SPEC
 from cuprof.backends.opencl.timing import OpenClTimer
 from cuprof.core.errors import BuildError, CuprofError, DeviceMemoryError, LaunchError, MissingDependencyError
 from cuprof.core.records import Calibration, DeviceFacts
@@ -44,7 +44,7 @@ class OpenClBackend(Backend[Runnable]):
         handle: PyOpenCL's device.
     """
 
-    spec = SPEC
+    spec = OPENCL
 
     def __init__(self, index: int | None = None) -> None:
         self.cl, self.index = import_pyopencl(), index or 0
@@ -85,7 +85,7 @@ class OpenClBackend(Backend[Runnable]):
         }
         size = int(device.global_mem_size)
         return DeviceFacts(
-            SPEC.name, self.index, identity["name"], self._uuid(), size, identity, {**identity, **details}
+            OPENCL.name, self.index, identity["name"], self._uuid(), size, identity, {**identity, **details}
         )
 
     def _uuid(self) -> str:

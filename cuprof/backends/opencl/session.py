@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cuprof.backends.contract import Draws, Frame, ReadingOptions, Runnable, Session, first_draw
+from cuprof.backends.contract import Draw, Draws, Frame, ReadingOptions, Runnable, Session
 from cuprof.backends.declared import find_mismatch
 from cuprof.backends.opencl.memory import OpenClMemory
 from cuprof.builds.ptxas import most_of, read_resources
@@ -65,7 +65,7 @@ class OpenClSession(Session[Runnable]):
         found = self._find_results(program, buffers)
         return Runnable(enqueue, build=facts, steps=len(steps), setup=tuple(setup), **found)
 
-    def repeat(self, runnable: Runnable, count: int) -> None:
+    def run(self, runnable: Runnable, count: int = 1) -> None:
         """Execute back to back and wait."""
         with self.device.errors("launch"):
             events = [event for _ in range(count) for event in runnable.enqueue()]
@@ -73,7 +73,7 @@ class OpenClSession(Session[Runnable]):
             self.device.cl.wait_for_events(events)
             self.device.queue.finish()
 
-    def begin(self, runnable: Runnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
+    def begin(self, runnable: Runnable, measure: Measure, batch: int = 1, draw: Draws = Draw) -> Frame:
         """Execute and time; see `OpenClTimer` for each measure."""
         timer = self.device.timer
         self.give(runnable, draw())

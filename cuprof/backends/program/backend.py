@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from cuprof.backends.built_in import PROGRAM
 from cuprof.backends.contract import Backend, ReadingOptions
 from cuprof.backends.program.session import ProgramRunnable, ProgramSession
-from cuprof.backends.program.spec import SPEC
 from cuprof.backends.registry import find_facts, open_backend
 from cuprof.backends.registry import list_devices as list_devices_of
 from cuprof.backends.spec import ListedDevice
@@ -25,14 +25,14 @@ class ProgramBackend(Backend[ProgramRunnable]):
         index: the one GPU that they are let see; None lets them see all, of which they take the first.
     """
 
-    spec = SPEC
+    spec = PROGRAM
 
     def __init__(self, index: int | None = None, cache: BuildPool | None = None) -> None:
         self.index, self.cache = index, cache or BuildPool()
         facts = _device_facts(index)
         self.has_gpu = facts.backend == "cuda"
         self._driven_by = (facts.backend, index if self.has_gpu else None)
-        self._facts = replace(facts, backend=SPEC.name)
+        self._facts = replace(facts, backend=PROGRAM.name)
 
     @property
     def arch(self) -> str:
@@ -46,7 +46,7 @@ class ProgramBackend(Backend[ProgramRunnable]):
 
     def calibrate(self) -> Calibration:
         """Let the back end that drives the device measure it."""
-        return replace(open_backend(*self._driven_by).calibrate(), backend=SPEC.name)
+        return replace(open_backend(*self._driven_by).calibrate(), backend=PROGRAM.name)
 
     def list_builds(self, signature: Signature, variant: Variant, program: Program, text: str) -> Sequence[Build]:
         """Return what becomes the executable, where that is compiled; see `Backend.list_builds`."""

@@ -14,7 +14,7 @@ from typing import IO
 
 import numpy as np
 
-from cuprof.backends.contract import Draws, Frame, Reading, ReadingOptions, Runnable, Session, first_draw
+from cuprof.backends.contract import Draw, Draws, Frame, Reading, ReadingOptions, Runnable, Session
 from cuprof.backends.program.files import FileMemory, read_numbers
 from cuprof.backends.program.kernel_clock import busy_ns, install_clock, own_build, read_records
 from cuprof.backends.spec import MARK_VARIABLE
@@ -112,7 +112,7 @@ class ProgramSession(Session[ProgramRunnable]):
             raise LaunchError(f"{name} has not run, and gives no {', '.join(absent)}")
         return found
 
-    def begin(self, runnable: ProgramRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
+    def begin(self, runnable: ProgramRunnable, measure: Measure, batch: int = 1, draw: Draws = Draw) -> Frame:
         """Run the program and return its wall time (total), or its kernels' time on the GPU (cold).
 
         Of a program that uses no GPU the cold time is its wall time too.

@@ -168,7 +168,7 @@ def test_arrays_of_any_shape_lie_between_sound_guards(backend: Any, shape: tuple
 def test_repeating_executes_so_often_and_a_sample_of_several_launches_once_a_phase(session: Any) -> None:
     runnable = prepare(session, launch("more", "y", N), launch("more", "y", N))
     session.poison(runnable, 0)
-    session.repeat(runnable, 5)
+    session.run(runnable, 5)
     assert np.array_equal(session.fetch(runnable)["y"], np.full(N, 10.0, np.float32))
     session.poison(runnable, 0)
     reading = session.begin(runnable, Measure.COLD, runnable.launch_phases).reading()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import perf_counter_ns
 
-from cuprof.backends.contract import Backend, Draws, Frame, Reading, ReadingOptions, Runnable, Session, first_draw
+from cuprof.backends.contract import Backend, Draw, Draws, Frame, Reading, ReadingOptions, Runnable, Session
 from cuprof.backends.cpu.memory import HostMemory
 from cuprof.backends.spec import BackendSpec, ListedDevice
 from cuprof.core.point import Point
@@ -39,7 +39,7 @@ class AbacusSession(Session[Runnable]):
         """Let the variant prepare itself."""
         return Runnable(variant.make(problem, tunables, self.inputs, self.outputs), self.outputs)
 
-    def begin(self, runnable: Runnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
+    def begin(self, runnable: Runnable, measure: Measure, batch: int = 1, draw: Draws = Draw) -> Frame:
         """Time one execution."""
         self.give(runnable, draw())
         started = perf_counter_ns()
