@@ -21,6 +21,7 @@ from cuprof.core.project import bundled
 from cuprof.core.records import DeviceFacts, Timing
 from cuprof.engine.executor import Executor
 from cuprof.families.origin import Folder
+from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.referee import BorderExecutor, Kept
 from cuprof.plan import Selection, plan
 from cuprof.sandbox.probe import find_refusal
@@ -37,7 +38,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def measure(sizes: Sequence[int]) -> list[dict[str, Any]]:
+def measure(sizes: Sequence[int], server: ForkServer) -> list[dict[str, Any]]:
     """Return a row for each variant and size."""
     folder = bundled("kernels") / "reduction"
     origin, config = Folder(folder), MeasureConfig(modes=("cold",))
@@ -64,7 +65,7 @@ def measure(sizes: Sequence[int]) -> list[dict[str, Any]]:
             kept: Kept = {}
             for name, executor in (
                 ("events", Executor(WorkerSettings(), limits, devices=devices)),
-                ("border", BorderExecutor(WorkerSettings(), limits, family, box, devices, kept)),
+                ("border", BorderExecutor(WorkerSettings(), limits, family, box, devices, server, kept)),
             ):
                 started = time.monotonic()
                 with executor:
@@ -77,6 +78,7 @@ def measure(sizes: Sequence[int]) -> list[dict[str, Any]]:
                 else:
                     print(trial.label, name, outcome.state, outcome.message, outcome.log[-500:], file=sys.stderr)
         rows.append(make_row(trial.variant, trial.problem, found, took_s))
+        print({name: value for name, value in rows[-1].items() if value is not None}, flush=True)
     return rows
 
 
@@ -110,7 +112,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES, help="numbers to add up")
     arguments = parser.parse_args(argv)
     require_gpu()
-    return report("border", COLUMNS, measure(arguments.sizes), arguments.out, {})
+    with ForkServer() as server:
+        rows = measure(arguments.sizes, server)
+    return report("border", COLUMNS, rows, arguments.out, {})
 
 
 if __name__ == "__main__":

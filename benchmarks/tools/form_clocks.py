@@ -31,7 +31,7 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
     from cuprof.core.point import Point
     from cuprof.families.fingerprint import source_text
     from cuprof.families.origin import load_family
-    from cuprof.families.requirements import is_installed
+    from cuprof.families.toolchain import is_installed
 
     family, problem = load_family(arguments.family), Point(n=arguments.n)
     backend, signature = CudaBackend(), family.signature(problem)

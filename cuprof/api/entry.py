@@ -34,7 +34,7 @@ LIBRARIES = ("torch", "triton", "cupy", "jax", "numba")
 
 def compare(
     *variants: Callable[..., Any] | Kernel,
-    inputs: Any,
+    inputs: Any = None,
     reference: Callable[..., Any] | None = None,
     outputs: str | Sequence[str] = (),
     in_place: str | Sequence[str] = (),
@@ -96,6 +96,11 @@ def compare(
     """
     if not variants:
         raise UsageError("name at least one implementation: cuprof.compare(f, g, inputs=…)")
+    if inputs is None:
+        near = difflib.get_close_matches("inputs", axes, n=1)
+        raise UsageError(
+            f"give inputs=, a function that returns them{f'; it is written {near[0]}= here' if near else ''}"
+        )
     functions = {"reference": reference, "verify": verify, "flops": flops, "useful_bytes": useful_bytes}
     for what, function in functions.items():
         if function is not None and not callable(function):

@@ -43,7 +43,8 @@ def bind(
     try:
         function = getattr(library, step.function)
     except AttributeError:
-        raise LaunchError(f'find function {step.function} (is it extern "C"?)') from None
+        said = f'there is no function {step.function} (is it extern "C"?)'
+        raise LaunchError(f"{said}; cuprof.kernel(FUNCTION, name=…) names variants otherwise") from None
     as_ctypes: Any = np.ctypeslib.as_ctypes_type
     cells = [
         ctypes.c_void_p(value) if isinstance(value, int) else as_ctypes(value.dtype).from_buffer_copy(value.tobytes())

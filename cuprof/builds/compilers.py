@@ -1,10 +1,11 @@
 """The compiling processes, from the side of their owner.
 
-    owner ── order: a folder, a connection ──▶ origin: has loaded a compiler ── fork ──▶ a process for one build
+    owner ── order: a folder, a connection ──▶ origin: has loaded a compiler ── fork ──▶ a process that builds
 
-A fork costs a millisecond or two, where loading Triton takes seconds and NVRTC a tenth of one. With a process
-for each build, a source or Triton file that crashes its compiler, or changes its process, harms no other build. NVRTC,
-which compiles in one thread at a time, can also use every core. Origins end with their owner, and so do their builds.
+A fork costs milliseconds, where loading Triton takes seconds and NVRTC a tenth of one. A process takes one build after
+another over its connection; a Triton file, whose own code runs, has one of its own. So a source that crashes its
+compiler, or a file that changes its process, harms no other build, and NVRTC, which compiles in one thread at a time,
+uses every core. Origins end with their owner, and so do their builds.
 """
 
 from __future__ import annotations
@@ -20,23 +21,27 @@ import subprocess
 import tempfile
 from collections import Counter
 from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Lock
 from typing import NoReturn
 
-from cuprof.builds.result import MADE, Build, Built, KeptBuilds, Preload
+from cuprof.builds.result import Build, Built, Preload, decode
 from cuprof.core.errors import BuildError, ImpossibleError, MissingDependencyError
 from cuprof.core.processes import child_command, child_environment
 from cuprof.core.scratch import ScratchFolder
 
 READY = b"ready"
-ORDER, REFUSED, PRINTED = "build", "refused", "printed"
-"""Files in a process's folder: what it is to build, why it made nothing, its output."""
+PRINTED = "printed"
+"""File in a process's folder: its output."""
 PRINTED_BYTES, SHOWN = 8192, 200
 """How much of the end of that is read, and how many characters of its last line a message shows."""
 END_S = 2.0
 """How long an origin may take to end; one that still imports is killed then."""
-ANSWER_BYTES = 4096
+MADE, REFUSED, ENDED = "made", "refused", "ended"
+"""Keys of an answer: an image follows; why there is none; how the process has ended."""
+MOST_BYTES = 1 << 30
+"""No answer is longer; code in the process could write any length."""
 RAISED = {each.__name__: each for each in (BuildError, ImpossibleError, MissingDependencyError)}
 """What a build may raise, by its name."""
 SHARED_FROM = 2
@@ -44,7 +49,7 @@ SHARED_FROM = 2
 
 
 class Origin:
-    """A process that has loaded a compiler and forks one process for each build.
+    """A process that has loaded a compiler and forks the processes that build.
 
     Args:
         preload: what it loads first; orders wait until it has.
@@ -54,7 +59,7 @@ class Origin:
     def __init__(self, preload: Preload, folder: Path) -> None:
         self._folder = Path(tempfile.mkdtemp(dir=folder))
         self._printed = self._folder / PRINTED
-        self._loaded = False
+        self._loaded, self._idle = False, list[tuple[Connection, Path]]()
         (self._folder / "preload").write_bytes(pickle.dumps(preload))
         self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, self._printed.open("wb") as printed:
@@ -76,46 +81,61 @@ class Origin:
         return self._loaded
 
     def run(self, build: Build, limit_s: float | None = None) -> Built:
-        """Compile in a new process.
+        """Compile in a process.
 
         Raises:
             ConnectionError: the origin has ended, so nothing was compiled.
             BuildError: the compiler refused, ended early, or took longer than `limit_s`.
             ImpossibleError, MissingDependencyError: as `Build.run`.
         """
-        folder = Path(tempfile.mkdtemp(dir=self._folder))
-        (folder / ORDER).write_bytes(pickle.dumps(build))
-        ours, theirs = socket.socketpair()
-        with ours:
-            with theirs:
-                socket.send_fds(self._orders, [os.fsencode(folder)], [theirs.fileno()])
-            ours.settimeout(limit_s)
-            try:
-                ended = ours.recv(ANSWER_BYTES).decode()
-            except TimeoutError:
-                ours.shutdown(socket.SHUT_WR)  # at which the origin stops the process
-                ours.settimeout(None)
-                ours.recv(ANSWER_BYTES)
-                ended = f"took longer than {limit_s:g} s and was stopped"
+        connection, folder = self._take()
+        is_over = True
         try:
-            if not ended:
-                raise ConnectionError("the origin has ended")
-            return KeptBuilds(folder).find(MADE) or self._raise(build, folder, ended)
+            connection.send_bytes(pickle.dumps(build))
+            if not connection.poll(limit_s):
+                raise BuildError(f"the compiler of {build.name} took longer than {limit_s:g} s and was stopped")
+            answer = json.loads(connection.recv_bytes(MOST_BYTES))
+            if ENDED in answer:
+                self._raise_ended(build, folder, answer[ENDED])
+            is_over = build.is_alone
+            if REFUSED in answer:
+                kind, *given = answer[REFUSED]
+                raise RAISED[kind](*given)
+            return decode(answer[MADE].encode(), connection.recv_bytes(MOST_BYTES))
+        except (EOFError, BrokenPipeError):
+            raise ConnectionError("the origin has ended") from None
+        except (ValueError, LookupError, TypeError, AttributeError):
+            self._raise_ended(build, folder, "gave no answer")
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if is_over:
+                connection.close()  # at which the process ends
+                shutil.rmtree(folder, ignore_errors=True)
+            else:
+                self._idle.append((connection, folder))
 
-    def _raise(self, build: Build, folder: Path, ended: str) -> NoReturn:
-        """Raise what kept a build from being made."""
-        with suppress(OSError, ValueError, LookupError, TypeError):
-            kind, *given = json.loads((folder / REFUSED).read_text())
-            raise RAISED[kind](*given)
+    def _take(self) -> tuple[Connection, Path]:
+        """Return the connection of a process that has nothing to do, and its folder."""
+        while self._idle:
+            connection, folder = self._idle.pop()
+            if not connection.poll():
+                return connection, folder
+            connection.close()  # it has ended
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            socket.send_fds(self._orders, [os.fsencode(folder)], [theirs.fileno()])
+            return Connection(ours.detach()), folder
+
+    def _raise_ended(self, build: Build, folder: Path, how: str) -> NoReturn:
         printed = _read_end(folder / PRINTED) or _read_end(self._printed)
         last = f"; it printed: {printed.splitlines()[-1][:SHOWN]}" if printed else ""
-        raise BuildError(f"the compiler of {build.name} {ended}{last}", printed)
+        raise BuildError(f"the compiler of {build.name} {how}{last}", printed)
 
     def end(self) -> None:
-        """End the process, which ends what it has forked."""
+        """End the process, and those that it has forked."""
         self._orders.close()
+        while self._idle:
+            self._idle.pop()[0].close()
         try:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:

@@ -12,14 +12,18 @@ import hashlib
 import re
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+
+from cuprof.families import Program
 
 INSTRUCTION_WORDS = 2
 """An instruction has two words of 64 bits, on every GPU since Volta (CUDA Binary Utilities, "Instruction Set")."""
 MEANING_BITS = np.uint64((1 << 41) - 1)
 """Bits of the second word before the scheduler's."""
+WIDTH, CODE_DIGITS = 64, 40
+"""Characters of a stored hash, which a column of the database holds, and of the part that is of the code alone."""
 _CODE, _SHARED = ".text.", ".nv.shared."
 _CONSTANTS = (".nv.constant2", ".nv.constant3", ".nv.constant4", ".rodata")
 """Sections with tables of the source's own; bank 0 holds the launch's arguments."""
@@ -56,6 +60,26 @@ def hash_launched(cubin: bytes, kernels: Iterable[str]) -> str:
     if not code or len(set(_ENTRY.findall(cubin))) < 2:
         return code
     return hashlib.sha256(" ".join([code, *sorted(kernels)]).encode()).hexdigest()
+
+
+def hash_program(code: str, program: Program) -> str:
+    """Return one hash of a program's machine code and of its launches, but for the kernels' names.
+
+    Equal ones of one problem are of equal work: grid, block, shared memory and arguments are those of its steps.
+
+    Args:
+        code: the hash of its machine code; empty where that cannot be seen.
+    """
+    text = repr(replace(program, defines={}, options=()))
+    for number, kernel in enumerate(dict.fromkeys(launch.kernel for launch in program.launches)):
+        text = text.replace(repr(kernel), f"kernel {number}")
+    launches = hashlib.sha256(text.encode()).hexdigest()
+    return f"{code[:CODE_DIGITS]}-{launches[: WIDTH - CODE_DIGITS - 1]}" if code else ""
+
+
+def names_launches(found: str) -> bool:
+    """Return whether a stored hash is of the launches, too: until 0.3 it was of the machine code alone."""
+    return "-" in found
 
 
 def _describe(section: Section) -> bytes:

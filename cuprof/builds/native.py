@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 from cuprof.builds.ptxas import read_resources, refusal
-from cuprof.builds.result import Build, Built
+from cuprof.builds.result import VIRTUAL, Build, Built
 from cuprof.families import Program, Variant
-from cuprof.families.compilers import get_compiler
+from cuprof.families.toolchain import get_compiler
 
 Product = Literal["cubin", "library", "program"]
 SHAPES: dict[tuple[bool, Product], tuple[str, ...]] = {
@@ -65,7 +65,8 @@ class NativeBuild(Build):
         with tempfile.TemporaryDirectory(prefix="cuprof-build-") as folder:
             source, made = Path(folder, Path(self.name).name), Path(folder, "made")
             source.write_text(self.text)
-            command += [*SHAPES[is_nvcc, self.product], *([f"-arch={self.arch}"] if is_nvcc and self.arch else [])]
+            shape = ("-ptx",) if self.arch.startswith(VIRTUAL) else SHAPES[is_nvcc, self.product]
+            command += [*shape, *([f"-arch={self.arch}"] if is_nvcc and self.arch else [])]
             command += ["-Xptxas=-v"] if is_nvcc else []
             command += [f"-D{macro}={value}" for macro, value in self.defines.items()]
             command += [str(source), "-o", str(made), *self.options]

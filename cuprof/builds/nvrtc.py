@@ -18,9 +18,9 @@ from types import ModuleType
 from typing import Any
 
 from cuprof.builds.ptxas import read_resources, refusal
-from cuprof.builds.result import Build, Built, Preload
+from cuprof.builds.result import VIRTUAL, Build, Built, Preload
 from cuprof.core.errors import BuildError, MissingDependencyError
-from cuprof.families.headers import INSTALL, REMEDY, explain_absence, find_headers, uses_headers
+from cuprof.families.toolchain import INSTALL, REMEDY, explain_absence, find_headers, uses_headers
 
 STANDARD_OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v", "-lineinfo")
 """Given to every compilation: resource figures in the log, and line numbers for profilers."""
@@ -115,7 +115,7 @@ class NvrtcBuild(Build):
             if int(status):
                 first = _first_error(log) or status.name
                 raise refusal(f"NVRTC refused {self.name} for {self.arch}: {first}{_hint(self.text, first)}", log)
-            image = _read(program, "CUBIN")
+            image = _read(program, "PTX" if self.arch.startswith(VIRTUAL) else "CUBIN")
             symbols = {
                 expression: str(_answer(nvrtc.nvrtcGetLoweredName(program, expression.encode())).decode())
                 for expression in self.expressions

@@ -1,11 +1,10 @@
-"""The process that loads a compiler once and forks a copy of itself for each build.
+"""The process that loads a compiler once and forks copies of itself that build.
 
     python -m cuprof.builds.origin SOCKET FOLDER
 
-An order is a folder with a pickled build, and a connection. The copy forks the process that compiles, says on the
-connection how that has ended, and ends it where the owner closes the connection first. The compiling process leaves in
-the folder what it has made, or in JSON why not, since the code of a kernel's file may have written it. None of them
-touches a device.
+An order is a folder and a connection. The copy forks the process that compiles what comes on the connection, says there
+how that has ended, and ends it where the owner closes the connection first. What it answers is JSON and an image, since
+the code of a kernel's file may have written it. None of them touches a device.
 """
 
 from __future__ import annotations
@@ -20,16 +19,15 @@ import socket
 import sys
 import tempfile
 import traceback
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from cuprof.builds.compilers import ORDER, PRINTED, READY, REFUSED
-from cuprof.builds.result import MADE, KeptBuilds
+from cuprof.builds.compilers import ENDED, MADE, PRINTED, READY, REFUSED
+from cuprof.builds.result import Built, encode
 from cuprof.core.errors import BuildError, ImpossibleError, MissingDependencyError
 
 LONGEST_ORDER = 4096
-LOOK_S = 0.1
-"""Look this often whether a build is still wanted."""
 ENDINGS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 """Signals that a terminal, or the end of a command, sends to all its processes: these end with their owner instead."""
 
@@ -51,54 +49,68 @@ def serve(orders: socket.socket) -> None:
 
 def _watch(connection: socket.socket, folder: Path) -> NoReturn:
     """Fork the process that compiles, say how it has ended, and end what it has started."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    woken, wake = socket.socketpair()
+    wake.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake.fileno())
     process = os.fork()
     if not process:
-        connection.close()
-        _compile(folder)
-    while not signal.sigtimedwait({signal.SIGCHLD}, LOOK_S):
-        if select.select([connection], [], [], 0)[0]:
-            os.kill(process, signal.SIGKILL)
+        _compile(Connection(connection.detach()), folder)
+    waiting = select.poll()
+    waiting.register(connection, select.POLLRDHUP)
+    waiting.register(woken, select.POLLIN)
+    waiting.poll()
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)  # it may have no group of its own yet
     status = os.waitpid(process, 0)[1]
     signalled = signal.strsignal(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else ""
+    how = f"ended early ({signalled or f'exit code {os.WEXITSTATUS(status)}'})"
     with contextlib.suppress(OSError):
-        connection.send(f"ended early ({signalled or f'exit code {os.WEXITSTATUS(status)}'})".encode())
+        Connection(connection.detach()).send_bytes(json.dumps({ENDED: how}).encode())
     os._exit(0)
 
 
-def _compile(folder: Path) -> NoReturn:
-    """Carry out the order of a folder; temporary files of compilers stay there, and the owner removes it."""
+def _compile(connection: Connection, folder: Path) -> NoReturn:
+    """Carry out the orders that come; temporary files of compilers stay in the folder, and the owner removes it."""
     own = os.getpid()
     os.setpgid(0, 0)
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
-    for number in ENDINGS:
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, *ENDINGS):  # compilers wait for assemblers
         signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})  # compilers wait for assemblers
-    handle = os.open(folder / PRINTED, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(handle, 1)
-    os.dup2(handle, 2)
-    refused: tuple[str, ...] = ()
+    printed = os.open(folder / PRINTED, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(printed, 1)
+    os.dup2(printed, 2)
+    with contextlib.suppress(EOFError, OSError):  # the owner has all that it wants
+        while order := connection.recv_bytes():
+            os.ftruncate(printed, 0)
+            answer, image = _build(order)
+            if os.getpid() != own:  # a copy that a kernel's file has made of this process
+                break
+            connection.send_bytes(json.dumps(answer).encode())
+            if image is not None:
+                connection.send_bytes(image)
+    os._exit(0)  # taking the interpreter down would cost as much as a small build
+
+
+def _build(order: bytes) -> tuple[dict[str, Any], bytes | None]:
+    """Return the answer to an order, and the image, if one is made."""
     try:
-        built = pickle.loads((folder / ORDER).read_bytes()).run()
+        built: Built = pickle.loads(order).run()
+        return {MADE: encode(built).decode()}, built.image
     except ImpossibleError as error:
-        refused = ("ImpossibleError", str(error))
+        refused = ["ImpossibleError", str(error)]
     except MissingDependencyError as error:
-        refused = ("MissingDependencyError", error.what, error.remedy)
+        refused = ["MissingDependencyError", error.what, error.remedy]
     except BuildError as error:
-        refused = ("BuildError", str(error), error.log)
+        refused = ["BuildError", str(error), error.log]
     except BaseException as error:  # a process border: whatever the code of a kernel's file raises is its own fault
         from cuprof.families.trace import describe
 
-        refused = ("BuildError", describe(error), traceback.format_exc())
-    if os.getpid() == own:  # and not a copy that a kernel's file has made of this process
-        if refused:
-            (folder / REFUSED).write_text(json.dumps(refused))
-        else:
-            KeptBuilds(folder).keep(MADE, built)
-    os._exit(0)  # taking the interpreter down would cost as much as a small build
+        refused = ["BuildError", describe(error), traceback.format_exc()]
+    return {REFUSED: refused}, None
 
 
 def main() -> None:

@@ -10,13 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from cuprof.builds.ptxas import KernelFacts
 from cuprof.core.project import user_cache
 
-MADE = "made"
-"""Under this name a compiling process keeps its build in its own folder."""
+VIRTUAL = "compute_"
+"""How architectures begin that code is compiled for as PTX."""
 Preload = tuple[Any, ...]
 """A function and its arguments. A process calls it once, then forks for each build; equal ones share a process."""
 
@@ -26,7 +26,7 @@ class Built:
     """What a compiler made of a source.
 
     Args:
-        image: a cubin, a shared library or an executable.
+        image: a cubin, PTX, a shared library or an executable.
         log: what the compiler printed.
         kernels: each kernel's resources, where the log has them.
         symbols: the name expression of a kernel → its symbol in the image.
@@ -40,14 +40,30 @@ class Built:
     launch: Mapping[str, int] = field(default_factory=dict)
 
 
+def encode(built: Built) -> bytes:
+    """Return all but the image as JSON."""
+    return json.dumps({**asdict(built), "image": "", "sha256": hashlib.sha256(built.image).hexdigest()}).encode()
+
+
+def decode(facts: bytes, image: bytes) -> Built:
+    """Return what `encode` has made JSON of; raise ValueError, LookupError, TypeError or AttributeError for others'."""
+    found = json.loads(facts)
+    if hashlib.sha256(image).hexdigest() != found["sha256"]:
+        raise ValueError("the image is damaged")
+    kernels = {kernel: KernelFacts(**value) for kernel, value in found["kernels"].items()}
+    return Built(image, found["log"], kernels, dict(found["symbols"]), dict(found["launch"]))
+
+
 class Build(ABC):
     """One compilation; equal `content` gives equal results, so it is compiled once.
 
     Attributes:
         name: the source's or kernel's name, for messages.
+        is_alone: its process builds nothing more, since code of the user's has run in it.
     """
 
     name: str
+    is_alone: ClassVar[bool] = False
 
     @property
     def preload(self) -> Preload:
@@ -99,23 +115,18 @@ class KeptBuilds:
         try:
             if not self._is_own():
                 return None
-            facts = json.loads((self.folder / f"{key}.json").read_text())
-            image = (self.folder / f"{key}.cubin").read_bytes()
-            if hashlib.sha256(image).hexdigest() != facts["sha256"]:
-                return None
-            kernels = {kernel: KernelFacts(**value) for kernel, value in facts["kernels"].items()}
-            return Built(image, facts["log"], kernels, dict(facts["symbols"]), dict(facts["launch"]))
+            facts, image = self.folder / f"{key}.json", self.folder / f"{key}.cubin"
+            return decode(facts.read_bytes(), image.read_bytes())
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
 
     def keep(self, key: str, built: Built) -> None:
         """Keep a result, or nothing where the folder takes none."""
-        facts = {**asdict(built), "image": "", "sha256": hashlib.sha256(built.image).hexdigest()}
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._is_own():
                 self._put(f"{key}.cubin", built.image)
-                self._put(f"{key}.json", json.dumps(facts).encode())
+                self._put(f"{key}.json", encode(built))
         except OSError:
             return
 

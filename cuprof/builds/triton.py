@@ -14,18 +14,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from cuprof.builds.compilers import PRINTED
-from cuprof.builds.result import Build, Built, Preload
+from cuprof.builds.result import VIRTUAL, Build, Built, Preload
 from cuprof.core.errors import BuildError
 from cuprof.families import Array, Launch
 from cuprof.families.configurations import find_kernel, import_kernels
 from cuprof.families.program import as_scalar
-from cuprof.families.requirements import get_version
 from cuprof.families.sources import write_python
+from cuprof.families.toolchain import get_version
 
 TYPES = {
     "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64", "bool": "i1",
@@ -48,7 +48,7 @@ UNSPECIALIZED = ("do_not_specialize", "do_not_specialize_on_alignment")
 
 
 def load_triton(*modules: str) -> None:
-    """Import Triton and further modules, and find its key, for which it reads half a gigabyte; ignore failures."""
+    """Import Triton and further modules, and have its key, for which it reads 0.5 GB; builds report failures."""
     for module in (*WHEREIN_KEYS_ARE, LATE, *modules):
         with suppress(Exception):
             if find_key := getattr(importlib.import_module(module), "triton_key", None):
@@ -74,6 +74,8 @@ class TritonBuild(Build):
     values: tuple[int | float | None, ...]
     constants: tuple[tuple[str, int | float | str | bool | None], ...]
     arch: str
+
+    is_alone: ClassVar[bool] = True
 
     @classmethod
     def of(
@@ -169,7 +171,7 @@ def _compile(build: TritonBuild, layers: Sequence[Any]) -> Built:
     attributes = {
         (places[name],): [["tt.divisibility", 16]] for name, (_, is_divisible, _) in given.items() if is_divisible
     }
-    target = GPUTarget("cuda", int(build.arch.removeprefix("sm_").rstrip("af")), 32)
+    target = GPUTarget("cuda", int(build.arch.rpartition("_")[2].rstrip("af")), 32)
     known = vars(triton.compiler.make_backend(target).parse_options({}))
     if unknown := ", ".join(sorted(options.keys() - known.keys())):
         raise ValueError(f"{unknown} is neither a parameter of {build.name} nor an option of Triton")
@@ -187,7 +189,8 @@ def _compile(build: TritonBuild, layers: Sequence[Any]) -> Built:
         "cooperative": int(bool(getattr(facts, "launch_cooperative_grid", False))),
         "overlaps": int(bool(getattr(facts, "launch_pdl", False))),
     }
-    return Built(compiled.asm["cubin"], "", {}, {build.name: facts.name}, launch)
+    image = compiled.asm["ptx"].encode() if build.arch.startswith(VIRTUAL) else compiled.asm["cubin"]
+    return Built(image, "", {}, {build.name: facts.name}, launch)
 
 
 def _match(

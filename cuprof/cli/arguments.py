@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import traceback
-from collections.abc import Callable, Sequence
-from typing import NoReturn, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from cuprof.cli.output import print_message
-from cuprof.core.errors import CuprofError, UsageError, suggest
-from cuprof.core.project import database_url
+from cuprof.core.errors import UsageError, explain, suggest
+from cuprof.core.project import database_url, find_project
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
 
 Number = TypeVar("Number", int, float)
 FAILURE = 2
@@ -18,9 +23,14 @@ FAILURE = 2
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Parse the words of one command; its description and its epilog, the examples, are kept line by line."""
+    """Parse the words of one command; its description and its epilog, the examples, are kept line by line.
 
-    def __init__(self, command: str, description: str, epilog: str) -> None:
+    Args:
+        store: it takes `--store URL`, which names another database than the project's.
+        json: it takes `--json`.
+    """
+
+    def __init__(self, command: str, description: str, epilog: str, *, store: bool = False, json: bool = False) -> None:
         super().__init__(
             prog=f"cuprof {command}",
             description=description,
@@ -28,6 +38,10 @@ class CommandParser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        if store:
+            add_store(self)
+        if json:
+            self.add_argument("--json", action="store_true", help="print JSON")
 
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError`, which `main` turns into one line and exit code 2; it names near misses."""
@@ -36,14 +50,26 @@ class CommandParser(argparse.ArgumentParser):
             message = f"unknown option {option[1]}: {suggest(option[1], flags)}"
         elif choice := re.fullmatch(r"(.*)invalid choice: '(.*)' \(choose from (.*)\)", message):
             known = re.findall("'(.*?)'", choice[3])
+            if choice[2] == "portfolio":
+                raise UsageError("a portfolio is a command of its own: cuprof portfolio FAMILY; see --help there")
             message = f"{choice[1]}{choice[2]!r} is not known: {suggest(choice[2], known)}"
         raise UsageError(f"{message}; see {self.prog} --help")
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
-    """Add `--store URL`, which names another database than the project's."""
+    """Add `--store URL`."""
     text = "another database: an SQLite file, or any SQLAlchemy URL"
     parser.add_argument("--store", metavar="URL", type=database_url, default="", help=text)
+
+
+@contextmanager
+def reading(url: str) -> Iterator[Connection]:
+    """Yield a connection that reads one state of a database, the project's where no URL is given."""
+    from cuprof.store import Store
+
+    url = url or find_project().database_url
+    with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
+        yield connection
 
 
 def add_rule(parser: argparse.ArgumentParser, noise: str) -> None:
@@ -60,9 +86,12 @@ def share(text: str) -> float:
         argparse.ArgumentTypeError: it is neither.
     """
     try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share; write 1% or 0.01") from None
+        value = math.nan
+    if text.endswith("%") or value < 1:  # a 5 is not 500 %
+        return value
+    raise argparse.ArgumentTypeError(f"{text!r} is not a share; write 1% or 0.01")
 
 
 def number(low: float, high: float, what: str, kind: type[Number]) -> Callable[[str], Number]:
@@ -82,13 +111,10 @@ def number(low: float, high: float, what: str, kind: type[Number]) -> Callable[[
 
 def run_verdict(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
     """Run a command whose exit codes are verdicts; return `FAILURE` after any error."""
-    from cuprof.cli.main import explain_full
-
     try:
         return command(argv)
     except Exception as error:
-        explained = error if isinstance(error, CuprofError) else explain_full(error)
-        if explained:
+        if explained := explain(error):
             print_message(f"error: {explained}")
         else:  # an error of cuprof's own, which Python would end with 1
             traceback.print_exc()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.arguments import CommandParser
 from cuprof.cli.output import emit
 from cuprof.cli.table import Line
 
@@ -16,9 +16,21 @@ examples:
   cuprof query best --store sqlite:////media/disk/cuprof.sqlite"""
 
 
+PARSER = CommandParser(
+    "backup",
+    "Copy the database to a file of its own, as it is at one moment; sweeps may go on writing. Copying the file\n"
+    "itself can leave out what is still in the -wal file beside it. For PostgreSQL there is pg_dump.",
+    EXAMPLES,
+    store=True,
+    json=True,
+)
+PARSER.add_argument("file", metavar="FILE", type=Path, help="the copy; it must not exist")
+PARSER.add_argument("--force", action="store_true", help="replace the file, once the copy is complete")
+
+
 def main(argv: Sequence[str]) -> int:
     """Write the copy and print its size and contents."""
-    arguments = make_parser().parse_args(argv)
+    arguments = PARSER.parse_args(argv)
     from cuprof.core.project import find_project
     from cuprof.store.backup import back_up
 
@@ -27,18 +39,3 @@ def main(argv: Sequence[str]) -> int:
     size = f"{copy.size_bytes / 2**20:.1f} MiB"
     emit(record, arguments.json, [Line(f"{copy.file}: {size}, sweeps: {copy.sweeps}, runs: {copy.runs}")])
     return 0
-
-
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser(
-        "backup",
-        "Copy the database to a file of its own, as it is at one moment; sweeps may go on writing. Copying the file\n"
-        "itself can leave out what is still in the -wal file beside it. For PostgreSQL there is pg_dump.",
-        EXAMPLES,
-    )
-    parser.add_argument("file", metavar="FILE", type=Path, help="the copy; it must not exist")
-    parser.add_argument("--force", action="store_true", help="replace the file, once the copy is complete")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_store(parser)
-    return parser

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import json
+import pprint
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.arguments import CommandParser, add_store, share
+from cuprof.cli.arguments import CommandParser, reading, share
 from cuprof.cli.output import emit, show
-from cuprof.cli.table import Column, Line, Part, Row, Table
+from cuprof.cli.table import Line, Part, Table
 from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.records import Measure
-from cuprof.core.text import count
+from cuprof.core.text import count, visible
 
 if TYPE_CHECKING:
     from cuprof.report.portfolio import Portfolio
@@ -31,19 +33,55 @@ examples:
   cuprof portfolio reduction --within 2% --header reduction.h
   cuprof best reduction --within 2% --export python     in other forms"""
 
+LAUNCH = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+"""Tunables that Triton takes beside a kernel's own; see triton.Config."""
+PICK = '''\
+
+
+def pick(**problem):
+    """Return (variant, tunables) of the nearest problem that was measured, by the logarithms of its numbers."""
+
+    def distance(known):
+        parts = ((problem[name], value) for name, value in known.items())
+        return sum(
+            abs(math.log((a + 1) / (b + 1))) if isinstance(b, (int, float)) else 1e6 * (a != b) for a, b in parts
+        )
+
+    return CONFIGURATIONS[min(PROBLEMS, key=lambda each: distance(each[0]))[1]]
+'''
+
+
+PARSER = CommandParser(
+    "best", "Print the fastest stored configuration of each problem, or export them.", EXAMPLES, store=True
+)
+PARSER.add_argument("--export", choices=FORMS, default="", help="the form to write them in")
+PARSER.add_argument("--output", type=Path, metavar="FILE", help="write to a file (default: the standard output)")
+PORTFOLIO = CommandParser(
+    "portfolio",
+    "Find the fewest configurations that keep every stored problem of a family close to its best.",
+    PORTFOLIO_EXAMPLES,
+    store=True,
+    json=True,
+)
+PORTFOLIO.add_argument("--header", type=Path, metavar="FILE", help="write a C header that picks one by problem")
+for _parser, _within in ((PARSER, 0.0), (PORTFOLIO, 0.05)):
+    _help = f"of the best time (default: {100 * _within:g}%%)"
+    _parser.add_argument("family", metavar="FAMILY", help="see cuprof list families")
+    _parser.add_argument("--within", type=share, default=_within, metavar="SHARE", help=_help)
+    _parser.add_argument("--measure", choices=list(Measure), default="cold", help="which time (default: cold)")
+    _parser.add_argument("--device", default="", metavar="NAME", help="whose times (default: the newest run's)")
+
 
 def main(argv: Sequence[str]) -> int:
     """Print which configuration each problem takes, or write them in another form."""
-    arguments = make_parser().parse_args(argv)
-    portfolio = read_portfolio(arguments)
+    arguments = PARSER.parse_args(argv)
+    portfolio = _read(arguments)
     if not arguments.export:
-        show(*portfolio_parts(portfolio))
+        show(*_parts(portfolio))
         return 0
-    from cuprof.cli.exports import EXPORTERS
-
-    text = EXPORTERS[arguments.export](portfolio)
+    text = _export(portfolio, arguments.export)
     if arguments.output:
-        write(arguments.output, text, "--output")
+        _write(arguments.output, text, "--output")
     else:
         print(text, end="")
     return 0
@@ -51,23 +89,21 @@ def main(argv: Sequence[str]) -> int:
 
 def main_portfolio(argv: Sequence[str]) -> int:
     """Print the fewest configurations that serve every problem, and write the header where one is asked for."""
-    arguments = make_portfolio_parser().parse_args(argv)
-    portfolio = read_portfolio(arguments)
+    arguments = PORTFOLIO.parse_args(argv)
+    portfolio = _read(arguments)
     if arguments.header:
-        from cuprof.report.portfolio import to_header
-
-        write(arguments.header, to_header(portfolio), "--header")
-    named = name_configurations(portfolio)
+        _write(arguments.header, _export(portfolio, "header"), "--header")
+    named = _names(portfolio)
     problems = [
         {"problem": pick.problem, "configuration": named[pick.number], "ratio": pick.ratio, "samples": pick.samples}
         for pick in portfolio.picks
     ]
     data = {"device": portfolio.device, "within": portfolio.within, "configurations": named, "problems": problems}
-    emit(data, arguments.json, portfolio_parts(portfolio))
+    emit(data, arguments.json, _parts(portfolio))
     return 0
 
 
-def read_portfolio(arguments: argparse.Namespace) -> Portfolio:
+def _read(arguments: argparse.Namespace) -> Portfolio:
     """Return the best configurations of a family from its stored runs."""
     from cuprof.core.project import find_project
     from cuprof.families.origin import list_families
@@ -75,78 +111,100 @@ def read_portfolio(arguments: argparse.Namespace) -> Portfolio:
     from cuprof.report.portfolio import make_portfolio
     from cuprof.results.earlier import list_earlier
     from cuprof.results.sweeps import list_tried_sweeps
-    from cuprof.store import Store
 
-    project = find_project()
-    url, family = arguments.store or project.database_url, name_family(arguments.family)
-    with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
+    family = name_family(arguments.family)
+    with reading(arguments.store) as connection:
         runs = list_earlier(connection, family, Measure(arguments.measure))
-        if not runs:
-            known = {*list_families(project.kernel_folders), *(each.family for each in list_tried_sweeps(connection))}
-            if family not in known:
-                raise UnknownNameError("family", family, known)
+        known = set() if runs else {each.family for each in list_tried_sweeps(connection)}
+    if not runs and family not in (known := known | {*list_families(find_project().kernel_folders)}):
+        raise UnknownNameError("family", family, known)
     return make_portfolio(family, runs, arguments.within, arguments.device)
 
 
-def name_configurations(portfolio: Portfolio) -> list[str]:
+def _names(portfolio: Portfolio) -> list[str]:
     """Return each configuration as text: variant and tunables."""
     return [" · ".join(filter(None, [variant, point.label])) for variant, point in portfolio.configurations]
 
 
-def portfolio_parts(portfolio: Portfolio) -> Iterator[Part]:
+def _parts(portfolio: Portfolio) -> Iterator[Part]:
     """Yield a table of each problem's configuration, and how sure the choices are."""
-    named = name_configurations(portfolio)
-    left, right = ("problem", "configuration"), ("median µs", "samples", "of the best")
-    picked = [
-        (each.problem.label, named[each.number], each.median_ns / 1e3, each.samples, each.ratio)
+    named, numbers = _names(portfolio), ("median µs", "samples", "of the best")
+    rows = [
+        (each.problem.label, named[each.number], f"{each.median_ns / 1e3:.2f}", str(each.samples), f"{each.ratio:.3f}")
         for each in portfolio.picks
     ]
-    rows = [Row((problem, name, f"{time:.2f}", str(few), f"{ratio:.3f}")) for problem, name, time, few, ratio in picked]
-    yield Table([*(Column(name, "left") for name in left), *map(Column, right)], rows)
-    keep = f"{'keeps' if len(named) == 1 else 'keep'} {count(len(rows), 'problem')} on {portfolio.device} within"
-    best = f"{'is' if len(named) == 1 else 'are'} the best of {count(len(rows), 'problem')} on {portfolio.device}"
-    what = f"{keep} {100 * portfolio.within:g}%" if portfolio.within else best
+    yield Table(("problem", "configuration", *numbers), rows, numbers)
+    is_one, problems = len(named) == 1, f"{count(len(rows), 'problem')} on {portfolio.device}"
+    what = f"{'is' if is_one else 'are'} the best of {problems}"
+    if portfolio.within:
+        what = f"{'keeps' if is_one else 'keep'} {problems} within {100 * portfolio.within:g}%"
     yield Line(f"{count(len(named), 'configuration')} {what}")
     if few := sum(pick.is_few for pick in portfolio.picks):
         text = f"{few} of these choices {'is' if few == 1 else 'are'} known by few samples, the longest of which counts"
         yield Line(f"{text}; cuprof sweep of them, without search, takes more")
 
 
-def write(path: Path, text: str, option: str) -> None:
-    """Write a file.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
+def _write(path: Path, text: str, option: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{option}: {path} cannot be written: {error.strerror}") from error
 
 
-def make_parser() -> CommandParser:
-    """Return the parser of the words of `best`."""
-    parser = CommandParser("best", "Print the fastest stored configuration of each problem, or export them.", EXAMPLES)
-    parser.add_argument("--export", choices=FORMS, default="", help="the form to write them in")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write to a file (default: the standard output)")
-    return _add_choice(parser, within=0.0)
+def _export(portfolio: Portfolio, form: str) -> str:
+    """Return the configurations as JSON, a C header, or a module of Python or Triton that programs read.
+
+    Raises:
+        UsageError: a tunable has a name that is no parameter's in Triton.
+    """
+    if form == "json":
+        return _to_json(portfolio)
+    if form == "header":
+        from cuprof.report.portfolio import to_header
+
+        return to_header(portfolio)
+    best = f"within {100 * portfolio.within:g}% of the best" if portfolio.within else "the best"
+    text = f"{portfolio.family} on {portfolio.device}: {best} of each problem. Written by cuprof best."
+    heading = visible(text, keep="").replace("\\", "/").replace('"', "'")
+    if form == "triton":
+        imported, configurations, rest = "triton", f"[\n{''.join(map(_to_triton, portfolio.configurations))}]", ""
+    else:
+        plain = [(variant, dict(point)) for variant, point in portfolio.configurations]
+        imported, configurations, rest = "math", _literal(plain), PICK
+    problems = _literal([(dict(pick.problem), pick.number) for pick in portfolio.picks])
+    return (
+        f'"""{heading}"""\n\nimport {imported}\n\n'
+        f"CONFIGURATIONS = {configurations}\nPROBLEMS = {problems}\n"
+        f'"""Problem, and the number of its configuration."""\n{rest}'
+    )
 
 
-def make_portfolio_parser() -> CommandParser:
-    """Return the parser of the words of `portfolio`."""
-    text = "Find the fewest configurations that keep every stored problem of a family close to its best."
-    parser = CommandParser("portfolio", text, PORTFOLIO_EXAMPLES)
-    parser.add_argument("--header", type=Path, metavar="FILE", help="write a C header that picks one by problem")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    return _add_choice(parser, within=0.05)
+def _to_json(portfolio: Portfolio) -> str:
+    chosen = [(pick, *portfolio.configurations[pick.number]) for pick in portfolio.picks]
+    problems = [
+        {
+            "problem": dict(pick.problem),
+            "variant": variant,
+            "tunables": dict(tunables),
+            "median_ns": pick.median_ns,
+            "samples": pick.samples,
+            "ratio": pick.ratio,
+        }
+        for pick, variant, tunables in chosen
+    ]
+    facts = {"family": portfolio.family, "device": portfolio.device, "within": portfolio.within}
+    return json.dumps({**facts, "problems": problems}, indent=2, ensure_ascii=False) + "\n"
 
 
-def _add_choice(parser: CommandParser, within: float) -> CommandParser:
-    """Add what chooses configurations: the family, how near the best they are, which time and device."""
-    help_text = f"of the best time (default: {100 * within:g}%%)"
-    parser.add_argument("family", metavar="FAMILY", help="see cuprof list families")
-    parser.add_argument("--within", type=share, default=within, metavar="SHARE", help=help_text)
-    parser.add_argument("--measure", choices=list(Measure), default="cold", help="which time (default: cold)")
-    parser.add_argument("--device", default="", metavar="NAME", help="whose times (default: the newest run's)")
-    add_store(parser)
-    return parser
+def _to_triton(configuration: tuple[str, Any]) -> str:
+    """Return the line of one `triton.Config`, for `triton.autotune` or to pick from by problem."""
+    variant, point = configuration
+    own = {name: value for name, value in point.items() if name not in LAUNCH}
+    if odd := next((name for name in own if not name.isidentifier()), ""):
+        raise UsageError(f"{odd!r} cannot be the name of a Triton kernel's parameter; take --export json")
+    words = [repr(own), *(f"{name}={point[name]!r}" for name in LAUNCH if name in point)]
+    return f"    triton.Config({', '.join(words)}),  # {visible(variant, keep='')}\n"
+
+
+def _literal(value: Any) -> str:
+    return pprint.pformat(value, width=100, sort_dicts=False)

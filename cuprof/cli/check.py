@@ -32,6 +32,13 @@ examples:
   cuprof check my_kernels.py --arch sm_100 tune.block=64,128"""
 
 
+PARSER = CommandParser("check", DESCRIPTION, EXAMPLES)
+PARSER.add_argument("family", metavar="FAMILY", nargs="?", default="", help="a family of the project, or a file")
+PARSER.add_argument("settings", metavar="SETTING", nargs="*", help="what to take of it")
+PARSER.add_argument("--arch", default="sm_90", help="architecture to compile for (default: sm_90)")
+PARSER.add_argument("--log", action="store_true", help="print the compiler's whole output where it refuses")
+
+
 def main(argv: Sequence[str]) -> int:
     """Compile and print; return the exit code."""
     arguments = _parse(argv)
@@ -83,18 +90,8 @@ def _summarize(building: Building, faults: Sequence[Built], arch: str) -> Iterat
         yield f"functions and libraries, checked by cuprof sweep alone: {', '.join(plain)}"
 
 
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser("check", DESCRIPTION, EXAMPLES)
-    parser.add_argument("family", metavar="FAMILY", nargs="?", default="", help="a family of the project, or a file")
-    parser.add_argument("settings", metavar="SETTING", nargs="*", help="what to take of it")
-    parser.add_argument("--arch", default="sm_90", help="architecture to compile for (default: sm_90)")
-    parser.add_argument("--log", action="store_true", help="print the compiler's whole output where it refuses")
-    return parser
-
-
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    arguments = make_parser().parse_intermixed_args(argv)
+    arguments = PARSER.parse_intermixed_args(argv)
     arguments.family = arguments.family.removeprefix("family=")  # as for cuprof sweep
     for setting in arguments.settings:
         if "=" not in setting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from cuprof.cli.output import print_message
@@ -16,15 +17,11 @@ MEANT = {
     **dict.fromkeys(("dry", "list", "preview"), "dry_run=true"),
     **dict.fromkeys(("again", "force", "rerun"), "retry=all"),
     "json": "output=json",
-    "counters": "ncu.enabled=true",
-    "profile": "ncu.enabled=true",
+    **dict.fromkeys(("counters", "profile"), "ncu.enabled=true"),
     "variant": "variants={}",
-    "database": "store.url={}",
-    "db": "store.url={}",
+    **dict.fromkeys(("database", "db"), "store.url={}"),
 }
 """Words that people try → the setting that they mean, with the word or its value in {}."""
-_RUNS = ("cuprof.compare", "tune_kernel")
-"""Calls in a Python file that can be swept by itself."""
 MOST_FILES = 5
 _FOLDER, _JOBS = ("--config-dir", "-cd"), ("--multirun", "-m")
 """Hydra's options that do not choose what runs; all others show something or name a configuration."""
@@ -48,21 +45,14 @@ def name_setting(word: str, project: Project) -> str:
     """
     from cuprof.families.origin import list_families
 
-    families, experiments = list_families(project.kernel_folders), list_experiments(project)
-    if word in families:
-        return f"family={word}"
-    if word in experiments:
-        return f"experiment={word}"
+    families, experiments = list_families(project.kernel_folders), list_choices(project, "experiment")
+    if word in families or word in experiments:
+        return f"{'family' if word in families else 'experiment'}={word}"
     if meant := find_meant(word):
         raise ConfigError(f"{word!r} is not a setting: did you mean {meant}?")
     raise ConfigError(
         f"{word!r} is not a setting (NAME=VALUE), a family or an experiment: {suggest(word, {*families, *experiments})}"
     )
-
-
-def list_experiments(project: Project) -> dict[str, Path]:
-    """Return name → file of every experiment, the project's own first."""
-    return list_choices(project, "experiment")
 
 
 def list_choices(project: Project, group: str) -> dict[str, Path]:
@@ -80,7 +70,8 @@ def is_chosen(argv: Sequence[str], project: Project) -> bool:
 
     In a checkout of cuprof its default experiment is meant; elsewhere it would be somebody else's kernels.
     """
-    if project.root == checkout() or _has_main(project):
+    own = (folder for folder in project.conf_folders if folder != bundled("conf"))
+    if project.root == checkout() or any((folder / "config.yaml").is_file() for folder in own):
         return True
     before = ["", *argv]
     words = [word for word, option in zip(argv, before, strict=False) if option not in ("--store", *_FOLDER)]
@@ -90,10 +81,6 @@ def is_chosen(argv: Sequence[str], project: Project) -> bool:
     return bool(named or keys & {"experiment", "family"} or options - {"--store", *_FOLDER, *_JOBS})
 
 
-def _has_main(project: Project) -> bool:
-    return any((folder / "config.yaml").is_file() for folder in project.conf_folders if folder != bundled("conf"))
-
-
 def tell_choice(command: str, project: Project, families: Sequence[str] = ()) -> int:
     """Say on the standard error what a command could take here, and return the exit code of bad input.
 
@@ -101,34 +88,31 @@ def tell_choice(command: str, project: Project, families: Sequence[str] = ()) ->
         families: what it takes in place of experiments and the project's own families.
     """
     print_message(f"error: name what cuprof {command} is to {'check' if families else 'run'}")
-    found = [(file.name, "a file here") for file in _runnable_files(Path.cwd())]
-    found += [(name, "a family") for name in families] or _list_choices(project)
+    own = [folder for folder in project.kernel_folders if folder.is_relative_to(project.root)]
+    scripts = (file for file in sorted(Path.cwd().glob("*.py")) if file.is_file() and _can_run(file))
+    found = [(file.name, "a file here") for file in islice(scripts, MOST_FILES)]
+    found += [(name, "a family") for name in families] or _list_choices(project, own)
     width = max(len(word) for word, _ in found)
     for word, what in found:
         print_message(f"  cuprof {command} {word:{width}}  {what}")
-    if not _own_kernels(project):
+    if not own:
         print_message("  cuprof init DIR  makes a project of your own with an example")
     return ConfigError.exit_code
 
 
-def _list_choices(project: Project) -> Iterator[tuple[str, str]]:
-    """Yield what sweeps could run: the project's own families and studies, then cuprof's."""
-    if own := _own_kernels(project):
-        from cuprof.families.origin import list_families
+def _can_run(file: Path) -> bool:
+    text = file.read_text(encoding="utf-8", errors="replace")
+    return "cuprof.compare" in text or "tune_kernel" in text
 
+
+def _list_choices(project: Project, own: Sequence[Path]) -> Iterator[tuple[str, str]]:
+    """Yield what sweeps could run: the project's own families and studies, then cuprof's."""
+    from cuprof.families.origin import list_families
+
+    if own:
         yield from ((name, "a family of this project") for name in list_families(own))
     else:
         yield "FILE.py", "a file that calls cuprof.compare, or Kernel Tuner's tune_kernel"
-    for name, file in list_experiments(project).items():
+    for name, file in list_choices(project, "experiment").items():
         is_own = file.is_relative_to(project.root)
         yield f"experiment={name}", "a study of this project" if is_own else "comes with cuprof"
-
-
-def _own_kernels(project: Project) -> list[Path]:
-    return [folder for folder in project.kernel_folders if folder.is_relative_to(project.root)]
-
-
-def _runnable_files(folder: Path) -> list[Path]:
-    files = (file for file in sorted(folder.glob("*.py")) if file.is_file())
-    texts = ((file, file.read_text(encoding="utf-8", errors="replace")) for file in files)
-    return [file for file, text in texts if any(word in text for word in _RUNS)][:MOST_FILES]

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.arguments import CommandParser, add_rule, add_store, run_verdict
+from cuprof.cli.arguments import CommandParser, add_rule, run_verdict
 from cuprof.cli.output import print_json, print_message, show
-from cuprof.cli.table import Column, Line, Part, Row, Table
+from cuprof.cli.table import Line, Part, Table
+from cuprof.cli.units import format_number
 from cuprof.core.errors import UsageError
 from cuprof.core.records import Measure
 from cuprof.core.text import list_first
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from cuprof.comparison import Comparison, Side
-    from cuprof.statistics.sweep_noise import SweepNoise
+    from cuprof.comparison import Comparison
 
 FORMATS = ("table", "json", "markdown")
-MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same"}
+MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same", "same code": "same code"}
 """Verdict → the word in the table, in the order of the table; told apart without colour."""
-STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same": "dim"}
+STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same": "dim", "same code": "dim"}
 SHOWN = ("verdict", "match", "measure", "new_device", "base_median_ns", "new_median_ns", "ratio", "low", "high")
 """Columns of a comparison that its table shows beside what names a trial."""
 MOST_SAME = 20
@@ -34,10 +32,7 @@ NOISY, MARK = 0.2, "!"
 
 BESIDE = 0.005
 """Difference of a ratio from the quotient of the two medians, as a share, from which on a reader sees it."""
-OF_PAIRS = (
-    "times are medians; a ratio is estimated from pairs of samples, of the same rounds where both were timed together, "
-    "and may differ from the quotient of the medians"
-)
+OF_PAIRS = "ratios come from pairs of samples, times from medians: the quotient of two times may differ from the ratio"
 
 DESCRIPTION = """\
 Compare two sides, trial by trial: faster, slower, same or undecided, with the ratio of the times and its interval.
@@ -69,13 +64,43 @@ examples:
   cuprof compare before.json after.json"""
 
 
+PARSER = CommandParser("compare", DESCRIPTION, MEANING, store=True)
+PARSER.add_argument("base", metavar="BASE", help="the side before")
+PARSER.add_argument("new", metavar="NEW", help="the side after")
+PARSER.add_argument(
+    "settings", metavar="experiment=NAME", nargs="*", default=[], help="narrows latest and plain variant names"
+)
+PARSER.add_argument("--measure", choices=list(Measure), action="append", help="which time; default cold and hot")
+add_rule(
+    PARSER,
+    noise="how much any time varies from sweep to sweep, as a standard deviation (default: estimated from "
+    "unchanged trials, else assumed: from 0.2%% and 75 ns for a CUDA kernel to 5%% on a CPU; the output names it)",
+)
+PARSER.add_argument(
+    "--tunables", choices=("best", "equal"), default="best", help="of two variants: each at its fastest, or equal"
+)
+PARSER.add_argument("--sample-more", action="store_true", help="time undecided variants again, side by side")
+PARSER.add_argument("--sweep", type=int, metavar="ID", help="the sweep that variants are taken from")
+PARSER.add_argument("--all", action="store_true", help="list every trial that is the same")
+formats = PARSER.add_mutually_exclusive_group()
+formats.add_argument("--format", choices=FORMATS, default="table", help="how it is written (default: table)")
+formats.add_argument("--json", dest="format", action="store_const", const="json", help="as JSON")
+formats.add_argument("--markdown", dest="format", action="store_const", const="markdown", help="as Markdown")
+
+
 def main(argv: Sequence[str]) -> int:
     """Print the comparison; return 1 where something is slower or broken, and 2 after any error."""
     return run_verdict(_compare, argv)
 
 
 def _compare(argv: Sequence[str]) -> int:
-    arguments = _parse(argv)
+    arguments = PARSER.parse_intermixed_args(argv)
+    experiment = ""
+    for setting in arguments.settings:
+        name, equals, experiment = setting.partition("=")
+        if name != "experiment" or not equals:
+            said = "is not a setting of this command; beside BASE and NEW there is experiment=NAME"
+            raise UsageError(f"{setting!r} {said}")
     from cuprof.cli.progress import make_observer
     from cuprof.comparison import Options, compare, load_sides
     from cuprof.comparison.sample_more import reason_against, sample_more
@@ -84,7 +109,7 @@ def _compare(argv: Sequence[str]) -> int:
 
     project = find_project()
     url = arguments.store or project.database_url
-    base, new = load_sides(arguments.base, arguments.new, url, arguments.experiment, arguments.sweep)
+    base, new = load_sides(arguments.base, arguments.new, url, experiment, arguments.sweep)
     against = reason_against(base, new) if arguments.sample_more else ""
     looks = 2 if arguments.sample_more and not against else 1
     options = Options(
@@ -102,47 +127,6 @@ def _compare(argv: Sequence[str]) -> int:
     return comparison.exit_code
 
 
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser("compare", DESCRIPTION, MEANING)
-    parser.add_argument("base", metavar="BASE", help="the side before")
-    parser.add_argument("new", metavar="NEW", help="the side after")
-    parser.add_argument(
-        "settings", metavar="experiment=NAME", nargs="*", default=[], help="narrows latest and plain variant names"
-    )
-    parser.add_argument("--measure", choices=list(Measure), action="append", help="which time; default cold and hot")
-    add_rule(
-        parser,
-        noise="how much any time varies from sweep to sweep, as a standard deviation (default: estimated from "
-        "unchanged trials, else assumed: from 0.2%% and 75 ns for a CUDA kernel to 5%% on a CPU; the output names it)",
-    )
-    parser.add_argument(
-        "--tunables", choices=("best", "equal"), default="best", help="of two variants: each at its fastest, or equal"
-    )
-    parser.add_argument("--sample-more", action="store_true", help="time undecided variants again, side by side")
-    parser.add_argument("--sweep", type=int, metavar="ID", help="the sweep that variants are taken from")
-    parser.add_argument("--all", action="store_true", help="list every trial that is the same")
-    formats = parser.add_mutually_exclusive_group()
-    formats.add_argument("--format", choices=FORMATS, default="table", help="how it is written (default: table)")
-    formats.add_argument("--json", dest="format", action="store_const", const="json", help="as JSON")
-    formats.add_argument("--markdown", dest="format", action="store_const", const="markdown", help="as Markdown")
-    add_store(parser)
-    return parser
-
-
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    arguments = make_parser().parse_intermixed_args(argv)
-    arguments.experiment = ""
-    for setting in arguments.settings:
-        name, equals, value = setting.partition("=")
-        if name != "experiment" or not equals:
-            raise UsageError(
-                f"{setting!r} is not a setting of this command; beside BASE and NEW there is experiment=NAME"
-            )
-        arguments.experiment = value
-    return arguments
-
-
 def print_comparison(comparison: Comparison, output: str, *, everything: bool = False) -> None:
     """Print a comparison as a "table", "json" or "markdown"; `everything` lists also every trial that is the same."""
     if output == "json":
@@ -155,39 +139,24 @@ def print_comparison(comparison: Comparison, output: str, *, everything: bool = 
 
 def comparison_parts(comparison: Comparison, everything: bool = False) -> list[Part]:
     """Return the sides, the table, the trials left out, and the summary."""
-    table, hidden = _table(comparison, everything)
-    parts: list[Part] = [Line(text) for text in _heading(comparison)]
-    if table.rows:
-        parts += [Line(""), table]
-    if any(row.cells[-1].endswith(MARK) for row in table.rows):
-        parts.append(Line(f"{MARK} an interval wider than ±{NOISY:.0%}: more samples would tell", "dim"))
-    if _has_ratio_beside_medians(comparison):
-        parts.append(Line(OF_PAIRS, "dim"))
-    if hidden:
-        parts.append(Line(f"and {hidden} more that are the same (--all lists them)", "dim"))
-    broken = [Line(f"BROKEN {text}", "bold red") for text in _broken(comparison)]
-    return [*parts, Line(""), *broken, *_remarks(comparison), Line(summary(comparison), "bold")]
+    table, notes = _table(comparison, everything)
+    tables: list[Part] = [Line(""), table] if table.rows else []
+    heading, last = map(Line, _heading(comparison)), Line(summary(comparison), "bold")
+    return [*heading, *tables, *notes, Line(""), *_remarks(comparison), last]
 
 
 def markdown_lines(comparison: Comparison, everything: bool = False) -> Iterator[str]:
     """Yield the same as Markdown, for a comment on a change."""
-    (columns, rows), hidden = _table(comparison, everything)
-    yield f"**{summary(comparison)}**"
-    yield ""
+    table, notes = _table(comparison, everything)
+    yield from (f"**{summary(comparison)}**", "")
     yield from (f"{text}  " for text in _heading(comparison))
     yield ""
-    if rows:
-        yield "| " + " | ".join(column.heading for column in columns) + " |"
-        yield "|" + "|".join("---" if column.align == "left" else "---:" for column in columns) + "|"
-        for row in rows:
-            yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row.cells) + " |"
+    if table.rows:
+        bars = ["---:" if heading in table.numbers else "---" for heading in table.headings]
+        for row in (table.headings, bars, *table.rows):
+            yield " | ".join(["", *(cell.replace("|", "\\|") for cell in row), ""]).strip()
         yield ""
-    if _has_ratio_beside_medians(comparison):
-        yield f"- {OF_PAIRS}"
-    if hidden:
-        yield f"- and {hidden} more that are the same"
-    yield from (f"- broken: {text}" for text in _broken(comparison))
-    yield from (f"- {line.text}" for line in _remarks(comparison))
+    yield from (f"- {line.text}" for line in chain(notes, _remarks(comparison)))
 
 
 def summary(comparison: Comparison) -> str:
@@ -205,15 +174,46 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
     from cuprof.comparison.trials import each
 
     rule, missing = comparison.options.rule, comparison.missing
+    noises = (
+        {
+            "device": device,
+            "source": noise.source,
+            "times": [
+                {"of": one.what, "relative": factor * one.relative, "absolute_ns": factor * one.absolute_ns}
+                for one in noise.models
+                if (factor := noise.factor(one)) is not None
+            ],
+            "unchanged_trials": noise.trials,
+            "farthest_unchanged_ratio": noise.farthest_ratio if noise.trials else None,
+            "text": noise.text,
+        }
+        for device, noise in comparison.noises.items()
+    )
+    sides = {
+        name: {
+            **_pick(side, "text", "kind", "description", "sweeps"),
+            "trials": side.trials["trial"].nunique(),
+        }
+        for name, side in (("base", comparison.base), ("new", comparison.new))
+    }
     return {
-        "base": _side(comparison.base),
-        "new": _side(comparison.new),
+        **sides,
         "rule": {"effect": rule.effect, "error_rate": rule.error_rate, "correction": "holm"},
-        "noise": [_noise(device, noise) for device, noise in comparison.noises.items()],
+        "noise": list(noises),
         "noise_within": comparison.noise_within,
         "nothing_changed": comparison.nothing_changed,
         "counts": comparison.counts,
-        "rows": map(_row, each(comparison.rows)),
+        "rows": (
+            {
+                **_pick(row, "verdict", "measure", "ratio", "low", "high", "error_rate", "paired"),
+                "base_ns": row.base_median_ns,
+                "new_ns": row.new_median_ns,
+                "unchanged": row.unchanged,
+                "base": _trial(row, "base_"),
+                "new": _trial(row, "new_"),
+            }
+            for row in each(comparison.rows)
+        ),
         "broken": [{**_trial(trial), "message": trial.message} for trial in each(missing.broken)],
         "one_run": len(missing.one_run),
         "skipped": len(missing.skipped),
@@ -225,66 +225,61 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _side(side: Side) -> dict[str, Any]:
-    names = ("text", "kind", "description", "sweeps")
-    return {**{name: getattr(side, name) for name in names}, "trials": side.trials["trial"].nunique()}
-
-
-def _noise(device: str, noise: SweepNoise) -> dict[str, Any]:
-    sizes = ((model.what, noise.factor(model), model) for model in noise.models)
-    return {
-        "device": device,
-        "source": noise.source,
-        "times": [
-            {"of": what, "relative": factor * model.relative, "absolute_ns": factor * model.absolute_ns}
-            for what, factor, model in sizes
-        ],
-        "unchanged_trials": noise.trials,
-        "farthest_unchanged_ratio": noise.farthest_ratio if noise.trials else None,
-        "text": noise.text,
-    }
-
-
 def _trial(trial: Any, side: str = "") -> dict[str, Any]:
     """Return a trial of a side, or that of one side of a row."""
-    names = ("family", "variant", "problem", "tunables", "device", "identity", "state")
-    return {name: getattr(trial, f"{side}{name}") for name in names}
+    return _pick(trial, "family", "variant", "problem", "tunables", "device", "identity", "state", prefix=side)
 
 
-def _row(row: Any) -> dict[str, Any]:
-    names = ("verdict", "measure", "ratio", "low", "high", "error_rate", "paired")
-    times = {"base_ns": row.base_median_ns, "new_ns": row.new_median_ns, "unchanged": row.unchanged}
-    sides = {"base": _trial(row, "base_"), "new": _trial(row, "new_")}
-    return {**{name: getattr(row, name) for name in names}, **times, **sides}
+def _pick(record: Any, *names: str, prefix: str = "") -> dict[str, Any]:
+    return {name: getattr(record, f"{prefix}{name}") for name in names}
 
 
-def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
+def _table(comparison: Comparison, everything: bool) -> tuple[Table, list[Line]]:
+    """Return the rows, the worst verdict first and in it the largest difference, and what a reader must know of them.
+
+    A label is made once for all measures of a trial.
+    """
     from cuprof.comparison.compare import LABEL_COLUMNS, row_label
     from cuprof.comparison.trials import each
     from cuprof.report.units import choose_scale
 
     names = [*SHOWN, *(f"{side}_{name}" for side in ("base", "new") for name in LABEL_COLUMNS)]
-    same = int((comparison.rows["verdict"] == "same").sum())
-    hidden = 0 if everything or same <= MOST_SAME else same
     rows = comparison.rows[names]
-    shown = _sorted(rows[rows["verdict"] != "same"] if hidden else rows)
-    scale = choose_scale("time", [*shown["base_median_ns"], *shown["new_median_ns"]])
+    is_same = rows["verdict"] == "same"
+    hidden = 0 if everything or is_same.sum() <= MOST_SAME else int(is_same.sum())
+    order = {verdict: place for place, verdict in enumerate(MARKS)}
+    shown = each(rows[~is_same] if hidden else rows)
+    found = sorted(shown, key=lambda row: (order[row.verdict], -abs(math.log(row.ratio))))
+    scale = choose_scale("time", [time for row in found for time in (row.base_median_ns, row.new_median_ns)])
     varied = {"new_device": "device", "measure": "time"}  # shown where there are several
-    varied = {name: heading for name, heading in varied.items() if comparison.rows[name].nunique() > 1}
-    left, right = ("verdict", "trial", *varied.values()), (f"base {scale.unit}", f"new {scale.unit}")
-    verdicts, medians = shown["verdict"].tolist(), (shown[f"{side}_median_ns"].tolist() for side in ("base", "new"))
-    labels = {row.match: row_label(row) for row in each(shown.drop_duplicates("match"))}
+    varied = {name: heading for name, heading in varied.items() if rows[name].nunique() > 1}
+    labels: dict[int, str] = {}
     cells = [
-        map(MARKS.__getitem__, verdicts),
-        map(labels.__getitem__, shown["match"].tolist()),
-        *(shown[name].tolist() for name in varied),
-        *([_number(scale.format(time)) for time in times] for times in medians),
-        map(ratio_text, shown["ratio"].tolist()),
-        map(interval_text, each(shown[["ratio", "low", "high"]])),
+        (
+            MARKS[row.verdict],
+            labels.get(row.match) or labels.setdefault(row.match, row_label(row)),
+            *(getattr(row, name) for name in varied),
+            format_number(scale, row.base_median_ns),
+            format_number(scale, row.new_median_ns),
+            ratio_text(row.ratio),
+            interval_text(row),
+        )
+        for row in found
     ]
-    lines = list(map(Row, zip(*cells, strict=True), map(STYLES.__getitem__, verdicts)))
-    headings = (*right, "new/base", "interval")
-    return Table([*(Column(name, "left") for name in left), *map(Column, headings)], lines), hidden
+    numbers = (f"base {scale.unit}", f"new {scale.unit}", "new/base", "interval")
+    table = Table(
+        ("verdict", "trial", *varied.values(), *numbers), cells, numbers, [STYLES[row.verdict] for row in found]
+    )
+    notes = []
+    if any(row[-1].endswith(MARK) for row in cells):
+        notes.append(Line(f"{MARK} an interval wider than ±{NOISY:.0%}: more samples would tell", "dim"))
+    if any(
+        is_beside_medians(*row) for row in rows[["ratio", "base_median_ns", "new_median_ns"]].itertuples(index=False)
+    ):
+        notes.append(Line(OF_PAIRS, "dim"))
+    if hidden:
+        notes.append(Line(f"and {hidden} more that are the same (--all lists them)", "dim"))
+    return table, notes
 
 
 def is_beside_medians(ratio: float, base_ns: float, new_ns: float) -> bool:
@@ -292,32 +287,33 @@ def is_beside_medians(ratio: float, base_ns: float, new_ns: float) -> bool:
     return abs(ratio * base_ns / new_ns - 1) > BESIDE
 
 
-def _has_ratio_beside_medians(comparison: Comparison) -> bool:
-    rows = comparison.rows
-    times = (rows[name].tolist() for name in ("ratio", "base_median_ns", "new_median_ns"))
-    return any(map(is_beside_medians, *times))
+def _heading(comparison: Comparison) -> list[str]:
+    measures = "/".join(dict.fromkeys(comparison.rows["measure"]))
+    about = [f"{measures} time" if measures else "", *dict.fromkeys(comparison.rows["new_device"])]
+    sides = [f"base: {comparison.base.description}", f"new:  {comparison.new.description}"]
+    return [*sides, *filter(None, [" · ".join(filter(None, about))])]
 
 
-def _sorted(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows by verdict, the worst first, and by the size of the difference."""
-    order = {verdict: place for place, verdict in enumerate(MARKS)}
-    keys = [
-        (order[verdict], -abs(math.log(ratio))) for verdict, ratio in zip(rows["verdict"], rows["ratio"], strict=True)
-    ]
-    return rows.iloc[sorted(range(len(keys)), key=keys.__getitem__)]
-
-
-def _broken(comparison: Comparison) -> list[str]:
+def _remarks(comparison: Comparison) -> Iterator[Line]:
+    """Yield what is broken, what was left out, warnings, the noise, and the rule that the verdicts follow."""
     from cuprof.comparison.trials import each, ending_of
 
-    return [ending_of(trial) for trial in each(comparison.missing.broken)]
-
-
-def _heading(comparison: Comparison) -> list[str]:
-    measures = list(dict.fromkeys(comparison.rows["measure"]))
-    devices = list(filter(None, dict.fromkeys(comparison.rows["new_device"])))
-    about = " · ".join([*(["/".join(measures) + " time"] if measures else []), *devices])
-    return [f"base: {comparison.base.description}", f"new:  {comparison.new.description}", *([about] if about else [])]
+    yield from (Line(f"BROKEN {ending_of(trial)}", "bold red") for trial in each(comparison.missing.broken))
+    yield from (Line(text, "dim") for text in _left_out(comparison))
+    yield from (Line(f"warning: {text}", "yellow") for text in comparison.warnings)
+    for device, noise in comparison.noises.items():
+        where = f" on {device}" if len(comparison.noises) > 1 else ""
+        yield Line(f"noise between sweeps{where} (standard deviation): {noise.text}", "dim")
+    if comparison.noise_within:
+        said = f"{comparison.noise_within}: assumed, not measured"
+        yield Line(f"noise within a sweep (standard deviation): {said}", "dim")
+    rule, paired = comparison.options.rule, int(comparison.rows["paired"].sum())
+    effect = f"{rule.effect:.3%}".replace(".000%", "%")
+    within = ", where the machine's noise between sweeps is no larger than that" if comparison.noises else ""
+    rate = f"any false difference among all: at most {rule.error_rate:.1%} (Holm){within}"
+    yield Line(
+        f"differences from {effect} on matter; {rate}; {paired} of {len(comparison.rows)} paired by round", "dim"
+    )
 
 
 def _left_out(comparison: Comparison) -> Iterator[str]:
@@ -328,50 +324,17 @@ def _left_out(comparison: Comparison) -> Iterator[str]:
         what, they = ("trial is", "it was") if number == 1 else ("trials are", "they were")
         yield f"{number} {what} one and the same run on both sides: nothing has changed and {they} not tried again"
     if number := len(missing.skipped):
-        messages = zip(missing.skipped["base_message"], missing.skipped["new_message"], strict=True)
-        reasons = list(dict.fromkeys(text for both in messages for text in both if text))
-        why = f": {_names(reasons)}" if reasons else ""
-        yield f"{number} skipped on both sides{why}"
+        messages = chain.from_iterable(
+            zip(missing.skipped["base_message"], missing.skipped["new_message"], strict=True)
+        )
+        reasons = list_first(list(dict.fromkeys(filter(None, messages))), MOST_NAMES, "; ")
+        yield f"{number} skipped on both sides" + (f": {reasons}" if reasons else "")
     if missing.incomparable:
-        yield f"{len(missing.incomparable)} not compared: {_names(missing.incomparable)}"
+        yield f"{len(missing.incomparable)} not compared: {list_first(missing.incomparable, MOST_NAMES, '; ')}"
     for side, trials in (("BASE", missing.only_base), ("NEW", missing.only_new)):
         if len(trials):
-            yield f"{len(trials)} only in {side}: {_names([label_of(trial) for trial in each(trials)])}"
-
-
-def _remarks(comparison: Comparison) -> Iterator[Line]:
-    """Yield what was left out, warnings, the noise, and the rule that the verdicts follow."""
-    yield from (Line(text, "dim") for text in _left_out(comparison))
-    yield from (Line(f"warning: {text}", "yellow") for text in comparison.warnings)
-    yield from (Line(text, "dim") for text in _noises(comparison))
-    yield Line(_method(comparison), "dim")
-
-
-def _method(comparison: Comparison) -> str:
-    rule, paired = comparison.options.rule, int(comparison.rows["paired"].sum())
-    effect = f"{rule.effect:.3%}".replace(".000%", "%")
-    noise = ", where the machine's noise between sweeps is no larger than that" if comparison.noises else ""
-    return (
-        f"differences from {effect} on matter; any false difference among all: at most {rule.error_rate:.1%} (Holm)"
-        f"{noise}; {paired} of {len(comparison.rows)} paired by round"
-    )
-
-
-def _noises(comparison: Comparison) -> Iterator[str]:
-    """Yield the noise of each device between sweeps, and within one."""
-    for device, noise in comparison.noises.items():
-        where = f" on {device}" if len(comparison.noises) > 1 else ""
-        yield f"noise between sweeps{where} (standard deviation): {noise.text}"
-    if comparison.noise_within:
-        yield f"noise within a sweep (standard deviation): {comparison.noise_within}: assumed, not measured"
-
-
-def _names(names: Sequence[str]) -> str:
-    return list_first(names, MOST_NAMES, "; ")
-
-
-def _number(text: str) -> str:
-    return text.replace("\N{NARROW NO-BREAK SPACE}", "")
+            labels = [label_of(trial) for trial in each(trials)]
+            yield f"{len(trials)} only in {side}: {list_first(labels, MOST_NAMES, '; ')}"
 
 
 def ratio_text(value: float) -> str:

@@ -53,7 +53,7 @@ def _words(command: str) -> tuple[str, ...]:
     """Return what may follow a command that is no Hydra application."""
     if command not in COMMANDS:
         return ()
-    parser = COMMANDS[command].load(COMMANDS[command].parser)()
+    parser = COMMANDS[command].load(COMMANDS[command].parser)
     named = (
         word
         for action in parser._actions

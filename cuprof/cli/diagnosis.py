@@ -1,4 +1,4 @@
-"""The examinations behind `cuprof doctor`, each a function from facts to a diagnosis."""
+"""The examinations behind `cuprof doctor`, each from facts to a diagnosis; nothing is made or changed."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from cuprof.backends.cpu.processor import cpu_name
 from cuprof.backends.cuda.presence import Driver, find_driver
 from cuprof.backends.opencl.presence import OPENCL_VENDORS, Platform, has_nvidia_icd, list_platforms
-from cuprof.cli.host_diagnosis import Diagnosis, Health, examine_host
-from cuprof.core.errors import CuprofError
+from cuprof.core.errors import CuprofError, EmptyStoreError
 from cuprof.core.processes import count_cores
 from cuprof.core.project import Project, checkout
-from cuprof.families.compilers import COMPILERS, REMEDIES, get_compiler
-from cuprof.families.headers import find_headers
+from cuprof.families.toolchain import COMPILERS, REMEDIES, find_headers, get_compiler
 from cuprof.ncu import TITLE
 from cuprof.ncu.executable import get_executable
 
@@ -27,58 +27,88 @@ OPEN_COUNTERS = (
     "run ncu-collect as root, or let every user profile: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' "
     "| sudo tee /etc/modprobe.d/nvidia-profiling.conf, then restart"
 )
-_PIP = f"{sys.executable} -m pip"
-OPTIONAL = {
+PIP = f"{sys.executable} -m pip"
+EXTRAS = {
     "pyarrow": ("parquet", "query --format parquet"),
     "psycopg": ("postgres", "a PostgreSQL store"),
     "joblib": ("joblib", "launch=joblib"),
     "ray": ("ray", "launch=ray"),
 }
 """Distribution → (extra, what it is for)."""
+LEAST_FREE_BYTES = 2**30
+"""Room below which a long sweep with counters may fill the disk: one .ncu-rep takes up to some hundred MiB."""
+
+
+class Health(StrEnum):
+    """Say how much a diagnosis matters."""
+
+    GOOD = "good"
+    OPTIONAL = "optional"
+    WARNING = "warning"
+    MISSING = "missing"
+
+
+GOOD, OPTIONAL, WARNING, MISSING = Health
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One thing looked at: what was found, and the command that mends it."""
+
+    what: str
+    health: Health
+    detail: str
+    remedy: str = ""
 
 
 def examine(project: Project, store: str = "") -> Iterator[Diagnosis]:
     """Yield every diagnosis about this machine and project; `store` names another database than the project's."""
-    installed = _installed_versions()
+    from packaging.utils import canonicalize_name
+
+    from cuprof.backends.cpu.backend import plan_calibration
+    from cuprof.engine.device_lock import list_folders
+
+    installed: dict[str, str] = {
+        canonicalize_name(each.metadata["Name"]): each.version for each in importlib.metadata.distributions()
+    }
     driver = find_driver()
-    yield Diagnosis("Python", Health.GOOD, ".".join(map(str, sys.version_info[:3])))
-    yield from examine_dependencies(_requirements(), installed)
-    yield Diagnosis("CPU", Health.GOOD, f"{cpu_name()}, {count_cores()} cores usable")
+    yield Diagnosis("Python", GOOD, ".".join(map(str, sys.version_info[:3])))
+    yield from examine_dependencies(
+        importlib.metadata.requires("cuprof") or () if "cuprof" in installed else (), installed
+    )
+    yield Diagnosis("CPU", GOOD, f"{cpu_name()}, {count_cores()} cores usable")
     yield examine_driver(driver)
     yield examine_cupy(driver, installed)
     yield _examine_nvrtc(driver)
     yield examine_headers(driver, find_headers().version)
-    yield from map(examine_compiler, COMPILERS)
+    for name in COMPILERS:
+        found = get_compiler(name)
+        detail = f"{found.version} ({found.path})" if found.path else ""
+        yield _optional(name, detail, f'variants with compiler="{name}"', REMEDIES[name])
     yield _examine_profiler(driver)
     yield examine_counters(driver, PROFILING_PARAMETERS)
     yield examine_opencl(driver, list_platforms(), "pyopencl" in installed, has_nvidia_icd())
-    for name, (extra, purpose) in OPTIONAL.items():
-        if name in installed:
-            yield Diagnosis(name, Health.GOOD, installed[name])
-        else:
-            yield Diagnosis(name, Health.OPTIONAL, f"only needed for {purpose}", install_command(extra))
-    sbatch = shutil.which("sbatch")
-    yield Diagnosis("Slurm", Health.GOOD if sbatch else Health.OPTIONAL, sbatch or "only needed for launch=slurm")
-    yield from examine_host(project, store)
+    for name, (extra, purpose) in EXTRAS.items():
+        yield _optional(name, installed.get(name, ""), purpose, install_command(extra))
+    yield _optional("Slurm", shutil.which("sbatch") or "", "launch=slurm", "")
+    yield examine_database(store or project.database_url)
+    yield examine_disk(project.root, shutil.disk_usage(_existing(project.root)).free)
+    yield examine_memory(*plan_calibration())
+    yield examine_locks(list_folders())
 
 
-def examine_compiler(name: str) -> Diagnosis:
-    """Say whether a compiler that variants may name is there."""
-    compiler = get_compiler(name)
-    if compiler.path is not None:
-        return Diagnosis(name, Health.GOOD, f"{compiler.version} ({compiler.path})")
-    return Diagnosis(name, Health.OPTIONAL, f'only needed for variants with compiler="{name}"', REMEDIES[name])
+def _optional(what: str, found: str, purpose: str, remedy: str) -> Diagnosis:
+    return Diagnosis(what, GOOD, found) if found else Diagnosis(what, OPTIONAL, f"only needed for {purpose}", remedy)
 
 
 def install_command(extra: str) -> str:
     """Return the command that installs one of cuprof's extras."""
     root = checkout()
-    target = f"-e '{root}[{extra}]'" if root else f"'cuprof[{extra}]'"
-    return f"{_PIP} install {target}"
+    return f"{PIP} install " + (f"-e '{root}[{extra}]'" if root else f"'cuprof[{extra}]'")
 
 
 def examine_dependencies(requirements: Sequence[str], installed: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """Judge every requirement by the version that is installed.
+    """Judge every requirement that no extra adds by the version that is installed.
 
     Args:
         requirements: as in a package's metadata ("numpy>=2.0").
@@ -87,61 +117,56 @@ def examine_dependencies(requirements: Sequence[str], installed: Mapping[str, st
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
-    for requirement in map(Requirement, requirements):
+    for requirement in (Requirement(text) for text in requirements if "extra ==" not in text):
         version = installed.get(canonicalize_name(requirement.name), "")
-        health, detail, remedy = Health.GOOD, version, ""
-        if not requirement.specifier.contains(version or "0", prereleases=True):
-            health, remedy = Health.MISSING, f"{_PIP} install --upgrade '{requirement}'"
+        if requirement.specifier.contains(version or "0", prereleases=True):
+            yield Diagnosis(requirement.name, GOOD, version)
+        else:
             detail = f"{version}, but {requirement.specifier} is needed" if version else "not installed"
-        yield Diagnosis(requirement.name, health, detail, remedy)
+            yield Diagnosis(requirement.name, MISSING, detail, f"{PIP} install --upgrade '{requirement}'")
 
 
 def examine_driver(driver: Driver | None) -> Diagnosis:
     """Judge the NVIDIA driver."""
     if driver is None:
-        return Diagnosis("NVIDIA driver", Health.OPTIONAL, "none; CUDA variants are skipped, CPU variants run")
+        return Diagnosis("NVIDIA driver", OPTIONAL, "none; CUDA variants are skipped, CPU variants run")
     gpus = ", ".join(gpu.name for gpu in driver.gpus) or "no GPU visible"
     detail = f"{driver.version}, CUDA {driver.cuda[0]}.{driver.cuda[1]}; {gpus}"
     if driver.extra:
-        return Diagnosis("NVIDIA driver", Health.GOOD, detail)
-    return Diagnosis("NVIDIA driver", Health.WARNING, detail, "install a driver that supports CUDA 12 or newer")
+        return Diagnosis("NVIDIA driver", GOOD, detail)
+    return Diagnosis("NVIDIA driver", WARNING, detail, "install a driver that supports CUDA 12 or newer")
 
 
 def examine_cupy(driver: Driver | None, installed: Mapping[str, str]) -> Diagnosis:
     """Judge whether CuPy is there and fits the driver."""
     found = {extra: installed[name] for extra, name in CUPY.items() if name in installed}
-    described = ", ".join(f"{CUPY[extra]} {version}" for extra, version in found.items())
+    described = " and ".join(f"{CUPY[extra]} {version}" for extra, version in found.items())
     wanted = driver.extra if driver else ""
-    health, detail, remedy = Health.WARNING, described, ""
     if len(found) > 1:
         keep = wanted or "cuda13"
         other = next(CUPY[extra] for extra in found if extra != keep)
-        detail = f"{described} overwrite each other"
-        remedy = f"{_PIP} uninstall -y {other} && {install_command(keep)} --force-reinstall --no-deps"
-    elif driver is None or not wanted:
-        health = Health.GOOD if found else Health.OPTIONAL
-        detail = described or "not installed; no use without a GPU"
-    elif not found:
-        detail, remedy = "not installed; CUDA variants are skipped", install_command(wanted)
-    elif (extra := next(iter(found))) > wanted:
+        remedy = f"{PIP} uninstall -y {other} && {install_command(keep)} --force-reinstall --no-deps"
+        return Diagnosis("CuPy", WARNING, f"{described} overwrite each other", remedy)
+    if driver is None or not wanted:
+        return Diagnosis("CuPy", GOOD if found else OPTIONAL, described or "not installed; no use without a GPU")
+    if not found:
+        return Diagnosis("CuPy", WARNING, "not installed; CUDA variants are skipped", install_command(wanted))
+    if (extra := next(iter(found))) > wanted:
         detail = f"{described}, but the driver supports CUDA {driver.cuda[0]}.{driver.cuda[1]} at most"
-        remedy = f"{_PIP} uninstall -y {CUPY[extra]} && {install_command(wanted)}"
-    else:
-        health = Health.GOOD
-    return Diagnosis("CuPy", health, detail, remedy)
+        return Diagnosis("CuPy", WARNING, detail, f"{PIP} uninstall -y {CUPY[extra]} && {install_command(wanted)}")
+    return Diagnosis("CuPy", GOOD, described)
 
 
 def examine_counters(driver: Driver | None, parameters: Path) -> Diagnosis:
     """Judge whether hardware counters are open to this user."""
-    health, detail, remedy = Health.GOOD, "open to this user", ""
+    if driver is None:
+        return Diagnosis("GPU counters", OPTIONAL, "no NVIDIA driver")
     try:
-        if driver is None:
-            health, detail = Health.OPTIONAL, "no NVIDIA driver"
-        elif "RmProfilingAdminOnly: 1" in parameters.read_text() and os.geteuid() != 0:
-            health, detail, remedy = Health.WARNING, "for administrators only", OPEN_COUNTERS
+        if "RmProfilingAdminOnly: 1" in parameters.read_text() and os.geteuid() != 0:
+            return Diagnosis("GPU counters", WARNING, "for administrators only", OPEN_COUNTERS)
     except OSError:
-        health, detail = Health.OPTIONAL, f"{parameters} cannot be read; ncu itself will say"
-    return Diagnosis("GPU counters", health, detail, remedy)
+        return Diagnosis("GPU counters", OPTIONAL, f"{parameters} cannot be read; ncu itself will say")
+    return Diagnosis("GPU counters", GOOD, "open to this user")
 
 
 def examine_opencl(
@@ -149,41 +174,41 @@ def examine_opencl(
 ) -> Diagnosis:
     """Judge PyOpenCL and the platforms it sees."""
     if not has_pyopencl:
-        return Diagnosis("OpenCL", Health.OPTIONAL, "PyOpenCL is not installed", install_command("opencl"))
+        return Diagnosis("OpenCL", OPTIONAL, "PyOpenCL is not installed", install_command("opencl"))
     described = "; ".join(f"{each.name}: {', '.join(each.devices) or 'no device'}" for each in platforms)
     if driver is not None and not nvidia_icd:
         remedy = f"sudo mkdir -p {OPENCL_VENDORS} && echo libnvidia-opencl.so.1 | sudo tee {OPENCL_VENDORS}/nvidia.icd"
-        return Diagnosis("OpenCL", Health.WARNING, f"{described or 'no platform'}; NVIDIA's is not registered", remedy)
+        return Diagnosis("OpenCL", WARNING, f"{described or 'no platform'}; NVIDIA's is not registered", remedy)
     if platforms:
-        return Diagnosis("OpenCL", Health.GOOD, described)
-    return Diagnosis("OpenCL", Health.OPTIONAL, "no platform", "sudo apt install pocl-opencl-icd (OpenCL on the CPU)")
+        return Diagnosis("OpenCL", GOOD, described)
+    return Diagnosis("OpenCL", OPTIONAL, "no platform", "sudo apt install pocl-opencl-icd (OpenCL on the CPU)")
+
+
+def examine_headers(driver: Driver | None, version: str) -> Diagnosis:
+    """Judge CUDA's own headers, by the version of those found; only sources with `#include <…>` need them."""
+    if version:
+        return Diagnosis("CUDA headers", GOOD, version)
+    detail = "not found; only sources that include <cuda_fp16.h> and the like need them"
+    return Diagnosis("CUDA headers", OPTIONAL, detail, install_command(_extra(driver)))
 
 
 def _examine_nvrtc(driver: Driver | None) -> Diagnosis:
     from cuprof.builds.nvrtc import nvrtc_version
 
     try:
-        return Diagnosis("NVRTC", Health.GOOD, nvrtc_version())
+        return Diagnosis("NVRTC", GOOD, nvrtc_version())
     except CuprofError as error:
-        health, detail = Health.WARNING if driver else Health.OPTIONAL, str(error).partition(";")[0]
-        return Diagnosis("NVRTC", health, detail, install_command(_extra(driver)))
-
-
-def examine_headers(driver: Driver | None, version: str) -> Diagnosis:
-    """Judge CUDA's own headers, by the version of those found; only sources with `#include <…>` need them."""
-    if version:
-        return Diagnosis("CUDA headers", Health.GOOD, version)
-    detail = "not found; only sources that include <cuda_fp16.h> and the like need them"
-    return Diagnosis("CUDA headers", Health.OPTIONAL, detail, install_command(_extra(driver)))
+        detail = str(error).partition(";")[0]
+        return Diagnosis("NVRTC", WARNING if driver else OPTIONAL, detail, install_command(_extra(driver)))
 
 
 def _examine_profiler(driver: Driver | None) -> Diagnosis:
     try:
         executable = get_executable()
-        return Diagnosis(TITLE, Health.GOOD, f"{executable.version_text} at {executable.path}")
+        return Diagnosis(TITLE, GOOD, f"{executable.version_text} at {executable.path}")
     except CuprofError as error:
         detail, _, remedy = str(error).partition("; ")
-        return Diagnosis(TITLE, Health.WARNING if driver else Health.OPTIONAL, detail, remedy if driver else "")
+        return Diagnosis(TITLE, WARNING if driver else OPTIONAL, detail, remedy if driver else "")
 
 
 def _extra(driver: Driver | None) -> str:
@@ -191,15 +216,76 @@ def _extra(driver: Driver | None) -> str:
     return (driver.extra if driver else "") or "cuda13"
 
 
-def _requirements() -> list[str]:
+def examine_database(url: str) -> Diagnosis:
+    """Judge whether rows can be written, and whether they are safe there."""
+    from cuprof.store import Store
+    from cuprof.store.connection import database_file, parse_url, show
+    from cuprof.store.network import describe_network
+
+    place = ""
     try:
-        listed = importlib.metadata.requires("cuprof") or []
-    except importlib.metadata.PackageNotFoundError:
-        return []
-    return [text for text in listed if "extra ==" not in text]
+        parsed = parse_url(url)
+        file, place = database_file(parsed), show(parsed)
+        if file is not None:
+            folder = _existing(file.parent)
+            target = file if file.exists() else folder
+            if not os.access(target, os.W_OK) or not os.access(folder, os.W_OK):
+                remedy = f"chmod u+w {folder}, or name another database with --store sqlite:////PATH"
+                return Diagnosis("database", MISSING, f"{target} cannot be written", remedy)
+            if risk := describe_network(file):
+                detail, _, remedy = risk.partition("; ")
+                return Diagnosis("database", WARNING, detail, remedy)
+            if not file.exists():
+                return Diagnosis("database", GOOD, f"{place} (made by the first sweep)")
+        with Store.open(url, create=False, read_only=True):
+            backup = "cuprof backup FILE copies it" if file else "pg_dump copies it"
+            return Diagnosis("database", GOOD, f"{place} ({backup})")
+    except EmptyStoreError:
+        return Diagnosis("database", GOOD, f"{place} (its tables are made by the first sweep)")
+    except CuprofError as error:
+        return Diagnosis("database", MISSING, str(error), "see the message")
 
 
-def _installed_versions() -> dict[str, str]:
-    from packaging.utils import canonicalize_name
+def examine_disk(folder: Path, free_bytes: int) -> Diagnosis:
+    """Judge the room for the database and reports."""
+    detail = f"{free_bytes / 2**30:.1f} GiB free at {folder}"
+    if free_bytes >= LEAST_FREE_BYTES:
+        return Diagnosis("disk", GOOD, detail)
+    return Diagnosis("disk", WARNING, detail, "make room; reports of Nsight Compute are large")
 
-    return {canonicalize_name(each.metadata["Name"]): each.version for each in importlib.metadata.distributions()}
+
+def examine_memory(wanted_bytes: int, given_bytes: int) -> Diagnosis:
+    """Judge whether the bandwidth of the host's memory can be measured.
+
+    Args:
+        wanted_bytes, given_bytes: as `cuprof.backends.cpu.backend.plan_calibration` returns them.
+    """
+    detail = f"the host's bandwidth is measured on {given_bytes >> 20} MiB"
+    if given_bytes >= wanted_bytes:
+        return Diagnosis("memory", GOOD, detail)
+    detail += f" in place of {wanted_bytes >> 20}: caches help, and it comes out too high or not at all"
+    return Diagnosis("memory", WARNING, detail, "end other programs, or raise the container's limit")
+
+
+def examine_locks(folders: Sequence[Path]) -> Diagnosis:
+    """Judge whether cuprof's processes can take turns on a device.
+
+    Args:
+        folders: as `cuprof.engine.device_lock.list_folders` returns them; the last is for all users.
+    """
+    usable = [str(folder) for folder in folders if os.access(_existing(folder), os.W_OK | os.X_OK)]
+    shared, what = folders[-1], "turns on devices"
+    mode = shared.stat().st_mode & 0o7777 if shared.exists() else 0o1777
+    mend = f"sudo chmod 1777 {shared}"
+    if not usable:
+        detail = f"no lock can be made in {' or '.join(map(str, folders))}: sweeps side by side disturb each other"
+        mend += ", or set CUPROF_LOCKS to a folder that all who share the devices can write"
+        return Diagnosis(what, WARNING, detail, mend)
+    if mode != 0o1777:
+        detail = f"{shared} has mode {mode:o}: other users cannot take turns, or can undo them"
+        return Diagnosis(what, WARNING, detail, mend)
+    return Diagnosis(what, GOOD, f"locks in {' and '.join(usable)}")
+
+
+def _existing(folder: Path) -> Path:
+    return next(each for each in (folder, *folder.parents) if each.exists())

@@ -1,15 +1,16 @@
-"""`cuprof diff`: what differs between the source or the machine code of two stored trials."""
+"""`cuprof diff`: what differs between the source, PTX or machine code of two stored trials."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.arguments import CommandParser, reading
 from cuprof.cli.output import emit
-from cuprof.cli.table import Column, Line, Part, Row, Table
+from cuprof.cli.table import Line, Part, Table
 from cuprof.core.errors import SelectionError
 
 if TYPE_CHECKING:
@@ -18,14 +19,15 @@ if TYPE_CHECKING:
     from cuprof.results.named_trials import NamedTrial
 
 DESCRIPTION = """\
-Print what differs between two stored trials, folded to the changes: in their source, or with --sass in their machine
-code, aligned by basic blocks, and how many instructions of each kind came or went.
+Print what differs between two stored trials, folded to the changes: in their source; with --ptx in their PTX, where
+other registers are no change; or with --sass in their machine code, aligned by basic blocks, and how many instructions
+of each kind came or went.
 
 BASE, NEW   variants (reduction/last_warp), or configurations of one (reduction/last_warp:block=128); the fastest
             tunables of the newest sweep stand for a variant, at a problem that both sides have
 SETTING     problem.AXIS=VALUE or tune.NAME=VALUE, for both sides
 
-No GPU is needed: machine code is made again from the stored source and tunables, or taken from the build cache."""
+No GPU is needed: PTX and machine code are made again from the stored source and tunables, or are in the build cache."""
 
 EXAMPLES = """\
 examples:
@@ -36,45 +38,45 @@ examples:
 AROUND = 3
 """Unchanged lines or instructions that are shown before and after a change."""
 STYLES = {"-": "red", "+": "green", "@": "bold"}
+_PTX_NUMBERS = re.compile(r"(?<=%[a-z])\d+|(?<=%[a-z]{2})\d+|\$L\w+|\w+_param_\d+")
+"""Registers, labels and parameters, which PTX numbers anew in every build."""
+
+
+PARSER = CommandParser("diff", DESCRIPTION, EXAMPLES, store=True, json=True)
+PARSER.add_argument("base", metavar="BASE", help="the trial before")
+PARSER.add_argument("new", metavar="NEW", help="the trial after")
+PARSER.add_argument("settings", metavar="SETTING", nargs="*", help="problem.AXIS=VALUE, tune.NAME=VALUE")
+what = PARSER.add_mutually_exclusive_group()
+what.add_argument("--source", action="store_true", help="compare the source (the default)")
+what.add_argument("--ptx", action="store_true", help="compare the PTX")
+what.add_argument("--sass", action="store_true", help="compare the machine code")
 
 
 def main(argv: Sequence[str]) -> int:
     """Print the differences; return 0 whether there are any or none."""
-    arguments = make_parser().parse_intermixed_args(argv)
+    arguments = PARSER.parse_intermixed_args(argv)
     from cuprof.core.project import find_project
     from cuprof.results.named_trials import Name, find_trials
-    from cuprof.store import Store
 
-    project = find_project()
-    url, words = arguments.store or project.database_url, (arguments.base, arguments.new)
-    with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
-        sides = [find_trials(connection, Name.read(text, arguments.settings)) for text in words]
+    with reading(arguments.store) as connection:
+        sides = [
+            find_trials(connection, Name.read(text, arguments.settings)) for text in (arguments.base, arguments.new)
+        ]
     base, new = choose_pair(*sides)
     data: dict[str, Any] = {"base": base.label, "new": new.label}
     parts: list[Part] = [Line(f"- {base.label}", "red"), Line(f"+ {new.label}", "green")]
     if arguments.sass:
-        found = compare_code(base, new, project)
+        found = compare_code(base, new, find_project())
         parts += code_parts(found)
     else:
-        lines = list(source_diff(base.source_text, new.source_text))
-        found = {"source": lines, "same_source": not lines}
-        parts += [Line(text, STYLES.get(text[:1], "")) for text in lines] or [Line("the same source")]
+        kind, name = ("ptx", "PTX") if arguments.ptx else ("source", "source")
+        lines = list(
+            ptx_diff(base, new, find_project()) if arguments.ptx else source_diff(base.source_text, new.source_text)
+        )
+        found = {kind: lines, f"same_{kind}": not lines}
+        parts += [Line(text, STYLES.get(text[:1], "")) for text in lines] or [Line(f"the same {name}")]
     emit(data | found, arguments.json, parts)
     return 0
-
-
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser("diff", DESCRIPTION, EXAMPLES)
-    parser.add_argument("base", metavar="BASE", help="the trial before")
-    parser.add_argument("new", metavar="NEW", help="the trial after")
-    parser.add_argument("settings", metavar="SETTING", nargs="*", help="problem.AXIS=VALUE, tune.NAME=VALUE")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--source", action="store_true", help="compare the source (the default)")
-    what.add_argument("--sass", action="store_true", help="compare the machine code")
-    parser.add_argument("--json", action="store_true", help="write everything as JSON")
-    add_store(parser)
-    return parser
 
 
 def choose_pair(bases: Sequence[NamedTrial], news: Sequence[NamedTrial]) -> tuple[NamedTrial, NamedTrial]:
@@ -95,6 +97,28 @@ def source_diff(base: str, new: str) -> Iterator[str]:
     """Yield the changed lines of two texts, "-" and "+" before them, some lines around each, and where they are."""
     lines = difflib.unified_diff(base.splitlines(), new.splitlines(), lineterm="", n=AROUND)
     yield from list(lines)[2:]
+
+
+def ptx_diff(base: NamedTrial, new: NamedTrial, project: Project) -> Iterator[str]:
+    """Yield the changed lines of two trials' PTX, folded as `source_diff` folds them."""
+    from cuprof.engine.rebuilding import rebuild_ptx
+
+    texts = [list(read_ptx(rebuild_ptx(each, project))) for each in (base, new)]
+    old, new_keys = ([_PTX_NUMBERS.sub("", line) for line in lines] for lines in texts)
+    rows: list[str] = []
+    for kind, first, last, start, end in difflib.SequenceMatcher(None, old, new_keys, autojunk=False).get_opcodes():
+        if kind == "equal":
+            rows += [f"  {text}" for text in texts[1][start:end]]
+        else:
+            rows += [f"- {text}" for text in texts[0][first:last]] + [f"+ {text}" for text in texts[1][start:end]]
+    yield from fold(rows, "lines")
+
+
+def read_ptx(text: str) -> Iterator[str]:
+    """Yield the lines of PTX that mean something: no comments, no line table, no debug sections."""
+    for line in re.sub(r"\s*//.*", "", text.partition("\t.section\t.debug")[0]).splitlines():
+        if line.strip() and not line.split()[0].startswith((".loc", ".file", ".version", ".target", ".address_size")):
+            yield line.expandtabs(4)
 
 
 def compare_code(base: NamedTrial, new: NamedTrial, project: Project) -> dict[str, Any]:
@@ -134,12 +158,17 @@ def code_diff(base: Sequence[Instruction], new: Sequence[Instruction]) -> Iterat
             rows += [f"+ {new[number].text}" for number in change.new]
     if not (base and new):
         rows = [*(f"- {one.text}" for one in base), *(f"+ {one.text}" for one in new)]
+    yield from fold(rows, "instructions")
+
+
+def fold(rows: Sequence[str], what: str) -> Iterator[str]:
+    """Yield the rows that begin with "-" or "+", and some around each; a row says how many others are left out."""
     changed = [number for number, text in enumerate(rows) if text[0] != " "]
     shown = {near for number in changed for near in range(number - AROUND, number + AROUND + 1)}
     last = -1
     for number in sorted(shown & set(range(len(rows)))):
         if number > last + 1:
-            yield f"@@ {number - last - 1} instructions alike @@"
+            yield f"@@ {number - last - 1} {what} alike @@"
         yield rows[number]
         last = number
 
@@ -156,9 +185,8 @@ def code_parts(found: Mapping[str, Any]) -> Iterator[Part]:
         if not kernel["changes"]:
             yield Line("the same operations in the same order")
     rows = [
-        Row((name, str(before), str(after), f"{after - before:+}"))
-        for name, (before, after) in found["opcodes"].items()
+        (name, str(before), str(after), f"{after - before:+}") for name, (before, after) in found["opcodes"].items()
     ]
     if rows:
         yield Line("")
-        yield Table([Column("opcode", "left"), Column("base"), Column("new"), Column("change")], rows)
+        yield Table(("opcode", "base", "new", "change"), rows, ("base", "new", "change"))

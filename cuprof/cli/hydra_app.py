@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import pickle
 import shlex
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from cuprof.cli.choice import is_chosen, tell_choice
-from cuprof.core.errors import ConfigError
+from cuprof.cli.output import print_message
+from cuprof.core.errors import ConfigError, explain
 from cuprof.core.interrupts import stop_with_parent
-from cuprof.core.project import find_project
+from cuprof.core.project import Project, find_project
 
 if TYPE_CHECKING:
-    from cuprof.cli.jobs import Task
     from cuprof.config import SweepConfig
-    from cuprof.core.project import Project
 
+    Task = Callable[[SweepConfig, Project], int]
     Launch = Callable[[Sequence[SweepConfig], Sequence[str], Project], int]
+T = TypeVar("T")
+SLOW_IMPORTS = ("cupy", "torch")
+"""Modules that variants on a GPU often need and that take seconds to import, in the order of use."""
 
 
-def run_chosen(command_name: str, argv: Sequence[str], task: Task, help_text: str, launch: Launch | None = None) -> int:
-    """Start a worker ahead and do as `run`; where nothing says what to run, list what could be and return 2."""
-    if not is_chosen(argv, project := find_project()):
-        return tell_choice(command_name, project)
-    _prestart_worker(argv)
-    return run(command_name, argv, task, help_text, launch)
-
-
-def run(command_name: str, argv: Sequence[str], task: Task, help_text: str = "", launch: Launch | None = None) -> int:
+def run(
+    command_name: str,
+    argv: Sequence[str],
+    task: Task,
+    help_text: str = "",
+    launch: Launch | None = None,
+    ahead: Sequence[str] = (),
+    is_measuring: bool = False,
+) -> int:
     """Compose the configuration from `argv` and give it to `task`, once or as several jobs; return the exit code.
 
     Args:
@@ -36,6 +45,8 @@ def run(command_name: str, argv: Sequence[str], task: Task, help_text: str = "",
         task: the command's work on a configuration; it returns the exit code.
         help_text: printed instead if `argv` asks for help.
         launch: has the work done by jobs of a launcher, where the settings choose one.
+        ahead: modules of the task, to be imported while the configuration is composed.
+        is_measuring: a worker is started ahead; where nothing says what to run, what could be is listed.
 
     Returns:
         The task's exit code; of several jobs the largest.
@@ -44,26 +55,19 @@ def run(command_name: str, argv: Sequence[str], task: Task, help_text: str = "",
         CuprofError: the configuration does not compose (nothing has run), or the only job failed.
         KeyboardInterrupt: the user stopped it.
     """
+    project = find_project()
+    if is_measuring and not is_chosen(argv, project):
+        return tell_choice(command_name, project)
     if help_text and {"-h", "--help"} & set(argv):
         print(help_text)
         return 0
-    from cuprof.cli.hydra_arguments import read_arguments
-    from cuprof.config.composer import Composer
-
-    options, typed = read_arguments(command_name, argv)
-    project = find_project()
-    composer = Composer(project, typed, options)
-    command_line = shlex.join(["cuprof", command_name, *argv])
-    if {"cfg", "info"} & options.keys():
-        _check_one_study(composer.settings, typed)
-        print(composer.show(), end="")
+    if is_measuring:
+        _prestart_worker(argv)
+    composed = beside(partial(_compose, command_name, argv, project), ahead)
+    if isinstance(composed, str):
+        print(composed, end="")
         return 0
-    if composer.arguments.has_lists or "multirun" in options:
-        from cuprof.cli.jobs import compose_jobs, run_jobs
-
-        jobs = compose_jobs(composer, command_line)
-    else:
-        jobs = {"": composer.config(command_line)}
+    jobs, typed = composed
     configs = list(jobs.values())
     if configs[0].launch.job:
         stop_with_parent()
@@ -72,14 +76,74 @@ def run(command_name: str, argv: Sequence[str], task: Task, help_text: str = "",
             return launch(configs, argv, project)
         if any(word.startswith("launch=") for word in typed):
             raise ConfigError(f"launch= is for cuprof sweep and doctor; {command_name} runs in this process")
-    return task(configs[0], project) if len(jobs) == 1 else run_jobs(jobs, task, project)
+    return task(configs[0], project) if len(jobs) == 1 else _run_jobs(jobs, task, project)
 
 
-def _check_one_study(settings: Sequence[str], typed: Sequence[str]) -> None:
-    replaced = next((each for each in settings if each not in typed and "=" in each), None)
-    if replaced:
-        one = replaced.partition(",")[0]
-        raise ConfigError(f"this experiment stands for several, and --cfg and --info show one: write {one}")
+def _compose(
+    command_name: str, argv: Sequence[str], project: Project
+) -> str | tuple[dict[str, SweepConfig], list[str]]:
+    """Return the settings of each job → its configuration, and those typed; or the text that an option asks for."""
+    from cuprof.cli.hydra_arguments import read_arguments
+    from cuprof.config.composer import Composer
+
+    options, typed = read_arguments(command_name, argv)
+    composer = Composer(project, typed, options)
+    command_line = shlex.join(["cuprof", command_name, *argv])
+    if {"cfg", "info"} & options.keys():
+        if replaced := next((each for each in composer.settings if each not in typed and "=" in each), None):
+            one = replaced.partition(",")[0]
+            raise ConfigError(f"this experiment stands for several, and --cfg and --info show one: write {one}")
+        return composer.show()
+    if composer.arguments.has_lists or "multirun" in options:
+        return composer.jobs(command_line), typed
+    return {"": composer.config(command_line)}, typed
+
+
+def beside(work: Callable[[], T], modules: Sequence[str]) -> T:
+    """Return what `work` returns, done in a copy of this process while this one imports modules.
+
+    Hydra's import and composing take as long as the engine's imports. Where the copy fails, this process does the work
+    again, and raises what it raises.
+    """
+    if not modules or "hydra" in sys.modules or threading.active_count() > 1:  # a lock that one holds stays locked
+        return work()
+    ours, theirs = os.pipe()
+    process = os.fork()
+    if not process:
+        try:
+            with os.fdopen(theirs, "wb") as pipe:
+                pipe.write(pickle.dumps(work()))
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    try:
+        for name in modules:
+            importlib.import_module(name)
+    finally:
+        with os.fdopen(ours, "rb") as pipe:
+            answer = pipe.read()
+        os.waitpid(process, 0)
+    return cast(T, pickle.loads(answer)) if answer else work()
+
+
+def _run_jobs(jobs: Mapping[str, SweepConfig], task: Task, project: Project) -> int:
+    """Run each job, also after one that failed; return the largest exit code."""
+    codes = []
+    for number, (settings, config) in enumerate(jobs.items()):
+        print_message(f"job {number}: {settings or 'as configured'}")
+        if number + 1 < len(jobs):
+            from cuprof.engine.launch import prestart_for_next_job
+
+            prestart_for_next_job(SLOW_IMPORTS if "cuda" in config.device.backends else ())
+        try:
+            codes.append(task(config, project))
+        except Exception as error:
+            explained = explain(error)
+            if explained is None:
+                raise
+            print_message(f"error: {explained}")
+            codes.append(explained.exit_code)
+    return max(codes)
 
 
 def _prestart_worker(argv: Sequence[str]) -> None:

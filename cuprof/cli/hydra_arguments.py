@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from cuprof.cli.arguments import add_store
 from cuprof.cli.choice import find_meant, name_setting
 from cuprof.config.build import list_settings
-from cuprof.config.overrides import quoted
+from cuprof.config.overrides import key_of, quoted
 from cuprof.core.errors import ConfigError, suggest
 from cuprof.core.project import find_project
 from cuprof.core.text import list_first
@@ -23,7 +23,7 @@ Options = Mapping[str, Any]
 
 
 def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str]]:
-    """Return (Hydra's options, settings).
+    """Return (Hydra's options, settings); settings in a script's own call of `cuprof.compare` come first.
 
     Raises:
         ConfigError: an option that Hydra does not have, a value that it does not take, or two options that exclude
@@ -40,9 +40,10 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str
     parser.add_argument("settings", nargs="*")
     values = vars(parser.parse_intermixed_args(argv))
     words = values.pop("settings")
-    if len(files := [word for word in words if "=" not in word and word.endswith((".py", ".json"))]) > 1:
+    typed, alone = [word for word in words if "=" in word], [word for word in words if "=" not in word]
+    if len(files := [word for word in alone if word.endswith((".py", ".json"))]) > 1:
         raise ConfigError(f"{list_first(files, 3)}: give one file; a file may compare several functions")
-    settings = [*_settings_of(words), *map(_family_setting, words)]
+    settings = [*_settings_of(alone, set(map(key_of, typed))), *map(_family_setting, words)]
     if url := values.pop("store"):
         settings.append(f"store.url={quoted(url)}")
     if values["package"] and not values["cfg"]:
@@ -50,15 +51,13 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str
     return {name: value for name, value in values.items() if value}, settings
 
 
-def _settings_of(words: Sequence[str]) -> list[str]:
-    """Return the settings in a script's own call of `cuprof.compare`, without those overridden on the command line."""
+def _settings_of(words: Sequence[str], typed: set[str]) -> list[str]:
+    """Return the settings in a script's own call, without those overridden on the command line."""
     from cuprof.families.origin import read_settings
 
-    typed = [word.lstrip("+~").partition("=")[0] for word in words if "=" in word]
-    scripts = [Path(word) for word in words if "=" not in word and word.endswith(".py") and Path(word).is_file()]
-    own = [setting for script in scripts for setting in read_settings(script)]
-    keys = {setting: setting.lstrip("+~").partition("=")[0] for setting in own}
-    return [one for one in own if not any(keys[one] == key or keys[one].startswith(f"{key}.") for key in typed)]
+    scripts = [Path(word) for word in words if word.endswith(".py") and Path(word).is_file()]
+    own = [(key_of(setting), setting) for script in scripts for setting in read_settings(script)]
+    return [setting for key, setting in own if not any(f"{key}.".startswith(f"{each}.") for each in typed)]
 
 
 def _family_setting(word: str) -> str:
@@ -74,18 +73,14 @@ def _family_setting(word: str) -> str:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        if message.startswith("unrecognized arguments: "):
-            option = message.removeprefix("unrecognized arguments: ").split()[0]
-            setting = option.lstrip("-").replace("-", "_")
-            if setting.partition("=")[0] in list_settings():
-                setting = setting if "=" in setting else f"{setting}=…"
-            else:
-                setting = ""
-            if meant := find_meant(option) or setting:
-                raise ConfigError(f"unknown option {option}: settings have no dashes; write {meant}")
-            known = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
-            hint = suggest(option, known) if option.startswith("--") else ""
-            if not hint.startswith("did you mean"):
-                hint = f"settings are written key=value; see {self.prog} --help"
-            raise ConfigError(f"unknown option {option}: {hint}")
-        raise ConfigError(f"{message}; see {self.prog} --help")
+        if not message.startswith("unrecognized arguments: "):
+            raise ConfigError(f"{message}; see {self.prog} --help")
+        option = message.removeprefix("unrecognized arguments: ").split()[0]
+        key, equals, value = option.lstrip("-").replace("-", "_").partition("=")
+        if meant := find_meant(option) or (f"{key}={value if equals else '…'}" if key in list_settings() else ""):
+            raise ConfigError(f"unknown option {option}: settings have no dashes; write {meant}")
+        known = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
+        hint = suggest(option, known) if option.startswith("--") else ""
+        if not hint.startswith("did you mean"):
+            hint = f"settings are written key=value; see {self.prog} --help"
+        raise ConfigError(f"unknown option {option}: {hint}")

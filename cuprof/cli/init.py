@@ -17,9 +17,17 @@ RENAMED = {"gitignore": ".gitignore"}
 EMPTY_FOLDERS = ("db", "experiments", "reports")
 
 
+PARSER = CommandParser(
+    "init",
+    "Make a project of your own: an example family in kernels/, and conf/, db/, experiments/, reports/.",
+    "examples:\n  cuprof init my-kernels\n  cuprof init .",
+)
+PARSER.add_argument("folder", metavar="DIR", type=Path, help="folder of the project; made when it is not there")
+
+
 def main(argv: Sequence[str]) -> int:
     """Make the project and say what to do next."""
-    arguments = make_parser().parse_args(argv)
+    arguments = PARSER.parse_args(argv)
     folder: Path = arguments.folder
     written = make_project(folder)
     print(f"made {len(written)} files in {folder}")
@@ -54,14 +62,3 @@ def make_project(folder: Path) -> list[Path]:
     except OSError as error:
         raise UsageError(f"cannot make the project in {folder}: {error.strerror or error}") from None
     return list(targets.values())
-
-
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser(
-        "init",
-        "Make a project of your own: an example family in kernels/, and conf/, db/, experiments/, reports/.",
-        "examples:\n  cuprof init my-kernels\n  cuprof init .",
-    )
-    parser.add_argument("folder", metavar="DIR", type=Path, help="folder of the project; made when it is not there")
-    return parser

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from cuprof.cli import compare
 from cuprof.cli.arguments import CommandParser, add_rule, number, run_verdict
 from cuprof.cli.output import print_json, show
-from cuprof.cli.table import Column, Line, Part, Row, Table
+from cuprof.cli.table import Line, Part, Table
 from cuprof.cli.units import format_counter, format_time
 from cuprof.core.errors import UsageError
 
 if TYPE_CHECKING:
     from cuprof.interop.origins import AnyOrigin
+    from cuprof.judge.border.fork_server import ForkServer
     from cuprof.judge.report import Candidate, Report
 
 DESCRIPTION = """\
@@ -62,6 +63,41 @@ MOST_COUNTERS = 20
 NOT_SET_HERE = ("experiment", "family", "variants", "baseline", "store", "report", "retry", "dry_run", "output")
 
 
+def _size(text: str) -> int:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)i?B?", text)
+    if not match or not float(match[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 4G or 500M")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+PARSER = CommandParser("judge", DESCRIPTION, EXAMPLES, json=True)
+PARSER.add_argument("family", metavar="FAMILY", help="a family of the project, its folder, or a definition")
+PARSER.add_argument("words", metavar="CANDIDATE|SETTING", nargs="+", help="files to judge, and settings")
+PARSER.add_argument("--baseline", metavar="VARIANT", default="", help="what candidates are compared with")
+PARSER.add_argument("--like", metavar="VARIANT", default="", help="the variant whose source a .cu or .cl replaces")
+PARSER.add_argument("--rounds", type=ROUNDS, default=3, help="how often each is timed in turns (default: 3)")
+add_rule(PARSER, noise="how much a time varies from process to process, if it is known")
+PARSER.add_argument(
+    "--sandbox",
+    choices=("auto", "required", "off"),
+    default="auto",
+    help="auto: what the system allows (default); required: all of it; off: processes of their own",
+)
+PARSER.add_argument("--as-root", action="store_true", help="judge as root, whose files a candidate can then read")
+PARSER.add_argument("--memory-limit", type=_size, default=0, metavar="BYTES", help="such as 4G (default: 3/4 of all)")
+PARSER.add_argument(
+    "--time-limit", type=SECONDS, default=0.0, metavar="SECONDS", help="of one execution, or of a build"
+)
+PARSER.add_argument(
+    "--counters",
+    nargs="?",
+    const="",
+    metavar="SET",
+    help="hardware counters (Nsight Compute): a metric set of conf/ncu, or METRIC,METRIC,… (default: study)",
+)
+PARSER.add_argument("--keep", type=Path, metavar="FILE", help="keep what was measured in this SQLite database")
+
+
 def main(argv: Sequence[str]) -> int:
     """Judge and print; return the exit code, 2 after any error."""
     return run_verdict(_judge, argv)
@@ -69,6 +105,13 @@ def main(argv: Sequence[str]) -> int:
 
 def _judge(argv: Sequence[str]) -> int:
     arguments = _parse(argv)
+    from cuprof.judge.border.fork_server import ForkServer
+
+    with ForkServer() as server:  # it imports what it needs beside this process
+        return _judge_in(server, arguments)
+
+
+def _judge_in(server: ForkServer, arguments: argparse.Namespace) -> int:
     from cuprof.cli.progress import make_observer
     from cuprof.config.composer import compose
     from cuprof.config.overrides import quoted
@@ -103,7 +146,7 @@ def _judge(argv: Sequence[str]) -> int:
             counters=arguments.counters is not None,
         )
         with make_observer() as observer:
-            report = judge(request, project, observer)
+            report = judge(request, project, observer, server)
     finally:
         workshop.cleanup()
     if arguments.json:
@@ -113,42 +156,8 @@ def _judge(argv: Sequence[str]) -> int:
     return report.exit_code
 
 
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser("judge", DESCRIPTION, EXAMPLES)
-    parser.add_argument("family", metavar="FAMILY", help="a family of the project, its folder, or a definition")
-    parser.add_argument("words", metavar="CANDIDATE|SETTING", nargs="+", help="files to judge, and settings")
-    parser.add_argument("--baseline", metavar="VARIANT", default="", help="what candidates are compared with")
-    parser.add_argument("--like", metavar="VARIANT", default="", help="the variant whose source a .cu or .cl replaces")
-    parser.add_argument("--rounds", type=ROUNDS, default=3, help="how often each is timed in turns (default: 3)")
-    add_rule(parser, noise="how much a time varies from process to process, if it is known")
-    parser.add_argument(
-        "--sandbox",
-        choices=("auto", "required", "off"),
-        default="auto",
-        help="auto: what the system allows (default); required: all of it; off: processes of their own",
-    )
-    parser.add_argument("--as-root", action="store_true", help="judge as root, whose files a candidate can then read")
-    parser.add_argument(
-        "--memory-limit", type=_size, default=0, metavar="BYTES", help="such as 4G (default: 3/4 of all)"
-    )
-    parser.add_argument(
-        "--time-limit", type=SECONDS, default=0.0, metavar="SECONDS", help="of one execution, or of a build"
-    )
-    parser.add_argument(
-        "--counters",
-        nargs="?",
-        const="",
-        metavar="SET",
-        help="hardware counters (Nsight Compute): a metric set of conf/ncu, or METRIC,METRIC,… (default: study)",
-    )
-    parser.add_argument("--keep", type=Path, metavar="FILE", help="keep what was measured in this SQLite database")
-    parser.add_argument("--json", action="store_true", help="as JSON on the standard output")
-    return parser
-
-
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    arguments = make_parser().parse_intermixed_args(argv)
+    arguments = PARSER.parse_intermixed_args(argv)
     if re.search(r"=|\.(cu|cl|py)$", arguments.counters or ""):
         arguments.words.append(arguments.counters)  # the option's own word was left out
         arguments.counters = ""
@@ -177,13 +186,6 @@ def _find_origin(text: str, folders: Sequence[Path], workshop: Path) -> AnyOrigi
     if text.endswith(".json") or Path(text).is_dir():
         return copy_alone(text, workshop / "definition")
     return find_folder(text, folders)
-
-
-def _size(text: str) -> int:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)i?B?", text)
-    if not match or not float(match[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 4G or 500M")
-    return int(float(match[1]) * _UNITS[match[2]])
 
 
 def report_parts(report: Report) -> list[Part]:
@@ -232,21 +234,21 @@ def _ruling(each: Candidate) -> tuple[str, str]:
 
 
 def _times(each: Candidate) -> Table:
-    left, right = ("verdict", "problem", "time"), (each.baseline, each.variant, "ratio", "interval")
-    rows = []
-    for row in each.rows:
-        judged = row.judgement
-        cells = (
-            compare.MARKS[judged.verdict.value],
+    numbers = (each.baseline, each.variant, "ratio", "interval")
+    rows = [
+        (
+            compare.MARKS[row.judgement.verdict.value],
             row.problem.label,
             row.measure.value,
             format_time(row.base_ns),
             format_time(row.new_ns),
-            compare.ratio_text(judged.ratio),
-            compare.interval_text(judged),
+            compare.ratio_text(row.judgement.ratio),
+            compare.interval_text(row.judgement),
         )
-        rows.append(Row(cells, compare.STYLES[judged.verdict.value]))
-    return Table([*(Column(name, "left") for name in left), *map(Column, right)], rows)
+        for row in each.rows
+    ]
+    styles = [compare.STYLES[row.judgement.verdict.value] for row in each.rows]
+    return Table(("verdict", "problem", "time", *numbers), rows, numbers, styles)
 
 
 def _counters(each: Candidate) -> list[Part]:
@@ -255,11 +257,8 @@ def _counters(each: Candidate) -> list[Part]:
     shown = each.counters
     if len(shown) > MOST_COUNTERS * len({one.problem for one in shown}):
         shown = tuple(one for one in shown if find_metric(one.metric))
-    if not shown:
-        return []
-    columns = [Column("counter", "left"), Column("problem", "left"), Column(each.baseline), Column(each.variant)]
+    numbers = (each.baseline, each.variant)
     rows = [
-        Row((one.metric, one.problem.label, format_counter(one.base), format_counter(one.new), one.unit))
-        for one in shown
+        (one.metric, one.problem.label, format_counter(one.base), format_counter(one.new), one.unit) for one in shown
     ]
-    return [Line(""), Table([*columns, Column("unit", "left")], rows)]
+    return [Line(""), Table(("counter", "problem", *numbers, "unit"), rows, numbers)] if rows else []

@@ -8,7 +8,7 @@ from textwrap import shorten
 from typing import Any
 
 from cuprof.cli.arguments import CommandParser
-from cuprof.cli.choice import list_experiments as find_experiments
+from cuprof.cli.choice import list_choices
 from cuprof.cli.output import emit, print_message
 from cuprof.core.errors import FamilyError, UnknownNameError
 from cuprof.core.project import Project, find_project
@@ -25,7 +25,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Print one list, or an overview of all."""
-    arguments = make_parser().parse_args(argv)
+    arguments = PARSER.parse_args(argv)
     if arguments.names and arguments.what not in ("variants", "metrics"):
         raise UnknownNameError("argument", arguments.names[0], [], f"of cuprof list {arguments.what}")
     if arguments.full and arguments.what != "devices":
@@ -95,7 +95,7 @@ def list_variants(project: Project, names: Sequence[str] = ()) -> Iterator[dict[
 
 def list_experiments(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield one record an experiment: its name and the first comment of its file."""
-    for name, file in find_experiments(project).items():
+    for name, file in list_choices(project, "experiment").items():
         yield {"experiment": name, "about": _first_comment(file), "file": str(file)}
 
 
@@ -150,6 +150,16 @@ LISTS: dict[str, tuple[Callable[[Project, Sequence[str]], Iterator[dict[str, Any
 }
 """List → its entries, and the field that names them."""
 
+PARSER = CommandParser(
+    "list",
+    "List families, variants, experiments, devices, or the metrics that cuprof explains; alone, an overview.",
+    EXAMPLES,
+    json=True,
+)
+PARSER.add_argument("what", choices=tuple(LISTS), nargs="?", help="which list (default: an overview)")
+PARSER.add_argument("names", metavar="NAME", nargs="*", help="families whose variants, or parts of metric names")
+PARSER.add_argument("--full", action="store_true", help="devices: every fact of each, one a line")
+
 SUCH_AS = 33
 """Columns for the names in the overview."""
 
@@ -171,17 +181,3 @@ def _first_comment(file: Path) -> str:
             break
     sentence, stop, _ = " ".join(words).partition(". ")
     return sentence + stop.strip()
-
-
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser(
-        "list",
-        "List families, variants, experiments, devices, or the metrics that cuprof explains; alone, an overview.",
-        EXAMPLES,
-    )
-    parser.add_argument("what", choices=tuple(LISTS), nargs="?", help="which list (default: an overview)")
-    parser.add_argument("names", metavar="NAME", nargs="*", help="families whose variants, or parts of metric names")
-    parser.add_argument("--full", action="store_true", help="devices: every fact of each, one a line")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser

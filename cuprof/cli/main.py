@@ -4,73 +4,64 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import errno
 import gc
 import importlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from cuprof import __version__
 from cuprof.cli.output import print_message
 from cuprof.cli.stream import guarded_output
-from cuprof.core.errors import CuprofError, StoreError, suggest
+from cuprof.core.errors import CuprofError, explain, suggest
 from cuprof.core.interrupts import INTERRUPTED, heard, is_requested, shielded
 from cuprof.core.processes import spare_cores
 
 
-@dataclass(frozen=True)
-class Command:
-    """Name the module of one command, its functions, and its summary.
+class Command(NamedTuple):
+    """What a command is for, and where: `main` takes the words after it and returns the exit code.
 
-    Args:
-        main: takes the words after the command and returns the exit code.
-        parser: makes the parser of the words of a command without Hydra.
+    The words of a command without Hydra are read by `parser`.
     """
 
-    module: str
     summary: str
+    module: str
     is_hydra: bool = False
     main: str = "main"
-    parser: str = "make_parser"
+    parser: str = "PARSER"
 
-    def load(self, name: str) -> Callable[..., Any]:
-        """Return a function of the module, imported now."""
-        return getattr(importlib.import_module(self.module), name)  # type: ignore[no-any-return]
+    def load(self, name: str) -> Any:
+        """Return something of the module, imported now."""
+        return getattr(importlib.import_module(f"cuprof.cli.{self.module}"), name)
 
 
 COMMANDS: dict[str, Command] = {
-    "sweep": Command("cuprof.cli.sweep", "check, time and store the trials of an experiment", is_hydra=True),
-    "ncu-collect": Command("cuprof.cli.ncu_collect", "collect hardware counters for the same trials", is_hydra=True),
-    "ncu-import": Command("cuprof.cli.ncu_import", "take in Nsight Compute reports made elsewhere"),
-    "report": Command("cuprof.cli.report", "write the before/after page of an experiment", is_hydra=True),
-    "check": Command("cuprof.cli.check", "compile every variant for an architecture, without a GPU"),
-    "compare": Command("cuprof.cli.compare", "say what became slower or faster between two sides"),
-    "source": Command("cuprof.cli.source", "show which lines of a kernel's source the time goes to"),
-    "diff": Command("cuprof.cli.diff", "show what differs in source or machine code between two trials"),
-    "judge": Command("cuprof.cli.judge", "say whether somebody's candidate is right, honest and fast"),
-    "status": Command("cuprof.cli.status", "say how far sweeps are, what runs where, and what has failed"),
-    "best": Command("cuprof.cli.best", "print the fastest configuration of each problem, or export them"),
+    "sweep": Command("check, time and store the trials of an experiment", "sweep", is_hydra=True),
+    "ncu-collect": Command("collect hardware counters for the same trials", "ncu_collect", is_hydra=True),
+    "ncu-import": Command("take in Nsight Compute reports made elsewhere", "ncu_import"),
+    "report": Command("write the before/after page of an experiment", "report", is_hydra=True),
+    "check": Command("compile every variant for an architecture, without a GPU", "check"),
+    "compare": Command("say what became slower or faster between two sides", "compare"),
+    "source": Command("show which lines of a kernel's source the time goes to", "source"),
+    "diff": Command("show what differs in source or machine code between two trials", "diff"),
+    "judge": Command("say whether somebody's candidate is right, honest and fast", "judge"),
+    "status": Command("say how far sweeps are, what runs where, and what has failed", "status"),
+    "best": Command("print the fastest configuration of each problem, or export them", "best"),
     "portfolio": Command(
-        "cuprof.cli.best",
-        "find the fewest configurations that are good for every problem",
-        main="main_portfolio",
-        parser="make_portfolio_parser",
+        "find the fewest configurations that are good for every problem", "best", False, "main_portfolio", "PORTFOLIO"
     ),
-    "query": Command("cuprof.cli.query", "read the database with SQL or a named query"),
-    "list": Command("cuprof.cli.listing", "list families, variants, experiments, devices or metrics"),
-    "merge": Command("cuprof.cli.merge", "take other machines' databases into one"),
-    "backup": Command("cuprof.cli.backup", "copy the database while sweeps go on writing"),
-    "doctor": Command("cuprof.cli.doctor", "say what is installed, what is missing and how to mend it"),
-    "init": Command("cuprof.cli.init", "make a project of your own with an example family"),
+    "query": Command("read the database with SQL or a named query", "query"),
+    "list": Command("list families, variants, experiments, devices or metrics", "listing"),
+    "merge": Command("take other machines' databases into one", "merge"),
+    "backup": Command("copy the database while sweeps go on writing", "backup"),
+    "doctor": Command("say what is installed, what is missing and how to mend it", "doctor"),
+    "init": Command("make a project of your own with an example family", "init"),
 }
 
 GARBAGE = 500_000
 """Objects made between two collections of garbage: modules and rows make millions, and none is garbage."""
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -97,7 +88,7 @@ def _work(words: list[str]) -> int:
     with guarded_output() as output:
         code = _run(words)
         output.flush()  # what cannot be written is found here, and not while Python ends
-        lost = explain_full(output.failure)
+        lost = explain(output.failure)
         if lost:
             print_message(f"error: {lost}")
             code = max(code, lost.exit_code)
@@ -122,35 +113,23 @@ def _finish(code: int, is_process: bool) -> int:
 
 
 def _run(words: list[str]) -> int:
+    interrupted = "interrupted; the same command goes on where this one stopped"
     try:
         return _dispatch(words)
-    except CuprofError as error:
-        print_message(f"error: {error}")
-        return error.exit_code
     except KeyboardInterrupt:
-        return _tell_interrupted()
+        print_message(interrupted)
+        return INTERRUPTED
     except SystemExit as ended:  # a parser that has shown its help
         return int(ended.code or 0)
     except Exception as error:
-        if is_requested():  # a library's own tidying up raised this over what the request had left half made
-            return _tell_interrupted()
-        explained = explain_full(error)
+        if not isinstance(error, CuprofError) and is_requested():
+            print_message(interrupted)  # a library's own tidying up raised this over what the request left half made
+            return INTERRUPTED
+        explained = explain(error)
         if explained is None:
             raise
         print_message(f"error: {explained}")
         return explained.exit_code
-
-
-def _tell_interrupted() -> int:
-    print_message("interrupted; the same command goes on where this one stopped")
-    return INTERRUPTED
-
-
-def explain_full(error: Exception | None) -> StoreError | None:
-    """Return the error to show where a disk or a quota is full, or None for any other error."""
-    if not isinstance(error, OSError) or error.errno not in _FULL:
-        return None
-    return StoreError(f"the output cannot be written: {error.strerror}")
 
 
 def help_text() -> str:
@@ -185,9 +164,9 @@ def _dispatch(words: list[str]) -> int:
         print(f"cuprof {__version__}")
         return 0
     if words[0] in ("-sc", "--shell-completion"):
-        return Command("cuprof.cli.completion", "").load("main")(words)  # type: ignore[no-any-return]
+        return int(Command("", "completion").load("main")(words))
     command = COMMANDS.get(words[0])
     if command is None:
         print_message(f"error: unknown command {words[0]!r}: {suggest(words[0], COMMANDS)}")
         return 2
-    return command.load(command.main)(words[1:])  # type: ignore[no-any-return]
+    return int(command.load(command.main)(words[1:]))

@@ -4,33 +4,25 @@ from __future__ import annotations
 
 from cuprof.core.records import State
 
-MARKS: dict[State, str] = {
-    State.OK: "ok",
-    State.WRONG_RESULT: "WRONG",
-    State.IMPLAUSIBLE: "IMPLAUSIBLE",
-    State.COMPILE_ERROR: "NO BUILD",
-    State.LAUNCH_ERROR: "FAILED",  # a launch, or a function that raised
-    State.CRASHED: "CRASHED",
-    State.TIMED_OUT: "TIMEOUT",
-    State.IMPOSSIBLE: "impossible",
-    State.SKIPPED: "skipped",
-    State.PLANNED: "to do",
-}
-"""State → the word in tables and progress lines; capitals for failures."""
-
-WRONG_AS_EXPECTED = "wrong, as expected"
-"""In place of WRONG for a variant that is kept because it is wrong: no failure, so no capitals."""
-
-SURPRISING_PASS = "PASSED, known wrong"
-"""In place of ok for such a variant: a failure, since its check has found nothing."""
-
 FAILED_STYLE = "bold red"
-STYLES: dict[State, str] = {
-    State.OK: "green",
-    State.IMPOSSIBLE: "dim",
-    State.SKIPPED: "dim",
-    State.PLANNED: "dim",
+MARKS = {
+    State.OK: ("ok", "green"),
+    State.WRONG_RESULT: ("WRONG", FAILED_STYLE),
+    State.IMPLAUSIBLE: ("IMPLAUSIBLE", FAILED_STYLE),
+    State.COMPILE_ERROR: ("NO BUILD", FAILED_STYLE),
+    State.LAUNCH_ERROR: ("FAILED", FAILED_STYLE),  # a launch, or a function that raised
+    State.CRASHED: ("CRASHED", FAILED_STYLE),
+    State.TIMED_OUT: ("TIMEOUT", FAILED_STYLE),
+    State.IMPOSSIBLE: ("impossible", "dim"),
+    State.SKIPPED: ("skipped", "dim"),
+    State.PLANNED: ("to do", "dim"),
 }
+"""State → the word in tables and progress lines, capitals for failures, and its rich style."""
+OF_WRONG = {
+    State.WRONG_RESULT: ("wrong, as expected", "dim"),  # no failure, so no capitals
+    State.OK: ("PASSED, known wrong", FAILED_STYLE),  # a failure: its check has found nothing
+}
+"""The same of a variant that is kept because it is wrong."""
 
 
 def is_expected(state: State, expected: str) -> bool:
@@ -38,20 +30,15 @@ def is_expected(state: State, expected: str) -> bool:
     return state is State.WRONG_RESULT and expected == "wrong"
 
 
-def is_surprising(state: State, expected: str) -> bool:
-    """Return whether a variant that is expected to be wrong was found right."""
-    return state is State.OK and expected == "wrong"
-
-
 def mark_of(state: State, expected: str = "right") -> str:
     """Return the word that stands for a state of a variant that is expected to be right or wrong."""
-    if is_surprising(state, expected):
-        return SURPRISING_PASS
-    return WRONG_AS_EXPECTED if is_expected(state, expected) else MARKS[state]
+    return _find(state, expected)[0]
 
 
 def style_of(state: State, expected: str = "right") -> str:
     """Return the rich style that goes with a state, beside its word."""
-    if is_surprising(state, expected):
-        return FAILED_STYLE
-    return "dim" if is_expected(state, expected) else STYLES.get(state, FAILED_STYLE)
+    return _find(state, expected)[1]
+
+
+def _find(state: State, expected: str) -> tuple[str, str]:
+    return OF_WRONG.get(state, MARKS[state]) if expected == "wrong" else MARKS[state]

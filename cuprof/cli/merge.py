@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.arguments import CommandParser
 from cuprof.cli.output import print_json, show
 from cuprof.cli.table import Line
 from cuprof.core.text import count
@@ -21,9 +21,21 @@ examples:
   cuprof merge postgresql+psycopg://cuprof@db.example/cuprof --store sqlite:///all.sqlite"""
 
 
+PARSER = CommandParser(
+    "merge",
+    "Take what other databases hold into this project's, or the one of --store. What is here already is not taken\n"
+    "again. Rows that cuprof cannot have measured (impossible times, future dates, unknown words) are refused and\n"
+    "counted. Otherwise all of a database is taken or nothing, and nothing in it is changed.",
+    EXAMPLES,
+    store=True,
+    json=True,
+)
+PARSER.add_argument("databases", metavar="DATABASE", nargs="+", help="an SQLite file, or any SQLAlchemy URL")
+
+
 def main(argv: Sequence[str]) -> int:
     """Take in one database after the other and say what was new."""
-    arguments = make_parser().parse_args(argv)
+    arguments = PARSER.parse_args(argv)
     from cuprof.core.errors import UsageError
     from cuprof.core.project import find_project
     from cuprof.engine.merging import merge_database
@@ -65,18 +77,3 @@ def _describe(result: MergeResult) -> list[str]:
         table, _, why = fault.partition(": ")
         lines.append(f"  refused, with everything that belongs to it: {count(number, 'row')} of {table}, {why}")
     return lines + [f"  {note}" for note in result.merged.notes]
-
-
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser(
-        "merge",
-        "Take what other databases hold into this project's, or the one of --store. What is here already is not taken\n"
-        "again. Rows that cuprof cannot have measured (impossible times, future dates, unknown words) are refused and\n"
-        "counted. Otherwise all of a database is taken or nothing, and nothing in it is changed.",
-        EXAMPLES,
-    )
-    parser.add_argument("databases", metavar="DATABASE", nargs="+", help="an SQLite file, or any SQLAlchemy URL")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_store(parser)
-    return parser

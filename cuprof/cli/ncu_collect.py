@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
 from cuprof.cli.output import print_json, print_message, show
-from cuprof.cli.table import Column, Line, Part, Row, Table
+from cuprof.cli.table import Line, Part, Table
 from cuprof.cli.units import format_counter
 from cuprof.core.project import Project
 
@@ -57,7 +57,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
-    return hydra_app.run_chosen("ncu-collect", argv, task, HELP)
+    return hydra_app.run("ncu-collect", argv, task, HELP, is_measuring=True)
 
 
 def task(config: SweepConfig, project: Project) -> int:
@@ -113,18 +113,17 @@ def counter_parts(rows: Sequence[CounterRow], metrics: Sequence[str], units: Map
     """Return a table with a row a trial and a column a metric, and a legend of the metrics' names and units."""
     from cuprof.ncu.metrics import find_metric
 
-    headings = [Column(f"[{place}]") for place in range(1, len(metrics) + 1)]
+    headings = [f"[{place}]" for place in range(1, len(metrics) + 1)]
     has_notes = any(note for _, _, note in rows)
     cells = [
         (label, *("" if note else format_counter(values.get(name)) for name in metrics), *[note] * has_notes)
         for label, values, note in rows
     ]
-    columns = [Column("trial", "left"), *headings, *[Column("note", "left")] * has_notes]
-    parts: list[Part] = [Table(columns, list(map(Row, cells))), Line("")]
+    parts: list[Part] = [Table(["trial", *headings, *["note"] * has_notes], cells, headings), Line("")]
     for heading, name in zip(headings, metrics, strict=True):
         known = find_metric(name)
         unit = f" in {units[name]}" if units.get(name) else ""
-        parts.append(Line(f"{heading.heading} {name}{unit}{': ' + known.meaning if known else ''}"))
+        parts.append(Line(f"{heading} {name}{unit}{': ' + known.meaning if known else ''}"))
     return parts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.arguments import CommandParser
 from cuprof.cli.output import print_message, show
 from cuprof.cli.table import Line
 from cuprof.core.project import find_project
@@ -18,9 +18,26 @@ examples:
 """
 
 
+PARSER = CommandParser(
+    "ncu-import",
+    "Take in Nsight Compute reports: launches in ranges of cuprof's join their trials, others become\n"
+    "rows of their own, one a kernel. The files are copied to the project's artifacts.",
+    EXAMPLES,
+    store=True,
+)
+PARSER.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a .ncu-rep file")
+PARSER.add_argument("--name", default="", help="what launches that join no trial go by (default: the file's name)")
+PARSER.add_argument(
+    "--cache-mode",
+    choices=("cold", "hot"),
+    default="",
+    help="file the counters under this mode (default: by the ncu command line that the report holds)",
+)
+
+
 def main(argv: Sequence[str]) -> int:
     """Take in each report, or none where one cannot be read."""
-    arguments = make_parser().parse_args(argv)
+    arguments = PARSER.parse_args(argv)
     from cuprof.engine.importing import import_reports
 
     project = find_project()
@@ -37,23 +54,3 @@ def main(argv: Sequence[str]) -> int:
         for note in result.notes:
             print_message(f"{result.path}: {note}")
     return 0
-
-
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser(
-        "ncu-import",
-        "Take in Nsight Compute reports: launches in ranges of cuprof's join their trials, others become\n"
-        "rows of their own, one a kernel. The files are copied to the project's artifacts.",
-        EXAMPLES,
-    )
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a .ncu-rep file")
-    parser.add_argument("--name", default="", help="what launches that join no trial go by (default: the file's name)")
-    parser.add_argument(
-        "--cache-mode",
-        choices=("cold", "hot"),
-        default="",
-        help="file the counters under this mode (default: by the ncu command line that the report holds)",
-    )
-    add_store(parser)
-    return parser

@@ -6,21 +6,20 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 import msgspec
 
 from cuprof.cli.stream import styled
-from cuprof.cli.table import Column, Part, Row, Table, iter_lines
+from cuprof.cli.table import Part, Table, iter_lines
 from cuprof.core.text import hide_passwords, visible, visible_json
 
 PIPE_WIDTH = 160
 """Columns assumed where there is no terminal to ask: wide enough that tables need not wrap."""
-
 LINES = 1000
-"""Lines, or elements of a list, that are written at once, so that a very long text is never held whole."""
+"""Lines that are written at once, so that a very long text is never held whole."""
 
 
 def terminal_width() -> int:
@@ -48,14 +47,11 @@ def emit(data: Any, as_json: bool, parts: Iterable[Part] | None = None) -> None:
     """Write data as JSON, or the lines and tables that say the same: of records without any a table of all fields."""
     if as_json:
         print_json(data)
+    elif parts is None:
+        numbers = [name for name, value in data[0].items() if isinstance(value, int)]
+        show(Table([*data[0]], [[str(value) for value in record.values()] for record in data], numbers))
     else:
-        show(*([to_table(data)] if parts is None else parts))
-
-
-def to_table(records: Sequence[Mapping[str, Any]]) -> Table:
-    """Return a table of records that have the same keys, whole numbers to the right."""
-    columns = [Column(name, "right" if isinstance(value, int) else "left") for name, value in records[0].items()]
-    return Table(columns, [Row(tuple(map(str, record.values()))) for record in records])
+        show(*parts)
 
 
 def print_message(text: str) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 from cuprof.cli.marks import is_expected, mark_of
 from cuprof.cli.stream import styled
@@ -60,10 +60,10 @@ class Progress(Observer):
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock, self._begun = clock, clock()
+        self._paced_from: float | None = None
         self.planned: int | None = 0
         self.doing, self.others = "planning", ""
-        self._looked, self._again, self._at_work = set[str](), set[str](), set[str]()
-        self._paced_from: float | None = None
+        self._known, self._again, self._at_work = set[str](), set[str](), set[str]()
         self.reused = self.done = self.elsewhere = self.everywhere = 0
         self.endings = Counter[str]()
 
@@ -81,8 +81,7 @@ class Progress(Observer):
 
     def started(self, planned: int | None, stored: Collection[str]) -> None:
         """Begin to count."""
-        self.planned, self.reused, self._begun = planned, len(stored), self._clock()
-        self._looked = set(stored)
+        self.planned, self.reused, self._begun, self._known = planned, len(stored), self._clock(), set(stored)
         self._show()
 
     def trial_started(self, trial: Trial, phase: str) -> None:
@@ -96,10 +95,26 @@ class Progress(Observer):
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Count the trial, or that a search timed it again; a failure leaves a line."""
-        self._count(trial, outcome)
+        self._at_work.discard(outcome.identity)
+        is_again = self.planned is None and outcome.identity in self._known
+        if is_again:
+            self._again.add(outcome.identity)
+        else:
+            self.done += 1
+            self._known.add(outcome.identity)
+        if is_expected(outcome.state, trial.expected):
+            ending = "wrong as expected"
+        elif outcome.state in FAILED:
+            ending = "failed"
+        else:
+            ending = outcome.state.value if outcome.state in NOT_RUN else "measured"
+        self.endings[ending] += 1
+        self._tell(trial, outcome, "timed again" if is_again else self.left)
+        self._show()
+
+    def _tell(self, trial: Trial, outcome: Outcome, remark: str) -> None:
         if outcome.state in FAILED:
             self.note(_line(trial, outcome))
-        self._show()
 
     def finished(self, sweep_id: int) -> None:
         """Replace the live line by a summary of the sweep."""
@@ -115,10 +130,6 @@ class Progress(Observer):
         self.everywhere, self.planned = done, planned
         self.others = "; ".join(at_work)
         self._show()
-
-    def is_again(self, outcome: Outcome) -> bool:
-        """Return whether a search has looked at the trial before."""
-        return self.planned is None and outcome.identity in self._looked
 
     @property
     def place(self) -> int:
@@ -152,21 +163,6 @@ class Progress(Observer):
         parts += [f"{number} {what}" for what, number in others.items() if number]
         return f"sweep {sweep_id}: {', '.join(parts)}, {format_duration(self._clock() - self._begun)}"
 
-    def _count(self, trial: Trial, outcome: Outcome) -> None:
-        self._at_work.discard(outcome.identity)
-        if self.is_again(outcome):
-            self._again.add(outcome.identity)
-        else:
-            self.done += 1
-            self._looked.add(outcome.identity)
-        if is_expected(outcome.state, trial.expected):
-            ending = "wrong as expected"
-        elif outcome.state in FAILED:
-            ending = "failed"
-        else:
-            ending = outcome.state.value if outcome.state in NOT_RUN else "measured"
-        self.endings[ending] += 1
-
 
 class PlainProgress(Progress):
     """Write a line a finished trial, and one for all that were skipped together."""
@@ -183,16 +179,13 @@ class PlainProgress(Progress):
         if planned:
             self.note(count(planned, "trial") + (f", {len(stored)} of them stored already" if stored else ""))
 
-    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+    def _tell(self, trial: Trial, outcome: Outcome, remark: str) -> None:
         """Write the trial's line: place, state, label, time or message, time left or that a search looked again."""
-        remark = "timed again" if self.is_again(outcome) else ""
-        self._count(trial, outcome)
         if outcome.state is State.SKIPPED:
             self._skipped[outcome.message] += 1
-            return
-        self._tell_skipped()
-        remark = remark or self.left
-        self.note(f"[{self.so_far}] {_line(trial, outcome)}" + (f"  [{remark}]" if remark else ""))
+        else:
+            self._tell_skipped()
+            self._write(_line(trial, outcome), remark)
 
     def shared(self, done: int, planned: int, at_work: Sequence[str]) -> None:
         """Write a line now and then if something has changed."""
@@ -200,7 +193,7 @@ class PlainProgress(Progress):
         super().shared(done, planned, at_work)
         if before != (self.everywhere, self.others) and self._clock() - self._shared_at >= SHARED_S:
             self._shared_at = self._clock()
-            self.note(f"[{self.so_far}] {self.others}" + (f"  [{self.left}]" if self.left else ""))
+            self._write(self.others, self.left)
 
     def finished(self, sweep_id: int) -> None:
         """Write the summary."""
@@ -210,6 +203,9 @@ class PlainProgress(Progress):
     def note(self, text: str) -> None:
         """Write one line."""
         print(visible(text, keep=""), file=self._stream, flush=True)
+
+    def _write(self, text: str, remark: str) -> None:
+        self.note(f"[{self.so_far}] {text}" + (f"  [{remark}]" if remark else ""))
 
     def _tell_skipped(self) -> None:
         for reason, number in self._skipped.items():
@@ -259,9 +255,9 @@ class LiveProgress(Progress):
         self._console.print(visible(text, keep=""), markup=False, highlight=False, soft_wrap=True)
 
     def _show(self) -> None:
-        shown: dict[str, Any] = {"total": self.planned or None, "completed": self.place, "left": self.left}
-        doing = " | ".join(filter(None, [self.doing, self.others]))
-        self._bar.update(self._task, description=visible(doing, keep=""), visible=True, **shown)
+        doing = visible(" | ".join(filter(None, [self.doing, self.others])), keep="")
+        total = self.planned or None
+        self._bar.update(self._task, description=doing, visible=True, total=total, completed=self.place, left=self.left)
 
 
 def is_notebook() -> bool:

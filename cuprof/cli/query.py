@@ -11,9 +11,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.arguments import CommandParser, add_store, number
+from cuprof.cli.arguments import CommandParser, number
 from cuprof.cli.output import show, terminal_width
-from cuprof.cli.table import GAP, Column, Line, Part, Row, Table, display_width, to_text
+from cuprof.cli.table import GAP, Line, Part, Table, display_width, to_text, total_width
 from cuprof.core.errors import UsageError, suggest
 from cuprof.core.text import count, visible_json
 
@@ -39,9 +39,29 @@ examples:
   cuprof query trials --format json | jq '.[0]'"""
 
 
+PARSER = CommandParser(
+    "query",
+    "Read the database, never change it: SQL, a view (trials, timings, best, …) or a named query.\n"
+    "Control characters in values are shown as escapes (\\x1b); a file (--output) has them as they are stored.",
+    EXAMPLES,
+    store=True,
+)
+PARSER.add_argument("query", metavar="SQL|NAME", nargs="*", help="SQL, or the name of a query or view")
+PARSER.add_argument("--format", choices=FORMATS, default="table", help="how the rows are written (default: table)")
+PARSER.add_argument("--full", action="store_true", help="of a view also the columns that only programs read")
+PARSER.add_argument("--output", metavar="FILE", type=Path, help="write to a file in place of the standard output")
+PARSER.add_argument(
+    "--time-limit",
+    metavar="SECONDS",
+    type=number(LEAST_S, math.inf, "number of seconds above 0; write 60 or inf", float),
+    default=TIME_LIMIT_S,
+    help=f"how long the database may work on it (default: {TIME_LIMIT_S:g}; inf: as long as it takes)",
+)
+
+
 def main(argv: Sequence[str]) -> int:
     """Print or write the rows."""
-    arguments = make_parser().parse_args(argv)
+    arguments = PARSER.parse_args(argv)
     if arguments.format == "parquet" and arguments.output is None:
         raise UsageError("parquet is not text; add --output FILE.parquet")
     from cuprof.core.project import find_project
@@ -49,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
     from cuprof.results.queries import list_queries, read
 
     if not arguments.query:
-        show(Table((Column("name", "left"), Column("rows", "left")), list(map(Row, list_queries().items()))))
+        show(Table(("name", "rows"), list(list_queries().items())))
         return 0
     url, form, text = arguments.store or find_project().database_url, arguments.format, " ".join(arguments.query)
     with _suggesting(url, text), read(url, text, time_limit_s=arguments.time_limit) as rows:
@@ -79,35 +99,36 @@ def frame_parts(names: Sequence[str], values: Sequence[Sequence[Any]], width: fl
 
     Numbers are shown to five significant digits, whole numbers in full.
     """
-    if not any(values):
-        yield Line(f"no rows ({', '.join(names)})" if names else "no rows")
-        return
     table = to_table(names, values)
-    if table.width <= width:
+    if not table.rows:
+        yield Line(f"no rows ({', '.join(names)})" if names else "no rows")
+    elif total_width(table.widths) <= width:
         yield table
-        return
-    longest = max(map(display_width, names))
-    for place, row in enumerate(table.rows, 1):
-        yield Line(f"── {place} of {len(table.rows)}", "bold")
-        for name, cell in zip(names, row.cells, strict=True):
-            yield Line(f"{name}{' ' * (longest - display_width(name))}  {cell}".rstrip())
+    else:
+        longest = max(map(display_width, names))
+        for place, row in enumerate(table.rows, 1):
+            yield Line(f"── {place} of {len(table.rows)}", "bold")
+            for name, cell in zip(names, row, strict=True):
+                yield Line(f"{name}{' ' * (longest - display_width(name))}  {cell}".rstrip())
 
 
 def view_parts(names: Sequence[str], values: Sequence[Sequence[Any]], width: int) -> Iterator[Part]:
     """Yield as many of a view's columns as fit in `width`, and a note about the others."""
-    columns = dict(zip(names, values, strict=True))
     if not any(values):
         yield from frame_parts(names, values)
         return
-    first = names[0] if names[0] == "sweep_id" else ""  # which other commands take
-    columns = {name: each for name, each in columns.items() if name == first or not DETAIL.fullmatch(name)}
-    columns = {name: each for name, each in columns.items() if any(value not in (None, "") for value in each)}
-    same = {name: each[0] for name, each in columns.items() if len(each) > 1 and len(set(each)) == 1}
-    shown = {name: each for name, each in columns.items() if name not in same}
-    table = to_table(list(shown), list(shown.values()))
+    kept = {
+        name: each
+        for name, each in zip(names, values, strict=True)
+        if (name == names[0] == "sweep_id" or not DETAIL.fullmatch(name))  # other commands take a sweep's number
+        and any(value not in (None, "") for value in each)
+    }
+    same = {name: each[0] for name, each in kept.items() if len(each) > 1 and len(set(each)) == 1}
+    shown = [name for name in kept if name not in same]
+    table = to_table(shown, [kept[name] for name in shown])
     ends = accumulate(min(each, LONG) + len(GAP) for each in table.widths)
     fitting = max(1, sum(end - len(GAP) <= width for end in ends))
-    yield Table(table.columns[:fitting], [Row(row.cells[:fitting]) for row in table.rows])
+    yield Table(shown[:fitting], [row[:fitting] for row in table.rows], table.numbers)
     if same:
         yield Line(f"in every row: {', '.join(f'{name} {_cell(value)}' for name, value in same.items())}")
     methods = len(set(values[names.index("method")])) if "method" in names else 1
@@ -119,11 +140,9 @@ def view_parts(names: Sequence[str], values: Sequence[Sequence[Any]], width: int
 
 def to_table(names: Sequence[str], values: Sequence[Sequence[Any]]) -> Table:
     """Return columns as a table, numbers to the right."""
-    columns = [
-        Column(name, "right" if {float, int} >= set(map(type, column)) - {type(None)} != set() else "left")
-        for name, column in zip(names, values, strict=True)
-    ]
-    return Table(columns, [Row(tuple(map(_cell, row))) for row in zip(*values, strict=True)])
+    kinds = [set(map(type, column)) - {type(None)} for column in values]
+    numbers = [name for name, each in zip(names, kinds, strict=True) if each and each <= {float, int}]
+    return Table(names, [list(map(_cell, row)) for row in zip(*values, strict=True)], numbers)
 
 
 @contextmanager
@@ -138,11 +157,11 @@ def _suggesting(url: str, text: str) -> Iterator[None]:
         from cuprof.store.tables import METADATA
 
         name = (missing[2] or missing[4]).rpartition(".")[2]
-        views, known = list_queries(), {*list_queries(), *METADATA.tables}
+        views = list_queries()
+        known = {*views, *METADATA.tables}
         if "column" in missing[0]:
-            asked = set(re.findall(r"\w+", text))
-            known = set()
-            for relation in asked & {*views, *METADATA.tables}:
+            asked, known = known & set(re.findall(r"\w+", text)), set()
+            for relation in asked:
                 with suppress(UsageError), read(url, f'SELECT * FROM "{relation}" LIMIT 0') as rows:
                     known |= set(rows.names)
         elif name in views:
@@ -153,40 +172,12 @@ def _suggesting(url: str, text: str) -> Iterator[None]:
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    if isinstance(value, float):
-        return _number(value)
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
-    return " ".join(str(value).split())
-
-
-def _number(value: float) -> str:
-    if math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    if value == 0 or 1e-3 <= abs(value) < 1e15:
-        decimals = 0 if value == 0 else max(0, 4 - math.floor(math.log10(abs(value))))
-        return f"{value:.{decimals}f}"
+    if not isinstance(value, float):
+        return " ".join(str(value).split())
+    if value == 0 or math.isinf(value):
+        return f"{value:.0f}"
+    if 1e-3 <= abs(value) < 1e15:
+        return f"{value:.{max(0, 4 - math.floor(math.log10(abs(value))))}f}"
     return f"{value:.4e}"
-
-
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser(
-        "query",
-        "Read the database, never change it: SQL, a view (trials, timings, best, …) or a named query.\n"
-        "Control characters in values are shown as escapes (\\x1b); a file (--output) has them as they are stored.",
-        EXAMPLES,
-    )
-    parser.add_argument("query", metavar="SQL|NAME", nargs="*", help="SQL, or the name of a query or view")
-    parser.add_argument("--format", choices=FORMATS, default="table", help="how the rows are written (default: table)")
-    parser.add_argument("--full", action="store_true", help="of a view also the columns that only programs read")
-    parser.add_argument("--output", metavar="FILE", type=Path, help="write to a file in place of the standard output")
-    add_store(parser)
-    parser.add_argument(
-        "--time-limit",
-        metavar="SECONDS",
-        type=number(LEAST_S, math.inf, "number of seconds above 0; write 60 or inf", float),
-        default=TIME_LIMIT_S,
-        help=f"how long the database may work on it (default: {TIME_LIMIT_S:g}; inf: as long as it takes)",
-    )
-    return parser

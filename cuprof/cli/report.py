@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
-from cuprof.cli.choice import list_experiments
+from cuprof.cli.choice import list_choices
 from cuprof.cli.output import print_json
+from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.project import Project
 
 if TYPE_CHECKING:
@@ -57,7 +59,12 @@ def task(config: SweepConfig, project: Project) -> int:
     folders, reports = project.experiment_folders, project.report_folders
     with Store.open(url, create=False, read_only=True) as store:
         with store.snapshot() as connection:
-            sweep = get_sweep(connection, name, chosen)
+            try:
+                sweep = get_sweep(connection, name, chosen)
+            except UnknownNameError as error:
+                if config.family.endswith(".py") and not Path(config.family).exists():
+                    raise UsageError(f"there is no file {config.family}, and no sweep of it is stored") from error
+                raise
         file, folder = name_page(sweep, name, chosen, project), config.report.folder(project)
         path, made_of = folder / f"{file}.html", digest(store, sweep, name, experiments=folders, reports=reports)
         if not is_current(path, made_of):
@@ -79,5 +86,5 @@ def name_page(sweep: SweepRow, experiment: str, sweep_id: int | None, project: P
     from cuprof.report import page_name
 
     name = page_name(sweep, experiment, sweep_id)
-    is_of_family = not sweep.experiment and sweep.family in list_experiments(project)
+    is_of_family = not sweep.experiment and sweep.family in list_choices(project, "experiment")
     return f"family-{name}" if is_of_family else name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 from cuprof.cli.compare import MARK, NOISY, OF_PAIRS, is_beside_medians
 from cuprof.cli.marks import mark_of, style_of
 from cuprof.cli.output import print_json, show
-from cuprof.cli.table import Column, Line, Part, Row, Table
-from cuprof.cli.units import format_time
+from cuprof.cli.table import Line, Part, Table
+from cuprof.cli.units import format_number, format_time
 from cuprof.core.records import Measure, State
 from cuprof.core.text import count, summarize
 
 if TYPE_CHECKING:
     from cuprof.report.study import Study
     from cuprof.report.trials import StudyTrial
-    from cuprof.report.units import Scale
 
 MOST_ROWS = 40
 """A problem with more trials than this shows the fastest tunables of each variant."""
@@ -33,8 +32,6 @@ LEGEND = {
     CACHED: f"{CACHED} faster than the memory reads: caches served it",
 }
 """End of a cell → its meaning."""
-NO_VERDICT = "without a verdict"
-BASES = ("the baseline", "in place of the baseline")
 VERDICTS = ("faster", "slower", "same", "undecided", "")
 """The order of the counts in a summary; the last is of trials that are not comparable."""
 UNPLACED = (State.IMPOSSIBLE, State.SKIPPED)
@@ -43,19 +40,12 @@ UNPLACED = (State.IMPOSSIBLE, State.SKIPPED)
 
 def print_results(study: Study, output: str, page: Path | None = None) -> None:
     """Print a sweep's results and the path of its page to the standard output, as tables or as JSON."""
-    if output == "json":
-        study.foresee_speedups(study.trials)
-        print_json(
-            {
-                "sweep": study.sweep.id,
-                "experiment": study.sweep.experiment,
-                "baseline": study.baseline,
-                "report": page,
-                "trials": [trial_facts(study, trial) for trial in study.trials],
-            }
-        )
-    else:
+    if output != "json":
         show(*result_parts(study), *([Line(f"report: {page}", "bold")] if page else []))
+        return
+    study.foresee_speedups(study.trials)
+    sweep = {"sweep": study.sweep.id, "experiment": study.sweep.experiment, "baseline": study.baseline}
+    print_json({**sweep, "report": page, "trials": [trial_facts(study, trial) for trial in study.trials]})
 
 
 def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
@@ -75,8 +65,8 @@ def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
             f"{measure}_count": timing and timing.samples,
             f"{measure}_stopped_by": timing and timing.stopped_by,
         }
-    facts |= {name: getattr(trial, name) for name in ("energy_j", "mean_w", "idle_w")}
-    return facts | {"bandwidth": trial.bandwidth, "share": trial.share, "speedup": study.speedup(trial)}
+    facts |= {name: getattr(trial, name) for name in ("energy_j", "mean_w", "idle_w", "bandwidth", "share")}
+    return facts | {"speedup": study.speedup(trial)}
 
 
 def result_parts(study: Study) -> Iterator[Part]:
@@ -85,20 +75,19 @@ def result_parts(study: Study) -> Iterator[Part]:
 
     placed = [trial for trial in study.trials if trial.state not in UNPLACED]
     problems = list(grouped(placed, lambda trial: trial.problem).values())
-    bests = [best_line(study, trials) for trials in problems]
-    marks, is_beside = set[str](), False
-    for trials, best in zip(problems, bests, strict=True):
-        shown = _choose_shown(trials)
-        table, hidden = _table(study, shown), len(trials) - len(shown)
-        is_beside = is_beside or any(_is_beside_medians(study, trial) for trial in shown)
-        names = sum(column.heading in ("variant", "tunables") for column in table.columns)
+    best, marks, is_beside = "", set[str](), False
+    for trials in problems:
+        best, shown = best_line(study, trials), _choose_shown(trials)
+        table = _table(study, shown)
         yield from (Line(_heading(study, trials), "bold"), table)
-        if hidden:
+        if hidden := len(trials) - len(shown):
             yield Line(f"the fastest tunables of each variant; {hidden} more: cuprof query timings", "dim")
         if len(problems) > 1 and best:
             yield Line(best, "bold")
         yield Line("")
-        marks |= {mark for row in table.rows for cell in row.cells[names:] for mark in LEGEND if cell.endswith(mark)}
+        is_beside = is_beside or any(_is_beside_medians(study, trial) for trial in shown)
+        names = 1 + ("tunables" in table.headings)
+        marks |= {mark for row in table.rows for cell in row[names:] for mark in LEGEND if cell.endswith(mark)}
     yield from (Line(meaning, "dim") for mark, meaning in LEGEND.items() if mark in marks)
     if is_beside:
         yield Line(OF_PAIRS, "dim")
@@ -107,12 +96,10 @@ def result_parts(study: Study) -> Iterator[Part]:
         text = f"the baseline {study.baseline} has no right, timed result here: {study.stand_in} stands in for it"
         yield Line(text, "dim")
     if len(problems) > 1:
-        lines = list(verdict_lines(study))
-        if lines:
-            yield Line(f"against {_base(study)}, at {len(problems)} problems:", "bold")
-        yield from (Line(f"  {line}") for line in lines)
-    elif bests and bests[0]:
-        yield Line(bests[0], "bold")
+        if lines := [Line(f"  {line}") for line in verdict_lines(study)]:
+            yield from (Line(f"against {_base(study)}, at {len(problems)} problems:", "bold"), *lines)
+    elif best:
+        yield Line(best, "bold")
 
 
 def _choose_shown(trials: Sequence[StudyTrial]) -> list[StudyTrial]:
@@ -138,27 +125,24 @@ def best_line(study: Study, trials: Sequence[StudyTrial]) -> str:
     if not right:
         return ""
     best = min(right, key=by_sure_time)
+    time = f"best: {best.setting}, {format_time(best.median_ns or 0.0)}"
     base = study.baseline_of(best, _base(study))
-    if base is None or base is best or _is_base(study, best):
-        others = len({trial.contender for trial in right}) > 1
-        of_base = f", {BASES[bool(study.stand_in)]}" if _is_base(study, best) and others else ""
-        if not others and len(right) > 1:
-            middle = f"its median configuration takes {median_over_best(right):.2f} × as long"
-            of_base = f" (no baseline: one variant; {middle})"
-        return f"best: {best.setting}, {format_time(best.median_ns or 0.0)}{of_base}"
+    is_base = _base(study) in (best.variant, best.contender)
+    if base is None or is_base:
+        if len({trial.contender for trial in right}) > 1:
+            return time + (f", {'in place of ' if study.stand_in else ''}the baseline" if is_base else "")
+        middle = f"its median configuration takes {median_over_best(right):.2f} × as long"
+        return time + (f" (no baseline: one variant; {middle})" if len(right) > 1 else "")
     compared, speedup = study.compare(base, best), study.speedup(best, _base(study))
     if compared is None and speedup is None:
-        return f"best: {best.setting}, {format_time(best.median_ns or 0.0)} (not comparable with {base.setting})"
+        return f"{time} (not comparable with {base.setting})"
     if compared is None:
-        times = f"{speedup:.2f}" if speedup else "?"
-        return f"best: {best.setting}, {times} × as fast as {base.setting} (no verdict)"
-    verdict, ratio, low, high = compared.verdict, compared.ratio, compared.low, compared.high
+        return f"best: {best.setting}, {speedup:.2f} × as fast as {base.setting} (no verdict)"
+    low, high = compared.low, compared.high
     half = (1 / low - 1 / high) / 2 if low > 0 else float("inf")
     decimals = 3 if half < 0.01 else 2
-    uncertain = "" if verdict == "faster" else f" ({verdict})"
-    return (
-        f"best: {best.setting}, {1 / ratio:.{decimals}f} ± {half:.{decimals}f} × as fast as {base.setting}{uncertain}"
-    )
+    times = f"{1 / compared.ratio:.{decimals}f} ± {half:.{decimals}f} × as fast as {base.setting}"
+    return f"best: {best.setting}, {times}" + ("" if compared.verdict == "faster" else f" ({compared.verdict})")
 
 
 def list_verdicts(study: Study) -> list[tuple[StudyTrial, str]]:
@@ -166,13 +150,12 @@ def list_verdicts(study: Study) -> list[tuple[StudyTrial, str]]:
 
     Problems without a right result of the baseline are left out. A verdict is empty where the two are not comparable.
     """
-    found = []
-    for trial in study.fastest:
-        base = study.baseline_of(trial, _base(study))
-        if base is not None and not _is_base(study, trial):
-            verdict = study.verdict(base, trial)
-            found.append((trial, verdict.value if verdict else ""))
-    return found
+    pairs = [(study.baseline_of(trial, _base(study)), trial) for trial in study.fastest]
+    return [
+        (trial, verdict.value if (verdict := study.verdict(base, trial)) else "")
+        for base, trial in pairs
+        if base is not None and _base(study) not in (trial.variant, trial.contender)
+    ]
 
 
 def verdict_lines(study: Study) -> Iterator[str]:
@@ -184,7 +167,9 @@ def verdict_lines(study: Study) -> Iterator[str]:
     for trial, verdict in list_verdicts(study):
         found.setdefault(trial.contender, Counter())[verdict] += 1
     said = {
-        name: ", ".join(f"{counts[verdict]} {verdict or NO_VERDICT}" for verdict in VERDICTS if counts[verdict])
+        name: ", ".join(
+            f"{counts[verdict]} {verdict or 'without a verdict'}" for verdict in VERDICTS if counts[verdict]
+        )
         for name, counts in found.items()
     }
     for verdicts, names in grouped(said, said.__getitem__).items():
@@ -196,75 +181,59 @@ def _base(study: Study) -> str:
     return study.stand_in or study.baseline
 
 
-def _is_base(study: Study, trial: StudyTrial) -> bool:
-    return _base(study) in (trial.variant, trial.contender)
-
-
 def _has_time(trial: StudyTrial) -> bool:
     return trial.state is State.OK and not trial.is_expected_wrong
 
 
 def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
+    """Return the table of one problem, without the columns that say nothing."""
     from cuprof.report.units import choose_scale
 
     right = [trial for trial in trials if _has_time(trial)]
     study.foresee_speedups(right)
+    bases = {study.baseline_of(trial, _base(study)) for trial in trials}  # of many tunables the fastest
+    hot_ns = {trial: trial.median_of(Measure.HOT) for trial in right if trial.measure is Measure.COLD}
+    total_ns = {trial: trial.median_of(Measure.TOTAL) for trial in right}
     time = choose_scale("time", [trial.median_ns for trial in right])
-    hot = {trial: trial.median_of(Measure.HOT) for trial in right if trial.measure is Measure.COLD}
-    hot_scale = choose_scale("time", hot.values())
-    total = choose_scale("time", [trial.median_of(Measure.TOTAL) for trial in right])
+    hot, total = choose_scale("time", hot_ns.values()), choose_scale("time", total_ns.values())
     # The unit of the fastest: a slow host beside a device must not turn the device's figures into six digits.
-    fastest = max((trial.bandwidth or 0.0 for trial in right), default=0.0)
-    bandwidth = replace(choose_scale("bandwidth", [fastest]), decimals=1)
-    names = {trial: trial.contender + (" (base)" if _is_base(study, trial) else "") for trial in trials}
-    times = {trial: mark_of(trial.state, trial.expected) for trial in trials}
-    times |= {trial: _text(time, trial.median_ns) for trial in right}
-    shares = {trial: f"{trial.share * 100:.1f}" if trial.share <= 1 else CACHED for trial in right if trial.share}
-    always = [
-        (Column("variant", "left"), names),
-        (Column(f"time {time.unit}"), times),
-        (Column("±%"), {trial: _half_width(trial) for trial in right}),
-        (Column(bandwidth.unit), {trial: _text(bandwidth, trial.bandwidth) for trial in right}),
-    ]
-    tunables = (Column("tunables", "left"), {trial: trial.tunables_label for trial in trials})
-    filled = [
-        (Column("% peak"), shares),
-        (Column("speedup"), {trial: _speedup(study, trial) for trial in right}),
-        (Column(f"hot {hot_scale.unit}"), {trial: _text(hot_scale, value) for trial, value in hot.items()}),
-        (Column(f"total {total.unit}"), {trial: _text(total, trial.median_of(Measure.TOTAL)) for trial in right}),
-        (Column("stopped by", "left"), {trial: _stopped_by(trial) for trial in right}),
-        (Column("measured", "left"), {trial: _age(study, trial) for trial in right}),
-    ]
-    shown = [each for each in (always[0], tunables, *always[1:], *filled) if each in always or any(each[1].values())]
+    bandwidth = choose_scale("bandwidth", [max((trial.bandwidth or 0.0 for trial in right), default=0.0)])
+    bandwidth = replace(bandwidth, decimals=1)
+    numbers: dict[str, Callable[[StudyTrial], str]] = {
+        f"time {time.unit}": lambda trial: format_number(time, trial.median_ns),
+        "±%": lambda trial: f"{trial.half_width * 100:.1f}{_mark(trial)}" if trial.interval else trial.few_samples,
+        bandwidth.unit: lambda trial: format_number(bandwidth, trial.bandwidth),
+        "% peak": lambda trial: "" if not trial.share else f"{trial.share * 100:.1f}" if trial.share <= 1 else CACHED,
+        "speedup": lambda trial: _speedup(study, trial),
+        f"hot {hot.unit}": lambda trial: format_number(hot, hot_ns.get(trial)),
+        f"total {total.unit}": lambda trial: format_number(total, total_ns[trial]),
+    }
+    words: dict[str, Callable[[StudyTrial], str]] = {
+        "stopped by": _stopped_by,
+        "measured": lambda trial: _age(study, trial),
+    }
     rows = []
     for trial in trials:
-        cells = [texts.get(trial, "") for _, texts in shown]
-        rows.append(Row(tuple(cells), "" if trial in right else style_of(trial.state, trial.expected)))
-    return Table([column for column, _ in shown], rows)
+        cells = [cell(trial) if trial in right else "" for cell in (*numbers.values(), *words.values())]
+        if trial not in right:
+            cells[0] = mark_of(trial.state, trial.expected)
+        rows.append([trial.contender + (" (base)" if trial in bases else ""), trial.tunables_label, *cells])
+    headings = ["variant", "tunables", *numbers, *words]
+    shown = [place for place in range(len(headings)) if place in (0, 2, 3, 4) or any(row[place] for row in rows)]
+    styles = ["" if trial in right else style_of(trial.state, trial.expected) for trial in trials]
+    return Table(
+        [headings[each] for each in shown], [[row[each] for each in shown] for row in rows], [*numbers], styles
+    )
 
 
-def _text(scale: Scale, value: float | None) -> str:
-    """Return a number without the spaces that part its thousands on a page: columns stand apart by spaces here."""
-    return scale.format(value).replace("\N{NARROW NO-BREAK SPACE}", "").replace("–", "")
-
-
-def _half_width(trial: StudyTrial) -> str:
-    """Return half the width of the median's interval in percent, or how many samples where they are too few for one."""
-    if not trial.median_ns or not trial.interval:
-        return trial.few_samples
-    low, high = trial.interval
-    return f"{(high - low) / 2 / trial.median_ns * 100:.1f}{_noise_mark(trial)}"
-
-
-def _noise_mark(*trials: StudyTrial) -> str:
+def _mark(*trials: StudyTrial) -> str:
     """Return a mark where one of the times is known to ±20 % or worse."""
-    known = [(trial.median_ns, *trial.interval) for trial in trials if trial.interval and trial.median_ns]
-    return MARK if any((high - low) / 2 > NOISY * median for median, low, high in known) else ""
+    return MARK if any(trial.half_width > NOISY for trial in trials) else ""
 
 
 def _speedup(study: Study, trial: StudyTrial) -> str:
     ratio, base = study.speedup(trial, _base(study)), study.baseline_of(trial, _base(study))
-    return f"{ratio:.2f}×{_noise_mark(trial, base)}" if ratio and base else ""
+    return f"{ratio:.2f}×{_mark(trial, base)}" if ratio and base else ""
 
 
 def _is_beside_medians(study: Study, trial: StudyTrial) -> bool:
@@ -279,8 +248,10 @@ def _age(study: Study, trial: StudyTrial) -> str:
     """Return how long before this sweep a reused time was measured; nothing for its own."""
     from cuprof.report.units import describe_age
 
-    age_s = study.age_s(trial) if trial.is_reused else None
-    return f"{describe_age(age_s)} before" if age_s is not None else "before" if trial.is_reused else ""
+    if not trial.is_reused:
+        return ""
+    age_s = study.age_s(trial)
+    return "before" if age_s is None else f"{describe_age(age_s)} before"
 
 
 def _stopped_by(trial: StudyTrial) -> str:
@@ -308,20 +279,21 @@ def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
     from cuprof.report.trials import grouped
     from cuprof.report.units import list_names
 
-    impossible = [trial for trial in trials if trial.state is State.IMPOSSIBLE]
+    def names(group: Sequence[StudyTrial]) -> str:
+        return list_names(dict.fromkeys(trial.contender for trial in group))
+
+    impossible, skipped = ([trial for trial in trials if trial.state is state] for state in UNPLACED)
     for device, group in grouped(impossible, lambda trial: trial.device).items():
         for number, reason in summarize(trial.message for trial in group):
-            yield Line(f"{number} impossible on {device}: {reason}", style_of(State.IMPOSSIBLE))
-    skipped = [trial for trial in trials if trial.state is State.SKIPPED]
+            yield Line(f"{number} impossible on {device}: {reason}", "dim")
     for message, group in grouped(skipped, lambda trial: trial.message).items():
-        names = list_names(dict.fromkeys(trial.contender for trial in group))
-        yield Line(f"{len(group)} skipped ({names}): {message}", style_of(State.SKIPPED))
-    failed = [trial for trial in trials if trial.state is not State.OK and trial.state not in UNPLACED]
+        yield Line(f"{len(group)} skipped ({names(group)}): {message}", "dim")
+    failed = [trial for trial in trials if trial.state not in (State.OK, *UNPLACED)]
     alike = grouped(failed, lambda trial: (trial.state, trial.expected, re.sub(r"\b\d[\d.e+-]*", "#", trial.message)))
     for (state, expected, _), group in alike.items():
-        names, style = list_names(dict.fromkeys(trial.contender for trial in group)), style_of(state, expected)
         problems = len({trial.problem for trial in group})
         at = f" (and at {count(problems - 1, 'other problem')})" if problems > 1 else ""
-        yield Line(f"{mark_of(state, expected)} {names}: {group[0].message or state.value}{at}", style)
+        said = f"{mark_of(state, expected)} {names(group)}: {group[0].message or state.value}{at}"
+        yield Line(said, style_of(state, expected))
     if logged := next((trial for trial in failed if trial.log and not trial.is_expected), None):
         yield Line(f"the whole log: cuprof status --log {logged.variant}", "dim")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.arguments import CommandParser, reading
 from cuprof.cli.output import emit, print_message
 from cuprof.cli.table import Line
 from cuprof.core.errors import UnknownNameError
@@ -42,15 +42,20 @@ NO_TABLE = (
 )
 
 
+PARSER = CommandParser("source", DESCRIPTION, EXAMPLES, store=True, json=True)
+PARSER.add_argument("variant", metavar="VARIANT", help="a variant, or an imported profile's name")
+PARSER.add_argument("settings", metavar="SETTING", nargs="*", help="problem.AXIS=VALUE, tune.NAME=VALUE")
+PARSER.add_argument("--kernel", default="", help="of several kernels, the one of this name")
+PARSER.add_argument("--sass", action="store_true", help="list each line's instructions and what they wait for")
+PARSER.add_argument("--folder", type=Path, help="where source files are that the report names elsewhere")
+
+
 def main(argv: Sequence[str]) -> int:
     """Print the source of one kernel with what it costs, line by line."""
-    arguments = make_parser().parse_intermixed_args(argv)
-    from cuprof.core.project import find_project
+    arguments = PARSER.parse_intermixed_args(argv)
     from cuprof.results.source import find_sources
-    from cuprof.store import Store
 
-    url = arguments.store or find_project().database_url
-    with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
+    with reading(arguments.store) as connection:
         sources = find_sources(connection, arguments.variant, arguments.settings)
     source = _choose(sources, arguments.kernel)
     if arguments.folder:
@@ -61,19 +66,6 @@ def main(argv: Sequence[str]) -> int:
         print_message(f"launch {source.ordinal + 1} of {len(sources)} has the most samples and is shown{more}")
     emit(as_data(source), arguments.json, list(source_lines(source, with_sass=arguments.sass)))
     return 0
-
-
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser("source", DESCRIPTION, EXAMPLES)
-    parser.add_argument("variant", metavar="VARIANT", help="a variant, or an imported profile's name")
-    parser.add_argument("settings", metavar="SETTING", nargs="*", help="problem.AXIS=VALUE, tune.NAME=VALUE")
-    parser.add_argument("--kernel", default="", help="of several kernels, the one of this name")
-    parser.add_argument("--sass", action="store_true", help="list each line's instructions and what they wait for")
-    parser.add_argument("--folder", type=Path, help="where source files are that the report names elsewhere")
-    parser.add_argument("--json", action="store_true", help="write everything as JSON")
-    add_store(parser)
-    return parser
 
 
 def _choose(sources: Sequence[KernelSource], kernel: str) -> KernelSource:

@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from cuprof.cli.arguments import CommandParser, add_store, number
+from cuprof.cli.arguments import CommandParser, number, reading
 from cuprof.cli.output import emit, print_message, show
-from cuprof.cli.table import Column, Line, Part, Row, Table
+from cuprof.cli.table import Line, Part, Table
 from cuprof.cli.units import format_duration
+from cuprof.core.project import find_project
 from cuprof.core.text import describe_tried
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ LOG = """\
 SELECT t.label, r.state, r.message, r.log
 FROM run AS r JOIN trial AS t ON t.id = r.trial_id JOIN variant AS v ON v.id = t.variant_id
 WHERE v.name = :variant AND r.log <> '' ORDER BY r.id DESC LIMIT 1"""
-COLUMNS = (*(Column(name, "left") for name in ("station", "host")), *map(Column, ("pid", "done", "seen")))
 DOING = {"silent": "silent", "gone": "its process has ended"}
 EXAMPLES = """\
 examples:
@@ -32,22 +32,32 @@ examples:
   cuprof status --store postgresql+psycopg://cuprof@db.example/cuprof"""
 
 
+PARSER = CommandParser(
+    "status",
+    "Say of sweeps that are not finished what runs where, what has failed, and how long they still take; where\n"
+    "there is none, what became of the newest.",
+    EXAMPLES,
+    store=True,
+    json=True,
+)
+PARSER.add_argument("--sweep", metavar="ID", type=int, help="this sweep alone")
+PARSER.add_argument("--every", metavar="SECONDS", type=SECONDS, default=0.0, help="again and again until it is done")
+PARSER.add_argument("--log", metavar="VARIANT", default="", help="why it failed last: the whole log")
+
+
 def main(argv: Sequence[str]) -> int:
     """Print how far sweeps are, once or repeatedly until they are done."""
-    arguments = make_parser().parse_args(argv)
+    arguments = PARSER.parse_args(argv)
     from cuprof.core.errors import SelectionError, UnreachableStoreError
-    from cuprof.core.project import find_project
     from cuprof.results.progress import list_progress
-    from cuprof.store import Store
 
-    url = arguments.store or find_project().database_url
     if arguments.log:
-        _print_log(url, arguments.log)
+        _print_log(arguments.store or find_project().database_url, arguments.log)
         return 0
     is_first = True
     while True:
         try:
-            with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
+            with reading(arguments.store) as connection:
                 found = list_progress(connection, arguments.sweep)
         except UnreachableStoreError as error:
             if is_first:
@@ -83,7 +93,10 @@ def _sweep_parts(sweep: Progress) -> Iterator[Part]:
     present = [station for station in sweep.stations if station.state != "left"]
     if present and sweep.state != "finished":
         taken = ": others take its trials" if any(station.state == "working" for station in present) else ""
-        yield Table((*COLUMNS, Column("doing", "left")), [_station_row(station, taken) for station in present])
+        rows = [_station_row(station, taken) for station in present]
+        styles = ["" if station.state == "working" else "dim" for station in present]
+        numbers = ("pid", "done", "seen")
+        yield Table(("station", "host", *numbers, "doing"), rows, numbers, styles)
     if sweep.state in ("interrupted", "abandoned"):
         yield Line("nobody works on it; the same command goes on where it stopped")
     if sweep.is_outdated:
@@ -92,14 +105,13 @@ def _sweep_parts(sweep: Progress) -> Iterator[Part]:
         yield Line(f"failed: {label}: {message}")
 
 
-def _station_row(station: StationRow, taken: str) -> Row:
+def _station_row(station: StationRow, taken: str) -> tuple[str, ...]:
     if station.state in DOING:
         doing = DOING[station.state] + taken
     else:
         doing = station.doing or ("–" if station.done else "nothing yet")
     seen = f"{format_duration(max(station.silent_s, 0.0))} ago"
-    cells = (station.name, station.host, str(station.process_id), str(station.done), seen, doing)
-    return Row(cells, "" if station.state == "working" else "dim")
+    return station.name, station.host, str(station.process_id), str(station.done), seen, doing
 
 
 def _print_log(url: str, variant: str) -> None:
@@ -113,21 +125,3 @@ def _print_log(url: str, variant: str) -> None:
         raise SelectionError(f"no failure of {variant!r} has left a log; cuprof query failures lists what failed")
     label, state, message, log = found[0]
     show(Line(f"{label}: {state}: {message}", "bold"), *map(Line, log.splitlines()))
-
-
-def make_parser() -> CommandParser:
-    """Return the parser of the command's words."""
-    parser = CommandParser(
-        "status",
-        "Say of sweeps that are not finished what runs where, what has failed, and how long they still take; where\n"
-        "there is none, what became of the newest.",
-        EXAMPLES,
-    )
-    parser.add_argument("--sweep", metavar="ID", type=int, help="this sweep alone")
-    parser.add_argument(
-        "--every", metavar="SECONDS", type=SECONDS, default=0.0, help="again and again until it is done"
-    )
-    parser.add_argument("--log", metavar="VARIANT", default="", help="why it failed last: the whole log")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_store(parser)
-    return parser

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOBase, UnsupportedOperation
 from typing import TextIO, cast
@@ -30,26 +30,12 @@ class Output(TextIOBase):
 
     def write(self, text: str) -> int:
         """Write the text, as much of it as can be."""
-        if self._stream is None or self.failure:
-            return len(text)
-        shown = visible(text) if self._escapes else text
-        try:
-            try:
-                self._stream.write(shown)
-            except UnicodeEncodeError as error:  # a terminal of few letters
-                self._stream.write(shown.encode(error.encoding, "backslashreplace").decode(error.encoding))
-        except (OSError, ValueError) as error:  # ValueError: the stream is closed
-            self._give_up(error)
+        self._try(lambda stream: _write(stream, visible(text) if self._escapes else text))
         return len(text)
 
     def flush(self) -> None:
         """Flush the stream below."""
-        if self._stream is None or self.failure:
-            return
-        try:
-            self._stream.flush()
-        except (OSError, ValueError) as error:
-            self._give_up(error)
+        self._try(lambda stream: stream.flush())
 
     def styled(self) -> TextIO:
         """Return the same output for text that is escaped already and carries our own styles."""
@@ -74,13 +60,25 @@ class Output(TextIOBase):
         """Return the encoding of the stream below."""
         return getattr(self._stream, "encoding", None) or "utf-8"
 
-    def _give_up(self, failure: Exception) -> None:
-        self.failure = failure
-        # What the buffer below still holds goes nowhere, or it would raise again when Python ends.
-        with suppress(OSError, ValueError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.fileno())
-            os.close(nowhere)
+    def _try(self, action: Callable[[TextIO], object]) -> None:
+        if self._stream is None or self.failure:
+            return
+        try:
+            action(self._stream)
+        except (OSError, ValueError) as error:  # ValueError: the stream is closed
+            self.failure = error
+            # What the buffer below still holds goes nowhere, or it would raise again when Python ends.
+            with suppress(OSError, ValueError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self.fileno())
+                os.close(nowhere)
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+    except UnicodeEncodeError as error:  # a terminal of few letters
+        stream.write(text.encode(error.encoding, "backslashreplace").decode(error.encoding))
 
 
 @contextmanager
@@ -105,12 +103,8 @@ def styled(stream: TextIO) -> TextIO:
 
 def _take_closed_descriptors() -> None:
     """Open standard descriptors that the caller has closed, so that no database file becomes one of them."""
-    for descriptor, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
-        if stream is None:
-            try:
-                os.fstat(descriptor)
-            except OSError:
-                opened = os.open(os.devnull, os.O_RDWR)
-                if opened != descriptor:
-                    os.dup2(opened, descriptor)
-                    os.close(opened)
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from cuprof.engine.running import SweepResult
     from cuprof.report.study import Study
 
+RUNNING = "cuprof.engine.sweep", "cuprof.engine.running", "cuprof.engine.spool", "cuprof.cli.progress"
+"""Modules that plan, measure and store."""
 SHOWING, PAGE = (
     ("cuprof.report.load", "scipy.special", "cuprof.cli.results"),
     ("cuprof.report.page", "cuprof.report.freshness"),
@@ -99,7 +101,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
-    return hydra_app.run_chosen("sweep", argv, task, HELP, launch)
+    return hydra_app.run("sweep", argv, task, HELP, launch, RUNNING, is_measuring=True)
 
 
 def launch(configs: Sequence[SweepConfig], argv: Sequence[str], project: Project) -> int:

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cuprof.report.units import Scale
+
+
+def format_number(scale: Scale, value: float | None) -> str:
+    """Return a number without the spaces that part its thousands on a page: columns stand apart by spaces here."""
+    return scale.format(value).replace("\N{NARROW NO-BREAK SPACE}", "").replace("–", "")
+
 
 def format_time(duration_ns: float) -> str:
     """Return a duration in the unit that keeps it at 1 or above, to four digits: "12.31 µs"."""

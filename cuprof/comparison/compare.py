@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cuprof.builds.machine_code import names_launches
 from cuprof.comparison.match import KERNEL_TIMES, Matching, match
 from cuprof.comparison.noise import add_models, find_noises, noise_between, noise_within
 from cuprof.comparison.sides import Side
@@ -30,7 +31,7 @@ AT_ONCE = 150_000
 SIDE_COLUMNS = (
     "family", "variant", "backend", "problem", "tunables", "device", "device_key", "device_id", "device_number",
     "device_repeats", "on_host", "identity", "state", "message", "run_id", "run_sweep_id", "started_at", "duration_ns",
-    "job",
+    "job", "code",
 )  # fmt: skip
 """Columns that a row has twice, once for each side, with the prefix base_ or new_."""
 LABEL_COLUMNS = ("family", "variant", "problem", "tunables", "device_number", "device_repeats")
@@ -88,8 +89,9 @@ class Comparison:
         rows: a row for each measure of a matched trial: the columns of both sides' trials under base_ and new_,
             `measure`, `match` (a number, equal in the rows of one matched trial), `choices` (pairs of tunables that
             could have been compared in its place), `unchanged` (the same trial on both sides: source, device and
-            software), `together` (the samples were taken side by side), `device`, `reach` (how far the interval reaches
-            for noise within one sweep, in logarithms), and the verdict: `ratio` (NEW / BASE), `low`, `high`,
+            software; or the same machine code and launches, `same_code`), `together` (the samples were
+            taken side by side), `device`, `reach` (how far the interval reaches for noise within one sweep, in
+            logarithms), and the verdict: `ratio` (NEW / BASE), `low`, `high`,
             `error_rate` (chance that this interval misses the truth), `paired` (by rounds), `verdict`.
         noises: device → noise from sweep to sweep; empty where every pair was taken together.
         nothing_changed: every matched trial is the same on both sides: source, device and software.
@@ -108,7 +110,8 @@ class Comparison:
     @property
     def counts(self) -> dict[Verdict, int]:
         """Return how often each verdict was given."""
-        return {verdict: int((self.rows["verdict"] == verdict.value).sum()) for verdict in Verdict}
+        found = {verdict: int((self.rows["verdict"] == verdict.value).sum()) for verdict in Verdict}
+        return {verdict: number for verdict, number in found.items() if number or verdict is not Verdict.SAME_CODE}
 
     @property
     def noise_within(self) -> str:
@@ -189,7 +192,9 @@ def judge_rows(
     contrasts = contrast_rows(rows, base, new, noise, bridged=True)
     reach = contrasts.beside_samples(options.rule.error_rate)
     judged = judge(contrasts, options.rule, int(rows["choices"].sum()))
-    return rows.assign(reach=reach, **judged), noises
+    rows = rows.assign(reach=reach, **judged)
+    rows.loc[rows["same_code"], "verdict"] = Verdict.SAME_CODE.value
+    return rows, noises
 
 
 def contrast_rows(
@@ -267,7 +272,10 @@ def pair_up(matching: Matching) -> pd.DataFrame:
         columns |= {f"{side}_{name}": chosen[name].to_numpy() for name in SIDE_COLUMNS}
         columns[f"{side}_timed"] = (chosen["measure"] != "").to_numpy()
     found = make_columns(columns)
-    same = {name: found[f"base_{name}"] == found[f"new_{name}"] for name in ("identity", "duration_ns", "device")}
+    names = ("identity", "duration_ns", "device", "device_key", "code")
+    same = {name: found[f"base_{name}"] == found[f"new_{name}"] for name in names}
+    is_known = np.fromiter(map(names_launches, found["base_code"]), bool, len(found))
+    same_code = same["code"] & is_known & same["device_key"] & ~same["identity"]
     begun = found["base_started_at"].fillna(0.0) == found["new_started_at"].fillna(0.0)
     absent = {side: found[f"{side}_state"].isin([*NOT_RUN]) for side in sides}
     ran = (found["base_run_id"] > 0) & (found["new_run_id"] > 0)
@@ -275,7 +283,8 @@ def pair_up(matching: Matching) -> pd.DataFrame:
     return found.assign(
         match=np.arange(len(found)),
         device=device,
-        unchanged=same["identity"] & (found["base_identity"] != ""),
+        same_code=same_code,
+        unchanged=(same["identity"] & (found["base_identity"] != "")) | same_code,
         one_run=ran & same["identity"] & begun & same["duration_ns"] & ~absent["base"],
         skipped=absent["base"] & absent["new"],
     )

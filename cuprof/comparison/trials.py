@@ -28,8 +28,8 @@ COLUMNS: Mapping[str, Any] = {
     "family": "", "variant": "", "backend": "", "problem": Point(), "tunables": Point(), "device": "",
     "device_key": "", "device_id": 0, "device_number": -1, "device_repeats": False, "on_host": False, "identity": "",
     "state": State.OK.value, "message": "", "expected": "right", "run_id": 0, "run_sweep_id": 0, "started_at": 0.0,
-    "duration_ns": 0, "job": "", "measure": "", "method": "", "version": "", "tool": "", "batch": 1, "samples": 0,
-    "median_ns": np.nan, "timing_id": -1, "tick_ns": 0.0, "rotation": "",
+    "duration_ns": 0, "job": "", "code": "", "measure": "", "method": "", "version": "", "tool": "", "batch": 1,
+    "samples": 0, "median_ns": np.nan, "timing_id": -1, "tick_ns": 0.0, "rotation": "",
 }  # fmt: skip
 """Of a side's trials, with the values that stand where nothing is known.
 

@@ -21,7 +21,7 @@ from omegaconf import OmegaConf, flag_override
 from cuprof.config.build import build_config
 from cuprof.config.explain import explain
 from cuprof.config.model import SweepConfig
-from cuprof.config.overrides import read_settings, set_axes
+from cuprof.config.overrides import read_settings, set_axes, split_jobs
 from cuprof.config.studies import choose_experiments
 from cuprof.core.errors import ConfigError
 from cuprof.core.project import Project, bundled, find_project
@@ -63,6 +63,13 @@ class Composer:
         """Return the configuration, composed and checked."""
         with self.explaining(), _COMPOSING:
             return self.build(self.compose(), command_line)
+
+    def jobs(self, command_line: str) -> dict[str, SweepConfig]:
+        """Return the settings of each job → its configuration, so that nothing runs where one does not compose."""
+        with self.explaining():
+            composed, loader = self.compose(several=True), self.hydra.config_loader
+            found = split_jobs(composed.hydra.overrides.task, loader)
+            return {" ".join(job): self.build(loader.load_sweep_config(composed, job), command_line) for job in found}
 
     def build(self, composed: Any, command_line: str) -> SweepConfig:
         """Return what Hydra has composed as a `SweepConfig`."""

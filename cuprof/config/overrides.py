@@ -8,7 +8,7 @@ what it composes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, product
@@ -25,6 +25,8 @@ GROUPS = ("check", "device", "experiment", "launch", "measure", "ncu", "report",
 _AXIS = re.compile(r"variants|device\.cuda|(?:problem|tune)\.[^.=@]+")
 """Settings that take a list within one job; several GPUs are no axis, but share a job as well."""
 _AXIS_PART = re.compile(r"(variants|(?:problem|tune)\.[^.=@]+)\.")
+_COMMA = re.compile(r",(?![^(]*\))")
+"""A comma outside of parentheses."""
 _SETTING = re.compile(r"(?P<prefix>\+\+|\+|~)?(?P<key>[^=]+)(?:=(?P<value>.*))?", re.DOTALL)
 
 SOURCES = (".cu", ".cuh", ".cl", ".ptx", ".cubin", ".fatbin", ".c", ".cpp")
@@ -98,6 +100,11 @@ def split_jobs(overrides: Sequence[str], loader: Any) -> list[list[str]]:
     return [list(job) for job in product(*choices.values())]
 
 
+def key_of(setting: str) -> str:
+    """Return a setting's key, "problem.n" of "+problem.n=4"."""
+    return setting.lstrip("+~").partition("=")[0]
+
+
 def quoted(text: str) -> str:
     """Return a text in quotes, as Hydra reads it back."""
     from hydra.core.override_parser.types import Quote, QuotedString
@@ -124,12 +131,11 @@ def _split(text: str) -> tuple[str, str, str]:
             )
         raise ConfigError(f"{text!r} is not a setting; settings are written key=value, such as experiment=reduction")
     prefix, key = match["prefix"] or "", match["key"]
-    if prefix != "~":
-        if key in ("problem", "tune"):
-            hint = " or problem.preset=NAME" if key == "problem" else ", or tune=all"
-            raise ConfigError(f"{text!r} names no axis; write {key}.NAME=VALUE{hint}")
-        if part := _AXIS_PART.match(key):
-            raise ConfigError(f"{text!r}: {part[1]} is an axis and has no parts; write {part[1]}=VALUE")
+    if prefix != "~" and key in ("problem", "tune"):
+        hint = " or problem.preset=NAME" if key == "problem" else ", or tune=all"
+        raise ConfigError(f"{text!r} names no axis; write {key}.NAME=VALUE{hint}")
+    if prefix != "~" and (part := _AXIS_PART.match(key)):
+        raise ConfigError(f"{text!r}: {part[1]} is an axis and has no parts; write {part[1]}=VALUE")
     return prefix, key, match["value"] or ""
 
 
@@ -142,10 +148,8 @@ def _read_axis(text: str, key: str, value: str) -> list[Any]:
         raise ConfigError(f"{text!r}: an axis takes single values; write range(start,stop,step) or a comma list")
     if isinstance(raw, Glob):
         return [*raw.include, *(f"!{pattern}" for pattern in raw.exclude)]
-    given = override.sweep_iterator() if override.is_sweep_override() else [raw]
-    values = [
-        each.text if isinstance(each, QuotedString) else each for each in islice(_flatten(given), MOST_VALUES + 1)
-    ]
+    given = _flatten(override.sweep_iterator() if override.is_sweep_override() else [raw])
+    values = [each.text if isinstance(each, QuotedString) else each for each in islice(given, MOST_VALUES + 1)]
     if not values:
         raise ConfigError(f"{text!r} expands to no values; give at least one")
     if len(values) > MOST_VALUES:
@@ -155,12 +159,9 @@ def _read_axis(text: str, key: str, value: str) -> list[Any]:
     return values
 
 
-def _flatten(values: Any) -> Iterator[Any]:
+def _flatten(values: Iterable[Any]) -> Iterator[Any]:
     for value in values:
-        if isinstance(value, list):
-            yield from _flatten(value)
-        else:
-            yield value
+        yield from _flatten(value) if isinstance(value, list) else [value]
 
 
 def _parse(text: str, typed: str = "", lenient: bool = False) -> Override:
@@ -175,26 +176,11 @@ def _parse(text: str, typed: str = "", lenient: bool = False) -> Override:
     except HydraException as error:
         refused = error
     if lenient:
+        elements = _COMMA.split(value[1:-1] if value.startswith("[") and value.endswith("]") else value)
+        words = (f"'{each.strip()}'" if re.search(r"[(!]", each) and "'" not in each else each for each in elements)
         with suppress(HydraException):
-            return parser.parse_override(f"{key}={_quote_elements(value)}")
+            return parser.parse_override(f"{key}={','.join(words)}")
     # The parser quotes a piece of what it cannot read, which may be a part of a password.
     said = str(refused).strip().partition("\n")[0]
     cause = said if hide_passwords(value) == value else "no value of Hydra's grammar"
     raise ConfigError(f"cannot read {typed or text!r}: {cause}; put quotes around special characters: \"{key}='…'\"")
-
-
-def _quote_elements(value: str) -> str:
-    elements = _split_commas(value[1:-1] if value.startswith("[") and value.endswith("]") else value)
-    return ",".join(f"'{each.strip()}'" if re.search(r"[(!]", each) and "'" not in each else each for each in elements)
-
-
-def _split_commas(value: str) -> list[str]:
-    """Split at the commas outside of brackets."""
-    parts, depth = [""], 0
-    for character in value:
-        depth += (character in "([{") - (character in ")]}")
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return parts

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cuprof.config.overrides import key_of
 from cuprof.core.errors import ConfigError
 
 _CHOICE = re.compile(r"experiment=([\w./-]+(?:,[\w./-]+)*)")
@@ -34,64 +35,59 @@ def choose_experiments(settings: Sequence[str], folders: Sequence[Path], main: P
             a family beside an experiment of another, or a file whose `studies` are not a list of names of single
             experiments.
     """
-    chosen = []
-    for setting in settings:
+    keys, chosen = [key_of(setting) for setting in settings], list(settings)
+    one_family = next(filter(_OF_ONE_FAMILY.fullmatch, keys), "")
+    family = next((match[1] for setting in settings if (match := _FAMILY.fullmatch(setting))), "")
+    for place, setting in enumerate(settings):
         if match := _CHOICE.fullmatch(setting):
             names = match[1].split(",")
-            studies = [study for name in names for study in _expand(name, folders, settings)]
-            setting = setting if studies == names else f"experiment={','.join(dict.fromkeys(studies))}"
-        chosen.append(setting)
-    keys = {_key(setting) for setting in settings}
-    if "family" in keys and "experiment" not in keys and main is not None:
+            studies = [study for name in names for study in _expand(name, folders, one_family, family)]
+            chosen[place] = setting if studies == names else f"experiment={','.join(dict.fromkeys(studies))}"
+    if "family" in keys and "experiment" not in keys:
         defaults = _read_mapping(main).get("defaults")
         if isinstance(defaults, list) and any(isinstance(each, dict) and "experiment" in each for each in defaults):
             chosen.append("~experiment")
     return chosen
 
 
-def _key(setting: str) -> str:
-    return setting.lstrip("+~").partition("=")[0]
+def _expand(name: str, folders: Sequence[Path], one_family: str, family: str) -> list[str]:
+    """Return the experiments that one stands for: itself, or the several of its file.
 
-
-def _expand(name: str, folders: Sequence[Path], settings: Sequence[str]) -> list[str]:
-    """Return the experiments that one stands for: itself, or the several of its file."""
+    Args:
+        one_family: a setting beside it that belongs to one family.
+        family: the family that is typed beside it.
+    """
     path = _find(name, folders)
-    studies = _read_studies(path, folders) if path else []
-    one_family = next((key for key in map(_key, settings) if _OF_ONE_FAMILY.fullmatch(key)), None)
+    content = _read_mapping(path)
+    if "studies" not in content:
+        if family and (own := content.get("family", family)) != family:
+            raise ConfigError(
+                f"experiment={name} is a study of family {own}, not of {family}; leave one of the two out"
+            )
+        return [name]
+    studies = content.pop("studies")
+    if not isinstance(studies, list) or not studies or not all(isinstance(each, str) for each in studies):
+        raise ConfigError(f"{path}: studies must be a list of experiments' names, such as [reduction, cuconv]")
+    if content:
+        other = next(iter(content))
+        raise ConfigError(f"{path} has studies and {other}; an experiment that stands for several has nothing else")
+    for study in studies:
+        if "studies" in _read_mapping(_find(study, folders)):
+            raise ConfigError(f"{path}: {study!r} stands for several experiments itself; name single ones")
     if len(studies) > 1 and one_family:
         raise ConfigError(
             f"{one_family} is of one family, and experiment={name} runs {', '.join(studies)}; name one of them, "
             f"such as experiment={studies[0]}, or leave {one_family} out"
         )
-    typed = next((match[1] for setting in settings if (match := _FAMILY.fullmatch(setting))), None)
-    if path and typed and not studies and (family := _read_mapping(path).get("family", typed)) != typed:
-        raise ConfigError(f"experiment={name} is a study of family {family}, not of {typed}; leave one of the two out")
-    return studies or [name]
-
-
-def _read_studies(path: Path, folders: Sequence[Path]) -> list[str]:
-    """Return the experiments that a file stands for; none for an ordinary one."""
-    raw = _read_mapping(path)
-    studies = raw.pop("studies", None)
-    if studies is None:
-        return []
-    if not isinstance(studies, list) or not studies or not all(isinstance(each, str) for each in studies):
-        raise ConfigError(f"{path}: studies must be a list of experiments' names, such as [reduction, cuconv]")
-    if raw:
-        other = next(iter(raw))
-        raise ConfigError(f"{path} has studies and {other}; an experiment that stands for several has nothing else")
-    for study in studies:
-        if (own := _find(study, folders)) and "studies" in _read_mapping(own):
-            raise ConfigError(f"{path}: {study!r} stands for several experiments itself; name single ones")
     return studies
 
 
-def _read_mapping(path: Path) -> dict[str, Any]:
-    """Return what a file of configuration holds; nothing where it holds no mapping."""
+def _read_mapping(path: Path | None) -> dict[str, Any]:
+    """Return what a file of configuration holds; nothing where there is none, or it holds no mapping."""
     import yaml
 
     try:
-        raw = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        raw = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if path else None
     except (yaml.YAMLError, UnicodeDecodeError):
         return {}  # Hydra reports it
     return raw if isinstance(raw, dict) else {}

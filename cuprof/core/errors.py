@@ -14,7 +14,6 @@
     ├── LaunchError             a launch or a device operation failed
     │   ├── ImpossibleError     a configuration asks for more than the device has; no failure
     │   └── DeviceMemoryError   there is not enough memory on the device now
-    ├── TamperedError           the code that measures has been changed in the memory of its process
     ├── WorkerError             a worker process could not be started or broke its protocol
     └── ProfilerError           Nsight Compute is absent, refused, or its report cannot be read (exit code 2)
 
@@ -24,6 +23,7 @@ The exit code is 1 where the tree names no other.
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 
@@ -128,10 +128,6 @@ class DeviceMemoryError(LaunchError):
         super().__init__(f"{what}: out of device memory: {said}")
 
 
-class TamperedError(CuprofError):
-    """Report that the code that measures has been changed; the message names it."""
-
-
 class WorkerError(CuprofError):
     """Report a worker process that could not be started or broke its protocol."""
 
@@ -140,6 +136,13 @@ class ProfilerError(CuprofError):
     """Report that Nsight Compute is absent, refused to work, or left a report that cannot be read."""
 
     exit_code = 2
+
+
+def explain(error: Exception | None) -> CuprofError | None:
+    """Return the error to show: one of ours, or that a disk or a quota is full; None for any other."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        return StoreError(f"the output cannot be written: {error.strerror}")
+    return error if isinstance(error, CuprofError) else None
 
 
 SYNONYMS = {

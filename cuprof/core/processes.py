@@ -17,10 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
-
-if TYPE_CHECKING:
-    from subprocess import Popen
+from typing import NoReturn, Protocol
 
 AT_ONCE = "CUPROF_AT_ONCE"
 """Environment variable: modules that a worker imports before it is asked for anything."""
@@ -106,7 +103,16 @@ def guard(
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
 
 
-def end_guarded(guardian: Popen[bytes], folder: Path) -> None:
+class Process(Protocol):
+    """What is needed of `subprocess.Popen`."""
+
+    pid: int
+
+    def terminate(self) -> None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
+def end_guarded(guardian: Process, folder: Path) -> None:
     """End a guardian with everything that it guards, and whatever still runs with this folder as its `MARK`."""
     from subprocess import TimeoutExpired  # the guardian itself does not need it
 

@@ -16,7 +16,7 @@ from cuprof.core.records import Trial
 from cuprof.engine.devices import open_executors
 from cuprof.engine.planning import prepare
 from cuprof.families import Family, Program
-from cuprof.families.includes import relocate
+from cuprof.families.sources import relocate
 from cuprof.plan.identity import canonical_json, program_json
 
 

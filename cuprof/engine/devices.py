@@ -13,7 +13,6 @@ from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.engine.device_lock import lock_name
 from cuprof.engine.executor import Executor
 from cuprof.engine.measurement import MOST_KILLS, is_from_outside
-from cuprof.engine.workers import Workers
 from cuprof.worker.messages import Describe, Described, WorkerSettings
 
 
@@ -121,7 +120,7 @@ def _withdraw(executor: Executor, first: Executor, backend: str, taken: set[str]
 
 
 def find_devices(
-    config: SweepConfig, workers: Workers, backends: tuple[str, ...]
+    config: SweepConfig, executor: Executor, backends: tuple[str, ...]
 ) -> dict[str, DeviceFacts | Unavailable]:
     """Return each back end's device, or why there is none or none is wanted."""
     devices: dict[str, DeviceFacts | Unavailable] = {}
@@ -131,10 +130,10 @@ def find_devices(
             continue
         for trial in range(MOST_KILLS + 1):
             try:
-                devices |= workers.worker.ask(Describe((backend,)), Described).devices
+                devices |= executor.worker.ask(Describe((backend,)), Described).devices
                 break
             except WorkerError as error:
-                workers.replace_worker()
+                executor.replace_worker()
                 devices[backend] = Unavailable(f"the worker could not open it: {error}")
                 if trial == MOST_KILLS or not is_from_outside(error):
                     break

@@ -5,17 +5,21 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
+from functools import partial
 from threading import Thread
 
-from cuprof.core.records import DeviceFacts
 from cuprof.engine.calibration import Calibrator
 from cuprof.engine.device_lock import DeviceLocks
-from cuprof.engine.events import Batch, Event, Failed, Idle, Lost, Note, Result, Shared, Started
+from cuprof.engine.events import Batch, Lost, Result
 from cuprof.engine.executor import Executor
 from cuprof.engine.recorder import Recorder
 from cuprof.engine.scheduler import Scheduler
 from cuprof.engine.workers import StoppedError
+from cuprof.worker.status_page import Phase
+
+Event = tuple[Executor, Result] | Callable[[], object]
+"""A trial's result, or a call in the dispatcher's thread."""
 
 POLL_S, BUSY_POLL_S = 0.02, 0.5
 """Ask the scheduler this often whether there is something for an executor that has nothing to do; while all are busy,
@@ -37,9 +41,9 @@ class Dispatcher:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder, self.executors = recorder, recorder.executors
-        self._events: queue.SimpleQueue[tuple[Executor | None, Event]] = queue.SimpleQueue()
-        self.locks = DeviceLocks(self._note)
-        self.calibrator = Calibrator(recorder, self._note)
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        note = partial(self.call, recorder.observer.note)
+        self.locks, self.calibrator = DeviceLocks(note), Calibrator(recorder, note)
         self._inboxes: dict[Executor, queue.SimpleQueue[Batch | None]] = {}
         self._idle: dict[Executor, None] = {}
         self._meanwhile: Callable[[], object] | None = None
@@ -60,16 +64,13 @@ class Dispatcher:
         try:
             for thread in threads:
                 thread.start()
-            while not self._is_over():
+            while not (self.scheduler.done and len(self._idle) == len(self._inboxes)):
                 self._give()
                 if not self.scheduler.done:
                     self._answer(self._wait())
             is_over = True
         finally:
             self._end(threads, is_over)
-
-    def _is_over(self) -> bool:
-        return self.scheduler.done and len(self._idle) == len(self._inboxes)
 
     def _give(self) -> None:
         """Ask for a batch for every executor that has none."""
@@ -78,7 +79,7 @@ class Dispatcher:
                 del self._idle[executor]
                 self._inboxes[executor].put(batch)
 
-    def _wait(self) -> Iterator[tuple[Executor | None, Event]]:
+    def _wait(self) -> Iterator[Event]:
         """Yield the events that are there, after waiting for the first one for a moment."""
         try:
             yield self._events.get(timeout=POLL_S if self._idle else BUSY_POLL_S)
@@ -87,49 +88,36 @@ class Dispatcher:
         except queue.Empty:
             return
 
-    def _answer(self, events: Iterator[tuple[Executor | None, Event]]) -> None:
+    def _answer(self, events: Iterator[Event]) -> None:
         results: list[tuple[Executor, Result]] = []
-        for executor, event in events:
-            if executor is not None and isinstance(event, Result):
-                results.append((executor, event))
-                continue
-            self._conclude(results)
-            if isinstance(event, Note):
-                self.recorder.observer.note(event.text)
-            elif isinstance(event, Shared):
-                self.recorder.observer.shared(event.done, event.planned, event.at_work)
-            elif isinstance(event, Failed):
-                raise event.error
-            elif executor is None:
-                continue
-            elif isinstance(event, Started):
-                self._begin_meanwhile()
-                self.recorder.report_started(executor, event)
-            elif isinstance(event, Lost):
-                self._retire(executor, event)
-            elif executor in self._inboxes:
-                executor.doing = ""
-                self._idle[executor] = None
+        for event in events:
+            if isinstance(event, tuple):
+                results.append(event)
+            else:
+                self._conclude(results)
+                event()
         self._conclude(results)
 
-    def _begin_meanwhile(self) -> None:
+    def call(self, function: Callable[..., object], *arguments: object) -> None:
+        """Have a function called in the thread that runs this; from any thread."""
+        self._events.put(partial(function, *arguments))
+
+    def _start(self, executor: Executor, identity: str, phase: Phase) -> None:
+        """Report that a trial enters a phase."""
         meanwhile, self._meanwhile = self._meanwhile, None
         if meanwhile:
             Thread(target=meanwhile, daemon=True).start()
+        self.recorder.report_started(executor, identity, phase)
 
-    def share(self, done: int, planned: int, at_work: Sequence[str]) -> None:
-        """Have the progress of all processes shown; from any thread."""
-        self._events.put((None, Shared(done, planned, tuple(at_work))))
-
-    def _note(self, text: str) -> None:
-        """Have a line reported; from any thread."""
-        self._events.put((None, Note(text)))
+    def _rest(self, executor: Executor) -> None:
+        executor.doing = ""
+        if executor in self._inboxes:
+            self._idle[executor] = None
 
     def _conclude(self, results: list[tuple[Executor, Result]]) -> None:
-        if results:
-            for executor, result in self.recorder.record(results):
-                self.scheduler.tell(executor, result)
-            results.clear()
+        for executor, result in self.recorder.record(results) if results else ():
+            self.scheduler.tell(executor, result)
+        results.clear()
 
     def _retire(self, executor: Executor, event: Lost) -> None:
         """Give the work of an executor whose device has failed to others; without any, record its outcomes."""
@@ -149,33 +137,35 @@ class Dispatcher:
         A device takes half a second to give a worker's memory back, and nobody here waits for that.
         """
         inbox = self._inboxes[executor]
-        executor.watch = lambda trial, phase: self._events.put((executor, Started(trial.identity, phase)))
+        executor.watch = lambda trial, phase: self.call(self._start, executor, trial.identity, phase)
         executor.judge = lambda outcome: self.calibrator.believe(executor, outcome)
         executor.reconsider = lambda backend: self.calibrator.reconsider(executor, backend)
         try:
             while (batch := inbox.get()) is not None:
                 with self._turn(executor, batch):
-                    if batch.job and batch.job.methods:
+                    if batch.job and batch.job.methods and executor.calibrates(batch.job.backend):
                         self.calibrator.calibrate(executor, batch.job.backend)
                     for event in executor.run(batch):
-                        self._events.put((executor, event))
-                self._events.put((executor, Idle()))
+                        if isinstance(event, Lost):
+                            self.call(self._retire, executor, event)
+                        else:
+                            self._events.put((executor, event))
+                self.call(self._rest, executor)
         except StoppedError:
             pass
         except BaseException as error:
-            self._events.put((executor, Failed(error)))
+            self.call(_raise, error)
         finally:
             # They would hold one another, and the plan, for as long as there is memory.
             executor.be_unwatched()
 
-    def _turn(self, executor: Executor, batch: Batch) -> AbstractContextManager[None]:
+    @contextmanager
+    def _turn(self, executor: Executor, batch: Batch) -> Iterator[None]:
+        """Hold the device of a batch that measures."""
         device = executor.find_device(batch.job.backend) if batch.job else None
         if device is None:
-            return nullcontext()
-        return self._hold(executor, device)
-
-    @contextmanager
-    def _hold(self, executor: Executor, device: DeviceFacts) -> Iterator[None]:
+            yield
+            return
         executor.doing = "waiting for its turn on the device"
         with self.locks.hold(device):
             executor.doing = ""
@@ -191,3 +181,7 @@ class Dispatcher:
         give_up = time.monotonic() + JOIN_S
         for thread in threads:
             thread.join(max(0.0, give_up - time.monotonic()))
+
+
+def _raise(error: BaseException) -> None:
+    raise error

@@ -1,4 +1,4 @@
-"""What an executor is given to do, and the events that its thread tells the dispatcher."""
+"""What an executor is given to do, and what it answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from cuprof.core.records import Outcome
 from cuprof.worker.messages import Job
-from cuprof.worker.status_page import Phase
 
 
 @dataclass(frozen=True)
@@ -27,14 +26,6 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Started:
-    """A trial enters a phase."""
-
-    identity: str
-    phase: Phase
-
-
-@dataclass(frozen=True)
 class Result:
     """A trial of a batch has ended."""
 
@@ -49,34 +40,3 @@ class Lost:
     batch: Batch
     reason: str
     outcomes: tuple[Outcome, ...]
-
-
-@dataclass(frozen=True)
-class Note:
-    """A line that the user should read."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Shared:
-    """How far the sweep is with what other processes have done, and a line on each executor of theirs."""
-
-    done: int
-    planned: int
-    at_work: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Idle:
-    """The batch has been carried out."""
-
-
-@dataclass(frozen=True)
-class Failed:
-    """The executor's thread has raised an error, which ends the sweep."""
-
-    error: BaseException
-
-
-Event = Started | Result | Lost | Note | Shared | Idle | Failed

@@ -71,11 +71,11 @@ class Executor(Workers):
         """Yield the outcome of every trial of a job as it comes; see `Measurement`."""
         self.unavailable = ""
         yield from Measurement(self, job).run()
-        self.builds.forget(trial.identity for trial in job.trials)
+        self.built.difference_update(trial.identity for trial in job.trials)
 
     def is_built(self, backend: str, identity: str) -> bool:
         """Return whether a trial can be measured without waiting for a compiler that works in the background."""
-        return not self.builds_ahead(backend) or self.builds.is_done(identity)
+        return not self.builds_ahead(backend) or identity in self.built
 
     def builds_ahead(self, backend: str) -> bool:
         """Return whether compilers may work in the background; they would take part in the times of the host."""
@@ -84,7 +84,8 @@ class Executor(Workers):
     def _begin_builds(self, job: Job) -> None:
         if not self.builds_ahead(job.backend):
             return
-        new = self.builds.begin(trial.identity for trial in job.trials)
+        new = {trial.identity for trial in job.trials} - self.built - self.building
+        self.building |= new
         try:
             if new:
                 trials = tuple(trial for trial in job.trials if trial.identity in new)
@@ -96,14 +97,14 @@ class Executor(Workers):
         """Return a moment after a program is built, or after `MOST_WAIT_S`, or if the worker is lost."""
         give_up = time.monotonic() + MOST_WAIT_S
         try:
-            for message in self.worker.messages() if self.builds.running else ():
+            for message in self.worker.messages() if self.building else ():
                 self.stop_if_asked()
                 if isinstance(message, Built):
-                    self.builds.take(message)
+                    self.take_built(message)
                     give_up = min(give_up, time.monotonic() + FOLLOWING_S)
                 elif message is None and self.worker.page.read().age_s > self.limits.trial_s:
                     self.replace_worker()
-                if not self.builds.running or time.monotonic() > give_up:
+                if not self.building or time.monotonic() > give_up:
                     return
         except WorkerDiedError:
             self.drop_worker()
@@ -120,6 +121,10 @@ class Executor(Workers):
         if self._series[:2] != (problem, backend):
             self._series = (problem, backend, secrets.token_hex(8))
         return self._series[2]
+
+    def calibrates(self, backend: str) -> bool:
+        """Return whether times are held against what the device can do."""
+        return True
 
     def find_device(self, backend: str) -> DeviceFacts | None:
         """Return the device of a back end, None where there is none."""

@@ -82,7 +82,7 @@ class Measurement:
                     if (yield from self._finish(message)):
                         return
                 elif isinstance(message, Built):
-                    self.workers.builds.take(message)
+                    self.workers.take_built(message)
                 elif isinstance(message, JobDone):
                     yield from self._end(message)
                     return

@@ -17,7 +17,6 @@ from cuprof.core.records import FAILED, DeviceFacts, Measure, State, Trial, Unav
 from cuprof.engine.devices import enroll
 from cuprof.engine.executor import Executor
 from cuprof.engine.opened import OpenedFiles
-from cuprof.engine.workers import Workers
 from cuprof.families import Family
 from cuprof.families.candidate import Extension
 from cuprof.families.origin import Folder
@@ -205,16 +204,16 @@ def _hash(config: SweepConfig, planned: Plan, by_backend: Mapping[str, Mapping[M
     return plan_hash(planned, facts)
 
 
-def _load(config: SweepConfig, project: Project, workers: Workers) -> Family:
+def _load(config: SweepConfig, project: Project, executor: Executor) -> Family:
     """Load the configuration's family; a script may take seconds to import, so a worker imports it meanwhile."""
     origin = find_origin(config.family, project.kernel_folders)
     if not isinstance(origin, Folder):
         with suppress(WorkerError):
-            workers.worker.send(Load(origin))
+            executor.worker.send(Load(origin))
     return origin.load()
 
 
-def _probe(family: Family, selection: Selection, config: SweepConfig, workers: Workers) -> None:
+def _probe(family: Family, selection: Selection, config: SweepConfig, executor: Executor) -> None:
     """Let a worker run the functions of a family whose shapes show only then; nothing of them runs in this process.
 
     Raises:
@@ -224,9 +223,9 @@ def _probe(family: Family, selection: Selection, config: SweepConfig, workers: W
         return
     problems = tuple(point for _, point in read_selection(family, selection).problems)
     try:
-        probed = workers.worker.ask(Probe(family.origin, problems), Probed, config.limits.trial_s)
+        probed = executor.worker.ask(Probe(family.origin, problems), Probed, config.limits.trial_s)
     except WorkerError as error:
-        workers.replace_worker()
+        executor.replace_worker()
         raise FamilyError(f"family {family.name}: {error} while making its inputs and first results") from None
     if probed.fault:
         raise FamilyError(f"family {family.name}: {probed.fault}")

@@ -14,7 +14,7 @@ from cuprof.plan.identity import IDENTITY_VERSION
 from cuprof.results.sweeps import IDENTITIES
 
 RECORDED = (
-    "numpy", "numba", "pandas", "sqlalchemy", "hydra-core", "plotly", "cupy-cuda13x", "cupy-cuda12x", "cuda-bindings",
+    "numpy", "numba", "pandas", "sqlalchemy", "hydra-core", "cupy-cuda13x", "cupy-cuda12x", "cuda-bindings",
     "pyopencl", "torch", "nvidia-ml-py",
 )  # fmt: skip
 """Distributions whose versions every sweep keeps."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from cuprof.core.project import Project
 from cuprof.core.records import ENERGY_UNAVAILABLE, FAILED, OF_FAMILY, Outcome, State, Trial
-from cuprof.engine.events import Result, Started
+from cuprof.engine.events import Result
 from cuprof.engine.executor import Executor
 from cuprof.engine.observer import Observer
 from cuprof.engine.opened import Replanner
@@ -18,6 +18,7 @@ from cuprof.store import Store
 from cuprof.store.outcomes import NOWHERE, Origin
 from cuprof.store.stations import Claim
 from cuprof.store.trials import StoredTrial
+from cuprof.worker.status_page import Phase
 
 
 class Recorder:
@@ -123,11 +124,10 @@ class Recorder:
                 self._without_energy.add((trial.backend, reason))
                 self.observer.note(f"{trial.backend}: energy is not measured: {reason}")
 
-    def report_started(self, executor: Executor, event: Started) -> None:
+    def report_started(self, executor: Executor, identity: str, phase: Phase) -> None:
         """Report that a trial enters a phase."""
-        trial, phase = self.trials[event.identity], event.phase.name.lower()
-        executor.doing = f"{phase}: {trial.label}"
-        self.observer.trial_started(trial, phase)
+        executor.doing = f"{phase.name.lower()}: {self.trials[identity].label}"
+        self.observer.trial_started(self.trials[identity], phase.name.lower())
 
     def recall(self) -> None:
         """Load the trials that this sweep tried before it was interrupted."""

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from threading import Thread
 
 from cuprof.backends.registry import is_host
@@ -103,7 +104,7 @@ class Run:
             dispatcher = Dispatcher(recorder)
             # Of jobs that a scheduler has started, it is their launcher that shows the progress.
             is_shown = self.prepared.is_shared and self.prepared.config.exit != "done"
-            share = dispatcher.share if is_shown else None
+            share = partial(dispatcher.call, self.observer.shared) if is_shown else None
             with ExitStack() as collectors, present(store, recorder.executors, recorder.sweep_id, share):
                 scheduler = self._open_scheduler(dispatcher, collectors)
                 dispatcher.run(scheduler, self.meanwhile)

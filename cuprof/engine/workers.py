@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Self
 
 from cuprof.config.model import LimitsConfig
@@ -12,51 +12,9 @@ from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Built, JobTrial, WorkerSettings
 from cuprof.worker.status_page import Phase
 
-Watch = Callable[[JobTrial, Phase], None]
-Judge = Callable[[Outcome], Outcome]
-
 
 class StoppedError(Exception):
-    """Report that another thread stopped the workers while they were used."""
-
-
-class Builds:
-    """Know which trials' programs are built, by the workers' account.
-
-    Attributes:
-        running: identities of what is being built.
-    """
-
-    def __init__(self) -> None:
-        self.running: set[str] = set()
-        self._done: set[str] = set()
-
-    def begin(self, identities: Iterable[str]) -> set[str]:
-        """Note builds that begin now, and return those that are neither running nor done."""
-        new = {*identities} - self._done - self.running
-        self.running |= new
-        return new
-
-    def take(self, message: Built) -> None:
-        """Note what a worker has built."""
-        self._done.update(message.identities)
-        self.running.difference_update(message.identities)
-
-    def end(self) -> None:
-        """Count what a lost worker was building as built.
-
-        A new worker compiles it when its turn comes, and its loss is then blamed on the right trial.
-        """
-        self._done |= self.running
-        self.running.clear()
-
-    def is_done(self, identity: str) -> bool:
-        """Return whether a program is built or refused."""
-        return identity in self._done
-
-    def forget(self, identities: Iterable[str]) -> None:
-        """Forget what has been measured."""
-        self._done.difference_update(identities)
+    """Report that another thread stopped an executor while it was used."""
 
 
 class Workers:
@@ -71,18 +29,18 @@ class Workers:
         watch: called with the current trial and phase at every change.
         judge: marks outcomes with implausible times.
         reconsider: called with the back end before a doubtful trial runs alone; it may measure the device's limits.
-        builds: what is built in the background, and what is built.
         is_used: whether the current worker has had a job.
         unavailable: why the last job's device could not be opened; empty if it could.
+        building, built: identities of the trials whose programs the workers compile, and of those compiled or refused.
     """
 
     def __init__(self, settings: WorkerSettings, limits: LimitsConfig, sandbox: Sandbox | None = None) -> None:
         self.settings, self.limits, self.sandbox = settings, limits, sandbox
         self.be_unwatched()
         self.is_used, self.unavailable = False, ""
-        self.builds = Builds()
+        self.building, self.built = set[str](), set[str]()
         self._worker: WorkerProcess | None = None
-        self._stopped = False
+        self._is_stopped = False
 
     def __enter__(self) -> Self:
         return self
@@ -94,8 +52,8 @@ class Workers:
 
     def be_unwatched(self) -> None:
         """Watch, judge and reconsider nothing."""
-        self.watch: Watch = lambda trial, phase: None
-        self.judge: Judge = lambda outcome: outcome
+        self.watch: Callable[[JobTrial, Phase], None] = lambda trial, phase: None
+        self.judge: Callable[[Outcome], Outcome] = lambda outcome: outcome
         self.reconsider: Callable[[str], object] = lambda backend: None
 
     @property
@@ -117,11 +75,16 @@ class Workers:
         self.drop_worker()
 
     def drop_worker(self) -> None:
-        """End the worker, which has said all that it has to say."""
+        """End the worker, which has said all that it has to say.
+
+        What it was building counts as built: a new worker compiles it when its turn comes, and a loss is then blamed on
+        the right trial.
+        """
         if self._worker is not None:
             self._worker.close()
         self._worker = None
-        self.builds.end()
+        self.built |= self.building
+        self.building.clear()
 
     def retire_worker(self) -> None:
         """End the worker, if there is one, while others go on, since nothing is measured any more."""
@@ -131,9 +94,14 @@ class Workers:
 
     def stop(self) -> None:
         """Make the thread that uses the executor raise a `StoppedError` soon."""
-        self._stopped = True
+        self._is_stopped = True
 
     def stop_if_asked(self) -> None:
         """Raise `StoppedError` if another thread has stopped the executor."""
-        if self._stopped:
+        if self._is_stopped:
             raise StoppedError
+
+    def take_built(self, message: Built) -> None:
+        """Note what the worker has built or refused."""
+        self.built.update(message.identities)
+        self.building.difference_update(message.identities)

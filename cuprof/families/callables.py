@@ -12,7 +12,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from cuprof.core.errors import UsageError
-from cuprof.families import values
+from cuprof.families import fingerprint
 from cuprof.families.kernel import Kernel
 from cuprof.families.origin import PREFIX
 from cuprof.families.validation import COMPILED
@@ -42,7 +42,7 @@ def unwrap(value: Any) -> FunctionType | None:
     """Return the Python function inside a decorated one: a Numba dispatcher, a Triton kernel, a wrapper."""
     if find_module(value) is not None and not isinstance(value, MethodType):
         return None
-    return values.unwrap(value, ("py_func", "fn", "__wrapped__", "__func__"))
+    return fingerprint.unwrap(value, ("py_func", "fn", "__wrapped__", "__func__"))
 
 
 def find_module(value: Any) -> Any:

@@ -30,9 +30,9 @@ from cuprof.families.callables import (
     unwrap,
     with_names,
 )
+from cuprof.families.fingerprint import installed_modules
 from cuprof.families.function_family import Calling, FunctionFamily
 from cuprof.families.function_source import source_of
-from cuprof.families.functions import installed_modules
 from cuprof.families.inputs import Inputs, blamed
 from cuprof.families.kernel import Kernel, call_by_name
 from cuprof.families.model import Arrays, Family, Sample, Signature, Tolerance, Tolerances, Variant, Verdict
@@ -72,6 +72,7 @@ class Computation(FunctionFamily):
     files: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        tolerances.check_given(self.tolerance)
         self.kernels = with_names(self.given)
         self.drawing = Inputs(self.inputs, self.kernels, self.place)
         self.outputs = (*self.outputs, *(name for name in self.in_place if name not in self.outputs))

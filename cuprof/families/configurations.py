@@ -23,8 +23,8 @@ from cuprof.core.point import Coordinate, Point
 from cuprof.core.processes import child_environment
 from cuprof.core.project import user_cache
 from cuprof.families.constraints import Constraint
-from cuprof.families.requirements import get_version, is_installed
 from cuprof.families.sources import read_variant_source
+from cuprof.families.toolchain import get_version, is_installed
 
 DEFAULTS: dict[str, Coordinate | None] = {"num_ctas": 1, "maxnreg": None}
 """Options that become no tunable if every configuration has this value."""

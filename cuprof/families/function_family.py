@@ -121,7 +121,7 @@ class FunctionFamily:
         for name in wanted:
             result, output, right = found[name], outputs[name], signature.outputs[name]
             own = home_of(result)
-            if own is None and right.shape == () and isinstance(result, int | float | complex | np.generic):
+            if own is None and isinstance(result, int | float | complex | np.generic):
                 is_plain = not isinstance(result, np.generic)
                 result = home.bring(np.asarray(result, right.type if is_plain else None))
             elif own is not home:
@@ -143,7 +143,7 @@ class FunctionFamily:
 
 
 def _say(spec: Array) -> str:
-    return f"{spec.dtype} of shape {spec.shape}"
+    return f"{spec.dtype} of shape {spec.shape}" if spec.shape else f"a single {spec.dtype}"
 
 
 def _ignore(returned: Any) -> None:

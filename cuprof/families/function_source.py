@@ -18,9 +18,8 @@ from typing import Any
 
 from cuprof.core.errors import UsageError
 from cuprof.families.callables import find_import, unwrap
-from cuprof.families.modules import imported_files, parse_text
-from cuprof.families.names import global_names
-from cuprof.families.values import closure_of
+from cuprof.families.fingerprint import closure_of
+from cuprof.families.syntax import global_names, imported_files, parse_text
 
 TUNING = "autotune"
 """The decorator that chooses among configurations; it is part of none of them."""

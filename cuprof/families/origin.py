@@ -31,7 +31,7 @@ import msgspec
 
 from cuprof.core.errors import CuprofError, FamilyError, UnknownNameError
 from cuprof.families.model import Family, as_names
-from cuprof.families.modules import imported_files, parse_file
+from cuprof.families.syntax import imported_files, parse_file
 from cuprof.families.trace import describe, place_of
 from cuprof.families.validation import check_family
 

@@ -1,22 +1,23 @@
-"""The text of a variant's source file, in any language.
+r"""The text of a variant's source in any language, as it is hashed, stored and compiled.
 
-    .cu .cl .c .cpp …     its local includes expanded
-    .py                   a Triton file, with the files that it imports relatively
-    .ptx                  as it is
+    .cu .cl .c .cpp …     every `#include "…"` replaced by the included file's text; `#include <…>` stays
+    .py                   a Triton file, with the files that it imports
     anything else         as it is, or in base 64 if it is not text: a cubin, a fatbin, an executable
 
-This text is hashed, stored and compiled.
+The text names no included file, so renaming one changes nothing, and editing one changes every source that includes
+it. Comments are part of it. Line ends become \n.
 """
 
 from __future__ import annotations
 
-import ast
 import base64
+import os
+import re
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cuprof.core.errors import FamilyError
-from cuprof.families.includes import expand_includes
-from cuprof.families.modules import find_module, parse_file
+from cuprof.families.syntax import imported_files, read_source
 
 INCLUDING = frozenset({".cu", ".cl", ".c", ".cc", ".cpp", ".cxx", ".h", ".cuh", ".hpp"})
 """Suffixes of files whose `#include`s are expanded."""
@@ -27,10 +28,19 @@ ENCODED = "base64:"
 """The beginning of the text of a binary file."""
 SEPARATOR = "\n# ---- "
 """Separates the files of a Python source; the name of the next file follows."""
+MAX_CHARACTERS = 8_000_000
+"""More than any person writes; stops includes that double at every level."""
+
+_TOKEN = re.compile(
+    r"""(?P<passed>/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*")"""
+    r"""|^[ \t]*\#[ \t]*include[ \t]*"(?P<include>[^"\n]+)\""""
+    r"""|^[ \t]*\#[ \t]*pragma[ \t]+once\b(?P<once>)""",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 def read_variant_source(file: Path, folder: Path) -> str:
-    """Return the text of a source file; see the module's docstring.
+    """Return the text of a source file of a family's folder.
 
     Raises:
         FamilyError: it, or a file that it needs, is missing or cannot be read.
@@ -41,13 +51,14 @@ def read_variant_source(file: Path, folder: Path) -> str:
         return _read_python(file, folder)
     try:
         content = file.read_bytes()
+        return content.decode() if b"\0" not in content else _encode(content)
+    except UnicodeDecodeError:
+        return _encode(content)
     except OSError as error:
         raise FamilyError(f"{file} cannot be read: {error.strerror or error}") from None
-    if b"\0" not in content:
-        try:
-            return content.decode()
-        except UnicodeDecodeError:
-            pass
+
+
+def _encode(content: bytes) -> str:
     return ENCODED + base64.b64encode(content).decode()
 
 
@@ -56,36 +67,118 @@ def to_bytes(text: str) -> bytes:
     return base64.b64decode(text[len(ENCODED) :].partition("\n")[0]) if text.startswith(ENCODED) else text.encode()
 
 
+def _read_python(file: Path, folder: Path) -> str:
+    """Return a file's text, then the texts of the files that it imports, by name."""
+    others = sorted(one for one in imported_files(file) if one != file and one.is_relative_to(folder))
+    parts = (f"{SEPARATOR}{path.relative_to(folder)}\n{read_source(path)}" for path in others)
+    return read_source(file) + "".join(parts)
+
+
 def write_python(text: str, folder: Path) -> Path:
     """Write the files of a Python source into a folder as a package, and return the path of the first one."""
-    first, *others = text.split(SEPARATOR)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "__init__.py").write_text("")
-    for other in others:
-        name, _, content = other.partition("\n")
-        place = folder / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(content)
-    path = folder / "main_.py"
-    path.write_text(first)
-    return path
+    for part in f"main_.py\n{text}".split(SEPARATOR):
+        name, _, content = part.partition("\n")
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    return folder / "main_.py"
 
 
-def _read_python(file: Path, folder: Path) -> str:
-    """Return a file's text, then the texts of the files that it imports relatively, by name."""
-    found: dict[Path, str] = {}
-    waiting = [file]
-    while waiting:
-        path = waiting.pop()
-        if path in found:
-            continue
-        source = parse_file(path)
-        found[path] = source.text
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.ImportFrom) and node.level == 1:
-                names = [node.module] if node.module else [alias.name for alias in node.names]
-                modules = [find_module(path.parent / name.replace(".", "/")) for name in names]
-                waiting += [module for module in modules if module is not None]
-    first = found.pop(file)
-    rest = (f"{SEPARATOR}{path.relative_to(folder)}\n{text}" for path, text in sorted(found.items()))
-    return first + "".join(rest)
+def expand_includes(file: Path, folder: Path, text: str | None = None) -> str:
+    """Return the text of a file with its local includes expanded, recursively.
+
+    A name is searched for beside the including file, then in `folder`. A file with `#pragma once` enters once, and a
+    file never enters inside itself.
+
+    Args:
+        text: the file's own text, if it is in no file.
+
+    Raises:
+        FamilyError: a file is missing or is not UTF-8 text, or the text grows beyond `MAX_CHARACTERS`.
+    """
+    pieces = _Expansion(folder).expand(file, (), read_source(file) if text is None else text)
+    return "".join([piece for piece, _, _ in pieces])
+
+
+def relocate(message: str, name: str | None, folder: Path | None) -> str:
+    """Return a compiler's message about an expanded source with the files and lines that the text comes from.
+
+    The compiler sees one text. If its message has a line such as "NAME(12)", "NAME:12" or "<kernel>:12", the result
+    names the included file and the line there.
+
+    Args:
+        name: the source's name in the folder and for the compiler; None without a file.
+        folder: the one given to `expand_includes`.
+    """
+    if not name or folder is None:
+        return message
+    try:
+        origins = list_origins(folder / name, folder)
+    except FamilyError:  # changed meanwhile
+        return message
+
+    def replace(match: re.Match[str]) -> str:
+        line = int(match["line"])
+        if not 1 <= line <= len(origins):
+            return match[0]
+        origin, own = origins[line - 1]
+        shown = os.path.relpath(origin, folder)
+        return f"{shown}({own})" if match["open"] == "(" else f"{shown}:{own}"
+
+    text = re.compile(rf"(?<![\w/.])(?:{re.escape(name)}|<kernel>|<source>)(?P<open>[(:])(?P<line>\d+)\)?")
+    return text.sub(replace, message)
+
+
+def list_origins(file: Path, folder: Path) -> list[tuple[Path, int]]:
+    """Return for each line of what `expand_includes` gives the file that it comes from, and its line there."""
+    origins: list[tuple[Path, int]] = []
+    origin: tuple[Path, int] | None = None
+    for text, place, first in _Expansion(folder).expand(file, (), read_source(file)):
+        *ended, rest = text.split("\n")
+        for line in range(first, first + len(ended)):
+            origins.append(origin or (place, line))
+            origin = None
+        if rest and origin is None:
+            origin = place, first + len(ended)
+    return origins if origin is None else [*origins, origin]
+
+
+@dataclass
+class _Expansion:
+    """Replace includes by pieces: text, its file, and the line where it begins in that file."""
+
+    folder: Path
+    once: set[Path] = field(default_factory=set)
+    characters: int = 0
+
+    def expand(self, file: Path, within: tuple[Path, ...], text: str) -> list[tuple[str, Path, int]]:
+        self.characters += len(text)
+        if self.characters > MAX_CHARACTERS:
+            raise FamilyError(
+                f"{within[0] if within else file} grows beyond {MAX_CHARACTERS} characters with its includes; "
+                "give the included files `#pragma once`"
+            )
+        pieces, begin = [], 0
+        for match in _TOKEN.finditer(text):
+            if match["include"] is None and (match["once"] is None or not within):
+                continue
+            pieces.append((text[begin : match.start()], file, 1 + text.count("\n", 0, begin)))
+            begin = match.end()
+            if match["include"] is None:
+                self.once.add(file.resolve())
+                continue
+            found = self.find(match["include"], file)
+            inside = (*within, file.resolve())
+            if found not in inside and found not in self.once:
+                pieces += self.expand(found, inside, read_source(found))
+        return [*pieces, (text[begin:], file, 1 + text.count("\n", 0, begin))]
+
+    def find(self, name: str, file: Path) -> Path:
+        for beside in (file.parent, self.folder):
+            if (found := (beside / name).resolve()).is_file():
+                return found
+        raise FamilyError(
+            f'{file} includes "{name}", which is neither beside it nor in {self.folder}; '
+            f"write #include <{name}> for a header of the toolkit"
+        )

@@ -101,14 +101,22 @@ def count_terms(signature: Signature, inputs: Arrays, compute: Callable[[Arrays]
     return terms or longest_sum(signature)
 
 
+def check_given(given: Any) -> None:
+    """Raise `UsageError` for anything but a function, a bound, (relative, absolute), or one for each output."""
+    if isinstance(given, Mapping):
+        for one in given.values():
+            check_given(one)
+    elif given is not None and not callable(given) and not isinstance(given, Tolerance):
+        parts = given if isinstance(given, tuple) else (given, 0.0)
+        if len(parts) != 2 or not all(isinstance(part, int | float) for part in parts):
+            raise UsageError(f"tolerance is {given!r}; give a relative bound, (relative, absolute), or a function")
+
+
 def as_given(given: Any, problem: Any, inputs: Arrays, expected: Arrays) -> Tolerances:
-    """Return the user's tolerance: a function, a `Tolerance`, a bound, (relative, absolute), or one per output.
+    """Return the user's tolerance, which `check_given` has accepted, for these results.
 
     A single bound is relative to the value and, like the default, to the mean value: near zero, a right result is off
     by a fraction of the terms it sums.
-
-    Raises:
-        UsageError: it is none of these.
     """
     if isinstance(given, Mapping):
         found: dict[str, Tolerance] = {}
@@ -121,11 +129,8 @@ def as_given(given: Any, problem: Any, inputs: Arrays, expected: Arrays) -> Tole
         return given(problem, inputs, expected)  # type: ignore[no-any-return]
     if isinstance(given, Tolerance):
         return given
-    parts = given if isinstance(given, tuple) else (given, 0.0)
-    if len(parts) != 2 or not all(isinstance(part, int | float) for part in parts):
-        raise UsageError(f"tolerance is {given!r}; give a relative bound, (relative, absolute), or a function")
     if isinstance(given, tuple):
-        return Tolerance(relative=float(parts[0]), absolute=float(parts[1]), reason="as given")
+        return Tolerance(relative=float(given[0]), absolute=float(given[1]), reason="as given")
     relative, reason = float(given), "as given, of the value and of the mean one"
     leaves = (part for name, array in expected.items() for part in _parts(name, array, array.dtype))
     return {name: Tolerance(relative * _mean(array), relative, reason) for name, array, _ in leaves}

@@ -10,8 +10,8 @@ from typing import Any
 
 from cuprof.core.errors import FamilyError
 from cuprof.core.point import Coordinate, Point
-from cuprof.families.compilers import COMPILERS
 from cuprof.families.model import Axis, Family, Tunable, Variant
+from cuprof.families.toolchain import COMPILERS
 
 RESERVED = frozenset(name for name in dir(Point) if not name.startswith("_")) | {"preset"}
 """Names that no axis or tunable may have: `problem.items` is a method, and `problem.preset` chooses presets."""

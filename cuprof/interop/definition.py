@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import hashlib
 import importlib
 import re
@@ -24,25 +23,14 @@ from cuprof.families.function_family import Calling, FunctionFamily
 from cuprof.families.inputs import seed_all
 from cuprof.families.model import Arrays, Axis, Family, Sample, Signature, Tolerance, Tolerances, Variant, Verdict
 from cuprof.families.program import Array
-from cuprof.interop.files import Files, inside, open_regular
-from cuprof.interop.schema import (
-    DTYPES,
-    Bounds,
-    Definition,
-    Solution,
-    Source,
-    Spec,
-    Workload,
-    parse_python,
-    read_definition,
-    read_solution,
-    read_workloads,
-)
+from cuprof.interop import schema
+from cuprof.interop.files import Files, find_inside, open_regular
+from cuprof.interop.schema import DTYPES, Definition, Solution, Source, Spec, Workload, parse_python
 from cuprof.interop.solutions import content_of, list_modules, load_function, takes_outputs
 from cuprof.interop.tensors import as_declared, draw, read_tensor
 
 VERSION = 1
-"""Raised when solutions are given something else, or something else counts as right."""
+"""Raise this when solutions receive different arguments, or when different results count as right."""
 REFERENCE = "reference"
 """The variant made of the definition's own reference, the baseline of solutions."""
 UNBOUNDED = 1e300
@@ -53,23 +41,22 @@ class DefinitionFamily(FunctionFamily):
     """Draw inputs, compute the right results, and bind solutions to a session's arrays, as both benchmarks do.
 
     Raises:
-        UsageError: a file cannot be read, or asks for what is not taken in.
+        UsageError: a file cannot be read, or asks for what is not supported.
     """
 
     expectation = "the definition says"
 
     def __init__(self, files: Files) -> None:
         self.files = files
-        self.definition = definition = read_definition(files.definition)
-        self.workloads = [each for path in files.workloads for each in read_workloads(path, definition)]
-        read = [read_solution(path) for path in files.solutions]
+        self.definition = definition = schema.read_definition(files.definition)
+        self.workloads = [each for path in files.workloads for each in schema.read_workloads(path, definition)]
+        read = [schema.read_solution(path) for path in files.solutions]
         self.solutions = [each for each in read if each.definition == definition.name]
         if not self.workloads or (read and not self.solutions):
             what = "solution" if self.workloads else "workload"
             raise UsageError(f"{files.definition}: no {what} names definition {definition.name}")
-        reference = Spec("reference.py::run", destination_passing_style=False)
-        source = Source("reference.py", definition.reference)
-        self.reference = Solution(REFERENCE, definition.name, reference, [source])
+        self.name = re.sub(r"\W", "_", definition.name)
+        self.reference = self._make_own("run")
         modules = list_modules(self.reference)
         self.changed = list_changed(definition)
         # Both benchmarks give tensors on the device; a judge sees no solution but the candidate.
@@ -78,10 +65,14 @@ class DefinitionFamily(FunctionFamily):
 
     def make_family(self) -> Family:
         """Return the family; a loader sets where it lies."""
+        points = list(self.problems)
+        choices = {name: tuple(dict.fromkeys(point[name] for point in points)) for name in points[0]}
+        shares = any(each.bounds.required_matched_ratio < 1 for each in self.workloads)
+        content = partial(_stand_for, VERSION, self._content())
         family = Family(
             name=self.name,
             title=self.definition.description or self.definition.name.replace("_", " "),
-            axes=self._axes,
+            axes=tuple(Axis(name, values[0], choices=values) for name, values in choices.items()),
             signature=self.signature,
             generate=self.generate,
             reference=self.compute_reference,
@@ -91,8 +82,8 @@ class DefinitionFamily(FunctionFamily):
             presets={each.uuid: dict(point) for point, each in self.problems.items()},
             baseline=REFERENCE,
             in_place=self.changed,
-            verify=self.judge if self._counts_shares else None,
-            contract={"definition": partial(_stand_for, VERSION, self._content)},
+            verify=self.judge if shares else None,
+            contract={"definition": content, **({"verify": content} if shares else {})},
             usual={"problem": {"preset": tuple(each.uuid for each in self.problems.values())}},
         )
         for solution in (self.reference, *self.solutions):
@@ -104,12 +95,7 @@ class DefinitionFamily(FunctionFamily):
     def list_files(self) -> Iterable[Path]:
         """Return every file that was read, and the tensors that workloads name."""
         yield from (self.files.definition, *self.files.workloads, *self.files.solutions)
-        yield from (inside(self.files.root, name) for name in self.tensors)
-
-    @property
-    def name(self) -> str:
-        """Return the family's name."""
-        return re.sub(r"\W", "_", self.definition.name)
+        yield from (find_inside(self.files.root, name) for name in self.tensors)
 
     @property
     def tensors(self) -> list[str]:
@@ -126,15 +112,15 @@ class DefinitionFamily(FunctionFamily):
 
     def sample(self, problem: Point) -> Sample:
         """Return the arrays; numbers among the inputs are found when a function is bound."""
-        axes, definition = self.problems[problem].axes, self.definition
-        inputs = definition.arrays(definition.inputs, axes)
+        inputs, outputs = self.definition.list_arrays(self.problems[problem].axes)
         changed = {name: inputs.pop(name) for name in self.changed}
-        signature = Signature(inputs, {**definition.arrays(definition.outputs, axes), **changed})
         home = HOMES["torch" if self.on_device else "numpy"]
-        return Sample(signature, {}, tuple(definition.inputs), home.name, home.backend)
+        return Sample(
+            Signature(inputs, {**outputs, **changed}), {}, tuple(self.definition.inputs), home.name, home.backend
+        )
 
     def explain_absence(self, problem: Point) -> str | None:
-        """Return why a problem is none, or None. Constraints on what inputs hold are not looked at."""
+        """Return why there is no such problem, or None; ignore constraints on what inputs hold."""
         if problem not in self.problems:
             return "no workload has these axes"
         sizes = self.definition.size(self.problems[problem].axes)
@@ -147,8 +133,8 @@ class DefinitionFamily(FunctionFamily):
     def generate(self, problem: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Return the inputs as the workload says: drawn anew, read from a file, or of the definition's function."""
         workload = self.problems[problem]
-        specs = self.definition.arrays(self.definition.inputs, workload.axes)
-        if self._is_custom(workload):
+        specs, _ = self.definition.list_arrays(workload.axes)
+        if workload.is_custom:
             made = self._make_custom(workload, rng)
             self._made[problem] = {name: made[name] for name in self.definition.inputs if name not in specs}
             return {name: as_declared(made[name], spec) for name, spec in specs.items()}
@@ -170,17 +156,16 @@ class DefinitionFamily(FunctionFamily):
 
     def tolerate(self, problem: Point, inputs: Arrays, expected: Arrays) -> Tolerances:
         """Return the workload's bounds, or the benchmarks' default; a share of the elements `judge` counts."""
-        bounds = self._bounds(self.problems[problem])
-        if bounds.required_matched_ratio < 1:
-            cap = bounds.max_error_cap or UNBOUNDED
-            return Tolerance(cap, 0.0, "the workload's cap on a single element")
-        stated = self.problems[problem].correctness or self.problems[problem].tolerance
+        workload = self.problems[problem]
+        if workload.bounds.required_matched_ratio < 1:
+            return Tolerance(workload.bounds.max_error_cap or UNBOUNDED, 0.0, "the workload's cap on a single element")
+        stated = workload.correctness or workload.tolerance
         reason = "as the workload states" if stated else "the benchmarks' default, where a workload states none"
-        return Tolerance(bounds.max_atol, bounds.max_rtol, reason)
+        return Tolerance(workload.bounds.max_atol, workload.bounds.max_rtol, reason)
 
     def judge(self, problem: Point, inputs: Arrays, outputs: Arrays, expected: Arrays) -> Verdict:
         """Return why too few elements are near the reference, or None."""
-        bounds = self._bounds(self.problems[problem])
+        bounds = self.problems[problem].bounds
         for name in self.definition.outputs if bounds.required_matched_ratio < 1 else ():
             right = expected[name]
             error = np.abs(outputs[name].astype(np.float64) - right)
@@ -214,20 +199,6 @@ class DefinitionFamily(FunctionFamily):
             raise ValueError(f"{who} returned a {type(returned).__name__}, and not the outputs {', '.join(outputs)}")
         return found
 
-    @property
-    def _axes(self) -> tuple[Axis, ...]:
-        points = list(self.problems)
-        return tuple(
-            Axis(name, points[0][name], choices=tuple(dict.fromkeys(point[name] for point in points)))
-            for name in points[0]
-        )
-
-    @cached_property
-    def _content(self) -> str:
-        """Return the definition, the workloads and the digests of tensors as text."""
-        digests = {path: _digest(inside(self.files.root, path)) for path in self.tensors}
-        return msgspec.json.encode([self.definition, self.workloads, digests], order="deterministic").decode()
-
     def make_variant(self, solution: Solution, taken: Mapping[str, Variant]) -> Variant:
         """Return a solution as a variant, with a name that is not taken."""
         plain = re.sub(r"[^A-Za-z0-9_.+-]", "_", solution.name).lstrip("_.+-")[:100] or "solution"
@@ -247,62 +218,59 @@ class DefinitionFamily(FunctionFamily):
         )
 
     def _add_solution(self, family: Family, file: Path) -> Variant:
-        solution = read_solution(file)
+        solution = schema.read_solution(file)
         if solution.definition != self.definition.name:
             raise UsageError(f"solution {solution.name} is of {solution.definition}, and not of {self.definition.name}")
         return self.make_variant(solution, family.variants)
 
-    @property
-    def _counts_shares(self) -> bool:
-        return any(self._bounds(each).required_matched_ratio < 1 for each in self.workloads)
+    def _make_own(self, function: str) -> Solution:
+        """Return a function of the definition's own source as a solution."""
+        spec = Spec(f"reference.py::{function}", destination_passing_style=False)
+        return Solution(REFERENCE, self.definition.name, spec, [Source("reference.py", self.definition.reference)])
 
-    def _bounds(self, workload: Workload) -> Bounds:
-        return workload.correctness or workload.tolerance or Bounds()
-
-    def _is_custom(self, workload: Workload) -> bool:
-        return any(one.type == "custom" for one in workload.inputs.values())
+    def _content(self) -> str:
+        """Return the definition, the workloads and the digests of tensors as text."""
+        digests = {}
+        for name in self.tensors:
+            with open_regular(find_inside(self.files.root, name)) as stream:
+                digests[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+        return msgspec.json.encode([self.definition, self.workloads, digests], order="deterministic").decode()
 
     def _draw(self, workload: Workload, name: str, spec: Array, rng: np.random.Generator) -> np.ndarray:
         given = workload.inputs[name]
         if given.type == "safetensors":
-            return read_tensor(inside(self.files.root, given.path), given.tensor_key, spec)
-        if given.type == "scalar":
-            return np.full(spec.shape, given.value).astype(spec.type)
-        return draw(spec, rng)
+            return read_tensor(find_inside(self.files.root, given.path), given.tensor_key, spec)
+        return np.full(spec.shape, given.value).astype(spec.type) if given.type == "scalar" else draw(spec, rng)
 
     def _make_custom(self, workload: Workload, rng: np.random.Generator) -> Mapping[str, Any]:
         device = importlib.import_module("torch").device("cuda") if self.on_device else "cpu"
         seed_all(int(rng.integers(2**31)))
-        entry = f"reference.py::{self.definition.custom_inputs_entrypoint}"
-        source = msgspec.structs.replace(self.reference, spec=Spec(entry, destination_passing_style=False))
-        made = load_function(source)(self.definition.size(workload.axes), device)
+        function = self.definition.custom_inputs_entrypoint or ""
+        made = load_function(self._make_own(function))(self.definition.size(workload.axes), device)
         if not isinstance(made, Mapping) or made.keys() != self.definition.inputs.keys():
-            inputs = ", ".join(self.definition.inputs)
-            raise ValueError(f"{self.definition.custom_inputs_entrypoint}() must return a dict of {inputs}")
+            raise ValueError(f"{function}() must return a dict of {', '.join(self.definition.inputs)}")
         return made
 
     def _numbers(self, problem: Point) -> dict[str, Any]:
         """Return the inputs that are numbers, by name."""
         workload = self.problems[problem]
-        if self._is_custom(workload) and problem not in self._made:
+        if workload.is_custom and problem not in self._made:
             self.generate(problem, np.random.default_rng(0))
-        numbers = (name for name, one in self.definition.inputs.items() if one.shape is None)
-        return {name: self._number(problem, name, workload) for name in numbers}
-
-    def _number(self, problem: Point, name: str, workload: Workload) -> Any:
-        given = workload.inputs[name]
-        if given.type == "custom":
-            return self._made[problem][name]
-        if given.type == "scalar":
-            return given.value
-        return draw(Array((), DTYPES[self.definition.inputs[name].dtype]), np.random.default_rng(0)).item()
+        if workload.is_custom:
+            return self._made[problem]
+        numbers = {name: one for name, one in self.definition.inputs.items() if one.shape is None}
+        return {
+            name: given.value
+            if (given := workload.inputs[name]).type == "scalar"
+            else draw(Array((), DTYPES[one.dtype]), np.random.default_rng(0)).item()
+            for name, one in numbers.items()
+        }
 
 
 def list_changed(definition: Definition) -> tuple[str, ...]:
-    """Return the arrays among the inputs that the reference works on in place, as far as its text tells.
+    """Return the arrays among the inputs that the reference's text changes in place.
 
-    Those are written anew before each execution, as both benchmarks give each one a copy; nobody looks at what is left
-    in them.
+    They are written anew before each execution, as both benchmarks give each one a copy; their last content is ignored.
     """
     found = set()
     for node in ast.walk(parse_python(definition.reference, "the reference")):
@@ -319,16 +287,3 @@ def list_changed(definition: Definition) -> tuple[str, ...]:
 
 def _stand_for(*content: object) -> None:
     """Stand for a definition or a solution, which its content alone identifies."""
-
-
-def _digest(path: Path) -> str:
-    try:
-        return _digest_of(path, path.stat().st_mtime_ns)
-    except OSError as error:
-        raise UsageError(f"{path}, which a workload names, cannot be read: {error.strerror}") from None
-
-
-@functools.cache
-def _digest_of(path: Path, _: int) -> str:
-    with open_regular(path) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

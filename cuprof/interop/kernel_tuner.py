@@ -10,10 +10,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from inspect import Parameter, Signature
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -21,11 +19,11 @@ import numpy as np
 from cuprof.core.errors import FamilyError
 from cuprof.families import Array, Tolerance
 from cuprof.families import Signature as Buffers
-from cuprof.families.arrays import home_of, is_floating, to_host
+from cuprof.families.arrays import home_of, to_host
 from cuprof.families.computation import Computation
 from cuprof.families.kernel import BLOCK_NAMES, Kernel, read_values
-from cuprof.families.modules import imported_files
 from cuprof.families.origin import family_name
+from cuprof.families.syntax import imported_files
 from cuprof.families.tolerances import by_type, longest_sum
 from cuprof.interop.tuner_script import Unknown, find_call
 
@@ -33,6 +31,7 @@ BACKENDS = {"CUDA": "cuda", "CUPY": "cuda", "NVCUDA": "cuda", "OPENCL": "opencl"
 """Kernel Tuner's `lang` → the back end."""
 HOST_HEADERS = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<(cub/cub\.cuh|thrust/)", re.MULTILINE)
 """Headers that NVRTC cannot compile but nvcc, which Kernel Tuner calls, can."""
+COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 BLOCK_X = 256
 """Threads a block where no tunable says it."""
 RELATIVE = 1e-5
@@ -43,7 +42,7 @@ def read_script(script: Path) -> Computation:
     """Return what a script tunes; the script runs up to its call.
 
     Raises:
-        FamilyError: the script raises, calls no `tune_kernel`, or asks for what is not taken in.
+        FamilyError: the script raises, calls no `tune_kernel`, or asks for what is not supported.
     """
     call = _Call(find_call(script), script)
     return Computation(family_name(script.name), [call.make_kernel()], script, **call.make_rest())
@@ -54,15 +53,14 @@ class _Call:
 
     def __init__(self, given: dict[str, Any], script: Path) -> None:
         self.given, self.script = given, script
-        for name, instead in (("texmem_args", "textures"), ("simulation_mode", "a cache file alone")):
+        for name in ("texmem_args", "simulation_mode"):
             if given.get(name):
-                self._refuse(f"{name}= ({instead})")
+                self._refuse(f"{name}=")
         self.text, self.file = self._read_source()
         self.params: dict[str, Sequence[Any]] = {str(name): values for name, values in given["tune_params"].items()}
         self.block_names = tuple(given.get("block_size_names") or BLOCK_NAMES)
-        self.constants = {
-            f"constant_{name}": to_host(one, name) for name, one in (given.get("cmem_args") or {}).items()
-        }
+        constants = given.get("cmem_args") or {}
+        self.constants = {f"constant_{name}": to_host(one, name) for name, one in constants.items()}
         self.arguments, self.written = self._name_arguments()
         answer = given["answer"]
         if answer is not None and any(isinstance(one, Unknown) for one in answer):
@@ -75,28 +73,31 @@ class _Call:
         """Return the kernel with its launch and its tunables."""
         restrictions = self.given["restrictions"] or ()
         restrictions = restrictions if isinstance(restrictions, list | tuple) else [restrictions]
-        options = [one for one in self.given.get("compiler_options") or () if "-arch" not in one]
-        symbol = str(self.given["kernel_name"])
+        shared = (self.given.get("smem_args") or {}).get("size", 0)
+        known = {"__global__": "CUDA", "__kernel": "OpenCL"}
+        language = self.given["lang"] or next((one for word, one in known.items() if word in self.text), "C")
+        if str(language).upper() not in BACKENDS:
+            self._refuse(f"lang={language!r}")
         return Kernel(
-            symbol=symbol,
+            symbol=str(self.given["kernel_name"]),
             source=self.file or f"{self.text}\n",
-            backend=self._find_backend(),
+            backend=BACKENDS[str(language).upper()],
             grid=self._grid,
             block=self._block,
-            shared_bytes=self._read_shared_bytes(),
+            shared_bytes=lambda meta: _evaluate(shared, self._chosen(meta)),
             args=tuple(self.arguments),
             constants={name.removeprefix("constant_"): name for name in self.constants},
-            options=tuple(options),
+            options=tuple(one for one in self.given.get("compiler_options") or () if "-arch" not in one),
             compiler="nvcc" if HOST_HEADERS.search(self.text) else "",
-            constraint=[self._constraint(one) for one in restrictions] or None,
+            constraint=[self._read_restriction(one) for one in restrictions] or None,
             tunables={name: read_values(name, list(values)) for name, values in self.params.items()},
-            derived=self._macros(),
+            derived={name: one for name, one in self._list_macros().items() if name not in self.params},
         )
 
     def make_rest(self) -> dict[str, Any]:
         """Return the inputs, the right results, and the files that count."""
         drawn = {**self.arguments, **self.constants}
-        right: dict[str, Any] = {"tolerance": (RELATIVE, float(self.given["atol"] or 0))}
+        right: dict[str, Any] = {}
         if self.given["verify"] is not None:
             right["verify"] = _Judge(self._verify, self.written)
         elif not self.answer:  # none, or what run_kernel would give
@@ -105,6 +106,7 @@ class _Call:
             right["reference"] = self._reference
         return {
             "inputs": lambda: drawn,
+            "tolerance": (RELATIVE, float(self.given["atol"] or 0)),
             "useful_bytes": lambda **_: sum(one.nbytes for one in drawn.values() if isinstance(one, np.ndarray)),
             "in_place": tuple(self.written),
             "files": tuple(map(str, dict.fromkeys([self.script.resolve(), *imported_files(self.script.resolve())]))),
@@ -122,93 +124,64 @@ class _Call:
             return file.read_text(encoding="utf-8"), str(file)
         return source, ""
 
-    def _find_backend(self) -> str:
-        known = {"__global__": "CUDA", "__kernel": "OPENCL"}
-        lang = self.given["lang"] or next((one for word, one in known.items() if word in self.text), "C")
-        if str(lang).upper() not in BACKENDS:
-            self._refuse(f"lang={lang!r}")
-        return BACKENDS[str(lang).upper()]
-
     def _name_arguments(self) -> tuple[dict[str, Any], list[str]]:
         """Return the arguments by the names of the kernel's parameters, and which of them it may write to."""
         given, name = list(self.given["arguments"]), re.escape(str(self.given["kernel_name"]).partition("<")[0])
-        text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", self.text, flags=re.DOTALL)
-        found = re.search(rf"\b{name}\s*\(([^()]*)\)\s*{{", text)
-        parameters = [one.strip() for one in found[1].split(",")] if found else []
+        found = re.search(rf"\b{name}\s*\(([^()]*)\)\s*{{", COMMENTS.sub(" ", self.text))
+        parameters = found[1].split(",") if found else []
         names = [re.sub(r"\[.*", "", one).strip().rpartition(" ")[2].lstrip("*&") for one in parameters]
         if len(names) != len(given) or len({*names, *self.params}) != len(names) + len(self.params):
             parameters, names = [""] * len(given), [f"argument_{number}" for number in range(len(given))]
-        for number, one in enumerate(given):
+        arguments, written = {}, []
+        for number, (name, parameter, one) in enumerate(zip(names, parameters, given, strict=True)):
             if home_of(one) is None and not isinstance(one, np.generic | int | float):
                 self._refuse(f"argument {number}, a {type(one).__name__}")
-        arguments = {
-            name: one if home_of(one) is None else to_host(one, name) for name, one in zip(names, given, strict=True)
-        }
-        written = [
-            name
-            for name, parameter in zip(names, parameters, strict=True)
-            if isinstance(arguments[name], np.ndarray) and not re.search(r"\bconst\b[^*]*\*", parameter)
-        ]
+            arguments[name] = one if home_of(one) is None else to_host(one, name)
+            if isinstance(arguments[name], np.ndarray) and not re.search(r"\bconst\b[^*]*\*", parameter):
+                written.append(name)
         return arguments, written
 
     def _block(self, meta: Mapping[str, Any]) -> tuple[int, ...]:
         return tuple(int(meta.get(name, one)) for name, one in zip(self.block_names, (BLOCK_X, 1, 1), strict=False))
 
     def _grid(self, meta: Mapping[str, Any]) -> tuple[int, ...]:
-        params = self._chosen(meta)
-        size = self.given["problem_size"]
+        params, size = self._chosen(meta), self.given["problem_size"]
         size = size(params) if callable(size) else size
         size = [_evaluate(one, params) for one in (size if isinstance(size, list | tuple | np.ndarray) else [size])]
         divisors = [
-            params.get(name, 1) if given is None else _divide(given, params)
+            params.get(name, 1) if given is None else _evaluate(given, params)
             for given, name in zip((self.given[f"grid_div_{axis}"] for axis in "xyz"), self.block_names, strict=False)
         ]
         return tuple(math.ceil(one / divisor) for one, divisor in zip([*size, 1, 1], divisors, strict=False))
 
-    def _read_shared_bytes(self) -> int | Callable[..., int]:
-        size = (self.given.get("smem_args") or {}).get("size", 0)
-        if callable(size) or isinstance(size, str):
-            return lambda meta: _evaluate(size(self._chosen(meta)) if callable(size) else size, self._chosen(meta))
-        return int(size)
-
-    def _macros(self) -> dict[str, Callable[..., Any]]:
+    def _list_macros(self) -> dict[str, Callable[..., Any]]:
         """Return what else is defined: what the script says, or the sizes of block and grid."""
-        if self.given.get("defines") is not None:
-            return {
-                name: lambda meta, one=one: _define(one, self._chosen(meta))
-                for name, one in self.given["defines"].items()
-                if name not in self.params
-            }
+        given = self.given.get("defines")
+        if given is not None:
+            return {name: lambda meta, one=one: _define(one, self._chosen(meta)) for name, one in given.items()}
         sizes: dict[str, Callable[..., Any]] = {
             name: lambda meta, n=n: self._block(meta)[n] for n, name in enumerate(self.block_names)
         }
         sizes |= {f"grid_size_{axis}": lambda meta, n=n: self._grid(meta)[n] for n, axis in enumerate("xyz")}
-        sizes["kernel_tuner"] = lambda: 1
-        return {name: one for name, one in sizes.items() if name not in self.params}
+        return {**sizes, "kernel_tuner": lambda: 1}
 
     def _chosen(self, meta: Mapping[str, Any]) -> dict[str, Any]:
         return {name: meta[name] for name in self.params}
 
-    def _constraint(self, restriction: Any) -> Any:
+    def _read_restriction(self, restriction: Any) -> Any:
         if isinstance(restriction, str):
             return restriction
         if not callable(restriction):
             self._refuse(f"a restriction that is a {type(restriction).__name__}")
-
-        def holds(problem: Any, tune: Any) -> str | None:
-            return None if restriction(dict(tune)) else "not allowed by its restriction"
-
-        return holds
+        return lambda problem, tune: None if restriction(dict(tune)) else "not allowed by its restriction"
 
     def _reference(self, *_: Any) -> dict[str, Any]:
         """Return the answer; what it leaves out need not be written."""
         found: dict[str, Any] = {}
         for name in self.written:
             own, answer = self.arguments[name], self.answer[name]
-            if answer is None:
-                found[name] = np.ma.masked_array(own, True)
-            else:
-                found[name] = to_host(answer, f"the answer for {name}").reshape(own.shape)
+            absent = answer is None
+            found[name] = np.ma.masked_array(own, True) if absent else to_host(answer, name).reshape(own.shape)
         return found
 
     def _verify(self, results: dict[str, Any], inputs: dict[str, Any]) -> bool:
@@ -249,49 +222,30 @@ class _SameAsFirst:
         other = {name: array for name, array in self.first.items() if not np.array_equal(array, results[name])}
         buffers = Buffers({}, {name: self.shapes[name] for name in other})
         for name, bound in by_type(buffers, other, self.terms, is_exact=False).items():
-            far = _list_far(results[name], other[name], bound)
-            if far.any() and not _is_partial(results[name], other[name], before[name], bound):
+            result, first = results[name], other[name]
+            far = ~np.isclose(result, first, bound.relative, bound.absolute, equal_nan=True)
+            if far.any() and not _is_partial(result, first, before[name], bound):
                 return f"{far.sum()} of {far.size} elements of {name} are not what the first configuration gave"
         return None
 
 
-def _list_far(result: np.ndarray, first: np.ndarray, bound: Tolerance) -> np.ndarray:
-    """Return which elements lie further from those of the first result than the bound; NaN is equal to NaN."""
-    if is_floating(first):  # a tenth of what `isclose` takes, which is asked where that is not enough
-        with np.errstate(invalid="ignore"):
-            far = np.asarray(~(np.abs(result - first) <= bound.absolute + bound.relative * np.abs(first)))
-        if not far.any():  # nor NaN
-            return far
-    return np.asarray(~np.isclose(result, first, bound.relative, bound.absolute, equal_nan=True))
-
-
 def _is_partial(result: np.ndarray, first: np.ndarray, before: np.ndarray, bound: Tolerance) -> bool:
-    """Return whether two results are of other numbers of elements, parts of one sum: as many as there are blocks."""
+    """Return whether two results are different numbers of parts of one sum: as many as there are blocks."""
     one, other = (int(np.count_nonzero(each != before)) for each in (result, first))
     total, wanted = (float(np.sum(each - before, dtype=np.float64)) for each in (result, first))
-    return one != other and math.isclose(
-        total, wanted, rel_tol=bound.relative, abs_tol=max(one, other) * float(np.max(bound.absolute))
-    )
+    most = max(one, other) * float(np.max(bound.absolute))
+    return one != other and math.isclose(total, wanted, rel_tol=bound.relative, abs_tol=most)
 
 
-def _divide(given: Any, params: Mapping[str, Any]) -> float:
+def _evaluate(given: Any, params: Mapping[str, Any]) -> float:
+    """Return a number, the value of a function or an expression of tunables, or the product of several."""
     if callable(given):
         return float(given(params))
     if isinstance(given, list | tuple):
-        return math.prod(_divide(one, params) for one in given)
-    return _evaluate(given, params)
-
-
-def _evaluate(given: Any, params: Mapping[str, Any]) -> int:
-    """Return a number, or the value of an expression of tunables, rounded down."""
+        return math.prod(_evaluate(one, params) for one in given)
     if isinstance(given, str):
-        given = params[given] if given in params else eval(_compile(given), {}, params)
+        given = params[given] if given in params else eval(given.strip(), {}, dict(params))
     return int(given)
-
-
-@lru_cache(maxsize=256)
-def _compile(text: str) -> CodeType:
-    return compile(text.strip(), "<script>", "eval")
 
 
 def _define(given: Any, params: Mapping[str, Any]) -> Any:

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.core.errors import UsageError
 from cuprof.core.point import Coordinate
 from cuprof.core.records import State
 from cuprof.interop.files import open_regular
-from cuprof.interop.results import FAULTS, Imported, ImportedTrial, as_durations, as_point, parse_json
+from cuprof.interop.results import Imported, ImportedTrial, as_durations, as_point, read_json
 
 SAMPLES = "nv/json/bin:nv/cold/sample_times"
 MEAN = "nv/cold/time/gpu/mean"
@@ -37,22 +36,14 @@ def recognizes(head: str) -> bool:
 
 
 def read(path: Path) -> Imported:
-    """Return the states of a file.
-
-    A state that its benchmark skipped is a skipped trial, one in which it raised is one that crashed.
-
-    Raises:
-        UsageError: the file cannot be read or is no such file.
-    """
-    content = parse_json(path)
-    try:
-        devices = {int(device["id"]): str(device["name"]) for device in content.get("devices") or []}
-        states = [(bench, state) for bench in content["benchmarks"] for state in bench["states"]]
-        trials = [_read_state(path, devices, bench, state) for bench, state in states]
-    except (*FAULTS, UsageError) as error:
-        raise UsageError(
-            f"{path} is not what nvbench writes with --json or --jsonbin ({type(error).__name__}: {error})"
-        ) from None
+    """Return the states of a file: one that its benchmark skipped is skipped, one in which it raised has crashed."""
+    content = read_json(path)
+    devices = {int(device["id"]): str(device["name"]) for device in content.get("devices") or []}
+    trials = [
+        _read_state(path, devices, str(bench["name"]), state)
+        for bench in content["benchmarks"]
+        for state in bench["states"]
+    ]
     notes = ["nvbench's times are of its own method: its cold samples follow a write of the cache"]
     if without_samples := sum(trial.durations_ns.size == 1 and trial.relative_error > 0 for trial in trials):
         notes.append(
@@ -62,22 +53,20 @@ def read(path: Path) -> Imported:
     return Imported("nvbench", "nvbench", trials, tuple(notes))
 
 
-def _read_state(
-    path: Path, devices: Mapping[int, str], bench: Mapping[str, Any], state: Mapping[str, Any]
-) -> ImportedTrial:
+def _read_state(path: Path, devices: Mapping[int, str], bench: str, state: Mapping[str, Any]) -> ImportedTrial:
     summaries = {
         summary["tag"]: {part["name"]: part["value"] for part in summary.get("data") or []}
         for summary in state.get("summaries") or []
     }
-    number = state.get("device")
-    durations, error = (np.empty(0), 0.0) if state.get("is_skipped") else _read_durations(path, summaries)
+    durations, error = _read_durations(path, {} if state.get("is_skipped") else summaries)
+    number = None if state.get("device") is None else int(state["device"])
     reason = " ".join(str(state.get("skip_reason") or "").split())
     absent = State.CRASHED if reason.startswith(EXCEPTION) else State.SKIPPED
     return ImportedTrial(
-        family=str(bench["name"]),
-        problem=as_point({str(axis["name"]): _value(axis) for axis in state.get("axis_values") or []}),
-        device="" if number is None else devices.get(int(number), f"device {int(number)}"),
-        device_id=None if number is None else int(number),
+        family=bench,
+        problem=as_point({str(axis["name"]): _read_value(axis) for axis in state.get("axis_values") or []}),
+        device="" if number is None else devices.get(number, f"device {number}"),
+        device_id=number,
         durations_ns=durations,
         relative_error=error,
         state=State.OK if durations.size else absent,
@@ -91,17 +80,12 @@ def _read_durations(path: Path, summaries: Mapping[str, Mapping[str, Any]]) -> t
     file = _find(path, str(meta["filename"])) if meta else None
     if meta and file is not None and (found := _read_samples(file, int(meta["size"]))).size:
         return found, 0.0
-    if MEAN not in summaries or COUNT not in summaries:
+    numbers = {tag: float(summaries[tag]["value"]) for tag in (MEAN, COUNT, NOISE, DEVIATION) if tag in summaries}
+    mean, count = as_durations([numbers.get(MEAN, 0.0)], NS), numbers.get(COUNT, 0)
+    if not mean.size or not count >= 1:
         return np.empty(0), 0.0
-    mean, count = float(summaries[MEAN]["value"]), int(summaries[COUNT]["value"])
-    durations = as_durations([mean], NS)
-    if count <= 0 or not durations.size:
-        return np.empty(0), 0.0
-    spread = float(summaries[NOISE]["value"]) if NOISE in summaries else math.inf
-    if NOISE not in summaries and DEVIATION in summaries:
-        spread = float(summaries[DEVIATION]["value"]) / mean
-    error = spread / math.sqrt(count) if math.isfinite(spread) else math.inf
-    return durations, max(error, 1e-9)
+    spread = numbers.get(NOISE, numbers.get(DEVIATION, math.inf) / numbers[MEAN])
+    return mean, max(spread / math.sqrt(count), 1e-9) if math.isfinite(spread) else math.inf
 
 
 def _find(path: Path, name: str) -> Path | None:
@@ -124,7 +108,7 @@ def _read_samples(file: Path, size: int) -> np.ndarray:
     return as_durations(seconds.tolist(), NS)
 
 
-def _value(axis: Mapping[str, Any]) -> Coordinate:
+def _read_value(axis: Mapping[str, Any]) -> Coordinate:
     """Return an axis value; numbers are written as text in the file."""
     value = axis["value"] if "value" in axis else axis.get("input_string", "")
     if isinstance(value, str) and axis.get("type") in ("int64", "float64"):

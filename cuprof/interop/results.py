@@ -1,7 +1,7 @@
 """Trials as another tool measured them; they are compared and shown, never stored as our own.
 
 A package adds a reader by an entry point of the group `cuprof.results`: an object with `recognizes(head)`, which says
-whether a file that begins so is the tool's, and `read(path)`, which returns an `Imported` or raises `UsageError`.
+whether a file that begins so is the tool's, and `read(path)`, which returns an `Imported`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ LOOKED_AT = 100_000
 """Bytes of a file that a reader gets to recognise its own format."""
 MOST_BYTES = 1 << 30
 LEAST_NS, MOST_NS = 1e-3, 1e18
+"""A measurement takes between a picosecond and thirty years."""
 LARGEST = 1e300
 """A whole number beyond this may be too large for a float64."""
 FAULTS = (
@@ -90,27 +91,31 @@ def read_results(path: Path) -> Imported:
     for name in (*(name for name in names if name not in BUILT_IN), *BUILT_IN):
         reader = load_plugin(GROUP, name, BUILT_IN, "reader of results")
         if reader.recognizes(head):
-            found: Imported = reader.read(path)
-            return found
+            try:
+                found: Imported = reader.read(path)
+                return found
+            except FAULTS as error:
+                raise UsageError(f"{path} is not what {name} writes ({type(error).__name__}: {error})") from None
     raise UsageError(f"{path} holds no results that cuprof can read; known are files of {', '.join(names)}")
 
 
-def parse_json(path: Path) -> Any:
-    """Return what a JSON file holds; editors on Windows put a mark ahead.
+def read_json(path: Path, end: str = "") -> Any:
+    """Return what a JSON file holds; raises one of `FAULTS` if it is none.
 
-    Raises:
-        UsageError: it is not JSON.
+    Args:
+        end: what to put at the end, in place of a comma, of a file that is not closed.
     """
+    text = read_bytes(path, MOST_BYTES).decode("utf-8-sig")  # editors on Windows put a mark ahead
     try:
-        return json.loads(read_bytes(path, MOST_BYTES).decode("utf-8-sig"))
-    except RecursionError:
-        raise UsageError(f"{path} is nested too deeply") from None
-    except ValueError as error:
-        raise UsageError(f"{path} is not JSON ({error})") from None
+        return json.loads(text)
+    except json.JSONDecodeError:
+        if not end:
+            raise
+        return json.loads(text.rstrip().rstrip(",") + end)
 
 
 def as_durations(values: Any, factor: float) -> np.ndarray:
-    """Return times in ns, those that a measurement can have given: of a picosecond to thirty years.
+    """Return times in ns, those that a measurement can have given.
 
     Args:
         factor: ns in the unit of the values.
@@ -120,9 +125,10 @@ def as_durations(values: Any, factor: float) -> np.ndarray:
     """
     if not isinstance(values, list | tuple) or not all(type(one) in (int, float) for one in values):
         raise ValueError("times must be a list of numbers")
-    with np.errstate(all="ignore"):
-        found = np.array([one if abs(one) < LARGEST else math.inf for one in values], np.float64) * factor
-        return found[(found >= LEAST_NS) & (found <= MOST_NS)]
+    found = np.array([max(min(one, LARGEST), -LARGEST) for one in values], np.float64)
+    with np.errstate(over="ignore"):
+        found *= factor
+    return found[(found >= LEAST_NS) & (found <= MOST_NS)]
 
 
 def as_point(coordinates: Any) -> Point:
@@ -134,7 +140,7 @@ def as_point(coordinates: Any) -> Point:
     if not isinstance(coordinates, dict):
         raise ValueError("a configuration must be an object")
     for name, value in coordinates.items():
-        is_plain = isinstance(value, Coordinate) and (not isinstance(value, float) or math.isfinite(value))
-        if not is_plain or (isinstance(value, int) and value.bit_length() > 64):
+        is_finite = not isinstance(value, float) or math.isfinite(value)
+        if not isinstance(value, Coordinate) or not is_finite or (isinstance(value, int) and value.bit_length() > 64):
             raise ValueError(f"{name} must be a number or a text")
     return Point({str(name): value for name, value in coordinates.items()})

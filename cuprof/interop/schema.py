@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path, PurePosixPath
-from typing import Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,16 +22,13 @@ from cuprof.core.expression import Expression
 from cuprof.families import Array
 from cuprof.interop.files import read_bytes
 
-T = TypeVar("T")
-
 DTYPES = {name: name for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")}
 DTYPES |= {name: name for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")} | {"float8_e4m3": "float8_e4m3fn"}
 """Their name of a type → ours. NumPy and ml_dtypes have none of two float4 in a byte."""
 MOST_ELEMENTS = 1 << 40
 """Of an array: more than any device holds."""
 MOST_TEXT = 1 << 20
-"""Characters of a reference."""
-MOST_WORKLOADS = 100_000
+"""Characters of a Python source; Python's parser takes a hundred times as much memory."""
 COMPILED = frozenset({"cuda", "cpp", "cuda_cpp", "cutlass", "cudnn", "cublas"})
 """Languages whose sources a compiler of the host makes a module of; all others are imported as Python."""
 
@@ -62,30 +61,44 @@ class Definition(msgspec.Struct):
     constraints: list[str] | None = None
     custom_inputs_entrypoint: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what is not supported."""
+        parse_python(self.reference, "the reference")
+        for name, one in {**self.inputs, **self.outputs}.items():
+            if one.dtype not in DTYPES:
+                raise ValueError(f"{name} is of type {one.dtype}; taken in are {', '.join(DTYPES)}")
+            absent = [each for each in one.shape or () if not each.isdigit() and each not in self.axes]
+            if absent:
+                raise ValueError(f"{name} has the axis {absent[0]}; there are {', '.join(self.axes)}")
+        if shared := self.inputs.keys() & self.outputs.keys():
+            raise ValueError(f"{shared.pop()} is an input and an output; give one another name")
+        if self.op_type == "sampling":
+            raise ValueError("op_type sampling compares distributions of results, which is not taken in")
+
     def size(self, axes: dict[str, int]) -> dict[str, int]:
         """Return the value of every axis, from those of a workload."""
         known: dict[str, int] = {name: axis.value for name, axis in self.axes.items() if axis.type == "const"} | axes
         for name, axis in self.axes.items():
             if axis.type == "expr":
-                known[name] = self._whole(Expression(axis.expression, tuple(known))(known), name)
+                value = Expression(axis.expression, tuple(known))(known)
+                if not isinstance(value, int | float) or value != int(value):
+                    raise UsageError(f"axis {name} of definition {self.name} is {value!r}; it must be a whole number")
+                known[name] = int(value)
         return known
 
-    def _whole(self, value: object, name: str) -> int:
-        if not isinstance(value, int | float) or value != int(value):
-            raise UsageError(f"axis {name} of definition {self.name} is {value!r}, and must be a whole number")
-        return int(value)
-
-    def arrays(self, tensors: dict[str, Tensor], axes: dict[str, int]) -> dict[str, Array]:
-        """Return the arrays among inputs or outputs; of outputs numbers are arrays without a dimension."""
+    def list_arrays(self, axes: dict[str, int]) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Return the arrays among the inputs, and all outputs: a number is an array of no dimension there."""
         sizes = self.size(axes)
-        found = {}
-        for name, one in tensors.items():
-            shape = tuple(int(each) if each.isdigit() else sizes[each] for each in one.shape or ())
-            if one.shape is not None or tensors is self.outputs:
-                if min(shape, default=1) < 0 or prod(shape) > MOST_ELEMENTS:
-                    raise UsageError(f"{name} of definition {self.name} has the shape {shape}, which no array has")
-                found[name] = Array(shape, DTYPES[one.dtype])
-        return found
+        inputs = {
+            name: self._make_array(name, one, sizes) for name, one in self.inputs.items() if one.shape is not None
+        }
+        return inputs, {name: self._make_array(name, one, sizes) for name, one in self.outputs.items()}
+
+    def _make_array(self, name: str, one: Tensor, sizes: dict[str, int]) -> Array:
+        shape = tuple(int(each) if each.isdigit() else sizes[each] for each in one.shape or ())
+        if min(shape, default=1) < 0 or prod(shape) > MOST_ELEMENTS:
+            raise UsageError(f"{name} of definition {self.name} has the shape {shape}, which no array has")
+        return Array(shape, DTYPES[one.dtype])
 
 
 class Source(msgspec.Struct):
@@ -133,9 +146,24 @@ class Solution(msgspec.Struct):
     author: str = ""
     description: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse a source outside of the solution's folder, and what cannot be built."""
+        for source in self.sources:
+            place = PurePosixPath(source.path)
+            if place.is_absolute() or ".." in place.parts or not place.parts or "\0" in source.path:
+                raise ValueError(f"source {source.path!r} must be a relative path without ..")
+        file, separator, function = self.spec.entry_point.partition("::")
+        paths = [source.path for source in self.sources]
+        if not separator or not function.isidentifier() or not (self.spec.is_compiled or file in paths):
+            raise ValueError(
+                f"entry_point {self.spec.entry_point} must be FILE::FUNCTION with one of {', '.join(paths)}"
+            )
+        if self.spec.binding not in (None, "torch", "tvm-ffi"):
+            raise ValueError(f"binding {self.spec.binding}; taken in are torch and tvm-ffi")
+
     @property
     def binding(self) -> str:
-        """Return by what a compiled one is made a module: as it says, or as its sources do."""
+        """Return what makes a module of a compiled one: as it says, or as its sources do."""
         return self.spec.binding or ("tvm-ffi" if any("tvm/ffi" in one.content for one in self.sources) else "torch")
 
 
@@ -166,109 +194,82 @@ class Workload(msgspec.Struct):
     correctness: Bounds | None = None
     tolerance: Bounds | None = None
 
+    @property
+    def bounds(self) -> Bounds:
+        """Return the bounds that it states, or those that both benchmarks take by default."""
+        return self.correctness or self.tolerance or Bounds()
 
-class Trace(msgspec.Struct):
-    """A workload as FlashInfer-Bench stores it."""
-
-    definition: str
-    workload: Workload
+    @property
+    def is_custom(self) -> bool:
+        """Return whether a function of the definition makes the inputs."""
+        return any(one.type == "custom" for one in self.inputs.values())
 
 
 def read_definition(path: Path) -> Definition:
-    """Return a definition.
-
-    Raises:
-        UsageError: the file is none, or asks for what is not taken in.
-    """
-    found = _decode(path, read_bytes(path), Definition)
-    parse_python(found.reference, f"{path}: the reference")
-    tensors = {**found.inputs, **found.outputs}
-    for name, one in tensors.items():
-        if one.dtype not in DTYPES:
-            raise UsageError(f"{path}: {name} is of type {one.dtype}; taken in are {', '.join(DTYPES)}")
-        absent = [each for each in one.shape or () if not each.isdigit() and each not in found.axes]
-        if absent:
-            raise UsageError(f"{path}: {name} has the axis {absent[0]}; there are {', '.join(found.axes)}")
-    if shared := found.inputs.keys() & found.outputs.keys():
-        raise UsageError(f"{path}: {shared.pop()} is an input and an output; give one another name")
-    if found.op_type == "sampling":
-        raise UsageError(f"{path}: op_type sampling compares distributions of results, which is not taken in")
-    return found
-
-
-def read_workloads(path: Path, definition: Definition) -> list[Workload]:
-    """Return the workloads of a definition in a file with one a line, each plain or in a trace."""
-    found: list[Workload] = []
-    for number, line in enumerate(read_bytes(path).splitlines(), 1):
-        if number > MOST_WORKLOADS:
-            raise UsageError(f"{path} has more than {MOST_WORKLOADS} workloads")
-        if not line.strip():
-            continue
-        where = Path(f"{path}:{number}")
-        outer = _decode(where, line, dict[str, msgspec.Raw])
-        if "workload" not in outer:
-            found.append(_decode(where, line, Workload))
-        elif (trace := _decode(where, line, Trace)).definition == definition.name:
-            found.append(trace.workload)
-    variable = {name for name, axis in definition.axes.items() if axis.type == "var"}
-    for each in found:
-        repeated = {name: each.axes.pop(name) for name in each.axes.keys() & definition.axes.keys() - variable}
-        if each.axes.keys() != variable:
-            raise UsageError(f"{path}: workload {each.uuid} sets {', '.join(each.axes)}, and not {', '.join(variable)}")
-        for name, value in repeated.items():
-            if value != (said := definition.size(each.axes)[name]):
-                raise UsageError(f"{path}: workload {each.uuid} sets {name} to {value}, and the definition says {said}")
-        if absent := definition.inputs.keys() - each.inputs.keys():
-            raise UsageError(f"{path}: workload {each.uuid} has no input {', '.join(sorted(absent))}")
-        if any(one.type == "custom" for one in each.inputs.values()) and not definition.custom_inputs_entrypoint:
-            raise UsageError(
-                f"{path}: workload {each.uuid} is custom, and the definition has no custom_inputs_entrypoint"
-            )
-    return found
+    """Return a definition; raise `UsageError` if the file is none, or asks for what is not supported."""
+    with _naming(path, "definition"):
+        return msgspec.json.decode(read_bytes(path), type=Definition)
 
 
 def read_solution(path: Path) -> Solution:
-    """Return a solution.
+    """Return a solution; raise `UsageError` if the file is none, or a source would lie outside of its folder."""
+    with _naming(path, "solution"):
+        return msgspec.json.decode(read_bytes(path), type=Solution)
+
+
+def read_workloads(path: Path, definition: Definition) -> list[Workload]:
+    """Return the workloads of a definition in a file with one a line, each plain or in a trace.
 
     Raises:
-        UsageError: the file is none, or one of its sources would not lie below its folder.
+        UsageError: a line is no workload, or does not fit the definition.
     """
-    found = _decode(path, read_bytes(path), Solution)
-    for source in found.sources:
-        place = PurePosixPath(source.path)
-        if place.is_absolute() or ".." in place.parts or not place.parts or "\0" in source.path:
-            raise UsageError(f"{path}: source {source.path!r} must be a relative path without ..")
-    file, separator, function = found.spec.entry_point.partition("::")
-    is_there = found.spec.is_compiled or file in {source.path for source in found.sources}
-    if not separator or not function.isidentifier() or not is_there:
-        paths = ", ".join(source.path for source in found.sources)
-        raise UsageError(f"{path}: entry_point {found.spec.entry_point} must be FILE::FUNCTION with one of {paths}")
-    if found.spec.binding not in (None, "torch", "tvm-ffi"):
-        raise UsageError(f"{path}: binding {found.spec.binding}; taken in are torch and tvm-ffi")
+    found = []
+    for number, line in enumerate(read_bytes(path).splitlines(), 1):
+        with _naming(f"{path}:{number}", "workload"):
+            said: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any]) if line.strip() else {}
+            trace = said if "workload" in said else {"definition": definition.name, "workload": said}
+            if said and trace["definition"] == definition.name:
+                found.append(msgspec.convert(trace["workload"], Workload))
+                _check_workload(found[-1], definition)
     return found
+
+
+def _check_workload(given: Workload, definition: Definition) -> None:
+    """Refuse a workload that does not fit; remove the axes that only repeat what the definition says."""
+    variable = {name for name, axis in definition.axes.items() if axis.type == "var"}
+    repeated = {name: given.axes.pop(name) for name in given.axes.keys() & definition.axes.keys() - variable}
+    if given.axes.keys() != variable:
+        raise ValueError(f"workload {given.uuid} sets {', '.join(given.axes)}, and not {', '.join(variable)}")
+    for name, value in repeated.items():
+        if value != (said := definition.size(given.axes)[name]):
+            raise ValueError(f"workload {given.uuid} sets {name} to {value}, and the definition says {said}")
+    if absent := definition.inputs.keys() - given.inputs.keys():
+        raise ValueError(f"workload {given.uuid} has no input {', '.join(sorted(absent))}")
+    if given.is_custom and not definition.custom_inputs_entrypoint:
+        raise ValueError(f"workload {given.uuid} is custom, and the definition has no custom_inputs_entrypoint")
+
+
+@contextmanager
+def _naming(path: Path | str, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except (msgspec.DecodeError, ValueError, KeyError, OverflowError, RecursionError) as error:
+        raise UsageError(f"{path} is no {kind} of FlashInfer-Bench or SOL-ExecBench: {error}") from None
 
 
 def parse_python(text: str, what: str) -> ast.Module:
     """Return Python text parsed.
 
     Raises:
-        UsageError: it is not Python.
+        ValueError: it is not Python; the message names `what`.
     """
     if len(text) > MOST_TEXT:
-        raise UsageError(f"{what} has more than {MOST_TEXT} characters")
+        raise ValueError(f"{what} has more than {MOST_TEXT} characters")
     try:
         with warnings.catch_warnings():  # of escapes in a stranger's texts
             warnings.simplefilter("ignore")
             return ast.parse(text)
     except SyntaxError as error:
-        raise UsageError(f"{what}, line {error.lineno}: {error.msg}") from None
+        raise ValueError(f"{what}, line {error.lineno}: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError):
-        raise UsageError(f"{what} is not Python: it is nested too deeply, or has a zero byte") from None
-
-
-def _decode(path: Path, text: bytes, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(text, type=kind)
-    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
-        name = getattr(kind, "__name__", "object").lower()
-        raise UsageError(f"{path} is no {name} of FlashInfer-Bench or SOL-ExecBench: {error}") from None
+        raise ValueError(f"{what} is not Python: it is nested too deeply, or has a zero byte") from None

@@ -9,18 +9,18 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from cuprof.core.errors import BuildError, UsageError
+from cuprof.core.errors import BuildError
 from cuprof.core.project import user_cache
-from cuprof.families.modules import imported_names
 from cuprof.families.origin import found_first, new_module, other_modules
-from cuprof.interop.schema import CompileOptions, Solution, Source, parse_python
+from cuprof.families.syntax import imported_names
+from cuprof.interop.schema import CompileOptions, Solution, parse_python
 
 SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 _OF_A_COMPILER = re.compile(r"\berror\b *[:#]")
@@ -28,6 +28,7 @@ _BY_PYBIND = re.compile(r"\w+(\(.*\)) -> ")
 _PARAMETER = re.compile(r"[(,] ?\w+: ")
 """What pybind11 writes into a function's `__doc__`: "run(x: torch.Tensor, eps: float = 1e-05) -> torch.Tensor"."""
 _REFUSED: dict[Path, BuildError] = {}
+"""What did not compile: a builder that failed once takes its module for built."""
 
 
 def content_of(solution: Solution) -> str:
@@ -41,12 +42,9 @@ def load_function(solution: Solution) -> Callable[..., Any]:
     Raises:
         BuildError: a compiler refused, or there is no such function.
     """
-    folder = _unpack(solution.sources, content_of(solution))
     file, _, name = solution.spec.entry_point.partition("::")
     load = _load_compiled if solution.spec.is_compiled else _import
-    if folder in _REFUSED:  # a builder that failed once takes its module for built
-        raise _REFUSED[folder]
-    function = getattr(load(folder, file, solution), name, None)
+    function = getattr(load(_unpack(solution), file, solution), name, None)
     if not callable(function):
         raise BuildError(f"{solution.name}: {file} has no function {name}")
     return function  # type: ignore[no-any-return]
@@ -54,9 +52,8 @@ def load_function(solution: Solution) -> Callable[..., Any]:
 
 def takes_outputs(solution: Solution, function: Callable[..., Any], inputs: int) -> bool:
     """Return whether a solution's function also takes the outputs, after this number of inputs."""
-    stated = solution.spec.destination_passing_style
-    if stated is not None:
-        return stated
+    if solution.spec.destination_passing_style is not None:
+        return solution.spec.destination_passing_style
     if solution.spec.is_compiled:
         declared = _BY_PYBIND.match(function.__doc__ or "")
         return declared is None or len(_PARAMETER.findall(declared[1])) > inputs
@@ -65,31 +62,33 @@ def takes_outputs(solution: Solution, function: Callable[..., Any], inputs: int)
 
 
 def list_modules(solution: Solution) -> tuple[str, ...]:
-    """Return the installed modules that a solution needs; what its own sources are named is none of them.
+    """Return the installed modules that a solution needs, without those that its own sources make.
 
     Raises:
         BuildError: a source is not Python.
     """
     if solution.spec.is_compiled:
         return ("tvm_ffi", "ninja") if solution.binding == "tvm-ffi" else ("torch", "ninja")
-    own = {Path(source.path).parts[0].removesuffix(".py") for source in solution.sources}
     found: set[str] = set()
     for source in solution.sources:
         if source.path.endswith(".py"):
             try:
                 tree = parse_python(source.content, f"{solution.name}: {source.path}")
-            except UsageError as error:
+            except ValueError as error:
                 raise BuildError(str(error)) from None
-            # what a function imports on its way may be an alternative
+            # an import inside a function may be an alternative
             found |= {name.partition(".")[0] for statement in tree.body for name in imported_names(statement)}
-    return tuple(sorted(found - own - sys.stdlib_module_names - {""}))
+    return tuple(sorted(found - _own_modules(solution) - sys.stdlib_module_names - {""}))
 
 
-def _unpack(sources: Sequence[Source], content: str) -> Path:
-    """Write the sources, whole or not at all; Triton and compilers want files."""
-    digest = hashlib.sha256(content.encode()).hexdigest()[:24]
-    folder = user_cache() / "solutions" / digest
-    for source in sources:
+def _own_modules(solution: Solution) -> set[str]:
+    return {Path(source.path).parts[0].removesuffix(".py") for source in solution.sources}
+
+
+def _unpack(solution: Solution) -> Path:
+    """Write the sources, whole or not at all: Triton and compilers want files."""
+    folder = user_cache() / "solutions" / hashlib.sha256(content_of(solution).encode()).hexdigest()[:24]
+    for source in solution.sources:
         file = folder / source.path
         file.parent.mkdir(parents=True, exist_ok=True)
         if not file.exists():
@@ -101,13 +100,12 @@ def _unpack(sources: Sequence[Source], content: str) -> Path:
 
 def _import(folder: Path, file: str, solution: Solution) -> Any:
     """Import a Python source as if its folder were the working one; nothing else sees its modules afterwards."""
-    own = {Path(source.path).parts[0].removesuffix(".py") for source in solution.sources}
     name = f"_cuprof_solution_{folder.name}"
     if name in sys.modules:
         return sys.modules[name]
     loader = SourceFileLoader(name, str(folder / file))
     module = new_module(name, folder / file, loader)
-    with found_first(folder, folder / "src"), other_modules(own):
+    with found_first(folder, folder / "src"), other_modules(_own_modules(solution)):
         try:
             loader.exec_module(module)
         except BaseException as error:
@@ -120,9 +118,12 @@ def _import(folder: Path, file: str, solution: Solution) -> Any:
 
 
 def _load_compiled(folder: Path, file: str, solution: Solution) -> Any:
-    """Compile by PyTorch's or TVM's own builder, which keep what they have built for as long as the sources stay."""
+    """Compile with PyTorch's or TVM's own builder, which keeps its result as long as the sources stay."""
+    if folder in _REFUSED:
+        raise _REFUSED[folder]
     options = solution.spec.compile_options or CompileOptions()
-    sources = [folder / source.path for source in solution.sources if source.path.endswith(SUFFIXES)]
+    sources = [str(folder / source.path) for source in solution.sources if source.path.endswith(SUFFIXES)]
+    cuda = [each for each in sources if each.endswith(".cu")]
     (folder / "build").mkdir(exist_ok=True)
     shared: dict[str, Any] = {
         "name": f"solution_{folder.name}",
@@ -134,21 +135,14 @@ def _load_compiled(folder: Path, file: str, solution: Solution) -> Any:
     }
     try:
         if solution.binding == "tvm-ffi":
-            cpp = importlib.import_module("tvm_ffi.cpp")
-            library = cpp.build(
-                cpp_files=[str(each) for each in sources if each.suffix != ".cu"],
-                cuda_files=[str(each) for each in sources if each.suffix == ".cu"],
-                **shared,
-            )
+            build = importlib.import_module("tvm_ffi.cpp").build
+            library = build(cpp_files=[each for each in sources if each not in cuda], cuda_files=cuda, **shared)
             return importlib.import_module("tvm_ffi").load_module(library)
         torch = importlib.import_module("torch")
         if torch.cuda.is_available():  # for this device alone, which takes a fraction of the time
             os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "{}.{}".format(*torch.cuda.get_device_capability()))
-        return importlib.import_module("torch.utils.cpp_extension").load(
-            sources=[str(each) for each in sources],
-            with_cuda=any(each.suffix == ".cu" for each in sources) or "cpp" not in solution.spec.language,
-            **shared,
-        )
+        load = importlib.import_module("torch.utils.cpp_extension").load
+        return load(sources=sources, with_cuda=bool(cuda) or "cpp" not in solution.spec.language, **shared)
     except (RuntimeError, OSError) as error:
         said = str(error)
         first = next((line for line in said.splitlines() if _OF_A_COMPILER.search(line)), said.partition("\n")[0])

@@ -22,8 +22,6 @@ SAFETENSORS = {
     "F8_E5M2": "float8_e5m2", "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8",
     "BOOL": "bool",
 }  # fmt: skip
-META = "__metadata__"
-"""The header's key that is not a tensor."""
 MOST_HEADER_BYTES = 100 << 20
 """As the library safetensors takes them."""
 
@@ -52,18 +50,15 @@ def read_tensor(path: Path, key: str, spec: Array) -> np.ndarray:
             if length > MOST_HEADER_BYTES:
                 raise ValueError(f"its header has {length} bytes, and {MOST_HEADER_BYTES} are taken")
             header = json.loads(stream.read(length))
-            said, begin = header.get(key), stream.tell()
-            if said is None:
-                raise UsageError(f"{path} has no tensor {key}; there are {list_first(sorted({*header} - {META}), 4)}")
+            if key not in header:
+                raise ValueError(f"no tensor {key}; there are {list_first(sorted({*header} - {'__metadata__'}), 4)}")
+            said, (first, last) = header[key], header[key]["data_offsets"]
             if SAFETENSORS.get(said["dtype"]) != spec.dtype or tuple(said["shape"]) != spec.shape:
-                found = f"{said['dtype']} of {said['shape']}"
-                raise UsageError(f"{path}: {key} is {found}, not {spec.dtype} of {spec.shape}")
-            first, last = said["data_offsets"]
+                raise ValueError(f"{key} is {said['dtype']} of {said['shape']}, not {spec.dtype} of {spec.shape}")
             if last - first != spec.nbytes:
                 raise ValueError(f"{key} has {last - first} bytes, and its shape takes {spec.nbytes}")
-            stream.seek(begin + first)
-            content = stream.read(spec.nbytes)
-        return np.frombuffer(bytearray(content), spec.type).reshape(spec.shape)
+            stream.seek(8 + length + first)
+            return np.frombuffer(bytearray(stream.read(spec.nbytes)), spec.type).reshape(spec.shape)
     except (*FAULTS, struct.error) as error:
         raise UsageError(f"{path} cannot be read as safetensors: {error}") from None
 

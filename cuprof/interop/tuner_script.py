@@ -6,7 +6,6 @@ Nothing is tuned and nothing behind the call runs. Kernel Tuner itself need not 
 from __future__ import annotations
 
 import ast
-import inspect
 import runpy
 import sys
 from collections.abc import Iterator
@@ -18,11 +17,15 @@ from types import ModuleType
 from typing import Any
 
 from cuprof.core.errors import FamilyError
-from cuprof.families.modules import imported_names, parse_file
 from cuprof.families.origin import as_if_alone, found_first, other_modules
+from cuprof.families.syntax import imported_names, parse_file
 from cuprof.families.trace import blame
 
 ROOT = "kernel_tuner"
+OPTIONAL = ("grid_div_x", "grid_div_y", "grid_div_z", "restrictions", "answer", "atol", "verify", "verbose", "lang")
+"""Parameters of `tune_kernel` behind the required ones, in Kernel Tuner 1.x's order."""
+ATOL = 1e-6
+"""Kernel Tuner's default."""
 
 
 def is_tuner_script(file: Path) -> bool:
@@ -40,7 +43,7 @@ def find_call(script: Path) -> dict[str, Any]:
         FamilyError: the script raises, or makes no such call.
     """
     try:
-        with as_if_alone(script), found_first(script.parent), chdir(script.parent), _stand_in():
+        with as_if_alone(script), found_first(script.parent), chdir(script.parent), _kernel_tuner_replaced():
             runpy.run_path(str(script), run_name="__main__")
     except _CallError as call:
         return call.arguments
@@ -57,27 +60,15 @@ class _CallError(BaseException):
 
 
 def tune_kernel(
-    kernel_name: Any,
-    kernel_source: Any,
-    problem_size: Any,
-    arguments: Any,
-    tune_params: Any,
-    grid_div_x: Any = None,
-    grid_div_y: Any = None,
-    grid_div_z: Any = None,
-    restrictions: Any = None,
-    answer: Any = None,
-    atol: Any = 1e-6,
-    verify: Any = None,
-    verbose: Any = False,
-    lang: Any = None,
-    *others: Any,
-    **named: Any,
+    kernel_name: Any, kernel_source: Any, problem_size: Any, arguments: Any, tune_params: Any, *more: Any, **named: Any
 ) -> None:
-    """Take the call, as Kernel Tuner 1.x declares it; how that would search and measure is left out."""
-    given = dict(inspect.currentframe().f_locals)  # type: ignore[union-attr]
-    del given["others"], given["named"]
-    raise _CallError({**given, **named})
+    """Take the call's arguments; those that say how Kernel Tuner searches and measures are ignored later."""
+    required = {
+        "kernel_name": kernel_name, "kernel_source": kernel_source, "problem_size": problem_size,
+        "arguments": arguments, "tune_params": tune_params,
+    }  # fmt: skip
+    placed = dict(zip(OPTIONAL, more, strict=False))
+    raise _CallError({**dict.fromkeys(OPTIONAL), "atol": ATOL, **required, **placed, **named})
 
 
 class Unknown:
@@ -94,27 +85,20 @@ class Unknown:
     __array__ = __getitem__ = __iter__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
 
 
-def run_kernel(
-    kernel_name: Any, kernel_source: Any, problem_size: Any, arguments: Any, *_: Any, **named: Any
-) -> list[Unknown]:
-    """Return what stands for the results; as an answer it says that some kernel gives it."""
-    return [Unknown() for _ in arguments]
+class _KernelTuner(ModuleType):
+    """Kernel Tuner or one of its modules; any other name that a script takes from it is a class that does nothing."""
 
+    tune_kernel = staticmethod(tune_kernel)
 
-class _Nothing:
-    """Stand for whatever else a script takes from Kernel Tuner."""
-
-    def __init__(self, *given: Any, **named: Any) -> None:
-        pass
-
-
-class _Module(ModuleType):
-    tune_kernel, run_kernel = staticmethod(tune_kernel), staticmethod(run_kernel)
+    @staticmethod
+    def run_kernel(kernel: Any, source: Any, size: Any, arguments: Any, *_: Any, **named: Any) -> list[Unknown]:
+        """Return a stand-in for each result."""
+        return [Unknown() for _ in arguments]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return type(name, (_Nothing,), {})
+        return type(name, (), {"__init__": lambda self, *given, **named: None})
 
 
 class _Finder(MetaPathFinder, Loader):
@@ -122,14 +106,14 @@ class _Finder(MetaPathFinder, Loader):
         return ModuleSpec(fullname, self, is_package=True) if fullname.partition(".")[0] == ROOT else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return _Module(spec.name)
+        return _KernelTuner(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         pass
 
 
 @contextmanager
-def _stand_in() -> Iterator[None]:
+def _kernel_tuner_replaced() -> Iterator[None]:
     finder = _Finder()
     sys.meta_path.insert(0, finder)
     try:

@@ -17,6 +17,7 @@ from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES, PYTHON, SOLUTION, Extension, copy_family
 from cuprof.families.origin import Folder
 from cuprof.interop.origins import AnyOrigin
+from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.suspect import START_LIMIT_S, LateError, LostError, RefusedError, Suspect
 from cuprof.judge.report import Candidate, Evidence, Ruling
 from cuprof.plan import Selection
@@ -64,6 +65,7 @@ class Entrance:
         workshop: folder for copies of the family.
         sandbox: for what reads a file, which sees only the files and folders given.
         limit_s: how long reading a file may take.
+        server: starts the processes that read.
     """
 
     family: Family
@@ -74,6 +76,7 @@ class Entrance:
     workshop: Path
     sandbox: Callable[[Sequence[Path]], Sandbox | None]
     limit_s: float
+    server: ForkServer
 
     def admit(self, file: Path, number: int) -> list[Contender] | Candidate:
         """Return the variants of a file, or the candidate if it failed already.
@@ -98,7 +101,7 @@ class Entrance:
         outline = Outline(origin, extension, self.selection, found, absent)
         deadline = time.monotonic() + self.limit_s + START_LIMIT_S
         try:
-            with Suspect(outline, -1, self.sandbox((origin.folder, file.parent)), deadline) as suspect:
+            with Suspect(self.server, outline, -1, self.sandbox((origin.folder, file.parent)), deadline) as suspect:
                 try:
                     outlined = decode(suspect.await_outline(self.limit_s))
                 except LostError as error:

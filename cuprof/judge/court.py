@@ -13,12 +13,13 @@ from cuprof.comparison.trials import ending_of, label_of
 from cuprof.config.model import SweepConfig
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
-from cuprof.core.records import Trial, Unavailable
+from cuprof.core.records import DeviceFacts, Trial, Unavailable
 from cuprof.core.scratch import ScratchFolder
 from cuprof.engine.devices import find_devices, open_executors
 from cuprof.engine.observer import Observer
 from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES
+from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.contenders import Contender, Devices, Entrance, check_file
 from cuprof.judge.counters import Counting
 from cuprof.judge.legs import Course
@@ -32,6 +33,8 @@ from cuprof.sandbox.probe import find_refusal
 from cuprof.sandbox.seccomp import find_bindings
 from cuprof.sandbox.settings import DATABASE, Sandbox
 from cuprof.store import Store
+from cuprof.worker.devices import DeviceTable
+from cuprof.worker.messages import WorkerSettings
 
 CLAIMS = {
     "wrong_result": "wrong result",
@@ -43,8 +46,11 @@ CLAIMS = {
 }
 
 
-def judge(request: Request, project: Project, observer: Observer) -> Report:
+def judge(request: Request, project: Project, observer: Observer, server: ForkServer) -> Report:
     """Judge every candidate and return the rulings; the project and its database stay unchanged.
+
+    Args:
+        server: starts the processes in which code of candidates runs.
 
     Raises:
         UsageError: a candidate's file, the family or a setting is invalid, or the baseline's results are wrong.
@@ -60,7 +66,7 @@ def judge(request: Request, project: Project, observer: Observer) -> Report:
         raise UsageError(f"this system refuses a sandbox ({refusal}); see docs/judging.md, or take --sandbox=auto")
     workshop = ScratchFolder()
     try:
-        return _Trial(request, project, observer, files, workshop.path, refusal).hold()
+        return _Trial(request, project, observer, files, workshop.path, refusal, server).hold()
     finally:
         workshop.cleanup()
 
@@ -75,6 +81,7 @@ class _Trial:
     files: Sequence[Path]
     workshop: Path
     refusal: str
+    server: ForkServer
     done: list[Candidate] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -87,6 +94,14 @@ class _Trial:
             conditions = make_request(config.ncu).conditions
             check_collection(config, Project(self.workshop))
         devices = self._find_devices(config, family)
+        self.server.load(
+            [
+                each
+                for name, found in devices.items()
+                if isinstance(found, DeviceFacts) and shares_memory(found)
+                for each in get_spec(name).imports
+            ]
+        )
         selection = Selection(
             family=family.name,
             problem=config.problem,
@@ -104,6 +119,7 @@ class _Trial:
             workshop=self.workshop,
             sandbox=partial(self._sandbox, ""),
             limit_s=config.limits.build_s,
+            server=self.server,
         )
         contenders: list[Contender] = []
         for number, file in enumerate(self.files):
@@ -118,7 +134,7 @@ class _Trial:
         order = list(map(str, self.files))
         if contenders:
             with Store.open(url) as store:
-                course = Course(config, family, devices, self.project, store, self.observer)
+                course = Course(config, family, devices, self.project, store, self.server, self.observer)
                 try:
                     noises, judged = self._race(course, contenders, baselines)
                 finally:
@@ -161,8 +177,12 @@ class _Trial:
             needed |= {variant.backend for variant in family.variants.values()}
         if self.request.baseline:
             needed.add(family.variant(self.request.baseline).backend)
+        # The judge's own process opens these for its side of the border; a worker would take a second to say the same.
+        here = {name for name in needed & {*config.device.backends} if get_spec(name).facts_reader or name == "cpu"}
+        table = DeviceTable(WorkerSettings(config.device.numbers()))
         with open_executors(config) as executors:
-            return find_devices(config, executors[0], tuple(sorted(needed)))
+            found = find_devices(config, executors[0], tuple(sorted(needed - here)))
+        return found | {name: table.describe(name) for name in sorted(here)}
 
     def _race(
         self, course: Course, contenders: Sequence[Contender], baselines: dict[str, tuple[Trial, ...]]

@@ -19,6 +19,7 @@ from cuprof.engine.running import run_prepared
 from cuprof.families import Family
 from cuprof.families.candidate import Extension
 from cuprof.interop.origins import AnyOrigin
+from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.contenders import Devices
 from cuprof.judge.referee import BorderExecutor, Kept
 from cuprof.plan import Plan, Selection, plan_hash
@@ -36,6 +37,7 @@ class Course(Observer):
 
     Args:
         config: how all of them are timed.
+        server: starts processes beyond the border.
         observer: receives the forwarded events.
         kept: processes beyond the border, from turn to turn.
         logs: identity → the log of a failed trial; filled by `run`.
@@ -47,6 +49,7 @@ class Course(Observer):
     devices: Devices
     project: Project
     store: Store
+    server: ForkServer
     observer: Observer
     kept: Kept = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
@@ -94,7 +97,9 @@ class Course(Observer):
 
     def _open_executor(self, settings: WorkerSettings, sandbox: Sandbox | None, *, over_border: bool) -> Executor:
         if over_border:
-            return BorderExecutor(settings, self.config.limits, self.family, sandbox, self.devices, self.kept)
+            return BorderExecutor(
+                settings, self.config.limits, self.family, sandbox, self.devices, self.server, self.kept
+            )
         return Executor(settings, self.config.limits, sandbox, self.devices)
 
     def close(self) -> None:

@@ -30,6 +30,7 @@ from cuprof.families import Arrays, Family
 from cuprof.families.candidate import Extension
 from cuprof.families.trace import describe
 from cuprof.interop.origins import AnyOrigin
+from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.layout import Layout, cut
 from cuprof.judge.border.signals import GRAPH, Ask, Task
 from cuprof.judge.border.suspect import Lap, LateError, LostError, RefusedError, Suspect
@@ -91,6 +92,7 @@ class BorderExecutor(Executor):
         family: loaded here, where no stranger's code runs; inputs, references and tolerances are its own.
         confined: the sandbox of the processes; None for none.
         devices: see `Executor`.
+        server: starts the processes.
         kept: trials of earlier turns, whose processes wait for the next one.
     """
 
@@ -101,10 +103,11 @@ class BorderExecutor(Executor):
         family: Family,
         confined: Sandbox | None,
         devices: Mapping[str, DeviceFacts | Unavailable],
+        server: ForkServer,
         kept: Kept,
     ) -> None:
         super().__init__(settings, limits, devices=devices)
-        self.family, self.confined, self.kept = family, confined, kept
+        self.family, self.confined, self.server, self.kept = family, confined, server, kept
 
     def measure(self, job: Job) -> Iterator[Outcome]:
         """Yield every trial's outcome as it comes."""
@@ -118,6 +121,10 @@ class BorderExecutor(Executor):
             else:
                 referee.close()
             yield self.judge(outcome)
+
+    def calibrates(self, backend: str) -> bool:
+        """Return False for the host, whose executions the border's own clock times."""
+        return not self.is_host(backend)
 
     def builds_ahead(self, backend: str) -> bool:
         """Return False: programs are built on the far side of the border."""
@@ -215,7 +222,8 @@ class Referee:
             self.variant = self.runner.family.variant(self.job.trials[0].variant)
         self.sets = Sets.open(self.job, self.problem, self.runner, self.stack)
         task, handle = self.sets.task, self.sets.memory.handle
-        suspect = Suspect(task, handle, self.runner.confined, deadline, spins=self.sets.kind == "cuda")
+        runner, spins = self.runner, self.sets.kind == "cuda"
+        suspect = Suspect(runner.server, task, handle, runner.confined, deadline, spins=spins)
         self.suspect = self.stack.enter_context(suspect)
 
     def _end(self, state: State, message: str = "", log: str = "", phase: str = "") -> Outcome:
@@ -535,7 +543,8 @@ class Sets:
         self.memory.rows[row] = self.memory.array_module.asarray(host)
 
     def flush(self, how: str) -> int:
-        """Fill the caches with other data; return the nanoseconds that took, with what was to be written before."""
+        """Fill the caches with other data; return the nanoseconds that this took."""
+        self.memory.wait()
         started = time.perf_counter_ns()
         if how == "clean":
             self.junk.max()

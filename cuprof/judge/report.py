@@ -27,7 +27,7 @@ RULINGS = {
     Ruling.UNUSABLE: "could not be judged",
     Ruling.WRONG: "wrong or not honest",
 }
-ACCEPTED = (Verdict.FASTER, Verdict.SAME)
+ACCEPTED = (Verdict.FASTER, Verdict.SAME, Verdict.SAME_CODE)
 
 
 @dataclass(frozen=True)

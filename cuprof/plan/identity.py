@@ -43,8 +43,6 @@ import numpy as np
 from cuprof.backends.registry import get_spec
 from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts
-from cuprof.families.compilers import get_compiler
-from cuprof.families.headers import find_headers, uses_headers
 from cuprof.families.model import Family, Variant
 from cuprof.families.program import (
     Argument,
@@ -61,7 +59,7 @@ from cuprof.families.program import (
     TensorMap,
     Texture,
 )
-from cuprof.families.requirements import list_versions
+from cuprof.families.toolchain import find_headers, get_compiler, get_version, uses_headers
 from cuprof.plan.model import Plan
 
 IDENTITY_VERSION = 2
@@ -100,7 +98,7 @@ class Identifier:
             "source": source_hash,
             "contract": contract_hash,
             "device": None if device is None else dict(device.identity),
-            "libraries": list_versions(variant.requires),
+            "libraries": {module: get_version(module) for module in sorted({*variant.requires})},
             **({"headers": headers} if headers else {}),
             **({"compiler": get_compiler(variant.compiler).version} if variant.compiler else {}),
         }

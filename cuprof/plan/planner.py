@@ -13,7 +13,7 @@ from cuprof.core.text import summarize
 from cuprof.families.fingerprint import contract_text, hash_text, source_text
 from cuprof.families.model import Family, Signature, Variant
 from cuprof.families.program import Program
-from cuprof.families.requirements import check_requirements
+from cuprof.families.toolchain import check_requirements
 from cuprof.families.trace import describe, place_of
 from cuprof.plan.identity import Identifier, headers_of
 from cuprof.plan.memory import explain_excess, scratch_bytes, signature_bytes

@@ -1,16 +1,12 @@
-"""What every figure is made of: traces by plotly.express as plain data, its words, one colour a variant."""
+"""What every figure is made of: traces as plain data, its words, one colour a variant."""
 
 from __future__ import annotations
 
 import html
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-import pandas as pd
-import plotly.express as px
 
 from cuprof.core.point import PLAIN_BELOW
 from cuprof.core.text import visible
@@ -27,8 +23,6 @@ MOST_LABEL = 26
 MOST_WRITTEN_CELLS = 100
 SEQUENTIAL = "Cividis"
 """A scale that reads the same with and without colour vision (Nuñez et al. 2018)."""
-UNUSED = ("legendgroup", "showlegend", "xaxis", "yaxis", "alignmentgroup", "offsetgroup", "coloraxis")
-"""Keys of plotly.express that would be the same in every trace."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +48,8 @@ class Style(NamedTuple):
     """Say how a series is drawn: colours first, then symbols and dashes, so that no two are alike for long."""
 
     color: str
-    symbol: str
-    dash: str
+    symbol: str = "circle"
+    dash: str = "solid"
 
 
 Styles = Mapping[object, Style]
@@ -64,30 +58,30 @@ Styles = Mapping[object, Style]
 
 def styles_of(names: Iterable[object]) -> Styles:
     """Return a style for each of some names, in the order of the family."""
-    return {name: _style(i) for i, name in enumerate(dict.fromkeys(names))}
+    size = len(PALETTE)
+    return {
+        name: Style(PALETTE[i % size], SYMBOLS[(i + i // size) % len(SYMBOLS)], DASHES[i // size % len(DASHES)])
+        for i, name in enumerate(dict.fromkeys(names))
+    }
 
 
-def _style(index: int) -> Style:
-    turn = index // len(PALETTE)
-    return Style(PALETTE[index % len(PALETTE)], SYMBOLS[(index + turn) % len(SYMBOLS)], DASHES[turn % len(DASHES)])
+def line(name: str, xs: Iterable[Any], ys: Iterable[Any], style: Style, size: int = 7, **more: Any) -> dict[str, Any]:
+    """Return the trace of one series: a line with marks, or what `mode` says."""
+    return {
+        "type": "scatter",
+        "name": name,
+        "mode": "lines+markers",
+        "x": list(xs),
+        "y": list(ys),
+        "marker": {"color": style.color, "symbol": style.symbol, "size": size},
+        "line": {"color": style.color, "width": 2, "dash": style.dash},
+        **more,
+    }
 
 
-def frame_of(**columns: Iterable[Any]) -> pd.DataFrame:
-    """Return columns as a frame for plotly.express; its numbers stay numbers in the page, not packed arrays."""
-    return pd.DataFrame({name: pd.Series(list(values), dtype=object) for name, values in columns.items()})
-
-
-def traces_of(figure: Any, **more: Any) -> list[dict[str, Any]]:
-    """Return the traces of a figure of plotly.express as plain data.
-
-    Args:
-        more: what `update_traces` is to change in each of them.
-    """
-    data = json.loads(figure.update_traces(**more).to_json())["data"]
-    return [
-        {key: value for key, value in trace.items() if key not in UNUSED and (key, value) != ("orientation", "v")}
-        for trace in data
-    ]
+def bars(name: str, xs: Iterable[Any], ys: Iterable[Any], color: Any, **more: Any) -> dict[str, Any]:
+    """Return a trace of bars."""
+    return {"type": "bar", "name": name, "x": list(xs), "y": list(ys), "marker": {"color": color}, **more}
 
 
 def hovers(*lines: str) -> str:
@@ -122,40 +116,43 @@ def numbers(values: Iterable[float | None], scale: Scale) -> list[float | None]:
 
 
 def error_bars(
-    values: Sequence[float], intervals: Sequence[tuple[float, float] | None], scale: Scale
-) -> dict[str, list[float | None]]:
-    """Return the columns `above` and `below` of error bars: from values to the ends of their intervals, where known."""
+    values: Sequence[float], intervals: Sequence[tuple[float, float] | None], scale: Scale, thickness: float
+) -> dict[str, Any]:
+    """Return error bars from values to the ends of their intervals; none of the values without one."""
     pairs = list(zip(values, intervals, strict=True))
-    return {
-        "above": numbers([ends[1] - value if ends else None for value, ends in pairs], scale),
-        "below": numbers([value - ends[0] if ends else None for value, ends in pairs], scale),
+    ends = {
+        "array": numbers([given[1] - value if given else None for value, given in pairs], scale),
+        "arrayminus": numbers([value - given[0] if given else None for value, given in pairs], scale),
     }
+    return {**ends, "type": "data", "symmetric": False, "color": NEUTRAL, "thickness": thickness}
 
 
-def axis_title(heading: str, scale: Scale) -> str:
-    """Return "Time (µs)"."""
-    return plain(f"{heading} ({scale.unit})" if scale.unit else heading)
+def axis_title(heading: str, scale: Scale) -> dict[str, str]:
+    """Return the title "Time (µs)"."""
+    return {"text": plain(f"{heading} ({scale.unit})" if scale.unit else heading)}
 
 
 def heat_map(
     name: object, xs: Sequence[str], ys: Sequence[str], grid: Sequence[Sequence[Any]], scale: Scale, hover: str
-) -> list[dict[str, Any]]:
+) -> dict[str, Any]:
     """Return the trace of a map, its numbers written into the cells while they have room.
 
     Args:
         grid: a row a `ys`, in units of the scale.
         hover: the line that hovering over a cell shows.
     """
-    (trace,) = traces_of(
-        px.imshow(list(grid), x=list(xs), y=list(ys), template="none"),
-        name=plain(name),
-        colorscale=SEQUENTIAL,
-        reversescale=True,
-        texttemplate="%{z:.3~r}" if len(xs) * len(ys) <= MOST_WRITTEN_CELLS else "",
-        colorbar={"title": {"text": plain(scale.unit)}, "thickness": 12},
-        hovertemplate=hovers(hover),
-    )
-    return [{**trace, "z": list(grid)}]  # plotly.express packs the numbers of its array
+    return {
+        "type": "heatmap",
+        "name": plain(name),
+        "x": list(xs),
+        "y": list(ys),
+        "z": list(grid),
+        "colorscale": SEQUENTIAL,
+        "reversescale": True,
+        "texttemplate": "%{z:.3~r}" if len(xs) * len(ys) <= MOST_WRITTEN_CELLS else "",
+        "colorbar": {"title": {"text": plain(scale.unit)}, "thickness": 12},
+        "hovertemplate": hovers(hover),
+    }
 
 
 def integer_ticks(values: Iterable[float]) -> dict[str, Any]:
@@ -163,16 +160,14 @@ def integer_ticks(values: Iterable[float]) -> dict[str, Any]:
     unique = sorted({float(value) for value in values})
     step = max(1, math.ceil(len(unique) / 9))
     shown = unique[::-1][::step][::-1]
-    texts = []
-    for value in shown:
-        whole = int(value)
-        power = value == whole and whole >= PLAIN_BELOW and whole & (whole - 1) == 0
-        texts.append(
-            f"2<sup>{whole.bit_length() - 1}</sup>"
-            if power
-            else f"{value:,.6g}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-        )
-    return {"tickvals": shown, "ticktext": texts}
+    return {"tickvals": shown, "ticktext": list(map(_tick, shown))}
+
+
+def _tick(value: float) -> str:
+    whole = int(value)
+    if value == whole and whole >= PLAIN_BELOW and whole & (whole - 1) == 0:
+        return f"2<sup>{whole.bit_length() - 1}</sup>"
+    return f"{value:,.6g}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def decades(values: Iterable[float | None]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ MOST_PROBLEMS, MOST_VARIANTS, MOST_CHARACTERS = 400, 24, 120_000
 """Together they keep a page within 2 MB: rows of the map, its columns, and the texts of all problems' own tables."""
 SLOWEST = 4.0
 """From this many times the fastest time on, a cell has the darkest shade."""
-LEVEL = (Verdict.SAME, Verdict.UNDECIDED)
+LEVEL = (Verdict.SAME, Verdict.UNDECIDED, Verdict.SAME_CODE)
 
 
 @dataclass(frozen=True)

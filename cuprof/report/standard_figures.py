@@ -14,6 +14,8 @@ GROUP = "cuprof.figures"
 BUILT_IN: Mapping[str, str] = {
     "time": "cuprof.report.row_figures:time_figure",
     "bandwidth": "cuprof.report.row_figures:memory_or_rate_figure",
+    "light": "cuprof.report.light_figures:light_figure",
+    "roofline": "cuprof.report.light_figures:roofline_figure",
     "scaling": "cuprof.report.line_figures:scaling_figure",
     "distribution": "cuprof.report.row_figures:distribution_figure",
     "search": "cuprof.report.tuning_figures:search_figures",

@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
-
-import pandas as pd
-import plotly.express as px
 
 from cuprof.report.cells import choose, describe, fact_label, keep, ordered
 from cuprof.report.counter_section import left_out_notes, mode_notes
 from cuprof.report.experiment import FigureSpec
 from cuprof.report.figure import (
     CAPTIONS,
-    NEUTRAL,
     Figure,
+    Style,
     Styles,
     axis_title,
+    bars,
     decades,
     error_bars,
-    frame_of,
     heat_map,
     hovers,
     integer_ticks,
     label,
     labels,
+    line,
     numbers,
     plain,
     styles_of,
-    traces_of,
 )
-from cuprof.report.line_figures import MOST_LINES, Roof, lines, list_roofs, roof_trace
+from cuprof.report.line_figures import MOST_LINES, Roof, is_number, list_roofs, roof_trace
 from cuprof.report.published import list_published, whole
 from cuprof.report.study import Study
 from cuprof.report.templates import say, say_once
+from cuprof.report.trials import StudyTrial, grouped
 from cuprof.report.units import QUANTITIES, Scale, choose_scale, value_label
 
 LOW_IS_BEST = ("time", "energy", "power")
@@ -41,15 +39,26 @@ ROOFED = ("time", "cold", "hot", "bandwidth")
 """The values that a read bandwidth bounds."""
 
 
-class FigurePoints(NamedTuple):
-    """What a figure draws: frames of points in the family's order, roofs, and notes on what is left out.
+class Point(NamedTuple):
+    """One point: `value` is the y of lines and bars, and the colour of a map, whose second axis is `y`.
 
-    The frames' columns: `series`, `x`, `value` (the y of lines and bars, the colour of a map), `y` (the second axis of
-    a map), `order`, `device`, `interval`, `tunables`.
+    Args:
+        device: of what is published; empty for what was measured here.
     """
 
-    measured: pd.DataFrame
-    published: pd.DataFrame
+    trial: StudyTrial
+    series: Any
+    x: Any
+    y: Any
+    value: float
+    device: str = ""
+
+
+class FigurePoints(NamedTuple):
+    """What a figure draws, points in the family's order, and notes on what is left out."""
+
+    measured: list[Point]
+    published: list[Point]
     roofs: list[Roof]
     notes: tuple[str, ...] = ()
 
@@ -58,14 +67,14 @@ def study_figure(study: Study, spec: FigureSpec, styles: Styles, index: int) -> 
     """Return the figure, or None where nothing was measured for it, or too little for a line."""
     points = figure_points(study, spec)
     measured = points.measured
-    if measured.empty or (spec.kind == "lines" and measured["x"].nunique() < 2):
+    if not measured or (spec.kind == "lines" and len({point.x for point in measured}) < 2):
         return None
     value = spec.value if spec.kind == "map" else spec.y
     heading, unit, dimension = describe(study, value)
-    values = [*measured["value"], *points.published["value"]]
+    values = [point.value for point in (*measured, *points.published)]
     scale = Scale(unit, 1.0, 2) if unit or dimension == "plain" else choose_scale(dimension, values)
     is_low = dimension in LOW_IS_BEST
-    best = measured.sort_values("value", ascending=is_low, kind="stable").iloc[0]
+    best = min(measured, key=lambda point: point.value if is_low else -point.value)
     named = heading if value in QUANTITIES or heading == value else f"{heading} ({value})"
     at, value_text = value_label(best.x), scale.format(best.value, unit=True)
     text = say_once(CAPTIONS, "own", named, fact_label(spec.x), is_low, value_text, best.series, at)
@@ -80,51 +89,45 @@ def _notes(study: Study, spec: FigureSpec, value: str, points: FigurePoints) -> 
     if value not in QUANTITIES:
         notes += [*mode_notes(study), *left_out_notes(study, keep(study.frame, spec.where), value)]
     notes += points.notes
-    if len(points.published):
-        notes += say(CAPTIONS, "hollow", [device for device in points.published["device"].unique() if device])
+    if points.published:
+        notes += say(CAPTIONS, "hollow", list(dict.fromkeys(each.device for each in points.published if each.device)))
     return tuple(filter(None, notes))
 
 
 def figure_points(study: Study, spec: FigureSpec) -> FigurePoints:
     """Return what a study's own figure draws."""
-    value = spec.value if spec.kind == "map" else spec.y
-    facts = (spec.series, spec.x, spec.y) if spec.kind == "map" else (spec.series, spec.x)
+    is_map = spec.kind == "map"
+    value, facts = (spec.value, (spec.series, spec.x, spec.y)) if is_map else (spec.y, (spec.series, spec.x))
     numbers_of = [each for each in study.published if spec.published and each.table == spec.published]
-    measured, published, shown = [], [], []
+    measured, published = list[Point](), list[Point]()
     for key, each in choose(study, spec.where, value, facts).items():
-        trial, place = each.trial, dict(zip(("series", "x", "y"), key, strict=False))
-        if each.value is not None and key[1] is not None:
-            interval = trial.interval if value == "time" else None
-            own = {"device": trial.device, "interval": interval, "tunables": trial.tunables_label}
-            shown.append((key[1], trial))
-            measured.append({**place, "value": each.value, "order": trial.order, **own})
-        found = whole(list_published(numbers_of, value, trial, facts, reference=study.baseline))
+        series, x, y = (*key, None)[:3]
+        if each.value is not None and x is not None:
+            measured.append(Point(each.trial, series, x, y, each.value))
+        found = whole(list_published(numbers_of, value, each.trial, facts, reference=study.baseline))
         if found is not None and found.value is not None:
-            published.append({**place, "value": found.value, "order": trial.order, "device": found.device})
-    frames = _in_order(measured), _in_order(published)
+            published.append(Point(each.trial, series, x, y, found.value, found.device))
     sizes: dict[str, dict[Any, float]] = {}
-    for x, trial in reversed(shown if spec.roof and spec.y in ROOFED else []):
-        sizes.setdefault(trial.device, {})[x] = trial.useful_bytes or 0.0
+    for point in reversed(measured if spec.roof and spec.y in ROOFED else []):
+        sizes.setdefault(point.trial.device, {})[point.x] = point.trial.useful_bytes or 0.0
     roofs = list_roofs(study, sizes, is_flat=spec.y == "bandwidth")
-    lowest = frames[0].groupby("series", sort=False)["value"].min().sort_values(kind="stable")
-    if spec.kind == "map" or len(lowest) <= MOST_LINES:
-        return FigurePoints(*frames, roofs)
-    drawn = [frame[frame["series"].isin(lowest.index[:MOST_LINES])] for frame in frames]
+    measured, published = (sorted(points, key=lambda each: each.trial.order) for points in (measured, published))
+    lowest = {
+        name: min(each.value for each in own) for name, own in grouped(measured, lambda each: each.series).items()
+    }
+    if is_map or len(lowest) <= MOST_LINES:
+        return FigurePoints(measured, published, roofs)
+    kept = sorted(lowest, key=lambda name: lowest[name])[:MOST_LINES]
+    drawn = [[each for each in points if each.series in kept] for points in (measured, published)]
     return FigurePoints(drawn[0], drawn[1], roofs, (f"{MOST_LINES} of {len(lowest)} series are drawn.",))
-
-
-def _in_order(points: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    names = ("series", "x", "y", "value", "order", "device", "interval", "tunables")
-    frame = frame_of(**{name: [point.get(name) for point in points] for name in names})
-    return frame.sort_values("order", kind="stable")
 
 
 def _curves(
     points: FigurePoints, spec: FigureSpec, styles: Styles, scale: Scale, heading: str
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return lines, marks or bars, with the layout of their axes."""
-    xs = list(points.measured["x"])
-    numeric = all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in xs)
+    xs = [point.x for point in points.measured]
+    numeric = all(map(is_number, xs))
     is_sized = numeric and spec.x.startswith("problem.") and spec.kind == "lines"
     log = spec.log if spec.log is not None else (("x", "y") if is_sized else ())
     data = _traces(points, spec, styles, scale, numeric)
@@ -134,8 +137,8 @@ def _curves(
         x_axis |= {**integer_ticks(xs), **({"type": "log"} if "x" in log and min(xs) > 0 else {})}
     else:
         x_axis |= {"type": "category", "tickangle": -30 if len(set(xs)) > 6 else 0}
-    y_axis: dict[str, Any] = {"title": {"text": axis_title(heading, scale)}}
-    heights = numbers(points.measured["value"], scale)
+    y_axis: dict[str, Any] = {"title": axis_title(heading, scale)}
+    heights = numbers([point.value for point in points.measured], scale)
     y_axis |= {"type": "log", **decades(heights)} if "y" in log else {"rangemode": "tozero"}
     return data, {"height": 440, "xaxis": x_axis, "yaxis": y_axis, "showlegend": len(data) > 1, "barmode": "group"}
 
@@ -143,72 +146,62 @@ def _curves(
 def _traces(
     points: FigurePoints, spec: FigureSpec, styles: Styles, scale: Scale, numeric: bool
 ) -> list[dict[str, Any]]:
-    """Return the measured series, each with the published one behind it."""
-    series = list(dict.fromkeys(points.measured["series"]))
-    names = dict(zip(series, labels(map(value_label, series)), strict=True))
-    own = styles if spec.series == "variant" else styles_of(names)
-    looks = {name: own[series] for series, name in names.items()}
-    hover = hovers("%{customdata[0]}", f"%{{x}}: %{{y}} {plain(scale.unit)}", "%{customdata[1]}")
-    frame = _frame(points.measured, names, scale, numeric)
-    custom = ["series", "tunables"]
-    if spec.kind == "bars" and "y" not in (spec.log or ()):  # a bar needs a zero; a logarithmic axis has none
-        colors = {name: style.color for name, style in looks.items()}
-        errors = {"error_y": "above", "error_y_minus": "below"} if "above" in frame else {}
-        drawn = px.bar(
-            frame, x="x", y="y", color="name", color_discrete_map=colors, custom_data=custom, template="none", **errors
-        )
-        data = traces_of(drawn, hovertemplate=hover)
-    else:
-        mode = "lines+markers" if numeric else "markers"
-        data = lines(frame, looks, custom, hovertemplate=hover, marker_size=8, mode=mode)
-    beside = _published_traces(points.published, names, looks, scale, numeric, hover)
-    return [trace for each in data for trace in (_with_bars(each), *beside.get(each["name"], ()))]
+    """Return the measured series, each with the published one behind it, hollow and named with its device."""
+    measured = grouped(points.measured, lambda point: point.series)
+    published = grouped(points.published, lambda point: point.series)
+    looks = styles if spec.series == "variant" else styles_of(measured)
+    is_bars = spec.kind == "bars" and "y" not in (spec.log or ())  # a logarithmic axis has no zero for bars
+    mode = "lines+markers" if numeric else "markers"
+    has_errors = spec.y == "time"
+    data = []
+    for name, (series, own) in zip(labels(map(value_label, measured)), measured.items(), strict=True):
+        draw = _bars if is_bars else line
+        data.append(_series(draw, name, own, looks[series], scale, numeric, has_errors, mode))
+        if hollow := published.get(series):
+            beside = f"{name} ({label(hollow[0].device or 'published', 18)})"
+            style = looks[series]._replace(symbol=f"{looks[series].symbol}-open")
+            data.append(_series(line, beside, hollow, style, scale, numeric, False, "markers"))
+    return data
 
 
-def _published_traces(
-    points: pd.DataFrame, names: dict[Any, str], looks: Any, scale: Scale, numeric: bool, hover: str
-) -> dict[str, list[dict[str, Any]]]:
-    """Return name of a series → its published points, hollow and named with their device."""
-    found = {}
-    for series, hollow in points[points["series"].isin(names)].groupby("series", sort=False):
-        name, style = names[series], looks[names[series]]
-        beside = f"{name} ({label(hollow['device'].iloc[0] or 'published', 18)})"
-        look = {beside: style._replace(symbol=f"{style.symbol}-open")}
-        more = {"hovertemplate": hover, "marker_size": 8, "mode": "markers"}
-        found[name] = lines(_frame(hollow, {series: beside}, scale, numeric), look, ["series", "tunables"], **more)
-    return found
+def _series(
+    draw: Callable[..., dict[str, Any]],
+    name: str,
+    points: Sequence[Point],
+    style: Style,
+    scale: Scale,
+    numeric: bool,
+    has_errors: bool,
+    mode: str,
+) -> dict[str, Any]:
+    """Return the trace of one series, by rising x where that is a number; with error bars where it has intervals."""
+    if numeric:
+        points = sorted(points, key=lambda point: point.x)
+    values, intervals = [point.value for point in points], [point.trial.interval for point in points]
+    more: dict[str, Any] = {
+        "customdata": [
+            [plain(point.series), "" if point.device else plain(point.trial.tunables_label)] for point in points
+        ],
+        "hovertemplate": hovers("%{customdata[0]}", f"%{{x}}: %{{y}} {plain(scale.unit)}", "%{customdata[1]}"),
+    }
+    if has_errors and any(intervals):
+        more["error_y"] = error_bars(values, intervals, scale, 1.2)
+    xs = [point.x if numeric else label(value_label(point.x)) for point in points]
+    return draw(name, xs, numbers(values, scale), style, mode=mode, size=8, **more)
 
 
-def _frame(points: pd.DataFrame, names: dict[Any, str], scale: Scale, numeric: bool) -> pd.DataFrame:
-    """Return points for plotly.express: series in order of appearance, each by rising x where x is a number."""
-    points = points.sort_values("x", kind="stable") if numeric else points
-    points = pd.concat([points[[each == name for each in points["series"]]] for name in names])
-    intervals = list(points["interval"])
-    return frame_of(
-        name=[names[series] for series in points["series"]],
-        x=points["x"] if numeric else [label(value_label(x)) for x in points["x"]],
-        y=numbers(points["value"], scale),
-        series=map(plain, points["series"]),
-        tunables=[plain(tunables or "") for tunables in points["tunables"]],
-        **(error_bars(list(points["value"]), intervals, scale) if any(intervals) else {}),
-    )
-
-
-def _with_bars(trace: dict[str, Any]) -> dict[str, Any]:
-    """Return a trace with its error bars drawn thin and grey; without any where no point of it has an interval."""
-    bars = trace.pop("error_y", None)
-    if bars is None or not any(value is not None for value in bars["array"]):
-        return trace
-    return trace | {"error_y": bars | {"type": "data", "symmetric": False, "color": NEUTRAL, "thickness": 1.2}}
+def _bars(name: str, xs: Any, ys: Any, style: Style, *, mode: str, size: int, **more: Any) -> dict[str, Any]:
+    return bars(name, xs, ys, style.color, **more)
 
 
 def _map(
     points: FigurePoints, spec: FigureSpec, styles: Styles, scale: Scale, heading: str
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the map of a value over two axes; of several series the lowest value."""
-    measured = points.measured.sort_values("value", ascending=False, kind="stable")
-    cells = dict(zip(zip(measured["x"], measured["y"], strict=True), measured["value"], strict=True))
-    xs, ys = ([key[0] for key in ordered((each,) for each in points.measured[axis])] for axis in ("x", "y"))
+    measured = sorted(points.measured, key=lambda point: -point.value)
+    cells: Mapping[Any, float] = {(point.x, point.y): point.value for point in measured}
+    xs = [key[0] for key in ordered((point.x,) for point in points.measured)]
+    ys = [key[0] for key in ordered((point.y,) for point in points.measured)]
     x_name, y_name = plain(fact_label(spec.x)), plain(fact_label(spec.y))
     hover = f"{x_name} = %{{x}}, {y_name} = %{{y}}: %{{z}} {plain(scale.unit)}"
     grid = [numbers([cells.get((x, y)) for x in xs], scale) for y in ys]
@@ -218,4 +211,4 @@ def _map(
         "xaxis": {"type": "category", "title": {"text": x_name}},
         "yaxis": {"type": "category", "title": {"text": y_name}},
     }
-    return heat_map(spec.title or spec.value, columns, rows, grid, scale, hover), layout
+    return [heat_map(spec.title or spec.value, columns, rows, grid, scale, hover)], layout

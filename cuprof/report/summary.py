@@ -28,7 +28,7 @@ TELLING_SHARE = 0.1
 """Below this share of the read bandwidth memory is not the limit, and the headline leaves the share out."""
 MANY = 0.2
 """From this share of samples left out on, a page says so."""
-LEVEL = (Verdict.SAME, Verdict.UNDECIDED)
+LEVEL = (Verdict.SAME, Verdict.UNDECIDED, Verdict.SAME_CODE)
 
 
 @dataclass(frozen=True)
@@ -209,8 +209,10 @@ def _winners(study: Study) -> tuple[int, list[tuple[tuple[list[str], ...], list[
     for trials in in_order:
         first = min(trials, key=by_sure_time)
         verdicts = {trial: Verdict.SAME if trial is first else study.verdict(first, trial) for trial in trials}
+        verdicts |= {trial: Verdict.SAME for trial, verdict in verdicts.items() if verdict is Verdict.SAME_CODE}
         names = tuple(
-            [shorten(trial.contender) for trial, verdict in verdicts.items() if verdict is wanted] for wanted in LEVEL
+            [shorten(trial.contender) for trial, verdict in verdicts.items() if verdict is wanted]
+            for wanted in LEVEL[:2]
         )
         groups.setdefault(repr(names), (names, []))[1].append(trials[0].problem_name)
     return len(in_order), sorted(groups.values(), key=lambda each: -len(each[1]))

@@ -6,22 +6,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import plotly.express as px
-
 from cuprof.core.point import Coordinate
 from cuprof.report.figure import (
     CAPTIONS,
     NEUTRAL,
     PALETTE,
     Figure,
+    Style,
     Styles,
     axis_title,
-    frame_of,
+    bars,
     heat_map,
     hovers,
+    line,
     numbers,
     plain,
-    traces_of,
 )
 from cuprof.report.search import Found, find_search
 from cuprof.report.study import Study
@@ -66,14 +65,9 @@ def _map(contender: str, trials: list[StudyTrial]) -> TunableMap | None:
         return None
     axes = {name: _ordered(values[name]) for name in varying[:2]}
     cells = grouped(trials, lambda trial: tuple(trial.tunables.get(name) for name in axes))
-    return TunableMap(
-        contender,
-        axes,
-        {place: by_time(min(here, key=by_sure_time)) for place, here in cells.items()},
-        min(trials, key=by_sure_time),
-        max(trials, key=by_time),
-        len(varying) > 2,
-    )
+    fastest = {place: by_time(min(here, key=by_sure_time)) for place, here in cells.items()}
+    best, worst = min(trials, key=by_sure_time), max(trials, key=by_time)
+    return TunableMap(contender, axes, fastest, best, worst, len(varying) > 2)
 
 
 def _ordered(values: Iterable[Coordinate | None]) -> tuple[Coordinate | None, ...]:
@@ -102,18 +96,17 @@ def _tunables(found: TunableMap, index: int, color: str) -> Figure:
     columns = [plain(x) for x in xs]
     layout: dict[str, Any] = {"height": 320, "xaxis": {"type": "category", "title": {"text": names[0]}}}
     if not rest:
-        frame = frame_of(x=columns, y=numbers([found.median_ns[x,] for x in xs], scale))
+        heights = numbers([found.median_ns[x,] for x in xs], scale)
         hover = hovers(f"{names[0]} = %{{x}}: %{{y}} {scale.unit}")
-        drawn = px.bar(frame, x="x", y="y", template="none")
-        data = traces_of(drawn, name=plain(found.contender), marker_color=color, hovertemplate=hover)
-        layout |= {"yaxis": {"title": {"text": axis_title("Time", scale)}, "rangemode": "tozero"}, "bargap": 0.55}
+        data = bars(plain(found.contender), columns, heights, color, hovertemplate=hover)
+        layout |= {"yaxis": {"title": axis_title("Time", scale), "rangemode": "tozero"}, "bargap": 0.55}
     else:
         grid = [numbers([found.median_ns.get((x, y)) for x in xs], scale) for y in rest[0]]
         hover = f"{names[0]} = %{{x}}, {names[1]} = %{{y}}: %{{z}} {scale.unit}"
         data = heat_map(found.contender, columns, [plain(y) for y in rest[0]], grid, scale, hover)
         layout["yaxis"] = {"type": "category", "title": {"text": names[1]}}
     text, notes = say_once(CAPTIONS, "tunables", found, names), tuple(say(CAPTIONS, "hidden", found.hidden))
-    return Figure(f"figure-tunables-{index}", f"Tunables of {shorten(found.contender)}", data, layout, text, notes)
+    return Figure(f"figure-tunables-{index}", f"Tunables of {shorten(found.contender)}", [data], layout, text, notes)
 
 
 def search_figures(study: Study, styles: Styles) -> list[Figure]:
@@ -128,65 +121,58 @@ def search_figures(study: Study, styles: Styles) -> list[Figure]:
 def _progress(found: Found) -> Figure:
     scale = choose_scale("time", list(found.best_ns))
     first = found.best_ns.index(found.best_ns[-1])
-    best = found.tried[first]
-    frame = frame_of(
-        x=range(1, len(found.tried) + 1),
-        tried=numbers(map(by_time, found.tried), scale),
-        best=numbers(found.best_ns, scale),
-        contender=[plain(trial.contender) for trial in found.tried],
-        tunables=[plain(trial.tunables_label) for trial in found.tried],
-        time=[format_value("time", trial.median_ns) for trial in found.tried],
+    best, places = found.tried[first], range(1, len(found.tried) + 1)
+    words = [[each.contender, each.tunables_label, format_value("time", each.median_ns)] for each in found.tried]
+    tried = line(
+        *("tried", places, numbers(map(by_time, found.tried), scale), Style(NEUTRAL), 5),
+        mode="markers",
+        customdata=[list(map(plain, each)) for each in words],
+        hovertemplate=hovers("%{customdata[0]}", "%{customdata[1]}", "%{customdata[2]}"),
     )
-    marks = px.scatter(frame, x="x", y="tried", custom_data=["contender", "tunables", "time"], template="none")
-    hover = hovers("%{customdata[0]}", "%{customdata[1]}", "%{customdata[2]}")
-    data = traces_of(marks, name="tried", marker={"color": NEUTRAL, "size": 5}, hovertemplate=hover)
-    line = px.line(frame, x="x", y="best", line_shape="hv", template="none")
-    look = {"color": PALETTE[0], "width": 2, "shape": "hv"}
-    data += traces_of(line, name="best so far", line=look, hoverinfo="skip", hovertemplate=None)
-    text = say_once(CAPTIONS, "progress", len(frame), plain(best.problem_name), best, first + 1)
+    so_far = line("best so far", places, numbers(found.best_ns, scale), Style(PALETTE[0]), mode="lines")
+    so_far["line"]["shape"] = "hv"
     layout = {
         "height": 400,
         "xaxis": {"title": {"text": "right configurations tried"}},
-        "yaxis": {"type": "log", "title": {"text": axis_title("Time", scale)}},
+        "yaxis": {"type": "log", "title": axis_title("Time", scale)},
         "showlegend": True,
     }
-    return Figure("figure-search-progress", "Best so far", data, layout, text)
+    text = say_once(CAPTIONS, "progress", len(places), plain(best.problem_name), best, first + 1)
+    return Figure("figure-search-progress", "Best so far", [tried, {**so_far, "hoverinfo": "skip"}], layout, text)
 
 
 def _importance(found: Found) -> Figure:
     parts = found.parts[::-1]  # the first is drawn at the bottom
-    frame = frame_of(x=[100 * part.share for part in parts], y=[plain(" × ".join(part.names)) for part in parts])
-    drawn = px.bar(frame, x="x", y="y", orientation="h", template="none")
+    names = [plain(" × ".join(part.names)) for part in parts]
     colors = [PALETTE[0] if len(part.names) == 1 else PALETTE[1] for part in parts]
-    data = traces_of(drawn, marker_color=colors, hovertemplate=hovers("%{y}: %{x:.1f} %"))
+    shares = [100 * part.share for part in parts]
+    data = bars("", shares, names, colors, orientation="h", hovertemplate=hovers("%{y}: %{x:.1f} %"))
     layout = {
         "height": 120 + 26 * len(parts),
         "xaxis": {"title": {"text": "share of the variation of log time, %"}},
         "yaxis": {"automargin": True},
         "showlegend": False,
     }
-    text = say_once(CAPTIONS, "importance", plain(found.variant), frame["y"].iloc[-1], parts[-1].share)
-    return Figure("figure-search-importance", "What each tunable explains", data, layout, text)
+    text = say_once(CAPTIONS, "importance", plain(found.variant), names[-1], parts[-1].share)
+    return Figure("figure-search-importance", "What each tunable explains", [data], layout, text)
 
 
 def _slice(found: Found) -> Figure:
     best_ns = found.best_ns[-1]
-    points = [(name, trial) for name, trials in found.slices.items() for trial in trials]
-    frame = frame_of(
-        name=[plain(name) for name, _ in points],
-        x=[plain(f"{name}={trial.tunables[name]}") for name, trial in points],
-        y=[by_time(trial) / best_ns for _, trial in points],
-    )
-    drawn = px.line(
-        frame, x="x", y="y", color="name", markers=True, color_discrete_sequence=list(PALETTE), template="none"
-    )
-    data = traces_of(drawn, line_width=2, hovertemplate=hovers("%{x}: %{y:.3f}"))
+    points = {
+        plain(name): {plain(f"{name}={each.tunables[name]}"): by_time(each) / best_ns for each in trials}
+        for name, trials in found.slices.items()
+    }
+    hover = hovers("%{x}: %{y:.3f}")
+    data = [
+        line(name, each, each.values(), Style(PALETTE[i % len(PALETTE)]), hovertemplate=hover)
+        for i, (name, each) in enumerate(points.items())
+    ]
     layout = {
         "height": 400,
         "xaxis": {"title": {"text": "one tunable changed"}, "type": "category"},
         "yaxis": {"title": {"text": "time over the best"}},
         "showlegend": True,
     }
-    steepest = max(zip(frame["y"], frame["x"], strict=True))
-    text = say_once(CAPTIONS, "slice", steepest[1], steepest[0])
-    return Figure("figure-search-slice", "Around the best", data, layout, text)
+    ratio, where = max((ratio, where) for each in points.values() for where, ratio in each.items())
+    return Figure("figure-search-slice", "Around the best", data, layout, say_once(CAPTIONS, "slice", where, ratio))

@@ -15,11 +15,11 @@ from cuprof.report.experiment import TableSpec
 from cuprof.report.failures import ending_cell
 from cuprof.report.published import PublishedValue
 from cuprof.report.study import Study, one_each
+from cuprof.report.summary import LEVEL
 from cuprof.report.tables import MISSING, Cell, Column, Row, Table
 from cuprof.report.templates import say
 from cuprof.report.trials import StudyTrial, by_sure_time, grouped, rank_of
 from cuprof.report.units import QUANTITIES, Scale, choose_scale, format_ratio, point_label
-from cuprof.statistics import Verdict
 
 HEADINGS = {
     "time": "Time",
@@ -117,7 +117,7 @@ def _step(study: Study, trial: StudyTrial, bases: Mapping[str, StudyTrial | None
         if base is not None and base is not trial:
             ratio, verdict = study.ratio(base, trial), study.verdict(base, trial)
             values[name] = 1 / ratio if ratio else None
-            words = verdict.value if verdict in (Verdict.SAME, Verdict.UNDECIDED) else ""
+            words = verdict.value if verdict in LEVEL else ""
             notes[name] = ", ".join(filter(None, [words, doubt_of(base, trial)]))
             if study.are_apart(base, trial):
                 notes[name] = APART

@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from difflib import get_close_matches
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,6 +133,8 @@ def _find_sql(connection: Any, text: str) -> str:
         raise UsageError(f"nothing to query; write a SELECT or one of {', '.join(list_queries())}")
     if not _NAME.fullmatch(text):
         verb = _first_word(text)
+        if near := get_close_matches(verb, READING, n=1, cutoff=0.8) if verb not in READING else []:
+            raise UsageError(f"{verb.upper()} is not SQL: did you mean {near[0].upper()}?")
         if verb not in READING:
             raise UsageError(_REFUSED.format(verb.upper() or repr(text[:20])))
         return text

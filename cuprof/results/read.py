@@ -39,7 +39,8 @@ def read_results(
     - `state` (a word of `State`), `message` (of the run, else why it is unavailable)
     - the run that the sweep goes by: `run_id` (0 before there is one), `run_sweep_id` (the sweep that made it),
       `reused` (1 or 0), `started_at` (seconds since the epoch), `duration_ns`, `job` (equal for what was measured in
-      one job, empty where that is not known)
+      one job, empty where that is not known), `code` (hash of its machine code and launches; see
+      `cuprof.builds.machine_code.hash_program`)
     - the timing: `timing_id` (0 without one), `measure` (a word of `Measure`), `method` (its hash), `version` (of the
       method), `samples`, `excluded` (counts), `median_ns`, `low_ns`, `high_ns`, `confidence`, `min_ns`, `max_ns`,
       `rotation`, `batch` (executions that a sample is the mean of), `tick_ns` (of the timer, 0 where it is not known)
@@ -227,6 +228,7 @@ _COLUMNS: dict[str, tuple[str, Any]] = {
     "started_at": ("number", t.run.c.started_at),
     "duration_ns": ("whole", t.run.c.duration_ns),
     "job": ("word", t.run.c.job),
+    "code": ("word", t.run.c.build_sass_hash),
     "timing_id": ("whole", t.timing.c.id),
     "measure": ("measure", t.timing.c.measure),
     "method": ("word", t.timing.c.method),

@@ -20,6 +20,7 @@ class Verdict(StrEnum):
     FASTER = "faster"
     SAME = "same"
     UNDECIDED = "undecided"
+    SAME_CODE = "same code"  # equal machine code and launches, so that their times differ by noise alone
 
 
 @dataclass(frozen=True)

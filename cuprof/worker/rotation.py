@@ -15,7 +15,7 @@ from cuprof.backends.device_state import StateMonitor
 from cuprof.backends.registry import is_host
 from cuprof.core.errors import BuildError
 from cuprof.core.records import DOUBT, Measure, State, Timing
-from cuprof.families.includes import relocate
+from cuprof.families.sources import relocate
 from cuprof.worker.energy import EnergyMeter
 from cuprof.worker.executions import Executions, Results
 from cuprof.worker.messages import Finished, Job

@@ -132,6 +132,7 @@ class Worker:
 
     def _load(self, origin: AnyOrigin) -> Family:
         """Return a family whose code runs once in this process."""
+        sys.dont_write_bytecode = True  # its files may change between two sweeps within a second
         if origin not in self._families:
             self._families[origin] = origin.load()
         return self._families[origin]
@@ -232,7 +233,6 @@ def serve(handle: int, status: Path) -> int:
         status: the file of the status page.
     """
     faulthandler.enable()
-    sys.dont_write_bytecode = True  # a family's files may change between two sweeps within a second
     pipe = Wire(Connection(handle))
     page = StatusPage(status)
     at_once = filter(None, os.environ.get(AT_ONCE, "").split(","))

@@ -6,7 +6,9 @@ import pytest
 
 from cuprof.backends.cuda.loading import Loaded
 from cuprof.builds import Built
+from cuprof.builds.machine_code import hash_program
 from cuprof.builds.nvrtc import NvrtcBuild
+from cuprof.families import Array, Launch, Program
 
 
 def compile_kernel(name: str, factor: int = 2) -> Built:
@@ -27,3 +29,14 @@ def test_equal_code_has_one_hash_whatever_its_names() -> None:
 
 def test_code_that_is_not_seen_has_no_hash() -> None:
     assert hash_of() == hash_of(None) == hash_of(compile_kernel("f"), None) == ""
+
+
+def test_equal_launches_of_equal_code_have_one_hash_whatever_the_kernels_are_called() -> None:
+    def launched(kernel: str, grid: int = 4, **more: object) -> str:
+        return hash_program("a" * 64, Program((Launch(kernel, (grid,), (32,), ("x", 3)),), **more))
+
+    assert launched("f") == launched("g<float>") == launched("f", defines={"N": 3})
+    assert len({launched("f"), launched("f", 8), launched("f", scratch={"s": Array((4,), "float32")})}) == 3
+    assert launched("f").startswith(f"{'a' * 40}-")
+    assert len(launched("f")) == 64
+    assert hash_program("", Program(())) == ""

@@ -21,6 +21,7 @@ class Fake(Build):
     preload: Preload = ()  # type: ignore[mutable-override]
     headers: Preload = ()  # type: ignore[mutable-override]
     name: str = "fake"
+    is_alone: bool = True  # type: ignore[misc]
 
     def content(self) -> list[object]:
         return [self.code, self.preload[1:]]

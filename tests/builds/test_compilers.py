@@ -36,11 +36,22 @@ def ask(compilers: Compilers, code: str, **given: object) -> str:
     return compilers.run(Fake(code, **given)).image.decode()  # type: ignore[arg-type]
 
 
-def test_each_build_has_a_process_of_its_own_and_all_have_one_origin(compilers: Compilers) -> None:
+def test_builds_that_run_code_have_processes_of_their_own_and_one_origin(compilers: Compilers) -> None:
     assert ask(compilers, PARENT) == ask(compilers, PARENT)
     assert ask(compilers, OWN) != ask(compilers, OWN)
     ask(compilers, "import sys; sys.modules['planted'] = sys")
     assert ask(compilers, "import sys; image = 'planted' in sys.modules") == "False"
+
+
+def test_builds_that_run_no_code_of_the_users_share_a_process_while_it_lives(compilers: Compilers) -> None:
+    first = ask(compilers, OWN, is_alone=False)
+    with pytest.raises(BuildError, match="division"):
+        ask(compilers, "1 / 0", is_alone=False)
+    assert ask(compilers, OWN, is_alone=False) == first
+    os.kill(int(first), signal.SIGKILL)
+    wait_for_end(int(first))
+    time.sleep(0.1)  # until its end is told
+    assert ask(compilers, OWN, is_alone=False) != first
 
 
 def test_what_is_loaded_first_is_there_in_every_build(compilers: Compilers) -> None:

@@ -9,7 +9,7 @@ import pytest
 from cuprof.builds import BuildPool
 from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.core.errors import BuildError
-from cuprof.families.headers import STANDARD, Headers, find_headers
+from cuprof.families.toolchain import STANDARD, Headers, find_headers
 
 pytestmark = pytest.mark.usefixtures("nvrtc", "in_this_process")
 DEFINES = {"K": 'extern "C" __global__ void'}

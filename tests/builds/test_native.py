@@ -13,7 +13,7 @@ from cuprof.builds import BuildPool
 from cuprof.builds.native import NativeBuild
 from cuprof.core.errors import BuildError, LaunchError
 from cuprof.families import Invoke
-from cuprof.families.compilers import get_compiler
+from cuprof.families.toolchain import get_compiler
 
 SOURCE = """
 struct Line { float slope; int length; double offset; };

@@ -12,7 +12,7 @@ import pytest
 from cuprof.builds.compilers import Compilers
 from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.core.errors import BuildError
-from cuprof.families.headers import find_headers
+from cuprof.families.toolchain import find_headers
 
 pytestmark = pytest.mark.usefixtures("nvrtc")
 CUB = """// Sums a block.

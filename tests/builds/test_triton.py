@@ -24,8 +24,8 @@ from cuprof.families.configurations import (
     read_configurations,
     require_listed,
 )
-from cuprof.families.requirements import is_installed
 from cuprof.families.sources import read_variant_source
+from cuprof.families.toolchain import is_installed
 
 FILE = Path(__file__).parents[1] / "data" / "families" / "forms" / "scale_triton.py"
 BUFFERS = {"x": Array((1000,), "float32"), "y": Array((1000,), "float32"), "h": Array((8,), "float16")}

@@ -55,7 +55,20 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
         image = NvrtcBuild(trial.source_text, "scale.cu", "sm_90", {"FACTOR": 3}).run().image  # type: ignore[attr-defined]
         return {hash_code(image): image}
 
+    def rebuild_ptx(trial: object, project: object) -> str:
+        build = NvrtcBuild(trial.source_text, "scale.cu", "compute_90", {"FACTOR": 3})  # type: ignore[attr-defined]
+        return build.run().image.decode()
+
     monkeypatch.setattr(rebuilding, "rebuild", rebuild)
+    monkeypatch.setattr(rebuilding, "rebuild_ptx", rebuild_ptx)
+
+
+def test_ptx_is_folded_to_what_changed(cli: Cli, trials: None, compiled: None) -> None:
+    assert "the same PTX" in cli("diff", "plain", "commented", "--ptx").out
+    shown = cli("diff", "plain", "added", "--ptx")
+    changes = [line.split()[1] for line in shown.out.splitlines() if line[:2] in ("- ", "+ ") and "%" in line]
+    assert changes == ["mul.f32", "fma.rn.f32"], shown.out
+    assert "lines alike @@" in shown.out
 
 
 def test_source_is_folded_to_what_changed(cli: Cli, trials: None) -> None:

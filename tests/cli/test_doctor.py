@@ -9,22 +9,20 @@ import pytest
 
 from cuprof.backends.cuda.presence import Driver, Gpu
 from cuprof.backends.opencl.presence import Platform, has_nvidia_icd
-from cuprof.cli import host_diagnosis
+from cuprof.cli import diagnosis
 from cuprof.cli.diagnosis import (
-    examine_counters,
-    examine_cupy,
-    examine_dependencies,
-    examine_driver,
-    examine_headers,
-    examine_opencl,
-)
-from cuprof.cli.host_diagnosis import (
     Diagnosis,
     Health,
+    examine_counters,
+    examine_cupy,
     examine_database,
+    examine_dependencies,
     examine_disk,
+    examine_driver,
+    examine_headers,
     examine_locks,
     examine_memory,
+    examine_opencl,
 )
 from cuprof.core.project import Project
 from cuprof.store import Store
@@ -152,7 +150,7 @@ def test_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "other.sqlite"
     other.write_bytes(b"no database at all" * 100)
     assert examine_database(f"sqlite:///{other}").health is Health.MISSING
-    monkeypatch.setattr(host_diagnosis.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(diagnosis.os, "access", lambda path, mode: False)
     assert "cannot be written" in examine_database(url).detail
 
 
@@ -191,7 +189,7 @@ def test_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "mode 755" in examine_locks((own, shared)).detail
     shared.chmod(0o1777)
     assert examine_locks((own, shared)).health is Health.GOOD
-    monkeypatch.setattr(host_diagnosis.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(diagnosis.os, "access", lambda path, mode: False)
     refused = examine_locks((own, shared))
     assert refused.health is Health.WARNING
     assert "CUPROF_LOCKS" in refused.remedy

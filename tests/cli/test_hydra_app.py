@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from cuprof.cli.hydra_app import run
-from cuprof.cli.jobs import Task
 from cuprof.cli.main import main
 from cuprof.config.composer import compose
 from cuprof.core.errors import ConfigError, CuprofError, SelectionError, UnknownNameError
@@ -58,7 +58,7 @@ def test_a_list_on_another_key_makes_jobs(project: Project) -> None:
 
 @pytest.mark.parametrize(("task", "code"), [(tasks.fail_when_quick, 1), (tasks.refuse_when_quick, 2)])
 def test_a_failing_job_fails_the_command_and_stops_no_other(
-    project: Project, capfd: pytest.CaptureFixture[str], task: Task, code: int
+    project: Project, capfd: pytest.CaptureFixture[str], task: Callable[..., int], code: int
 ) -> None:
     assert run("sweep", ["measure=quick,precise"], task) == code
     assert 0.001 in [each["target"] for each in tasks.noted(project.root)]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cuprof.cli.node_diagnosis import compare_nodes
+from cuprof.cli.doctor import compare_nodes
 
 HERE = {
     "host": "login",

@@ -65,6 +65,7 @@ def test_names_are_listed(cli: Cli, project: Project) -> None:
         (["bst"], "best"),
         (["SELECT * FROM nowhere"], "nowhere"),
         (["DELETE FROM trial"], "refused"),
+        (["SELEC", "1"], "SELEC is not SQL: did you mean SELECT?"),
         (["best", "--format", "xml"], "'xml' is not known: there are csv, json, parquet, table"),
         (["best", "--format", "parquet"], "--output FILE.parquet"),
         (["best", "--store", "nonsense"], "nonsense"),

@@ -61,7 +61,7 @@ def test_a_sweep_that_cannot_be_shown_is_one_line(cli: Cli, sweeps: list[int], s
     assert result.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", [(), ("experiment=cuconv",), ("other.py",)])
+@pytest.mark.parametrize("words", [(), ("experiment=cuconv",), ("family=other",)])
 def test_where_only_a_swept_file_is_stored_its_family_is_named(
     cli: Cli, project: Project, words: tuple[str, ...]
 ) -> None:
@@ -71,6 +71,7 @@ def test_where_only_a_swept_file_is_stored_its_family_is_named(
     refused = cli("report", *words)
     assert (refused.exit_code, refused.err.count("\n")) == (2, 1)
     assert "(the newest sweep is of family=mine; write that): there are mine" in refused.err
+    assert "there is no file other.py, and no sweep of it is stored" in cli("report", "other.py").err
     for chosen in ("family=mine", "mine.py"):
         assert Path(cli("report", chosen).out.strip()).name == "mine.html"
 

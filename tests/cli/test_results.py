@@ -172,7 +172,12 @@ def test_the_fastest_comes_first_and_many_tunables_are_cut_by_their_times(tmp_pa
     """A search's first looks have few samples, and the longest of them counts only for what is called best."""
     made = [Made("a", 10.0 + i, tune={"block": i}, samples=1 if i < 4 else 40) for i in range(MOST_ROWS + 1)]
     lines = shown(tmp_path, *reversed(made))
-    assert [line.split()[2] for line in lines[3:13]] == [f"block={i}" for i in range(TOP)]
+    assert re.findall(r"block=\d+", "".join(lines[3:13])) == [f"block={i}" for i in range(TOP)]
+
+
+def test_of_many_tunables_of_the_baseline_its_fastest_alone_is_the_base(tmp_path: Path) -> None:
+    text = to_text(result_parts(many(tmp_path)), 200)
+    assert text.count("(base)") == 1
 
 
 def test_a_noisy_time_and_what_is_compared_with_it_are_marked(tmp_path: Path) -> None:
@@ -245,7 +250,7 @@ def test_wrong_as_expected_is_no_failure(tmp_path: Path) -> None:
     trials = [Made("base"), Made("racy", expected="wrong", **wrong), Made("bad", **wrong)]
     with open_store(tmp_path) as store:
         parts = list(result_parts(load_study(store, sweep_id=fill(store, trials))))
-    rows = [(*row.cells[:2], row.style) for row in parts[1].rows]
+    rows = [(*row[:2], style) for row, style in zip(parts[1].rows, parts[1].styles, strict=True)]
     assert rows[1:] == [("racy", "wrong, as expected", "dim"), ("bad", "WRONG", FAILED_STYLE)]
     assert [part for part in parts if isinstance(part, Line) and "wrong" in part.text.lower()] == [
         Line("wrong, as expected racy: sum[0] = 1", "dim"),
@@ -256,8 +261,9 @@ def test_wrong_as_expected_is_no_failure(tmp_path: Path) -> None:
 def test_a_pass_of_what_is_known_to_be_wrong_is_no_result(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         sweep = fill(store, [Made("base"), Made("racy", 1.0, expected="wrong")])
-        _, (_, rows), *_ = result_parts(load_study(store, sweep_id=sweep))
-    assert [row.style for row in rows if row.cells[:2] == ("racy", "PASSED, known wrong")] == [FAILED_STYLE]
+        _, table, *_ = result_parts(load_study(store, sweep_id=sweep))
+    styles = {tuple(row[:2]): style for row, style in zip(table.rows, table.styles, strict=True)}
+    assert styles["racy", "PASSED, known wrong"] == FAILED_STYLE
 
 
 def test_names_are_no_marks(tmp_path: Path) -> None:

@@ -5,13 +5,13 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cuprof.cli.table import Column, Row, Table, display_width, iter_lines, to_text
+from cuprof.cli.table import Table, display_width, iter_lines, to_text
 
-COLUMNS = (Column("what", "left"), Column("time µs"))
+COLUMNS = ("what", "time µs")
 
 
-def text(rows: list[tuple[str, ...]], width: int, columns: tuple[Column, ...] = COLUMNS) -> list[str]:
-    return to_text([Table(columns, [Row(cells) for cells in rows])], width).splitlines()
+def text(rows: list[tuple[str, ...]], width: int) -> list[str]:
+    return to_text([Table(COLUMNS, rows, COLUMNS[1:])], width).splitlines()
 
 
 def test_words_stand_left_and_numbers_right() -> None:
@@ -52,7 +52,7 @@ def test_a_long_table_takes_little_time() -> None:
 
 
 def test_a_row_keeps_its_style() -> None:
-    lines = iter_lines(Table(COLUMNS, [Row(("aa bb", "1"), "red")]), 11)
+    lines = iter_lines(Table(COLUMNS, [("aa bb", "1")], COLUMNS[1:], ["red"]), 11)
     assert [line.style for line in lines] == ["bold", "", "red", "red"]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cuprof.core.point import Point
-from cuprof.core.records import DeviceFacts, Measure, Outcome, Sample, State, SweepFacts, Timing, Trial
+from cuprof.core.records import BuildFacts, DeviceFacts, Measure, Outcome, Sample, State, SweepFacts, Timing, Trial
 from cuprof.statistics.median import summarise
 from cuprof.store import Store
 from cuprof.store.outcomes import Origin
@@ -45,6 +45,7 @@ class Made:
     version: str = ""
     job: str = ""
     again: bool = False
+    code: str = ""
 
 
 def fill(
@@ -92,6 +93,7 @@ def fill(
                 timings=timings,
                 started_at=START + 1000 * sweep,
                 duration_ns=seed,
+                build=BuildFacts(sass_hash=each.code) if each.code else None,
             ),
             Origin(job=each.job or None, again=each.again),
         )

@@ -391,3 +391,27 @@ def test_timing_two_variants_again_is_no_new_sweep_of_the_experiment(store: Stor
     assert run(url, "1", "3").new.sweeps == (3,)
     with pytest.raises(UsageError, match="there is no sweep 4 with timings"):
         run(url, "1", "4")
+
+
+CODE = f"{'a' * 40}-{'b' * 23}"
+
+
+@pytest.mark.parametrize(("code", "is_same"), [(CODE, True), (f"{'a' * 40}-{'c' * 23}", False), ("a" * 64, False)])
+def test_equal_code_and_launches_have_no_verdict_but_that_they_are_the_same(
+    store: Store, url: str, code: str, is_same: bool
+) -> None:
+    of_first = CODE if "-" in code else code  # a hash of the code alone says nothing of grid, block and arguments
+    fill(store, [Made("first", code=of_first), Made("second", 60.0, code=code)])
+    (row,) = each(run(url, "invented/first", "invented/second").rows)
+    assert (row.verdict, row.unchanged) == ((Verdict.SAME_CODE, True) if is_same else (Verdict.SLOWER, False))
+    assert run(url, "invented/first", "invented/second").exit_code == int(not is_same)
+
+
+def test_the_times_of_equal_code_are_nulls_of_the_noise(store: Store, url: str) -> None:
+    for seed, source in enumerate(("old", "new")):
+        made = [Made(n=2**power, source=source, code=CODE, time=50.0 * 1.001**seed) for power in range(10, 20)]
+        fill(store, [*made, Made("other", 60.0 + seed, source=source, code=f"{seed}{CODE[1:]}")], seed=seed + 1)
+    found = run(url, "1", "2")
+    (noise,) = found.noises.values()
+    assert (noise.source, noise.controls) == ("estimated", (10,))
+    assert found.counts[Verdict.SAME_CODE] == 10

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from shutil import rmtree
@@ -126,10 +125,7 @@ def _shown_files() -> set[str]:
 
 def _try_command(command: str, words: list[str], text: str) -> None:
     if not COMMANDS[command].is_hydra:
-        parser = COMMANDS[command].load(COMMANDS[command].parser)()
-        # some look at words beside
-        parse = getattr(import_module(COMMANDS[command].module), "_parse", None) or parser.parse_args
-        parse(words)
+        COMMANDS[command].load(COMMANDS[command].parser).parse_intermixed_args(words)
         is_written = command == "query" and words and f"{words[0]}.sql" in text  # a document may say how to write one
         if command == "query" and words and not words[0].startswith("-") and not is_written:
             _try_query(words[0])

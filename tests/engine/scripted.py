@@ -16,7 +16,7 @@ def make_executors(count: int) -> list[Executor]:
 
 def build(executor: Executor, batch: Batch) -> None:
     """Have everything built that a batch asks for."""
-    executor.builds.take(Built(tuple(trial.identity for job in batch.build for trial in job.trials)))
+    executor.take_built(Built(tuple(trial.identity for job in batch.build for trial in job.trials)))
 
 
 def ask(scheduler: Scheduler, executor: Executor) -> Batch | None:
@@ -24,7 +24,7 @@ def ask(scheduler: Scheduler, executor: Executor) -> Batch | None:
     while (batch := scheduler.ask(executor)) is not None:
         build(executor, batch)
         if batch.job is not None:
-            executor.builds.forget(trial.identity for trial in batch.job.trials)
+            executor.built.difference_update(trial.identity for trial in batch.job.trials)
             return batch
     return None
 

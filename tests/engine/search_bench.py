@@ -99,10 +99,12 @@ class SearchBench:
                 batch = self.search.ask(executor)
                 if batch is None:
                     continue
-                asked = executor.builds.begin(trial.identity for job in batch.build for trial in job.trials)
-                waited.update(executor.builds.running)
-                built = (each for each in executor.builds.running if waited[each] > self.takes_builds(each))
-                executor.builds.take(Built(tuple(built)))
+                asked = {trial.identity for job in batch.build for trial in job.trials}
+                asked -= executor.built | executor.building
+                executor.building |= asked
+                waited.update(executor.building)
+                built = [each for each in executor.building if waited[each] > self.takes_builds(each)]
+                executor.take_built(Built(tuple(built)))
                 if batch.job is None:
                     self.now_s += 0.1
                     continue
@@ -113,7 +115,7 @@ class SearchBench:
                     outcome = self.answer(batch.job, each.identity)
                     outcomes.append(outcome)
                     self.search.tell(executor, Result(batch, outcome))
-                executor.builds.forget(each.identity for each in batch.job.trials)
+                executor.built.difference_update(each.identity for each in batch.job.trials)
         return outcomes
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cuprof.core.project import Project
-from cuprof.families.compilers import get_compiler
+from cuprof.families.toolchain import get_compiler
 
 FORMS = Path(__file__).parents[1] / "data" / "families" / "forms"
 

@@ -123,9 +123,9 @@ def test_a_block_is_given_once_a_program_of_it_is_built() -> None:
     begun = scheduler.ask(executor)
     assert begun is not None
     assert (begun.job, begun.build) == (None, (job,)), "only what is built is measured"
-    executor.builds.begin(trial.identity for trial in job.trials)
+    executor.building.update(trial.identity for trial in job.trials)
     assert scheduler.ask(executor) == begun
-    executor.builds.take(Built((job.trials[20].identity,)))
+    executor.take_built(Built((job.trials[20].identity,)))
     batch = scheduler.ask(executor)
     assert batch is not None
     assert batch.job == job, "the worker takes what is built first"
@@ -138,8 +138,8 @@ def test_what_a_lost_worker_was_building_is_built_when_its_turn_comes() -> None:
     job, (executor,) = make_job(3), make_executors(1)
     scheduler = GridScheduler([job])
     assert scheduler.ask(executor) == Batch(build=(job,))
-    executor.builds.begin(trial.identity for trial in job.trials)
-    executor.builds.end()
+    executor.building.update(trial.identity for trial in job.trials)
+    executor.drop_worker()
     batch = scheduler.ask(executor)
     assert batch is not None
     assert batch.job == job

@@ -9,7 +9,7 @@ import pytest
 from cuprof.core.errors import UsageError
 from cuprof.core.point import Point
 from cuprof.core.project import find_project
-from cuprof.engine.rebuilding import rebuild
+from cuprof.engine.rebuilding import rebuild, rebuild_ptx
 from cuprof.families.fingerprint import source_text
 from cuprof.families.origin import find_folder
 from cuprof.results.named_trials import NamedTrial
@@ -38,6 +38,10 @@ def test_equal_source_is_equal_code_and_another_is_not(trial: NamedTrial) -> Non
         != rebuild(replace(trial, source_text=trial.source_text.replace("+=", "-=")), find_project()).keys()
     )
     assert all(image.startswith(b"\x7fELF") for image in built.values())
+
+
+def test_ptx_is_built_again(trial: NamedTrial) -> None:
+    assert ".visible .entry sequential" in rebuild_ptx(trial, find_project())
 
 
 @pytest.mark.parametrize("changes", [{"kind": "library"}, {"backend": "opencl"}, {"device_facts": {}}])

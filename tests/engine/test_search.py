@@ -169,7 +169,7 @@ def test_what_is_compiled_for_long_is_rated_later_and_the_cores_have_the_most_of
 
     def takes(identity: str) -> int:
         nonlocal most
-        most = max(most, len(bench.executors[0].builds.running))
+        most = max(most, len(bench.executors[0].building))
         return 4 if identity in slow else 0
 
     bench.takes_builds = takes  # type: ignore[method-assign]
@@ -197,7 +197,7 @@ def test_where_the_host_is_timed_nothing_is_compiled_meanwhile(monkeypatch: pyte
     assert batch is not None
     assert batch.job is not None, "nothing is waited for"
     bench.executors[0]._begin_builds(batch.job)
-    assert not bench.executors[0].builds.running
+    assert not bench.executors[0].building
 
 
 @pytest.mark.parametrize(("better", "sizes"), [(1.0, range(4, 8)), (0.97, range(2, 4))])

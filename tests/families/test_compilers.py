@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cuprof.core.errors import FamilyError, MissingDependencyError
-from cuprof.families import compilers
-from cuprof.families.compilers import get_compiler
+from cuprof.families import toolchain
+from cuprof.families.toolchain import get_compiler
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, version: str) -> None:
@@ -18,7 +18,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, version: s
     file.write_text(f"#!/bin/sh\necho '{version}'\n")
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
     get_compiler.cache_clear()
-    monkeypatch.setattr(compilers.os, "get_exec_path", lambda: [str(folder)])
+    monkeypatch.setattr(toolchain.os, "get_exec_path", lambda: [str(folder)])
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def test_a_toolkit_that_is_named_comes_first(tmp_path: Path, monkeypatch: pytest
 
 def test_one_that_is_absent_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     get_compiler.cache_clear()
-    monkeypatch.setattr(compilers.os, "get_exec_path", lambda: [str(tmp_path)])
+    monkeypatch.setattr(toolchain.os, "get_exec_path", lambda: [str(tmp_path)])
     assert get_compiler("g++").version == "none"
     with pytest.raises(MissingDependencyError, match=r"g\+\+"):
         get_compiler("g++").command()

@@ -322,10 +322,11 @@ def test_a_fault_of_the_functions_is_told(functions: Any, given: dict[str, Any],
     [
         (lambda x, order: x.astype(np.float64), r"as float64 of shape \(8,\); the first variant returns float32"),
         (lambda x, order: x[:3], r"of shape \(3,\)"),
+        (lambda x, order: x.sum(), r"result as a single float32; the first variant returns float32 of shape \(8,\)"),
         (lambda x, order: (x, x), "it returned result, result1; the first variant returns result"),
         (lambda x, order: list(x), "it returned result, result1, result2, result3 and 4 more; the first"),
     ],
-    ids=["type", "shape", "count", "list"],
+    ids=["type", "shape", "scalar", "count", "list"],
 )  # fmt: skip
 def test_another_kind_of_result_is_the_variants_fault(other: Callable[..., Any], told: str) -> None:
     made = make(take, other)

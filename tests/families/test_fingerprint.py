@@ -7,8 +7,7 @@ import pytest
 from family_texts import HEAD, VARIANT, changes, texts
 
 from cuprof.core.errors import FamilyError
-from cuprof.families.fingerprint import contract_text, hash_text, source_text
-from cuprof.families.functions import installed_modules
+from cuprof.families.fingerprint import contract_text, hash_text, installed_modules, source_text
 from cuprof.families.origin import load_family
 
 FAMILIES = Path(__file__).parent.parent / "data" / "families"

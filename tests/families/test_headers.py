@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.families import headers
-from cuprof.families.headers import STANDARD, find_headers, uses_headers
+from cuprof.families import toolchain
+from cuprof.families.toolchain import STANDARD, find_headers, uses_headers
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def test_a_toolkit_named_by_the_environment_is_found_with_its_versions(
     (include / "cccl" / "cuda" / "std" / "__cccl" / "version.h").write_text("#define CCCL_VERSION 3000002\n")
     (include / "cuda_fp16.h").touch()
     (include / "cuda_runtime_api.h").write_text("#define CUDART_VERSION  13000\n")
-    monkeypatch.setattr(headers, "_located", lambda name: [])
+    monkeypatch.setattr(toolchain, "_locate", lambda name: [])
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     found = find_headers()
     assert found.folders == (include, include / "cccl", STANDARD)
@@ -49,5 +49,5 @@ def test_a_toolkit_named_by_the_environment_is_found_with_its_versions(
 
 
 def test_without_any_the_stand_ins_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(headers, "_find_folder", lambda header, folders: None)
-    assert find_headers() == headers.Headers((STANDARD,))
+    monkeypatch.setattr(toolchain, "_find_folder", lambda header, folders: None)
+    assert find_headers() == toolchain.Headers((STANDARD,))

@@ -1,7 +1,7 @@
 import pytest
 
 from cuprof.core.errors import FamilyError
-from cuprof.families.includes import expand_includes, list_origins, relocate
+from cuprof.families.sources import expand_includes, list_origins, relocate
 
 
 def write(folder, **files):
@@ -73,7 +73,7 @@ def test_missing_and_unreadable_sources(tmp_path):
 
 
 def test_doubling_includes_are_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr("cuprof.families.includes.MAX_CHARACTERS", 100_000)
+    monkeypatch.setattr("cuprof.families.sources.MAX_CHARACTERS", 100_000)
     for level in range(30):
         write(tmp_path, **{f"f{level}": f'#include "f{level + 1}.cu"\n' * 2 + "x" * 1000})
     write(tmp_path, f30="int x;\n")

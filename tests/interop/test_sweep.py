@@ -18,6 +18,7 @@ import pytest
 from cuprof.core.errors import BuildError, UsageError
 from cuprof.core.project import Project
 from cuprof.families import Point
+from cuprof.families.fingerprint import contract_text
 from cuprof.interop.definition import DefinitionFamily
 from cuprof.interop.files import find_files
 from cuprof.interop.origins import Definition, copy_alone
@@ -114,6 +115,14 @@ def test_a_share_of_the_elements_may_be_far(tmp_path: Path) -> None:
         found = np.zeros(256)
         found[:wrong] = 1
         assert made.judge(Point(rows=4), {}, {"y": found.reshape(4, 64)}, expected) == said
+
+
+def test_an_identity_does_not_depend_on_the_folder_or_on_other_solutions(tmp_path: Path) -> None:
+    workloads = [{**WORKLOADS[0], "tolerance": {"max_atol": 0.1, "required_matched_ratio": 0.9}}]
+    folders = [write_beside(tmp_path / "a", workloads=workloads)]
+    folders.append(write_beside(tmp_path / "b", workloads=workloads, solutions=samples.SOLUTIONS[:1]))
+    first, second = (contract_text(Definition(folder).load()) for folder in folders)
+    assert first == second
 
 
 def test_workloads_with_the_same_axes_are_told_apart(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from cuprof.core.project import Project
 from cuprof.engine.calibration import Calibrator
 from cuprof.engine.observer import Observer
 from cuprof.families.origin import Folder
+from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.court import judge
 from cuprof.judge.report import Report
 from cuprof.judge.request import Request
@@ -33,7 +34,8 @@ QUICK = MeasureConfig(
 class Court:
     """A project, a folder of candidates, and the judge."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, server: ForkServer) -> None:
+        self.server = server
         self.project = Project(root / "project")
         self.family = self.project.root / "kernels" / "vector"
         self.folder = root / "candidates"
@@ -70,7 +72,7 @@ class Court:
         given = {"rounds": 1, "noise": 0.05, "as_root": True, **changes}
         folder = self.family if family == "vector" else FAMILIES / family
         request = Request(config=config, origin=Folder(folder), candidates=files, **given)
-        return judge(request, self.project, Observer())
+        return judge(request, self.project, Observer(), self.server)
 
 
 @pytest.fixture(scope="session")
@@ -87,11 +89,18 @@ def namespaces(refusal: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def make_court(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Court]]:
+def server() -> Iterator[ForkServer]:
+    """Return what starts the processes of candidates."""
+    with ForkServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def make_court(tmp_path_factory: pytest.TempPathFactory, server: ForkServer) -> Iterator[Callable[[], Court]]:
     """Return what makes courts, each with a project of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Calibrator, "calibrate", lambda *_: None)
-        yield lambda: Court(tmp_path_factory.mktemp("my prüf"))
+        yield lambda: Court(tmp_path_factory.mktemp("my prüf"), server)
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from cuprof.config.model import MeasureConfig, NcuConfig, SweepConfig
 from cuprof.core.errors import ProfilerError
 from cuprof.core.project import Project, bundled
 from cuprof.engine.observer import Observer
+from cuprof.families.origin import Folder
+from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.court import judge
 from cuprof.judge.report import Report, Ruling
 from cuprof.judge.request import Request
@@ -40,11 +42,12 @@ def _judge(root: Path, *files: Path, **changes: Any) -> Report:
         ncu=NcuConfig(name="named", metrics=METRICS),
     )
     request = Request(
-        config, FAMILY, files, like="last_warp", rounds=1, noise=0.05, counters=True, as_root=True, **changes
+        config, Folder(FAMILY), files, like="last_warp", rounds=1, noise=0.05, counters=True, as_root=True, **changes
     )
     project = root / "project"
     project.mkdir(exist_ok=True)
-    report = judge(request, Project(project), Observer())
+    with ForkServer() as server:
+        report = judge(request, Project(project), Observer(), server)
     assert not list(project.iterdir())
     return report
 

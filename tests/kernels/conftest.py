@@ -15,8 +15,8 @@ from cuprof.builds.nvrtc import NvrtcBuild, load_nvrtc
 from cuprof.core.errors import MissingDependencyError
 from cuprof.core.point import Coordinate
 from cuprof.families import Family, Point
-from cuprof.families.includes import expand_includes
 from cuprof.families.origin import load_family
+from cuprof.families.sources import expand_includes
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 FACTS = "compiled kernel"

@@ -20,8 +20,8 @@ from cuprof.builds import Built
 from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.core.project import bundled
 from cuprof.families import Family, Launch, Point
-from cuprof.families.includes import expand_includes
 from cuprof.families.origin import load_family
+from cuprof.families.sources import expand_includes
 from cuprof.worker.compare import compare
 from tests.kernels.often import seldom
 from tests.kernels.one_check import check_variant

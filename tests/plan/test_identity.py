@@ -27,10 +27,9 @@ from cuprof.families import (
     TensorMap,
     Texture,
 )
-from cuprof.families.compilers import Compiler
 from cuprof.families.fingerprint import contract_text, hash_text, source_text
-from cuprof.families.headers import Headers
 from cuprof.families.origin import load_family
+from cuprof.families.toolchain import Compiler, Headers
 from cuprof.plan import Selection, plan, plan_hash
 from cuprof.plan.identity import (
     Identifier,
@@ -241,7 +240,7 @@ def test_versions_of_required_libraries_count(scale, monkeypatch):
     variant = replace(scale.variant("host"), requires=("numpy",))
     before = identify_with(Identifier(scale, variant, None, "0", "1"), Point(n=1), Point(), None)
     module = importlib.import_module("cuprof.plan.identity")
-    monkeypatch.setattr(module, "list_versions", lambda modules: dict.fromkeys(modules, "9.9"))
+    monkeypatch.setattr(module, "get_version", lambda name: "9.9")
     assert identify_with(Identifier(scale, variant, None, "0", "1"), Point(n=1), Point(), None) != before
 
 

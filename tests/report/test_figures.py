@@ -5,7 +5,7 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
-from study_data import CPU, Made, fill, open_store, reduction
+from study_data import CPU, Made, add_counters, fill, open_store, reduction
 
 from cuprof.core.project import bundled
 from cuprof.core.records import Conditions, CounterValue, Profile, State
@@ -28,6 +28,8 @@ def test_the_standard_figures_with_their_traces(make_study) -> None:
     assert list(figures) == [
         "figure-time",
         "figure-bandwidth",
+        "figure-light",
+        "figure-roofline",
         "figure-scaling",
         "figure-distribution",
         "figure-tunables-0",
@@ -93,7 +95,7 @@ figures:
   - {kind: lines, x: tune.nothing, y: time}
 """
     figures = study_figures(make_study(reduction(), yaml))
-    assert len(figures) == 5 + 4  # nothing was measured for the last one
+    assert len(figures) == 7 + 4  # nothing was measured for the last one
     for figure in figures:
         go.Figure({"data": figure.data, "layout": figure.layout})  # raises for a property that Plotly does not know
         json.dumps([figure.data, figure.layout], allow_nan=False)
@@ -102,7 +104,7 @@ figures:
 
 def test_far_from_the_roof_the_arithmetic_rate_is_drawn_in_place_of_the_bandwidth(make_study) -> None:
     figures = by_id(make_study([Made("a", 1000.0), Made("b", 500.0)]))
-    assert list(figures) == ["figure-time", "figure-rate", "figure-distribution"]
+    assert list(figures) == ["figure-time", "figure-rate", "figure-light", "figure-roofline", "figure-distribution"]
     assert figures["figure-rate"].data[0]["x"] == [1.04858, 2.09715]
     assert figures["figure-rate"].layout["xaxis"]["title"]["text"] == "Arithmetic rate (GFLOP/s)"
 
@@ -233,3 +235,36 @@ def test_a_sweep_that_measured_energy_has_the_filters_energy_tables_and_figure(t
     (figure,) = (each for each in study_figures(study) if each.title == "Energy over coarsening factor")
     assert {trace["name"]: trace["y"] for trace in figure.data} == {"gm_cf": [2, 4, 8], "gm_vec": [2, 4, 8]}
     assert figure.layout["yaxis"]["title"]["text"] == "Energy (mJ)"
+
+
+def test_counted_bytes_and_operations_stand_below_the_ceilings_measured_here(store, make_study) -> None:
+    study = make_study([Made("counted", 100.0), Made("plain", 50.0)])
+    operations = {
+        f"smsp__sass_thread_inst_executed_op_{kind}{name}_pred_on.sum": (0, "inst")
+        for kind in "fd"
+        for name in ("add", "mul", "fma")
+    }
+    operations["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"] = (5e6, "inst")
+    moved = {
+        "dram__bytes_read.sum": (3e7, "byte"),
+        "dram__bytes_write.sum": (1e7, "byte"),
+        "lts__t_bytes.sum": (1e8, "byte"),
+    }
+    add_counters(store, study.sweep.id, "counted", {"kernel": operations | moved})
+    study = load_study(store, sweep_id=study.sweep.id, folders=[])
+    figures = by_id(study)
+    (trial,) = (trial for trial in study.best if trial.variant == "plain")
+    top = study.devices[0].read_bandwidth
+    assert [trace["name"] for trace in figures["figure-light"].data] == ["memory"]  # no other ceiling was measured
+    shares = dict(zip(figures["figure-light"].data[0]["y"], figures["figure-light"].data[0]["x"], strict=True))
+    assert shares == {
+        "counted": pytest.approx(100 * 4e7 / 1e-4 / top, rel=1e-3),
+        "plain": pytest.approx(100 * trial.share, rel=1e-3),
+    }
+    points = {trace["name"]: trace for trace in figures["figure-roofline"].data}
+    assert points["counted"]["x"] == [0.25]
+    assert points["counted"]["customdata"] == [["counted", "100\u00a0GFLOP/s", "0.25"]]
+    assert points["plain"]["x"] == [pytest.approx(trial.flops / trial.useful_bytes, rel=1e-5)]
+    roof = points["roof: Test GPU 9000"]
+    assert roof["y"][0] == pytest.approx(roof["x"][0] * top / 1e9, rel=1e-4)
+    assert "Bytes of 1 variant are those of DRAM" in figures["figure-roofline"].text

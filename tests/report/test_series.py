@@ -68,9 +68,9 @@ published:
     trials = [Made("a", 5.0 * cf, tune={"cf": cf}) for cf in (2, 4)]
     study = make_study(trials, yaml, {"old.csv": "v,CF2\na,100\n"})
     points = figure_points(study, FigureSpec(x="tune.cf", published="old"))
-    measured = [(point.series, point.x, point.value) for point in points.measured.itertuples()]
+    measured = [(point.series, point.x, point.value) for point in points.measured]
     assert measured == [("a", 2, pytest.approx(10_000.0)), ("a", 4, pytest.approx(20_000.0))]
-    published = [(point.series, point.x, point.value, point.device) for point in points.published.itertuples()]
+    published = [(point.series, point.x, point.value, point.device) for point in points.published]
     assert published == [("a", 2, 100_000.0, "Old card")]
 
 

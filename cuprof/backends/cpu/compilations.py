@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.families.modules import nested_codes
+from cuprof.families.syntax import nested_codes
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 """Values that Numba compiles in as constants, and that never change."""

@@ -21,6 +21,7 @@ from cuprof.backends.cuda.loading import load_program
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
 from cuprof.backends.declared import find_fault
 from cuprof.backends.invoke import bind
+from cuprof.builds.machine_code import hash_program
 from cuprof.builds.ptxas import most_of
 from cuprof.core.errors import LaunchError
 from cuprof.core.records import BuildFacts
@@ -140,7 +141,11 @@ class ProgramBinder:
         runnable = CudaRunnable(
             actions[0] if len(actions) == 1 else partial(_run_all, actions),
             build=replace(
-                facts, cached=loaded.cached, build_ns=self.build_ns, log=loaded.log, sass_hash=loaded.sass_hash
+                facts,
+                cached=loaded.cached,
+                build_ns=self.build_ns,
+                log=loaded.log,
+                sass_hash=hash_program(loaded.sass_hash, program),
             ),
             steps=1 if captured else steps,
             launch_phases=1 if captured or steps == 1 else LAUNCH_PHASES,

@@ -10,7 +10,7 @@ from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.device_state import StateMonitor, ask, find_nvml
 from cuprof.builds.nvrtc import nvrtc_version
 from cuprof.core.records import DeviceFacts
-from cuprof.families.requirements import get_version
+from cuprof.families.toolchain import get_version
 
 
 def find_facts(index: int | None = None) -> DeviceFacts:

@@ -19,8 +19,8 @@ from cuprof.builds.machine_code import hash_launched
 from cuprof.builds.ptxas import KernelFacts, read_resources
 from cuprof.core.errors import BuildError, LaunchError
 from cuprof.families import Program, Signature, Variant
-from cuprof.families.headers import REMEDY, find_headers
 from cuprof.families.sources import to_bytes
+from cuprof.families.toolchain import REMEDY, find_headers
 
 RELOCATABLE = frozenset({"-rdc=true", "--relocatable-device-code=true", "-dc", "--device-c"})
 """Options whose cubin must be linked before it is loaded; kernels that launch kernels need them."""

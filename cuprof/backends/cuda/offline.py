@@ -18,14 +18,14 @@ def build(variant: Variant, program: Program, text: str, signature: Signature, a
     """Compile one program as before a run, and return its images; one compiled before comes from the cache.
 
     Args:
-        arch: "sm_90" and the like.
+        arch: "sm_90" and the like; "compute_90" for PTX.
 
     Raises:
         UsageError: the compiler does not know the architecture.
         BuildError: the compiler refused, or its output lacks a launched kernel.
     """
     known = list_archs()
-    if not re.fullmatch(r"sm_\d+[af]?", arch) or arch.rstrip("af") not in known:
+    if not re.fullmatch(r"(sm|compute)_\d+[af]?", arch) or f"sm_{arch.rpartition('_')[2].rstrip('af')}" not in known:
         raise UsageError(f"unknown architecture {arch!r}; this compiler knows {', '.join(known)}")
     images: dict[bytes, None] = {}
     for kernel, each in list_builds(variant, program, text, signature, arch).items():

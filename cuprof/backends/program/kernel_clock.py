@@ -12,7 +12,7 @@ from typing import NamedTuple
 from cuprof.builds import BuildPool
 from cuprof.builds.native import NativeBuild
 from cuprof.core.errors import MissingDependencyError
-from cuprof.families.headers import find_headers
+from cuprof.families.toolchain import find_headers
 
 TOOLKIT = Path("/usr/local/cuda/include")
 """Fallback for headers that NVIDIA's Python packages may leave out."""

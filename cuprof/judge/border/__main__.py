@@ -1,32 +1,80 @@
-"""The stranger's process; see `cuprof.judge.border.inside`.
+"""The fork server, from which all strangers' processes come; see `cuprof.judge.border.fork_server`.
 
-python -m cuprof.judge.border SOCKET MEMORY ENGINE_PID FOLDER [SANDBOX]
+python -m cuprof.judge.border SOCKET ENGINE_PID
 """
 
 from __future__ import annotations
 
+import ctypes
+import importlib
+import json
 import os
+import signal
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from cuprof.core.processes import guard
+from cuprof.core.processes import MARK, PR_SET_PDEATHSIG, guard
+from cuprof.judge.border.inside import serve
 from cuprof.sandbox.confinement import confine
 from cuprof.sandbox.settings import Sandbox
 
+MOST_REQUEST = 1 << 20
+_LIBC = ctypes.CDLL(None)
+_LIBC.getenv.restype = ctypes.c_void_p
+
 
 def main(words: list[str]) -> None:
-    """Serve under a guardian, and in a sandbox where one is given; see the words above."""
-    handle, memory, engine, folder = int(words[0]), int(words[1]), int(words[2]), Path(words[3])
-    guard(engine, folder, close=(handle,))
-    if words[4:]:
-        confine(Sandbox.decode(words[4]), close=(handle,))
+    """Fork a process for each request until the engine closes the socket; a forked one returns from here at its end."""
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    control, mark = socket.socket(fileno=int(words[0])), _LIBC.getenv(MARK.encode())
+    if os.getppid() != int(words[1]):
+        return
     sys.dont_write_bytecode = True
-    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # wakes up without taking the processor of who wakes it
-    from cuprof.judge.border.inside import serve  # after the forks, which stay small
+    while True:
+        data, handles, _, _ = socket.recv_fds(control, MOST_REQUEST, 3)
+        if not data:
+            return
+        request = json.loads(data)
+        if isinstance(request, list):
+            for module in request:
+                _import(module)
+            continue
+        if isinstance(request, int):  # it has ended
+            answer = os.waitpid(request, 0)[1]
+        elif not (answer := os.fork()):
+            control.close()
+            _become(request, handles, mark)
+            return
+        for handle in handles:
+            os.close(handle)
+        control.send(json.dumps(answer).encode())
 
-    with socket.socket(fileno=handle) as pipe:
-        serve(pipe, memory)
+
+def _import(module: str) -> None:
+    with suppress(Exception):  # a stranger's process that needs it reports why it cannot be imported
+        importlib.import_module(module)
+
+
+def _become(request: dict[str, Any], handles: list[int], mark: int) -> None:
+    """Be a stranger's process, under a guardian and, where one is given, in a sandbox."""
+    server, (log, pipe, *memory) = os.getppid(), handles
+    os.setsid()
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    folder = request["environment"][MARK].encode()
+    ctypes.memmove(mark, folder, len(folder))  # what /proc shows of the environment is that of the server
+    guard(server, Path(os.fsdecode(folder)), close=(pipe,))
+    if request["sandbox"]:
+        confine(Sandbox.decode(request["sandbox"]), close=(pipe,))
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # wakes up without taking the processor of who wakes it
+    with socket.socket(fileno=pipe) as connection:
+        serve(connection, *memory)
 
 
 if __name__ == "__main__":

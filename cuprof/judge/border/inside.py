@@ -221,7 +221,7 @@ def outline(task: Outline) -> bytes:
     return encode(Outlined(planned.trials, tuple(f"{each.label}: {each.reason}" for each in planned.excluded)))
 
 
-def serve(pipe: socket.socket, memory: int) -> None:
+def serve(pipe: socket.socket, memory: int = -1) -> None:
     """Serve requests until the other side closes."""
     task = pickle.loads(_receive(pipe, LENGTH.unpack(_receive(pipe, LENGTH.size))[0]))  # from the trusted side
     if not isinstance(task, Task):

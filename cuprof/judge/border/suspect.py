@@ -7,19 +7,18 @@ import pickle
 import select
 import signal
 import socket
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import NamedTuple
 
 from cuprof.core.errors import CuprofError
 from cuprof.core.interrupts import shielded, stop_if_requested
-from cuprof.core.processes import MARK, child_command, child_environment, end_guarded
+from cuprof.core.processes import MARK, child_environment, end_guarded
 from cuprof.core.scratch import ScratchFolder
 from cuprof.judge.border.accounts import Accounts, read_own_delay
+from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.signals import DIRECT, DONE, GRAPH, LENGTH, MOST_BYTES, OUTLINE, REFUSED, REQUEST, Ask, Refusal
 from cuprof.sandbox.confinement import GUARDS, list_family
 from cuprof.sandbox.settings import Sandbox, inner_environment
@@ -27,14 +26,12 @@ from cuprof.sandbox.settings import Sandbox, inner_environment
 POLL_S = 0.05
 START_LIMIT_S = 60.0
 """How long the process may take until it has opened the device; a stranger's code does not run by then."""
-STOP_LIMIT_S = 5.0
+STOP_LIMIT_S, STOPS_S = 5.0, 0.002
+"""Stop processes again and again for this long; each time, look for further ones after this."""
 UNDISTURBED_NS = 20_000
 """What we may wait for a processor while a request is on its way. It may be executed meanwhile, so it cannot be left
 out."""
 LOG_TAIL_BYTES = 8192
-_STARTER = ThreadPoolExecutor(1, "border")
-"""Starts all processes: Linux ends a guarded one with the thread that started it, and a turn's thread ends before the
-next turn."""
 SPIN_NS = 50_000_000
 """Wait awake for an answer as long as this."""
 
@@ -74,6 +71,7 @@ class Suspect:
     """One process that runs a stranger's code; use as a context manager.
 
     Args:
+        server: starts it.
         task: sent to it, pickled.
         memory: the descriptor of the memory that it shares with us; -1 for none.
         sandbox: confines it; None for no sandbox.
@@ -82,7 +80,14 @@ class Suspect:
     """
 
     def __init__(
-        self, task: object, memory: int, sandbox: Sandbox | None, deadline: float, *, spins: bool = False
+        self,
+        server: ForkServer,
+        task: object,
+        memory: int,
+        sandbox: Sandbox | None,
+        deadline: float,
+        *,
+        spins: bool = False,
     ) -> None:
         self.deadline, self.spins, self._folder = deadline, spins, ScratchFolder()
         self._count_of_guards = 1 + (GUARDS if sandbox is not None else 0)
@@ -91,25 +96,16 @@ class Suspect:
         self._main = 0
         self._log = self._folder.path / "log"
         self._pipe, theirs = socket.socketpair()
-        words = [str(theirs.fileno()), str(memory), str(os.getpid()), str(self._folder.path)]
-        environment = child_environment()
+        environment, encoded = child_environment(), ""
         if sandbox is not None:
             home = self._folder.path / "home"
             home.mkdir()
             sandbox = replace(sandbox, home=str(home))
-            words.append(sandbox.encode())
-            environment = inner_environment(environment, sandbox)
+            environment, encoded = inner_environment(environment, sandbox), sandbox.encode()
+        environment |= {"PYTHONUNBUFFERED": "1", MARK: str(self._folder.path)}
         with shielded(), theirs, self._log.open("wb") as log:
-            self._process = _STARTER.submit(
-                subprocess.Popen[bytes],
-                child_command("cuprof.judge.border", *words),
-                pass_fds=[theirs.fileno(), *([memory] if memory >= 0 else [])],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                env={**environment, "PYTHONUNBUFFERED": "1", MARK: str(self._folder.path)},
-            ).result()
+            handles = [log.fileno(), theirs.fileno(), *([memory] if memory >= 0 else [])]
+            self._process = server.fork(environment, encoded, handles)
         with self._closing_on_error():
             packed = pickle.dumps(task)
             self._pipe.sendall(LENGTH.pack(len(packed)) + packed)
@@ -273,15 +269,16 @@ class Suspect:
         """
         if self.spins:
             return
-        until = time.monotonic() + STOP_LIMIT_S
+        until, pids = time.monotonic() + STOP_LIMIT_S, self._stopped or self._inner()
         while True:
-            pids = self._inner()
             for pid in pids:
                 with suppress(OSError):
                     os.kill(pid, signal.SIGSTOP)
-            if all(map(_is_stopped, pids)) and pids == self._inner():
+            is_still, found = _are_stopped(pids), self._inner()
+            if is_still and found == pids:
                 self._stopped = pids
                 return
+            pids = found
             if time.monotonic() > until:
                 raise LostError("its processes cannot be stopped")
 
@@ -310,6 +307,15 @@ class Suspect:
             log.seek(max(self._log.stat().st_size - LOG_TAIL_BYTES, 0))
             return log.read(LOG_TAIL_BYTES).decode(errors="replace").strip()
         return ""
+
+
+def _are_stopped(pids: Sequence[int]) -> bool:
+    """Return whether no thread of these processes runs, after a moment."""
+    until = time.monotonic() + STOPS_S
+    while not all(map(_is_stopped, pids)):
+        if time.monotonic() > until:
+            return False
+    return True
 
 
 def _is_stopped(pid: int) -> bool:
