@@ -11,8 +11,7 @@ import pytest
 
 from cuprof.backends.contract import ReadingOptions
 from cuprof.backends.cpu import processor
-from cuprof.backends.cpu.backend import CpuBackend
-from cuprof.backends.cpu.session import CpuSession
+from cuprof.backends.cpu.backend import CpuBackend, CpuSession
 from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure, State
 from cuprof.families import Arrays, Point, Signature

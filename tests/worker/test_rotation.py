@@ -16,8 +16,7 @@ import pytest
 from cuprof.backends.built_in import CPU
 from cuprof.backends.contract import Draw
 from cuprof.backends.cpu import processor
-from cuprof.backends.cpu.backend import CpuBackend
-from cuprof.backends.cpu.session import CpuSession
+from cuprof.backends.cpu.backend import CpuBackend, CpuSession
 from cuprof.config.model import MeasureConfig
 from cuprof.core.records import ENERGY_UNAVAILABLE, Measure, Outcome, State
 from cuprof.families import Point

@@ -59,14 +59,16 @@ class CudaBackend(Backend[CudaRunnable]):
 
     def calibrate(self) -> Calibration:
         """Measure read bandwidth on a buffer of at least 16 times the L2 cache, and what timing itself costs."""
-        device = self.device
+        device, timer = self.device, self.device.timer
         free, _ = device.cupy.cuda.runtime.memGetInfo()
-        size = min(max(16 * device.attribute("L2_CACHE_SIZE"), 1 << 30), free // 4) // 4096 * 4096
-        buffer = device.cupy.empty(size, dtype=device.cupy.uint8)
+        cache_bytes = device.attribute("L2_CACHE_SIZE")
+        size = min(max(16 * cache_bytes, 1 << 30), free // 4) // 4096 * 4096
+        buffer = device.cupy.empty(size, np.uint8)
         buffer.fill(1)
         others = find_other_processes(self.facts().uuid)
-        timer = device.timer
         readings = [[_time(timer.cold(Work(read))) for _ in range(13)] for read in self._readers(buffer)]
+        part = buffer[: cache_bytes // 4 // 4096 * 4096]
+        cached_ns = min(_time(timer.hot(Work(read), 20)) for read in self._readers(part) for _ in range(5))
         return Calibration(
             backend=self.spec.name,
             read_bandwidth=size / (min(statistics.median(each[3:]) for each in readings) * 1e-9),
@@ -74,18 +76,11 @@ class CudaBackend(Backend[CudaRunnable]):
             details={
                 "read_bytes": size,
                 "other_processes": others,
-                "cache_bandwidth": self._cache_bandwidth(buffer),
+                "cache_bandwidth": part.nbytes / (cached_ns * 1e-9),
                 "fma_rate": self._fma_rate(),
                 **timer.own_costs,
             },
         )
-
-    def _cache_bandwidth(self, buffer: Any) -> float:
-        """Return bytes a second of reading a quarter of the L2 cache's size again and again."""
-        part = buffer[: self.device.attribute("L2_CACHE_SIZE") // 4 // 4096 * 4096]
-        timer = self.device.timer
-        shortest_ns = min(_time(timer.hot(Work(read), 20)) for read in self._readers(part) for _ in range(5))
-        return float(part.nbytes / (shortest_ns * 1e-9))
 
     def _readers(self, buffer: Any) -> Iterator[Callable[[], None]]:
         """Yield what reads a buffer, for each of `READ_BLOCKS`."""
@@ -96,7 +91,7 @@ class CudaBackend(Backend[CudaRunnable]):
     def _fma_rate(self) -> float:
         """Return float32 operations a second of fused multiply-adds alone, two operations each."""
         device = self.device
-        sink = device.cupy.zeros(1, device.cupy.float32)
+        sink = device.cupy.zeros(1, np.float32)
         blocks = FMA_BLOCKS * device.multiprocessors
         arguments = [np.float32(0.999), np.uint32(FMA_STEPS), sink.data.ptr]
         enqueue = partial(device.launch("multiply_add", blocks, FMA_THREADS, arguments), device.stream.ptr)

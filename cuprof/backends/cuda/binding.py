@@ -203,7 +203,8 @@ class ProgramBinder:
         if of_triton:
             step, arguments = self._as_triton(step, of_triton, arguments, sizes, keep)
         else:
-            check_arguments(sizes, step.kernel, arguments, self.text)
+            self._check_declaration(step)
+            check_arguments(sizes, step.kernel, arguments)
         most, registers, static, local = (
             self._attribute(function, name)
             for name in ("MAX_THREADS_PER_BLOCK", "NUM_REGS", "SHARED_SIZE_BYTES", "LOCAL_SIZE_BYTES")
@@ -239,10 +240,14 @@ class ProgramBinder:
 
     def _bind_function(self, step: Invoke, stream: int) -> Action:
         assert self.loaded.library is not None
-        if fault := find_fault(step, self.text, {name: array.type for name, array in self.buffers.items()}):
-            raise LaunchError(fault)
+        self._check_declaration(step)
         arguments = [self._argument(value, []) for value in step.args]
         return _claiming(self.device, bind(self.loaded.library, step, [*arguments, stream]))
+
+    def _check_declaration(self, step: Launch | Invoke) -> None:
+        types = {name: array.type for name, array in self.buffers.items()}
+        if fault := find_fault(step, self.text, types, self.program.defines):
+            raise LaunchError(fault)
 
     def _as_triton(
         self,

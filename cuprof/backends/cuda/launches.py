@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cuprof.backends.declared import read_parameters
 from cuprof.core.errors import ImpossibleError, LaunchError
 from cuprof.core.text import compare
 from cuprof.families import Launch
 
-POINTER_BYTES = 8
-SIZED = {4: "np.int32, np.uint32 or np.float32", 8: "np.int64, np.uint64 or np.float64", 2: "np.int16 or np.float16"}
+SIZED = {2: "np.int16", 4: "np.int32 or np.float32", 8: "np.int64 or np.float64"}
 
 
 class Resources(NamedTuple):
@@ -41,35 +39,26 @@ def check_launch(launch: Launch, needs: Resources, limits: Resources) -> None:
             raise ImpossibleError(f"{excess} of kernel {launch.kernel}")
 
 
-def check_arguments(sizes: Sequence[int] | None, kernel: str, given: Sequence[int | np.generic], text: str) -> None:
-    """Raise if the number or sizes of the arguments differ from the kernel's parameters.
+def check_arguments(sizes: Sequence[int] | None, kernel: str, given: Sequence[int | np.generic]) -> None:
+    """Raise `LaunchError` if the number or sizes of the arguments differ from the compiled kernel's parameters.
 
     Args:
         sizes: of the parameters in bytes; None where they are not known.
         given: addresses as Python ints, scalars as NumPy scalars.
-        text: the kernel's source, for the parameters' names.
-
-    Raises:
-        LaunchError: names the parameter, its size, and the argument given.
     """
     if sizes is None:
         return
-    declared = read_parameters(text, kernel.partition("<")[0].rpartition("::")[2]) or ()
-    names = [each.name or each.text for each in declared] if len(declared) == len(sizes) else []
     if len(sizes) != len(given):
-        listed = f" ({', '.join(names)})" if names else ""
+        number = f"{len(sizes)} argument{'s' if len(sizes) != 1 else ''}"
         raise LaunchError(
-            f"kernel {kernel} takes {len(sizes)} argument{'s' if len(sizes) != 1 else ''}{listed}, the launch gives "
-            f"{len(given)}; name one in args= for each parameter"
+            f"kernel {kernel} takes {number}, the launch gives {len(given)}; name one in args= for each parameter"
         )
-    for place, (size, value) in enumerate(zip(sizes, given, strict=True)):
-        found = POINTER_BYTES if isinstance(value, int) else value.nbytes
+    for place, (size, value) in enumerate(zip(sizes, given, strict=True), 1):
+        what, found = ("a buffer's address", 8) if isinstance(value, int) else (f"{value!r}", value.nbytes)
         if found != size:
-            which = f"argument {place + 1}" + (f" ({names[place]})" if names else "")
-            what = "a buffer's address" if isinstance(value, int) else f"{type(value).__name__}({value})"
-            mend = f"{SIZED[size]}, as the kernel declares it" if size in SIZED else "declared"
+            advice = f"a number of {size} bytes, such as {SIZED[size]}" if size in SIZED else "what the kernel declares"
             raise LaunchError(
-                f"kernel {kernel}, {which}: takes {size} bytes, is given {what} of {found}; give it as {mend}"
+                f"kernel {kernel}, argument {place}: takes {size} bytes, is given {what} of {found}; give {advice}"
             )
 
 

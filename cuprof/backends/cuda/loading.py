@@ -110,7 +110,11 @@ def load_program(device: CudaDevice, variant: Variant, program: Program, text: s
     loaded = Loaded(variant.source or variant.name)
     builds = list_builds(variant, program, text, signature, device.arch)
     if not builds:
-        _load_image(device, loaded, to_bytes(text))
+        image = to_bytes(text)
+        if Path(loaded.name).suffix == ".ptx":
+            image, loaded.log = assemble(image.rstrip(b"\0") + b"\0", "PTX", loaded.name)
+            loaded.resources |= read_resources(loaded.log)
+        loaded.modules.append((device.load(image), None))
     made: dict[int, int] = {}
     for kernel, build in builds.items():
         if id(build) not in made:
@@ -128,54 +132,42 @@ def load_program(device: CudaDevice, variant: Variant, program: Program, text: s
     return loaded
 
 
-def _load_image(device: CudaDevice, loaded: Loaded, image: bytes) -> None:
-    if Path(loaded.name).suffix == ".ptx":
-        image, loaded.log = translate(image, loaded.name)
-        loaded.resources |= read_resources(loaded.log)
-    loaded.modules.append((device.load(image), None))
-
-
 def link(image: bytes, name: str) -> bytes:
     """Return a relocatable cubin linked with the device's runtime, with which kernels launch kernels."""
     places = (folder.parent / lib / "libcudadevrt.a" for folder in find_headers().folders for lib in ("lib", "lib64"))
     runtime = next((place for place in places if place.is_file()), None)
     if runtime is None:
         raise BuildError(f"{name}: -rdc=true needs libcudadevrt.a, which is not beside CUDA's headers; {REMEDY}")
-    return _link("CUBIN", image, name, runtime)[0]
+    return assemble(image, "CUBIN", name, runtime)[0]
 
 
-def translate(ptx: bytes, name: str) -> tuple[bytes, str]:
-    """Return the cubin that the driver's assembler makes of PTX, and its log."""
-    return _link("PTX", ptx.rstrip(b"\0") + b"\0", name)
-
-
-def _link(kind: str, image: bytes, name: str, runtime: Path | None = None) -> tuple[bytes, str]:
+def assemble(image: bytes, kind: str, name: str, runtime: Path | None = None) -> tuple[bytes, str]:
+    """Return the cubin that the driver makes of an image of this kind ("PTX", "CUBIN") and a library, and its log."""
     driver = load_driver()
     option, log, errors = driver.CUjit_option, bytearray(LOG_BYTES), bytearray(LOG_BYTES)
-    asked = {
-        option.CU_JIT_INFO_LOG_BUFFER: log,
-        option.CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: LOG_BYTES,
-        option.CU_JIT_ERROR_LOG_BUFFER: errors,
-        option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: LOG_BYTES,
-        option.CU_JIT_LOG_VERBOSE: 1,
-    }
+    asked: dict[Any, Any] = {option.CU_JIT_LOG_VERBOSE: 1}
+    for what, buffer in (("INFO", log), ("ERROR", errors)):
+        asked[getattr(option, f"CU_JIT_{what}_LOG_BUFFER")] = buffer
+        asked[getattr(option, f"CU_JIT_{what}_LOG_BUFFER_SIZE_BYTES")] = LOG_BYTES
     state = call(driver.cuLinkCreate(len(asked), list(asked), list(asked.values())), f"link {name}")
     try:
-        types = driver.CUjitInputType
-        given = getattr(types, f"CU_JIT_INPUT_{kind}")
-        status = driver.cuLinkAddData(state, given, image, len(image), name.encode(), 0, [], [])[0]
+        kinds = driver.CUjitInputType
+        given = getattr(kinds, f"CU_JIT_INPUT_{kind}")
+        status, *made = driver.cuLinkAddData(state, given, image, len(image), name.encode(), 0, [], [])
         if not int(status) and runtime is not None:
-            library = types.CU_JIT_INPUT_LIBRARY
-            status = driver.cuLinkAddFile(state, library, str(runtime).encode(), 0, [], [])[0]
-        cubin, size = 0, 0
+            status, *made = driver.cuLinkAddFile(state, kinds.CU_JIT_INPUT_LIBRARY, str(runtime).encode(), 0, [], [])
         if not int(status):
-            status, cubin, size = driver.cuLinkComplete(state)
+            status, *made = driver.cuLinkComplete(state)
         if int(status):
-            said = errors.rstrip(b"\0").decode(errors="replace").strip()
+            said = _read_log(errors)
             raise BuildError(f"the driver's linker refused {name}: {(said or status.name).splitlines()[0]}", said)
-        return ctypes.string_at(int(cubin), int(size)), log.rstrip(b"\0").decode(errors="replace").strip()
+        return ctypes.string_at(*map(int, made)), _read_log(log)
     finally:
         driver.cuLinkDestroy(state)
+
+
+def _read_log(buffer: bytearray) -> str:
+    return buffer.rstrip(b"\0").decode(errors="replace").strip()
 
 
 def _functions(module: Any) -> Iterator[Any]:
@@ -213,12 +205,12 @@ def demangle(symbol: str) -> str:
 
 def plain_name(text: str) -> str:
     """Return a kernel's name of its declaration: "void ns::scale<float, 256>(float*)" → "ns::scale<float,256>"."""
-    depth, begin, end = 0, 0, len(text)
+    depth, begin = 0, 0
     for place, letter in enumerate(text):
         depth += (letter == "<") - (letter == ">")
         if depth == 0 and letter == " ":
             begin = place + 1
         if depth == 0 and letter == "(":
-            end = place
+            text = text[:place]
             break
-    return text[begin:end].replace(" ", "").removeprefix("::")
+    return text[begin:].replace(" ", "").removeprefix("::")
