@@ -72,7 +72,7 @@ class CudaBackend(Backend[CudaRunnable]):
         return Calibration(
             backend=self.spec.name,
             read_bandwidth=size / (min(statistics.median(each[3:]) for each in readings) * 1e-9),
-            event_overhead_ns=timer.calibration.correction_ns,
+            event_overhead_ns=timer.correction_ns,
             details={
                 "read_bytes": size,
                 "other_processes": others,
@@ -100,7 +100,7 @@ class CudaBackend(Backend[CudaRunnable]):
 
     def correction_ns(self, measure: Measure) -> float:
         """Return the cost of an event pair around kernels, as this process measured it; total time is the host's."""
-        return 0.0 if measure is Measure.TOTAL else self.device.timer.calibration.correction_ns
+        return 0.0 if measure is Measure.TOTAL else self.device.timer.correction_ns
 
     def open(
         self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0

@@ -199,7 +199,7 @@ class CudaSession(Session[CudaRunnable]):
 
     def tick_ns(self, measure: Measure) -> float:
         """Return the step of event times; total time is the host's."""
-        return 0.0 if measure is Measure.TOTAL else self.device.timer.calibration.tick_ns
+        return 0.0 if measure is Measure.TOTAL else self.device.timer.tick_ns
 
     def close(self) -> None:
         """Free the session's device and page-locked memory."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 from time import perf_counter_ns
@@ -83,53 +83,29 @@ class Work:
     blocking: bool = True
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """Values that correct and question readings, measured once.
-
-    Args:
-        correction_ns: subtracted from the time between two events.
-        tick_ns: the step of event times.
-        clock_step_ns: the step of the device's nanosecond counter.
-        flush_least_ns: a flush that takes less has not read all that it has to.
-    """
-
-    correction_ns: float = 0.0
-    tick_ns: float = 0.0
-    clock_step_ns: int = 1
-    flush_least_ns: float = 0.0
-
-    @property
-    def hold_least_ns(self) -> int:
-        """Return how long a hold lasts at least from which the SM clock is read."""
-        return max(HOLD_LEAST_NS, CLOCK_STEPS * self.clock_step_ns)
-
-
-@dataclass
 class Slot:
     """What one pending frame has to itself: words that host and device share, launches that fill them, two events."""
 
-    words: np.ndarray
-    hold: PackedLaunch
-    flush: PackedLaunch
-    start: Any
-    end: Any
-    limits: tuple[int, int] = (0, 0)
-    frame: Frame | None = None
-    gate: np.ndarray = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.gate = self.words[:1].view(np.uint32)
+    def __init__(self, timer: CudaTimer, words: np.ndarray) -> None:
+        device, address = timer.device, words.ctypes.data
+        self.words, self.gate = words, words[:1].view(np.uint32)
+        stamps = [np.uint64(0), np.uint64(0), address + 8, timer.draw_address]
+        self._hold = device.launch("hold", 1, 1, [address, *stamps])
+        self._limits = (0, 0)
+        self.flush = timer.reader(timer.flush_buffer, 4 * device.multiprocessors, address + 32)
+        flags = device.driver.CUevent_flags.CU_EVENT_DEFAULT
+        self.start, self.end = (call(device.driver.cuEventCreate(flags), "create an event") for _ in range(2))
+        self.frame: Frame | None = None
 
     def close(self, stream: int, draw: int, least_ns: int, limit_ns: int) -> None:
         """Hold the stream until `gate[0]` is 1, for at least `least_ns` and at most `limit_ns`."""
         self.gate[0], self.gate[1] = 0, draw  # a hold that expires, since the call waits for the device, reads it too
         self.words[3] = self.words[5] = 0
-        if self.limits != (least_ns, limit_ns):
-            self.limits = least_ns, limit_ns
-            self.hold.set_argument(1, np.uint64(least_ns))
-            self.hold.set_argument(2, np.uint64(limit_ns))
-        self.hold(stream)
+        if self._limits != (least_ns, limit_ns):
+            self._limits = least_ns, limit_ns
+            self._hold.set_argument(1, np.uint64(least_ns))
+            self._hold.set_argument(2, np.uint64(limit_ns))
+        self._hold(stream)
 
 
 class CudaTimer:
@@ -142,6 +118,12 @@ class CudaTimer:
 
     A frame of one launch may be pending while the host enqueues the next one, which it does while the device writes and
     flushes. A further one first waits for the oldest.
+
+    Attributes:
+        correction_ns: subtracted from the time between two events.
+        tick_ns: the step of event times.
+        clock_step_ns: the step of the device's nanosecond counter.
+        flush_least_ns: a flush that takes less has not read all that it has to.
     """
 
     def __init__(self, device: CudaDevice) -> None:
@@ -155,23 +137,13 @@ class CudaTimer:
         """Where the kernels around an execution find its draw."""
         words = device.pinned_array((PENDING, WORDS), np.dtype(np.uint64))
         words[:] = 0
-        self._slots = [self._make_slot(each) for each in words]
+        self._slots = [Slot(self, each) for each in words]
         self._next = 0
         self._empty = device.launch("empty", 1, 1, [])
         self.cupti: CuptiRecords | None = None
-        self.calibration = Calibration()
+        self.correction_ns = self.tick_ns = self.flush_least_ns = 0.0
+        self.clock_step_ns = 1
         self.own_costs = self._calibrate()
-
-    def _make_slot(self, words: np.ndarray) -> Slot:
-        address, flags = words.ctypes.data, self.driver.CUevent_flags.CU_EVENT_DEFAULT
-        stamps = [np.uint64(0), np.uint64(0), address + 8, self.draw_address]
-        return Slot(
-            words,
-            self.device.launch("hold", 1, 1, [address, *stamps]),
-            self.reader(self.flush_buffer, 4 * self.device.multiprocessors, address + 32),
-            call(self.driver.cuEventCreate(flags), "create an event"),
-            call(self.driver.cuEventCreate(flags), "create an event"),
-        )
 
     def reader(self, buffer: Any, blocks: int, stamp_address: int = 0) -> PackedLaunch:
         """Return a launch that reads the whole buffer (a CuPy array of a multiple of 16 bytes)."""
@@ -182,6 +154,11 @@ class CudaTimer:
         """Return a launch of one thread that runs for the given time by the device's clock."""
         return self.device.launch("spin", 1, 1, [np.uint64(duration_ns), 0])
 
+    @property
+    def _hold_least_ns(self) -> int:
+        """Return how long a hold lasts at least from which the SM clock is read."""
+        return max(HOLD_LEAST_NS, CLOCK_STEPS * self.clock_step_ns)
+
     def cold(self, work: Work, flush: str = "clean") -> Frame:
         """Begin one execution with the caches full of other data.
 
@@ -189,7 +166,7 @@ class CudaTimer:
             flush: "clean" reads other data, "dirty" writes it (as nvbench and Triton do: the execution then pays for
                 writing those lines back), "none" leaves the caches as they are.
         """
-        return self._begin(work, 1, flush, 0 if flush == "clean" else self.calibration.hold_least_ns)
+        return self._begin(work, 1, flush, 0 if flush == "clean" else self._hold_least_ns)
 
     def cold_over_phases(self, draw: Callable[[], Work], launches: int | None, flush: str = "clean") -> Frame:
         """Time `LAUNCH_PHASES` executions, each with cold caches and one launch further on; their mean is read.
@@ -213,7 +190,7 @@ class CudaTimer:
 
     def hot(self, work: Work, batch: int) -> Frame:
         """Time `batch` executions back to back; the duration is one execution's share."""
-        frame = self._begin(work, batch, "none", self.calibration.hold_least_ns)
+        frame = self._begin(work, batch, "none", self._hold_least_ns)
         frame.reading()  # what is enqueued behind a batch would lengthen it
         return frame
 
@@ -276,7 +253,7 @@ class CudaTimer:
         """Take durations from CUPTI from now on; raises `MissingDependencyError` where it is not installed."""
         if self.cupti is None:
             self.cupti = get_records()
-            self.calibration = replace(self.calibration, correction_ns=0.0, tick_ns=0.0)
+            self.correction_ns = self.tick_ns = 0.0
 
     def _take_slot(self) -> Slot:
         """Return the slot whose frame is the oldest, that frame read."""
@@ -318,7 +295,7 @@ class CudaTimer:
 
     def _read(self, slot: Slot, work: Work, count: int, flush: str) -> Reading:
         """Wait for the end of a slot's frame, and return its reading."""
-        driver, words, known = self.driver, slot.words, self.calibration
+        driver, words = self.driver, slot.words
         slot.frame = None
         call((*driver.cuEventSynchronize(slot.end),), "execute")
         suspect = ""
@@ -329,11 +306,11 @@ class CudaTimer:
         elif work.blocking and int(words[3]) & 1:
             self.stream.synchronize()
             suspect = EXPIRED
-        if flush == "clean" and int(words[5]) < known.flush_least_ns:
-            suspect = f"{NOT_COLD}: {words[5]} ns, not {known.flush_least_ns / FLUSH_LEAST_SHARE:.0f}"
+        if flush == "clean" and int(words[5]) < self.flush_least_ns:
+            suspect = f"{NOT_COLD}: {words[5]} ns, not {self.flush_least_ns / FLUSH_LEAST_SHARE:.0f}"
         stamp = 4 if flush == "clean" else 1
-        clock = clock_mhz(int(words[stamp]), int(words[stamp + 1]), known.clock_step_ns)
-        duration_ns = max(elapsed_ns - known.correction_ns, LEAST_NS) / count
+        clock = clock_mhz(int(words[stamp]), int(words[stamp + 1]), self.clock_step_ns)
+        duration_ns = max(elapsed_ns - self.correction_ns, LEAST_NS) / count
         return Reading(duration_ns, clock if flush == "clean" or work.blocking else None, suspect)
 
     def _tell(self, draw: int) -> None:
@@ -359,23 +336,19 @@ class CudaTimer:
 
         nothing, kernel = read(lambda: None), read(lambda: self._empty(self.stream.ptr))
         empty_kernel_ns = middle_mean(kernel[8:])
-        step_ns = max(math.gcd(*holds_ns), 1)
-        self.calibration = replace(
-            self.calibration,
-            correction_ns=max(empty_kernel_ns - EMPTY_KERNEL_NS, 0.0),
-            tick_ns=smallest_step([*nothing, *kernel]),
-            clock_step_ns=step_ns,
-        )
+        self.clock_step_ns = max(math.gcd(*holds_ns), 1)
+        self.correction_ns = max(empty_kernel_ns - EMPTY_KERNEL_NS, 0.0)
+        self.tick_ns = smallest_step([*nothing, *kernel])
         flushes_ns = []
         for _ in range(FLUSH_READINGS):
             self._sample(lambda: None, PENDING, "clean")
             flushes_ns += [int(slot.words[5]) for slot in self._slots]
-        self.calibration = replace(self.calibration, flush_least_ns=FLUSH_LEAST_SHARE * min(flushes_ns))
+        self.flush_least_ns = FLUSH_LEAST_SHARE * min(flushes_ns)
         return {
             "empty_events_ns": middle_mean(nothing[8:]),
             "empty_kernel_ns": empty_kernel_ns,
-            "clock_step_ns": float(step_ns),
-            "tick_ns": self.calibration.tick_ns,
+            "clock_step_ns": float(self.clock_step_ns),
+            "tick_ns": self.tick_ns,
         }
 
 
