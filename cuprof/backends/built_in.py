@@ -24,7 +24,7 @@ CUDA = BackendSpec(
     extended=True,
     steps=("launch", "fill", "copy", "repeat", "invoke"),
     uses_cuda_headers=True,
-    builder="cuprof.backends.cuda.offline:build",
+    builder="cuprof.backends.cuda.loading:build_images",
     # The CUDA C++ Best Practices Guide begins with 128 to 256, of whole warps.
     usual_block=UsualBlock(128, 512, multiple=32),
 )

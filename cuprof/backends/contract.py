@@ -17,8 +17,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate
 from time import sleep
 from typing import Any, ClassVar, Generic, TypeVar
@@ -71,31 +72,24 @@ class Reading:
     suspect: str = ""
 
 
-@dataclass
 class Frame:
     """One timed execution that has been enqueued, and may not have ended.
 
     Args:
-        finish: waits for the end of the execution and returns its reading; called at most once.
+        finish: waits for the end of the execution and returns its reading.
+
+    Attributes:
+        reading: waits, and returns how long it took. Raises `LaunchError` where the execution failed, `DeviceLostError`
+            where the process must end.
     """
 
-    finish: Callable[[], Reading]
-    _reading: Reading | None = None
+    def __init__(self, finish: Callable[[], Reading]) -> None:
+        self.reading = cache(finish)
 
     @classmethod
     def ended(cls, reading: Reading) -> Frame:
         """Return the frame of an execution that has ended."""
         return cls(lambda: reading)
-
-    def reading(self) -> Reading:
-        """Wait for the end of the execution, and return how long it took.
-
-        Raises:
-            LaunchError: the execution failed; `DeviceLostError` where the process must end.
-        """
-        if self._reading is None:
-            self._reading = self.finish()
-        return self._reading
 
 
 @dataclass(frozen=True)
@@ -472,6 +466,8 @@ class Backend(ABC, Generic[R]):
 
     spec: ClassVar[BackendSpec]
     """Facts about this back end that need no device."""
+    sessions: ClassVar[Callable[..., Any]]
+    """Makes the session of `open`, given the back end and the arguments there."""
 
     @abstractmethod
     def facts(self) -> DeviceFacts:
@@ -511,7 +507,6 @@ class Backend(ABC, Generic[R]):
         """
         return [[self.cache.start(build, limit_s) for build in self.list_builds(signature, *each)] for each in builds]
 
-    @abstractmethod
     def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0) -> Session[R]:
         """Put the inputs on the device and make room for outputs.
 
@@ -521,3 +516,18 @@ class Backend(ABC, Generic[R]):
         Raises:
             DeviceMemoryError: the device's memory does not suffice.
         """
+        with self.errors("put the inputs on the device"):
+            session: Session[R] = self.sessions(self, signature, inputs, options, scratch_bytes)
+            return session
+
+    def errors(self, what: str) -> AbstractContextManager[None]:
+        """Return a context that turns the device's exceptions into cuprof's; `what` was done there, for the message."""
+        return nullcontext()
+
+
+def smallest_step(durations: Sequence[float]) -> float:
+    """Return the step in which a timer reads, from many readings of about the same; 0 where no two are equal."""
+    values = np.unique(np.round(durations, 1))
+    steps = np.diff(values)
+    steps = steps[steps >= 1.0]  # a smaller one is rounding
+    return float(steps.min()) if values.size < len(durations) and steps.size else 0.0

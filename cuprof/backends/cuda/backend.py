@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from cuprof.backends.built_in import CUDA
-from cuprof.backends.contract import Backend, Frame, ReadingOptions
+from cuprof.backends.contract import Backend, Frame
 from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.facts import read_facts
@@ -23,7 +23,7 @@ from cuprof.builds import Build, BuildPool
 from cuprof.builds.languages import list_builds
 from cuprof.core.errors import BuildError
 from cuprof.core.records import Calibration, DeviceFacts, Measure
-from cuprof.families import Arrays, Program, Signature, Variant
+from cuprof.families import Program, Signature, Variant
 
 FMA_BLOCKS, FMA_THREADS, FMA_STEPS, FMA_CHAINS = 8, 256, 4096, 4
 """For the arithmetic rate: blocks per multiprocessor, threads per block, steps per thread, independent chains per
@@ -39,6 +39,7 @@ class CudaBackend(Backend[CudaRunnable]):
     """
 
     spec = CUDA
+    sessions = CudaSession
 
     def __init__(self, index: int | None = None, cache: BuildPool | None = None) -> None:
         require_device(index or 0)
@@ -102,12 +103,9 @@ class CudaBackend(Backend[CudaRunnable]):
         """Return the cost of an event pair around kernels, as this process measured it; total time is the host's."""
         return 0.0 if measure is Measure.TOTAL else self.device.timer.correction_ns
 
-    def open(
-        self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
-    ) -> CudaSession:
-        """Copy the inputs to the device and allocate outputs and the scratch arena."""
-        with self.device.errors("put the inputs on the device"):
-            return CudaSession(self.device, signature, inputs, options, scratch_bytes)
+    def errors(self, what: str) -> AbstractContextManager[None]:
+        """Turn exceptions on the device into cuprof's."""
+        return self.device.errors(what)
 
     def list_builds(self, signature: Signature, variant: Variant, program: Program, text: str) -> Sequence[Build]:
         """Return what NVRTC, nvcc or Triton compiles for a program; see `Backend.list_builds`."""

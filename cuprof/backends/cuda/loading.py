@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,11 +14,12 @@ from typing import Any
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import call, load_driver
 from cuprof.backends.invoke import load_library
-from cuprof.builds import Built
+from cuprof.builds import BuildPool, Built
 from cuprof.builds.languages import list_builds
 from cuprof.builds.machine_code import hash_launched
+from cuprof.builds.nvrtc import list_archs
 from cuprof.builds.ptxas import KernelFacts, read_resources
-from cuprof.core.errors import BuildError, LaunchError
+from cuprof.core.errors import BuildError, LaunchError, UsageError
 from cuprof.families import Program, Signature, Variant
 from cuprof.families.sources import to_bytes
 from cuprof.families.toolchain import REMEDY, find_headers
@@ -25,6 +27,8 @@ from cuprof.families.toolchain import REMEDY, find_headers
 RELOCATABLE = frozenset({"-rdc=true", "--relocatable-device-code=true", "-dc", "--device-c"})
 """Options whose cubin must be linked before it is loaded; kernels that launch kernels need them."""
 LOG_BYTES = 1 << 16
+CACHE = BuildPool()
+"""For architectures that need not be here."""
 
 
 @dataclass
@@ -130,6 +134,31 @@ def load_program(device: CudaDevice, variant: Variant, program: Program, text: s
                 loaded.library = load_library(built.image, loaded.name)
         loaded.places[kernel] = made[id(build)]
     return loaded
+
+
+def build_images(variant: Variant, program: Program, text: str, signature: Signature, arch: str) -> list[bytes]:
+    """Compile one program as before a run, and return its images; one compiled before comes from the cache.
+
+    Args:
+        arch: "sm_90" and the like; "compute_90" for PTX.
+
+    Raises:
+        UsageError: the compiler does not know the architecture.
+        BuildError: the compiler refused, or its output lacks a launched kernel.
+    """
+    known = list_archs()
+    if not re.fullmatch(r"(sm|compute)_\d+[af]?", arch) or f"sm_{arch.rpartition('_')[2].rstrip('af')}" not in known:
+        raise UsageError(f"unknown architecture {arch!r}; this compiler knows {', '.join(known)}")
+    images: dict[bytes, None] = {}
+    for kernel, each in list_builds(variant, program, text, signature, arch).items():
+        made, _ = CACHE.compile(each)
+        images[made.image] = None
+        if kernel and kernel not in made.symbols and made.image.startswith(b"\x7fELF"):
+            there = [demangle(name.decode()) for name in sorted({*re.findall(rb"\.text\.([\w$]+)", made.image)})]
+            if all(plain_name(name) != plain_name(kernel) for name in there):
+                found = ", ".join(there) or "none; a template is named with its arguments: scale<float>"
+                raise BuildError(f"{variant.source or variant.name} has no kernel {kernel}; there are {found}")
+    return list(images)
 
 
 def link(image: bytes, name: str) -> bytes:

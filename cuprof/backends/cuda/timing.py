@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cuprof.backends.contract import NOT_COLD, Frame, Reading
+from cuprof.backends.contract import NOT_COLD, Frame, Reading, smallest_step
 from cuprof.backends.cuda.cupti import CuptiRecords, get_records, span_ns
 from cuprof.backends.cuda.driver import PackedLaunch, call
-from cuprof.backends.ticks import smallest_step
 
 if TYPE_CHECKING:
     from cuprof.backends.cuda.device import CudaDevice

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import Reading
-from cuprof.backends.ticks import smallest_step
+from cuprof.backends.contract import Reading, smallest_step
 
 GPU_CACHE_BYTES = 64 << 20
 """Assume at least this cache for a GPU: the global memory cache that drivers report is not always the L2 cache."""

@@ -51,71 +51,12 @@ class ProgramRunnable(Runnable):
     printed: list[str] = field(default_factory=list)
 
 
-class ProgramBackend(Backend[ProgramRunnable]):
-    """Processes on this host.
-
-    Args:
-        index: the one GPU that they are let see; None lets them see all, of which they take the first.
-    """
-
-    spec = PROGRAM
-
-    def __init__(self, index: int | None = None, cache: BuildPool | None = None) -> None:
-        self.index, self.cache = index, cache or BuildPool()
-        facts = _device_facts(index)
-        self.has_gpu = facts.backend == "cuda"
-        self._driven_by = (facts.backend, index if self.has_gpu else None)
-        self._facts = replace(facts, backend=PROGRAM.name)
-
-    @property
-    def arch(self) -> str:
-        """Return what nvcc compiles for."""
-        capability = str(self._facts.details.get("compute_capability", ""))
-        return f"sm_{capability.replace('.', '')}" if capability else ""
-
-    def facts(self) -> DeviceFacts:
-        """Return the facts about the GPU, or about the host's processor without one."""
-        return self._facts
-
-    def calibrate(self) -> Calibration:
-        """Let the back end that drives the device measure it."""
-        return replace(open_backend(*self._driven_by).calibrate(), backend=PROGRAM.name)
-
-    def list_builds(self, signature: Signature, variant: Variant, program: Program, text: str) -> Sequence[Build]:
-        """Return what becomes the executable, where that is compiled; see `Backend.list_builds`."""
-        return [NativeBuild.of(variant, program, text, "program", self.arch)] if variant.compiler else ()
-
-    def open(
-        self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
-    ) -> ProgramSession:
-        """Make the folder in which the programs run."""
-        return ProgramSession(self, signature, inputs)
-
-
-def _device_facts(index: int | None) -> DeviceFacts:
-    try:
-        facts = find_facts("cuda", index)
-    except CuprofError:
-        if index is not None:
-            raise
-        facts = None
-    if facts is not None:
-        return facts
-    host = open_backend("cpu").facts()
-    return replace(host, details={**host.details, "type": "CPU"})
-
-
-def list_devices() -> Iterator[ListedDevice]:
-    """Yield what programs may run on: the GPUs, or the host."""
-    yield from list_devices_of("cuda") or list_devices_of("cpu")
-
-
 class ProgramSession(Session[ProgramRunnable]):
     """A folder in which programs run, with the inputs in files."""
 
     memory: FileMemory
 
-    def __init__(self, backend: ProgramBackend, signature: Signature, inputs: Arrays) -> None:
+    def __init__(self, backend: ProgramBackend, signature: Signature, inputs: Arrays, *_: object) -> None:
         self.backend = backend
         self._owner = tempfile.TemporaryDirectory(prefix="cuprof-program-")
         self.folder = Path(self._owner.name)
@@ -237,6 +178,60 @@ class ProgramSession(Session[ProgramRunnable]):
         if not place.exists():
             place.write_bytes(self.backend.cache.compile(own_build("mark.c", "gcc"))[0].image)
         return {MARK_VARIABLE: os.environ[MARK_VARIABLE], "LD_PRELOAD": str(place)}
+
+
+class ProgramBackend(Backend[ProgramRunnable]):
+    """Processes on this host.
+
+    Args:
+        index: the one GPU that they are let see; None lets them see all, of which they take the first.
+    """
+
+    spec = PROGRAM
+    sessions = ProgramSession
+
+    def __init__(self, index: int | None = None, cache: BuildPool | None = None) -> None:
+        self.index, self.cache = index, cache or BuildPool()
+        facts = _device_facts(index)
+        self.has_gpu = facts.backend == "cuda"
+        self._driven_by = (facts.backend, index if self.has_gpu else None)
+        self._facts = replace(facts, backend=PROGRAM.name)
+
+    @property
+    def arch(self) -> str:
+        """Return what nvcc compiles for."""
+        capability = str(self._facts.details.get("compute_capability", ""))
+        return f"sm_{capability.replace('.', '')}" if capability else ""
+
+    def facts(self) -> DeviceFacts:
+        """Return the facts about the GPU, or about the host's processor without one."""
+        return self._facts
+
+    def calibrate(self) -> Calibration:
+        """Let the back end that drives the device measure it."""
+        return replace(open_backend(*self._driven_by).calibrate(), backend=PROGRAM.name)
+
+    def list_builds(self, signature: Signature, variant: Variant, program: Program, text: str) -> Sequence[Build]:
+        """Return what becomes the executable, where that is compiled; see `Backend.list_builds`."""
+        return [NativeBuild.of(variant, program, text, "program", self.arch)] if variant.compiler else ()
+
+
+def _device_facts(index: int | None) -> DeviceFacts:
+    try:
+        facts = find_facts("cuda", index)
+    except CuprofError:
+        if index is not None:
+            raise
+        facts = None
+    if facts is not None:
+        return facts
+    host = open_backend("cpu").facts()
+    return replace(host, details={**host.details, "type": "CPU"})
+
+
+def list_devices() -> Iterator[ListedDevice]:
+    """Yield what programs may run on: the GPUs, or the host."""
+    yield from list_devices_of("cuda") or list_devices_of("cpu")
 
 
 def _content(stream: IO[bytes]) -> str:

@@ -33,6 +33,11 @@ SPEC = BackendSpec(
 class AbacusSession(Session[Runnable]):
     """Arrays in host memory."""
 
+    def __init__(
+        self, backend: Abacus, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
+    ) -> None:
+        super().__init__(HostMemory(), signature, inputs, options, scratch_bytes)
+
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
     ) -> Runnable:
@@ -51,6 +56,7 @@ class Abacus(Backend[Runnable]):
     """The one device."""
 
     spec = SPEC
+    sessions = AbacusSession
 
     def __init__(self, number: int | None = None) -> None:
         pass
@@ -62,9 +68,3 @@ class Abacus(Backend[Runnable]):
     def calibrate(self) -> Calibration:
         """State a bandwidth that no abacus has."""
         return Calibration(SPEC.name, read_bandwidth=1e12)
-
-    def open(
-        self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
-    ) -> AbacusSession:
-        """Put the inputs into arrays."""
-        return AbacusSession(HostMemory(), signature, inputs, options, scratch_bytes)
