@@ -138,21 +138,21 @@ class OpenClSession(Session[Runnable]):
         kernel.set_args(*(buffers[value] if isinstance(value, str) else as_scalar(value) for value in step.args))
         self._check_group(kernel, step)
         kernels.append(kernel)
-        grid, block = _same_length(step.grid, step.block)
+        length = max(len(step.grid), len(step.block))
+        grid, block = ((*sizes, 1, 1)[:length] for sizes in (step.grid, step.block))
         items = tuple(groups * size for groups, size in zip(grid, block, strict=True))
         return lambda after: cl.enqueue_nd_range_kernel(queue, kernel, items, block, wait_for=after)
 
     def _check_group(self, kernel: Any, step: Launch) -> None:
         """Refuse a group that the device cannot run, naming the limit: the driver would only give a code."""
         device, info = self.device.handle, self.device.cl.kernel_work_group_info
-        items = int(np.prod(step.block))
         # A kernel that states its group size was compiled to fit it, whatever the device answers for a free size.
         stated = any(kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, device))
         most = device.max_work_group_size if stated else kernel.get_work_group_info(info.WORK_GROUP_SIZE, device)
         needed = kernel.get_work_group_info(info.LOCAL_MEM_SIZE, device)
         sides = zip(step.block, device.max_work_item_sizes, strict=False)
         for excess in (
-            compare("work-items a group", items, most),
+            compare("work-items a group", int(np.prod(step.block)), most),
             *(compare(f"work-items in dimension {number}", *side) for number, side in enumerate(sides)),
             compare("local memory a group", needed, device.local_mem_size, "bytes"),
         ):
@@ -281,9 +281,3 @@ class OpenClBackend(Backend[Runnable]):
                 raise DeviceMemoryError(what, first) from error
             lost = waiting and error.code in LOST_CODES
             raise (DeviceLostError if lost else LaunchError)(f"{what}: {first}") from error
-
-
-def _same_length(grid: tuple[int, ...], block: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return both with as many dimensions as the longer one has."""
-    length = max(len(grid), len(block))
-    return (*grid, 1, 1)[:length], (*block, 1, 1)[:length]

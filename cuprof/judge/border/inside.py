@@ -141,7 +141,8 @@ class _OpenClBench(_HostBench):
 
     def wait(self) -> None:
         """Wait for the device."""
-        self.session.memory.wait("execute")
+        with self.host.errors("execute", waiting=True):
+            self.host.queue.finish()
 
 
 class _CudaBench(_HostBench):
