@@ -26,7 +26,7 @@ import sqlalchemy as sa
 
 from cuprof.core.point import Point
 from cuprof.core.records import Outcome, State, SweepFacts, Trial
-from cuprof.engine.events import Result
+from cuprof.engine.executor import Result
 from cuprof.engine.grid import GridScheduler
 from cuprof.store import Store, processes, stations
 from cuprof.store import tables as t

@@ -48,6 +48,16 @@ FEW = ("measure.min_samples=7", "measure.max_samples=7", "measure.patience_secon
 TWENTY = ("measure.min_samples=20", "measure.max_samples=20")
 PRECISE = ("measure.target=0.005", "measure.max_samples=5000", "measure.max_seconds=5")
 LIMIT_S = 120.0
+SCRIPTS = ROOT / "benchmarks" / "scripts"
+ALONE = """
+import runpy, sys
+import cuprof
+cuprof.compare = lambda *functions, inputs, **_: [function(*inputs()) for function in functions]
+runpy.run_path(sys.argv[1])
+import torch
+torch.cuda.synchronize()
+"""
+"""Runs a script with each of its functions once."""
 
 
 class NotMeasuredError(CuprofError):
@@ -60,11 +70,13 @@ class Sweep:
 
     Args:
         first_row_s: from the command to its first row.
+        trials_s: from the first trial's start to the last one's end.
         idle: the share of the time from the first trial's start to the last one's end in which no trial ran.
     """
 
     wall_s: float
     first_row_s: float
+    trials_s: float
     idle: float
 
 
@@ -111,7 +123,8 @@ class Bench:
         with closing(sqlite3.connect(database)) as connection:
             rows = connection.execute("SELECT started_at, duration_ns, recorded_at FROM run").fetchall()
         spans = sorted((_seconds(start), _seconds(start) + duration / 1e9) for start, duration, _ in rows)
-        return Sweep(wall_s, min(_seconds(recorded) for *_, recorded in rows) - began, _find_idle(spans))
+        first_row_s = min(_seconds(recorded) for *_, recorded in rows) - began
+        return Sweep(wall_s, first_row_s, max(end for _, end in spans) - spans[0][0], _find_idle(spans))
 
     def axpy(self, *words: str) -> Sweep:
         """Sweep the 768 configurations of axpy."""
@@ -221,6 +234,27 @@ def run_example(name: str, bench: Bench) -> float:
     return bench.run("sweep", str(bench.examples / name), "measure=quick", "report=none")
 
 
+def share_of_script(name: str, bench: Bench) -> float:
+    """Return how many times as long a sweep of a script takes as the script alone and the sweep's own trials."""
+    script = str(SCRIPTS / name)
+    work = bench.folder / "logs"
+    alone = run([sys.executable, "-c", ALONE, script], work, environment={"PYTHONPATH": str(ROOT)}, limit_s=LIMIT_S)
+    if alone.fault:
+        raise NotMeasuredError(alone.fault)
+    taken = bench.sweep(script, "measure=quick")
+    return taken.wall_s / (alone.wall_s + taken.trials_s)
+
+
+def sweep_script(name: str, bench: Bench) -> float:
+    """Return the seconds that the trials of a script take."""
+    return bench.sweep(str(SCRIPTS / name), "measure=quick").trials_s
+
+
+def sweep_definition(name: str, bench: Bench) -> float:
+    """Return the seconds of a definition's sweep."""
+    return bench.sweep(str(SCRIPTS / name), "measure=quick").wall_s
+
+
 def tune_by_kernel_tuner() -> float:
     """Return the seconds that Kernel Tuner takes for the 768 configurations, unchecked and hot."""
     if find_spec("kernel_tuner") is None:
@@ -247,7 +281,11 @@ def tune_by_kernel_tuner() -> float:
 
 @dataclass(frozen=True)
 class Wait:
-    """One row: what is waited for, and for how long at most."""
+    """One row: what is waited for, and for how long at most.
+
+    Args:
+        library: the package of the row's script; a Triton kernel of the script's own stands in for a missing one.
+    """
 
     name: str
     unit: str
@@ -255,6 +293,7 @@ class Wait:
     measure: Callable[[Bench], float]
     needs_gpu: bool = True
     peer: Callable[[], float] | None = None
+    library: str = ""
 
 
 WAITS = (
@@ -273,6 +312,16 @@ WAITS = (
     Wait("nothing to do: all_studies measure=quick", "s", 5.0, do_nothing),
     Wait("judge: one problem, quick, one round", "s", 2.5, partial(judge, ("--rounds=1", "measure=quick"))),
     Wait("judge: defaults", "s", 8.0, partial(judge, ())),
+    Wait("SOL-ExecBench's rmsnorm, 28 trials", "s", 60.0, partial(sweep_definition, "rmsnorm/definition.json")),
+    Wait(
+        "Liger-Kernel's script ÷ (alone + trials)",
+        "×",
+        1.4,
+        partial(share_of_script, "liger.py"),
+        library="liger_kernel",
+    ),
+    Wait("QuACK's script ÷ (alone + trials)", "×", 1.4, partial(share_of_script, "quack_norm.py"), library="quack"),
+    Wait("KernelBench's level 2, problem 1: trials", "s", 15.0, partial(sweep_script, "kernelbench.py")),
     *(
         Wait(f"Kernel Tuner's {name}", "s", target, partial(run_example, name))
         for name, target in {"vector_add.py": 5.0, "matmul.py": 6.0, "reduction.py": 10.0, "expdist.py": 10.0}.items()
@@ -289,6 +338,8 @@ def measure(wait: Wait, folder: Path, examples: Path | None) -> dict[str, Any]:
                 require_gpu()
             row["cuprof"] = taken = wait.measure(Bench(Path(own), examples))
             row["holds"] = taken <= wait.target
+            if wait.library and find_spec(wait.library) is None:
+                row["fault"] = f"{wait.library} is not installed; the script's own Triton kernel stands in for it"
             if wait.peer:
                 row["Kernel Tuner"] = wait.peer()
         except (CuprofError, NoGpuError) as error:

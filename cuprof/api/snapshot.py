@@ -23,9 +23,9 @@ import cloudpickle
 
 from cuprof.core.errors import UsageError
 from cuprof.families import Family
-from cuprof.families.function_source import own_folder
 from cuprof.families.origin import Snapshot, restore_code
 from cuprof.families.syntax import imported_files
+from cuprof.families.triton_text import own_folder
 
 JIT_OPTIONS = ("do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline", "launch_metadata")
 """The options of `@triton.jit`, as a function of Triton's keeps them."""

@@ -22,10 +22,10 @@ from cuprof.builds.compilers import PRINTED
 from cuprof.builds.result import VIRTUAL, Build, Built, Preload
 from cuprof.core.errors import BuildError
 from cuprof.families import Array, Launch
-from cuprof.families.configurations import find_kernel, import_kernels
 from cuprof.families.program import as_scalar
 from cuprof.families.sources import write_python
 from cuprof.families.toolchain import get_version
+from cuprof.families.tunables import find_kernel, import_kernels
 
 TYPES = {
     "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64", "bool": "i1",

@@ -10,8 +10,7 @@ import os
 import re
 import sys
 from argparse import SUPPRESS
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 from cuprof.cli.choice import list_choices
 from cuprof.cli.main import COMMANDS
@@ -21,10 +20,6 @@ from cuprof.config.overrides import GROUPS
 from cuprof.core.errors import CuprofError, UsageError
 from cuprof.core.project import find_project
 from cuprof.families.origin import list_families
-
-if TYPE_CHECKING:
-    from cuprof.config import SweepConfig
-    from cuprof.families import Family
 
 _OF_FAMILY = re.compile(r"(?:variants=|baseline=|problem\.|tune\.)")
 _CHOICE = re.compile(r"(?:experiment|family)=.+")
@@ -36,7 +31,9 @@ def main(argv: Sequence[str]) -> int:
     if not re.fullmatch(r"(install|uninstall|query)=(bash|zsh|fish)", action):
         raise UsageError('completion takes install=SHELL; write eval "$(cuprof -sc install=bash)" (or zsh, fish)')
     if not action.startswith("query="):
-        return _print_function(action)
+        sys.argv[:1] = ["cuprof"]  # the program that Hydra's function is for
+        Composer(find_project(), []).hydra.shell_completion("config", [action])
+        return 0
     command, space, arguments = os.environ.get("COMP_LINE", "").partition(" ")[2].lstrip().partition(" ")
     *before, word = arguments.split(" ")
     if not space:
@@ -49,29 +46,26 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _words(command: str) -> tuple[str, ...]:
-    """Return what may follow a command that is no Hydra application."""
-    if command not in COMMANDS:
-        return ()
-    parser = COMMANDS[command].load(COMMANDS[command].parser)
-    named = (
-        word
-        for action in parser._actions
-        for word in (*(action.choices or ()), *action.option_strings)
-        if action.help != SUPPRESS and (not action.option_strings or word.startswith("--"))
-    )
-    words = tuple(word for word in named if word != "--help")
+def _words(command: str) -> Iterator[str]:
+    """Yield what may follow a command that is no Hydra application."""
     if command == "query":
         from cuprof.results.queries import list_queries
 
-        return (*list_queries(), *words)
+        yield from list_queries()
     if command in ("judge", "check", "best", "portfolio"):
-        return (*list_families(find_project().kernel_folders), *words)
-    return words
+        yield from list_families(find_project().kernel_folders)
+    parser = COMMANDS[command].load(COMMANDS[command].parser) if command in COMMANDS else None
+    for action in parser._actions if parser else ():
+        if action.help != SUPPRESS:
+            options = [flag for flag in action.option_strings if flag.startswith("--") and flag != "--help"]
+            yield from (*(action.choices or ()), *options)
 
 
 def _of_family(before: Sequence[str], word: str) -> list[str]:
-    """Return what completes an axis, a tunable or variants; nothing where no single family is chosen."""
+    """Return what completes an axis, a tunable or variants; nothing where no single family is chosen.
+
+    Where any number is allowed, the values are those of the experiment.
+    """
     from cuprof.interop.origins import find_origin
 
     project = find_project()
@@ -80,25 +74,18 @@ def _of_family(before: Sequence[str], word: str) -> list[str]:
         family = find_origin(config.family, project.kernel_folders).load()
     except CuprofError:
         return []
-    key, equals, value = word.partition("=")
-    values = _values(family, config)
-    if not equals:
-        return [f"{name}=" for name in values if name.startswith(word)]
-    return _complete_list(key, value, values.get(key, ()))
-
-
-def _values(family: Family, config: SweepConfig) -> dict[str, Iterable[object]]:
-    """Return setting → its values: those allowed, or where any number is, those of the experiment."""
     values: dict[str, Iterable[object]] = {"variants": (*family.variants, "all"), "baseline": family.variants}
     for axis in family.axes:
         values[f"problem.{axis.name}"] = axis.choices or config.problem.get(axis.name, (axis.default,))
     if family.presets:
         values["problem.preset"] = family.presets
-    tunables = [tunable for variant in family.variants.values() for tunable in variant.tunables]
-    for name in dict.fromkeys(tunable.name for tunable in tunables):
-        allowed = (value for tunable in tunables if tunable.name == name for value in tunable.values)
-        values[f"tune.{name}"] = tuple(dict.fromkeys(allowed))
-    return values
+    for tunable in (tunable for variant in family.variants.values() for tunable in variant.tunables):
+        key = f"tune.{tunable.name}"
+        values[key] = tuple(dict.fromkeys((*values.get(key, ()), *tunable.values)))
+    key, equals, value = word.partition("=")
+    if not equals:
+        return [f"{name}=" for name in values if name.startswith(word)]
+    return _complete_list(key, value, values.get(key, ()))
 
 
 def _settings(word: str) -> list[str]:
@@ -115,10 +102,3 @@ def _complete_list(key: str, value: str, choices: Iterable[object]) -> list[str]
     """Return each list whose last element one of the choices completes."""
     head, comma, last = value.rpartition(",")
     return [f"{key}={head}{comma}{each}" for each in map(str, choices) if each.startswith(last)]
-
-
-def _print_function(action: str) -> int:
-    """Print Hydra's shell function, for this program."""
-    sys.argv[:1] = ["cuprof"]
-    Composer(find_project(), []).hydra.shell_completion("config", [action])
-    return 0

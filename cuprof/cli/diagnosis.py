@@ -35,8 +35,6 @@ EXTRAS = {
     "ray": ("ray", "launch=ray"),
 }
 """Distribution → (extra, what it is for)."""
-LEAST_FREE_BYTES = 2**30
-"""Room below which a long sweep with counters may fill the disk: one .ncu-rep takes up to some hundred MiB."""
 
 
 class Health(StrEnum):
@@ -65,7 +63,6 @@ def examine(project: Project, store: str = "") -> Iterator[Diagnosis]:
     """Yield every diagnosis about this machine and project; `store` names another database than the project's."""
     from packaging.utils import canonicalize_name
 
-    from cuprof.backends.cpu.backend import plan_calibration
     from cuprof.engine.device_lock import list_folders
 
     installed: dict[str, str] = {
@@ -92,8 +89,6 @@ def examine(project: Project, store: str = "") -> Iterator[Diagnosis]:
         yield _optional(name, installed.get(name, ""), purpose, install_command(extra))
     yield _optional("Slurm", shutil.which("sbatch") or "", "launch=slurm", "")
     yield examine_database(store or project.database_url)
-    yield examine_disk(project.root, shutil.disk_usage(_existing(project.root)).free)
-    yield examine_memory(*plan_calibration())
     yield examine_locks(list_folders())
 
 
@@ -244,27 +239,6 @@ def examine_database(url: str) -> Diagnosis:
         return Diagnosis("database", GOOD, f"{place} (its tables are made by the first sweep)")
     except CuprofError as error:
         return Diagnosis("database", MISSING, str(error), "see the message")
-
-
-def examine_disk(folder: Path, free_bytes: int) -> Diagnosis:
-    """Judge the room for the database and reports."""
-    detail = f"{free_bytes / 2**30:.1f} GiB free at {folder}"
-    if free_bytes >= LEAST_FREE_BYTES:
-        return Diagnosis("disk", GOOD, detail)
-    return Diagnosis("disk", WARNING, detail, "make room; reports of Nsight Compute are large")
-
-
-def examine_memory(wanted_bytes: int, given_bytes: int) -> Diagnosis:
-    """Judge whether the bandwidth of the host's memory can be measured.
-
-    Args:
-        wanted_bytes, given_bytes: as `cuprof.backends.cpu.backend.plan_calibration` returns them.
-    """
-    detail = f"the host's bandwidth is measured on {given_bytes >> 20} MiB"
-    if given_bytes >= wanted_bytes:
-        return Diagnosis("memory", GOOD, detail)
-    detail += f" in place of {wanted_bytes >> 20}: caches help, and it comes out too high or not at all"
-    return Diagnosis("memory", WARNING, detail, "end other programs, or raise the container's limit")
 
 
 def examine_locks(folders: Sequence[Path]) -> Diagnosis:

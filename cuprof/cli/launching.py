@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from cuprof.cli.arguments import reading
 from cuprof.cli.output import print_message
 from cuprof.cli.progress import Progress, make_observer
 from cuprof.config import SweepConfig
-from cuprof.core.errors import EmptyStoreError, StoreError, UnreachableStoreError, UsageError
+from cuprof.core.errors import StoreError, UnreachableStoreError, UsageError
 from cuprof.core.project import Project
 from cuprof.core.text import count
 from cuprof.engine.launchers.launcher import NUMBER, JobState, Launcher, Work, open_launcher
 from cuprof.engine.running import SweepResult
 from cuprof.results.progress import Progress as SweepProgress
 from cuprof.results.progress import find_exit_code, list_launched, list_progress
-from cuprof.store import Store
 from cuprof.store.store import wait_for
 
 Show = Callable[[SweepConfig, Project, SweepResult], None]
@@ -47,7 +47,7 @@ def launch_sweep(configs: Sequence[SweepConfig], argv: Sequence[str], project: P
     launcher = open_launcher(make_work(name, ["sweep", *argv], config, project))
     launcher.start()
     print_message(
-        f"{count(config.launch.jobs, 'job')} started by {config.launch.name}; files are in {_place(launcher)}"
+        f"{count(config.launch.jobs, 'job')} started by {config.launch.name}; files are in {launcher.work.files}"
     )
     try:
         with make_observer() as observer:
@@ -98,10 +98,9 @@ class Launch:
                 self.look(observer)
                 look_at = began + (time.monotonic() - began) / LOOK_SHARE
             observer.shared(*self._sum_up(), list(self.describe(jobs)))
-            at_work = [each for each in jobs if each.state == "running"]
             if self.is_complete:
                 complete_at = complete_at or time.monotonic()
-                if not at_work or time.monotonic() - complete_at > LEAVE_S:
+                if time.monotonic() - complete_at > LEAVE_S or all(each.state != "running" for each in jobs):
                     return jobs
             elif all(each.state in ("ended", "lost") for each in jobs):
                 self.sweeps = wait_for(self.read)
@@ -110,22 +109,28 @@ class Launch:
 
     def conclude(self, jobs: Sequence[JobState], launcher: Launcher, exit_says: str) -> int:
         """Say what became of the jobs; return the exit code that the rows give."""
-        if not self.sweeps:
-            return _tell_failed_start(jobs, launcher)
-        lost = [each for each in jobs if each.state == "lost"]
-        done, planned = self._sum_up()
-        said = ["complete" if self.is_complete else f"not complete: {planned - done} of {count(planned, 'trial')} left"]
-        if lost:
-            reasons = ", ".join(dict.fromkeys(each.reason for each in lost if each.reason))
-            verb = "was" if len(lost) == 1 else "were"
-            said.append(f"{len(lost)} of {count(len(jobs), 'job')} {verb} lost" + (f" ({reasons})" if reasons else ""))
+        files = launcher.work.files
+        if not self.sweeps:  # no job got that far: show what the first one that failed has printed
+            number = next((number for number, each in enumerate(jobs) if each.exit_code), 0)
+            for line in launcher.read_output(number).splitlines()[-TAIL:]:
+                print_message(f"job {number}: {line}")
+            print_message(f"error: no job has begun the sweep{_reasons(jobs)}; see {files}")
+            return max((each.exit_code or 0 for each in jobs), default=1) or 1
+        said = []
         if not self.is_complete:
-            said.append(f"the jobs' output is in {_place(launcher)}; the same command goes on where they stopped")
-        if lost or not self.is_complete:
+            done, planned = self._sum_up()
+            said.append(f"not complete: {planned - done} of {count(planned, 'trial')} left")
+        if lost := [each for each in jobs if each.state == "lost"]:
+            was = "was" if len(lost) == 1 else "were"
+            said += [] if said else ["complete"]
+            said.append(f"{len(lost)} of {count(len(jobs), 'job')} {was} lost{_reasons(lost)}")
+        if not self.is_complete:
+            said.append(f"the jobs' output is in {files}; the same command goes on where they stopped")
+        if said:
             print_message("; ".join(said))
-        if not self.is_complete:
-            return 1
-        return 0 if exit_says == "done" else wait_for(self._find_exit_code)
+        if not self.is_complete or exit_says == "done":
+            return int(not self.is_complete)
+        return wait_for(self._find_exit_code)
 
     def look(self, observer: Progress) -> None:
         """Read how far the sweeps are; note that the database is away, and that it is back."""
@@ -142,18 +147,16 @@ class Launch:
     def read(self) -> list[SweepProgress]:
         """Return the sweeps that the jobs take part in; none before the first job has made the database."""
         try:
-            with Store.open(self.url, create=False, read_only=True) as store, store.snapshot() as connection:
+            with reading(self.url) as connection:
                 found = list_launched(connection, self.name)
                 return [each for number in found for each in list_progress(connection, number)]
-        except UnreachableStoreError:
-            raise
-        except (EmptyStoreError, StoreError):
-            if self.sweeps:
+        except StoreError as error:
+            if self.sweeps or isinstance(error, UnreachableStoreError):
                 raise
             return []
 
     def _find_exit_code(self) -> int:
-        with Store.open(self.url, create=False, read_only=True) as store, store.snapshot() as connection:
+        with reading(self.url) as connection:
             return max(find_exit_code(connection, each.sweep_id) for each in self.sweeps)
 
     def _sum_up(self) -> tuple[int, int]:
@@ -163,14 +166,20 @@ class Launch:
         """Yield how many jobs run, since when the database is away, and what each station does."""
         states = [each.state for each in jobs]
         counted = [f"{states.count(state)} {state}" for state in ("running", "waiting", "lost") if state in states]
-        reasons = {each.reason for each in jobs if each.state == "waiting" and each.reason not in ("", "None")}
-        yield f"jobs: {', '.join(counted) or 'all ended'}" + (f" ({', '.join(sorted(reasons))})" if reasons else "")
+        yield f"jobs: {', '.join(counted) or 'all ended'}" + _reasons(
+            [each for each in jobs if each.state == "waiting"]
+        )
         if self._away_since:
             yield f"the database is away since {self._away_since:%H:%M:%S}"
             return
         for station in (each for sweep in self.sweeps for each in sweep.stations if each.state != "left"):
             job = station.name.partition(" ")[0].rpartition("/")[2]
             yield f"job {job} on {station.host}: {station.doing or station.state}"
+
+
+def _reasons(jobs: Sequence[JobState]) -> str:
+    reasons = dict.fromkeys(each.reason for each in jobs if each.reason not in ("", "None"))
+    return f" ({', '.join(reasons)})" if reasons else ""
 
 
 def _check(configs: Sequence[SweepConfig]) -> None:
@@ -180,18 +189,3 @@ def _check(configs: Sequence[SweepConfig]) -> None:
             raise UsageError(f"{what} is done by one process; leave launch.jobs out")
         if config.ncu.enabled:
             raise UsageError("ncu.enabled=true needs launch=local; collect counters afterwards by cuprof ncu-collect")
-
-
-def _tell_failed_start(jobs: Sequence[JobState], launcher: Launcher) -> int:
-    """Show what the first job that failed has printed; return the largest exit code."""
-    codes = [each.exit_code for each in jobs if each.exit_code is not None]
-    number = next((number for number, each in enumerate(jobs) if each.exit_code), 0)
-    for line in launcher.read_output(number).splitlines()[-TAIL:]:
-        print_message(f"job {number}: {line}")
-    reasons = ", ".join(dict.fromkeys(each.reason for each in jobs if each.reason))
-    print_message(f"error: no job has begun the sweep{f' ({reasons})' if reasons else ''}; see {_place(launcher)}")
-    return max(codes, default=1) or 1
-
-
-def _place(launcher: Launcher) -> str:
-    return str(launcher.work.files)

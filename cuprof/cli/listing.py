@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 from cuprof.cli.arguments import CommandParser
 from cuprof.cli.choice import list_choices
 from cuprof.cli.output import emit, print_message
-from cuprof.core.errors import FamilyError, UnknownNameError
+from cuprof.core.errors import CuprofError, FamilyError, UnknownNameError
 from cuprof.core.project import Project, find_project
 
 EXAMPLES = """\
@@ -94,34 +96,33 @@ def list_variants(project: Project, names: Sequence[str] = ()) -> Iterator[dict[
 
 
 def list_experiments(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-    """Yield one record an experiment: its name and the first comment of its file."""
+    """Yield one record an experiment: its name, and the first sentence of the first comment that is not Hydra's own."""
     for name, file in list_choices(project, "experiment").items():
-        yield {"experiment": name, "about": _first_comment(file), "file": str(file)}
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        told = takewhile(re.compile("#").match, dropwhile(re.compile("# @package|$").match, lines))
+        sentence, stop, _ = " ".join(line.lstrip("# ") for line in told).partition(". ")
+        yield {"experiment": name, "about": sentence + stop.strip(), "file": str(file)}
 
 
 def list_devices(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield one record a device, without opening any of them."""
     from dataclasses import asdict
 
-    from cuprof.backends.registry import list_backends
-    from cuprof.backends.registry import list_devices as find_devices
+    from cuprof.backends import registry
 
-    for backend in list_backends():
-        for device in find_devices(backend):
-            yield {"backend": backend, **asdict(device)}
+    for backend in registry.list_backends():
+        yield from ({"backend": backend, **asdict(device)} for device in registry.list_devices(backend))
 
 
 def list_device_facts() -> Iterator[dict[str, Any]]:
     """Yield one record a fact of every device; a device that cannot be opened is passed over with a warning."""
-    from cuprof.backends.registry import find_facts, get_spec, list_backends, open_backend
-    from cuprof.backends.registry import list_devices as find_devices
-    from cuprof.core.errors import CuprofError
+    from cuprof.backends import registry
 
-    for backend in list_backends():
-        for device in find_devices(backend):
-            number = None if get_spec(backend).is_host else device.index
+    for backend in registry.list_backends():
+        for device in registry.list_devices(backend):
+            number = None if registry.get_spec(backend).is_host else device.index
             try:
-                facts = find_facts(backend, number) or open_backend(backend, number).facts()
+                facts = registry.find_facts(backend, number) or registry.open_backend(backend, number).facts()
             except CuprofError as error:
                 print_message(f"warning: {backend} {device.index}: {error}")
                 continue
@@ -169,15 +170,3 @@ def _find_families(project: Project) -> dict[str, Path]:
     from cuprof.families.origin import list_families as find_families
 
     return find_families(project.kernel_folders[:1]) | find_families(project.kernel_folders)
-
-
-def _first_comment(file: Path) -> str:
-    """Return the first sentence of the first comment that is not Hydra's own."""
-    words: list[str] = []
-    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-        if line.startswith("#") and not line.startswith("# @package"):
-            words.append(line.lstrip("# "))
-        elif words or (line and not line.startswith("#")):
-            break
-    sentence, stop, _ = " ".join(words).partition(". ")
-    return sentence + stop.strip()

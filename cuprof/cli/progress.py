@@ -1,4 +1,4 @@
-"""Progress on the standard error: one live line on a terminal, a bar in a notebook, plain lines elsewhere."""
+"""Progress on the standard error: one live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from html import escape
-from importlib import import_module
 from typing import TYPE_CHECKING, Self, TextIO
 
 from cuprof.cli.marks import is_expected, mark_of
@@ -39,8 +37,6 @@ Clock = Callable[[], float]
 
 def make_observer(stream: TextIO | None = None) -> Progress:
     """Return the observer that fits the stream (default: standard error), to be used as a context manager."""
-    if stream is None and is_notebook():
-        return NotebookProgress()
     stream = stream or sys.stderr
     if stream and stream.isatty():
         from rich.console import Console
@@ -80,7 +76,6 @@ class Progress(Observer):
         """Show the count and the current trial, where the display can be replaced later."""
 
     def started(self, planned: int | None, stored: Collection[str]) -> None:
-        """Begin to count."""
         self.planned, self.reused, self._begun, self._known = planned, len(stored), self._clock(), set(stored)
         self._show()
 
@@ -265,35 +260,6 @@ def is_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return getattr(shell, "kernel", None) is not None
-
-
-class NotebookProgress(Progress):
-    """Show a bar in a notebook's cell, and below it what runs now, failures and notes."""
-
-    def __init__(self, clock: Clock = time.monotonic) -> None:
-        super().__init__(clock)
-        shown = import_module("IPython.display")
-        self._html, self._lines = shown.HTML, list[str]()
-        self._handle = shown.display(self._html(self._text()), display_id=True)
-
-    def note(self, text: str) -> None:
-        """Add one line."""
-        self._lines.append(text)
-        self._show()
-
-    def finished(self, sweep_id: int) -> None:
-        """Put the summary in the place of what runs."""
-        self.doing = self.summarize(sweep_id)
-        self._show()
-
-    def _show(self) -> None:
-        self._handle.update(self._html(self._text()))
-
-    def _text(self) -> str:
-        place = f"{self.so_far} " + (f"({self.left}) " if self.left else "")
-        bar = f'<progress value="{self.place}" max="{self.planned or 1}"></progress> {place}'
-        doing, *lines = (escape(visible(line, keep="")) for line in (self.doing, self.others, *self._lines) if line)
-        return f"<div>{bar}{'<br>'.join([doing, *lines])}</div>"
 
 
 def _line(trial: Trial, outcome: Outcome) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cuprof.cli.compare import MARK, NOISY, OF_PAIRS, is_beside_medians
 from cuprof.cli.marks import mark_of, style_of
@@ -16,10 +16,9 @@ from cuprof.cli.table import Line, Part, Table
 from cuprof.cli.units import format_number, format_time
 from cuprof.core.records import Measure, State
 from cuprof.core.text import count, summarize
-
-if TYPE_CHECKING:
-    from cuprof.report.study import Study
-    from cuprof.report.trials import StudyTrial
+from cuprof.report.study import Study
+from cuprof.report.trials import StudyTrial, by_kind, by_sure_time, by_time, grouped, median_over_best
+from cuprof.report.units import choose_scale, describe_age, format_value, list_names
 
 MOST_ROWS = 40
 """A problem with more trials than this shows the fastest tunables of each variant."""
@@ -71,8 +70,6 @@ def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
 
 def result_parts(study: Study) -> Iterator[Part]:
     """Yield a table a problem, the failures, and the best of one problem or the verdicts at several."""
-    from cuprof.report.trials import grouped
-
     placed = [trial for trial in study.trials if trial.state not in UNPLACED]
     problems = list(grouped(placed, lambda trial: trial.problem).values())
     best, marks, is_beside = "", set[str](), False
@@ -104,8 +101,6 @@ def result_parts(study: Study) -> Iterator[Part]:
 
 def _choose_shown(trials: Sequence[StudyTrial]) -> list[StudyTrial]:
     """Return those of one problem's trials that its table shows, the fastest first."""
-    from cuprof.report.trials import by_kind, by_time, grouped
-
     shown = by_kind(trials)
     if len(shown) > MOST_ROWS:
         groups = grouped(shown, lambda trial: trial.contender).values()
@@ -119,8 +114,6 @@ def best_line(study: Study, trials: Sequence[StudyTrial]) -> str:
 
     It is the surest: a median of a few samples may lie below it. The text is empty where nothing has a time.
     """
-    from cuprof.report.trials import by_sure_time, median_over_best
-
     right = [trial for trial in trials if trial.is_right]
     if not right:
         return ""
@@ -160,9 +153,6 @@ def list_verdicts(study: Study) -> list[tuple[StudyTrial, str]]:
 
 def verdict_lines(study: Study) -> Iterator[str]:
     """Yield at how many problems each variant is faster or slower than the baseline, the same or undecided."""
-    from cuprof.report.trials import grouped
-    from cuprof.report.units import list_names
-
     found: dict[str, Counter[str]] = {}
     for trial, verdict in list_verdicts(study):
         found.setdefault(trial.contender, Counter())[verdict] += 1
@@ -187,8 +177,6 @@ def _has_time(trial: StudyTrial) -> bool:
 
 def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     """Return the table of one problem, without the columns that say nothing."""
-    from cuprof.report.units import choose_scale
-
     right = [trial for trial in trials if _has_time(trial)]
     study.foresee_speedups(right)
     bases = {study.baseline_of(trial, _base(study)) for trial in trials}  # of many tunables the fastest
@@ -246,8 +234,6 @@ def _is_beside_medians(study: Study, trial: StudyTrial) -> bool:
 
 def _age(study: Study, trial: StudyTrial) -> str:
     """Return how long before this sweep a reused time was measured; nothing for its own."""
-    from cuprof.report.units import describe_age
-
     if not trial.is_reused:
         return ""
     age_s = study.age_s(trial)
@@ -263,7 +249,6 @@ def _stopped_by(trial: StudyTrial) -> str:
 
 
 def _heading(study: Study, trials: Sequence[StudyTrial]) -> str:
-    from cuprof.report.units import format_value
 
     measures = dict.fromkeys(trial.measure for trial in trials if trial.measure)
     parts = [f"{study.sweep.family} · {trials[0].problem.label}", *(f"{measure} kernel time" for measure in measures)]
@@ -276,8 +261,6 @@ def _heading(study: Study, trials: Sequence[StudyTrial]) -> str:
 
 def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
     """Yield one line a reason with the trials that share it; a message says where an exception was raised."""
-    from cuprof.report.trials import grouped
-    from cuprof.report.units import list_names
 
     def names(group: Sequence[StudyTrial]) -> str:
         return list_names(dict.fromkeys(trial.contender for trial in group))

@@ -86,4 +86,8 @@ def _section(name: str, section: Any, values: Any) -> Any:
 def _axes(name: str, values: Any) -> dict[str, tuple[Coordinate, ...]]:
     if not isinstance(values, Mapping):
         raise ConfigError(f"{name} is {values!r}; it must map names to values, such as {name}.NAME=VALUE")
-    return {str(key): tuple(value) if isinstance(value, list) else (value,) for key, value in values.items()}
+    found = {str(key): tuple(value) if isinstance(value, list) else (value,) for key, value in values.items()}
+    for key, given in found.items():
+        if not given or not all(isinstance(value, str | int | float) for value in given):
+            raise ConfigError(f"{name}.{key} is {values[key]!r}; give a number, a text, or a list of them")
+    return found

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import psutil
 
 from cuprof.backends.registry import is_host
 from cuprof.core.errors import WorkerError
+from cuprof.core.project import user_cache
 from cuprof.core.records import Calibration, DeviceFacts, Outcome, State
+from cuprof.engine.device_lock import lock_name
 from cuprof.engine.executor import Executor
 from cuprof.engine.plausibility import Plausibility
 from cuprof.engine.recorder import Recorder
@@ -30,26 +37,23 @@ class Calibrator:
         self._reconsidered: set[tuple[Executor, str]] = set()
 
     def calibrate(self, executor: Executor, backend: str) -> None:
-        """Calibrate a device, once; reuse an earlier sweep's calibration unless `retry=all`."""
+        """Calibrate a device, once; a kept calibration is taken unless `retry=all`."""
         if (executor, backend) in self._known:
             return
-        device, on_host, calibration = executor.find_device(backend), executor.is_host(backend), None
-        self._known[executor, backend] = Plausibility(on_host)
-        if device is None:
-            return
-        store, sweep_id = self.recorder.store, self.recorder.sweep_id
-        if self.config.retry != "all":
-            since = None if on_host else psutil.boot_time()
-            calibration = store.reuse_calibration(sweep_id, device, since)
-        if calibration is None:
-            calibration = self._measure(executor, backend)
-            if calibration is None:
-                return
-            store.save_calibration(sweep_id, device, calibration)
-        self._bound(executor, device, calibration)
+        device = executor.find_device(backend)
+        self._known[executor, backend] = Plausibility(executor.is_host(backend))
+        if device is not None:
+            kept = find_kept(device) if self.config.retry != "all" else None
+            if calibration := kept or self._measure(executor, backend):
+                self._bound(executor, device, calibration, is_kept=kept is not None)
 
-    def _bound(self, executor: Executor, device: DeviceFacts, calibration: Calibration) -> None:
-        """Let a calibration bound the times of a device."""
+    def _bound(
+        self, executor: Executor, device: DeviceFacts, calibration: Calibration, *, is_kept: bool = False
+    ) -> None:
+        """Store a calibration, and let it bound the times of a device."""
+        self.recorder.store.save_calibration(self.recorder.sweep_id, device, calibration)
+        if not is_kept:
+            keep(device, calibration)
         self._known[executor, device.backend] = Plausibility(
             is_host(device),
             calibration,
@@ -64,9 +68,7 @@ class Calibrator:
             return
         self._doubted.discard((executor, backend))
         if again := self._measure(executor, backend):
-            larger = find_larger(known.calibration, again)
-            self.recorder.store.save_calibration(self.recorder.sweep_id, device, larger)
-            self._bound(executor, device, larger)
+            self._bound(executor, device, find_larger(known.calibration, again))
 
     def believe(self, executor: Executor, outcome: Outcome) -> Outcome:
         """Return the outcome, implausible where the device cannot be as fast as it says."""
@@ -93,6 +95,30 @@ class Calibrator:
         elif others := answer.calibration.details.get("other_processes"):
             self.note(f"{backend}: other processes compute on the device: {_name_processes(others)}")
         return answer.calibration
+
+
+def find_kept(device: DeviceFacts) -> Calibration | None:
+    """Return the calibration that an earlier sweep has kept: of the host the last, of other devices the boot's."""
+    file = _file_of(device)
+    with suppress(OSError, ValueError, TypeError):
+        if is_host(device) or file.stat().st_mtime >= psutil.boot_time():
+            return Calibration(**json.loads(file.read_text()))
+    return None
+
+
+def keep(device: DeviceFacts, calibration: Calibration) -> None:
+    """Keep a calibration for later sweeps, or not where the user's cache cannot be written."""
+    file = _file_of(device)
+    part = file.with_suffix(f".{os.getpid()}")
+    with suppress(OSError):
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part.write_text(json.dumps(asdict(calibration)))
+        part.replace(file)
+
+
+def _file_of(device: DeviceFacts) -> Path:
+    known = json.dumps([lock_name(device), device.backend, dict(device.identity)], sort_keys=True)
+    return user_cache() / "calibrations" / f"{hashlib.sha256(known.encode()).hexdigest()[:16]}.json"
 
 
 def find_larger(one: Calibration, other: Calibration) -> Calibration:

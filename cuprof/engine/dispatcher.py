@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import Thread
+from typing import Protocol
 
 from cuprof.engine.calibration import Calibrator
 from cuprof.engine.device_lock import DeviceLocks
-from cuprof.engine.events import Batch, Lost, Result
-from cuprof.engine.executor import Executor
+from cuprof.engine.executor import Batch, Executor, Lost, Result
 from cuprof.engine.recorder import Recorder
-from cuprof.engine.scheduler import Scheduler
 from cuprof.engine.workers import StoppedError
 from cuprof.worker.status_page import Phase
 
@@ -27,6 +26,32 @@ this thread had better not take part in what they time."""
 JOIN_S = 15.0
 """Wait this long for an executor's thread. That is longer than ending a worker takes; one still waiting for its device
 ends with the process."""
+
+
+class Scheduler(Protocol):
+    """Choose the next trials to measure: all of a plan, or a search's proposals.
+
+    A scheduler may go by earlier results: it receives each one, already durable in the store, before the same executor
+    gets another batch.
+
+    Attributes:
+        tolerates_failures: whether the sweep succeeds as long as one trial does.
+    """
+
+    tolerates_failures: bool
+
+    @property
+    def done(self) -> bool:
+        """Return whether no executor will ever get another batch."""
+
+    def ask(self, executor: Executor) -> Batch | None:
+        """Return a free executor's next batch; None if there is nothing for it now."""
+
+    def tell(self, executor: Executor, result: Result) -> None:
+        """Receive the result of one trial, except those that are stored beside others."""
+
+    def release(self, executor: Executor, batch: Batch) -> None:
+        """Take back the open trials of an executor that is lost for good."""
 
 
 class Dispatcher:

@@ -6,13 +6,12 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cuprof.backends.registry import get_spec, is_host
 from cuprof.config.model import LimitsConfig
 from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts, Outcome, Unavailable
-from cuprof.engine.events import Batch, Lost, Result
 from cuprof.engine.measurement import Measurement
 from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.engine.workers import Workers
@@ -21,6 +20,40 @@ from cuprof.worker.messages import Build, Built, Job, Open, WorkerSettings
 
 MOST_WAIT_S, FOLLOWING_S = 1.0, 0.05
 """Wait this long for a build, so that a scheduler may begin others; once there is one, this long for more."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What an executor does next: begin to build programs, then measure trials.
+
+    Args:
+        job: the trials to measure; None to wait until a program is built.
+        build: jobs whose programs to build in the background.
+        series: equal for everything that is measured of one problem one after another.
+        beside: identities whose results are stored beside those that the sweep goes by.
+    """
+
+    job: Job | None = None
+    build: tuple[Job, ...] = ()
+    series: str = ""
+    beside: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Result:
+    """A trial of a batch has ended."""
+
+    batch: Batch
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The executor's device cannot be opened; the outcomes are for a sweep that has no other."""
+
+    batch: Batch
+    reason: str
+    outcomes: tuple[Outcome, ...]
 
 
 class Executor(Workers):

@@ -12,11 +12,10 @@ from types import MappingProxyType
 
 from cuprof.core.point import Point
 from cuprof.core.records import Trial
-from cuprof.engine.events import Batch, Result
-from cuprof.engine.executor import Executor
+from cuprof.engine.dispatcher import Scheduler
+from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.engine.jobs import find_references, job_key, list_jobs
 from cuprof.engine.recorder import Recorder
-from cuprof.engine.scheduler import Scheduler
 from cuprof.store.stations import Claim
 from cuprof.worker.messages import Job, JobTrial
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from cuprof.config.model import SweepConfig
 from cuprof.core.errors import EmptyStoreError
 from cuprof.core.project import Project
-from cuprof.core.records import Outcome, State, Trial
+from cuprof.core.records import Outcome, State, StoredProfile, Trial
 from cuprof.engine.devices import open_executors
-from cuprof.engine.planning import Prepared, prepare
+from cuprof.engine.planning import prepare
 from cuprof.engine.profiling import find_settled, reason_to_skip
-from cuprof.ncu.setting import make_request
-from cuprof.store import Store
+from cuprof.ncu.setting import Request, make_request
+from cuprof.store import Store, StoredTrial
 from cuprof.store.connection import database_file, parse_url
 
 
@@ -38,20 +38,7 @@ class Preview:
 
 def preview_sweep(config: SweepConfig, project: Project) -> Preview:
     """Return the trials of a sweep and the stored state of each, without running or storing anything."""
-    with open_executors(config) as executors:
-        prepared = prepare(config, project, executors)
-    with _open_existing(config, project) as store:
-        known = prepared.stored(store) if store is not None else {}
-
-    def make_row(trial: Trial) -> PreviewRow:
-        found = known.get(trial.identity)
-        if found is not None and prepared.is_settled(trial, found):
-            return _stored_row(trial, found.state)
-        if trial.unavailable:
-            return PreviewRow(trial.label, trial.identity, "unavailable", str(trial.unavailable))
-        return PreviewRow(trial.label, trial.identity, "missing")
-
-    return _preview(prepared, make_row)
+    return _preview(config, project, None)
 
 
 def preview_profiling(config: SweepConfig, project: Project) -> Preview:
@@ -60,34 +47,40 @@ def preview_profiling(config: SweepConfig, project: Project) -> Preview:
     Raises:
         UsageError: the selection cannot be carried out.
     """
-    request = make_request(config.ncu)
+    return _preview(config, project, make_request(config.ncu))
+
+
+def _preview(config: SweepConfig, project: Project, request: Request | None) -> Preview:
+    """Return the preview of a collection, or of a sweep where nothing is requested of the profiler."""
     with open_executors(config) as executors:
-        prepared = prepare(config, project, executors, timed=False)
+        prepared = prepare(config, project, executors, timed=request is None)
+    trials = prepared.plan.trials
     with _open_existing(config, project) as store:
-        settled = find_settled(prepared.plan.trials, request, store, config.retry) if store is not None else {}
-        known = prepared.stored(store) if store is not None else {}
+        known = prepared.stored(store) if store else {}
+        profiled = find_settled(trials, request, store, config.retry) if store and request else {}
+    settled = {
+        trial.identity: known[trial.identity]
+        for trial in trials
+        if prepared.is_settled(trial, known.get(trial.identity))
+    }
+
+    stored: Mapping[str, StoredProfile | StoredTrial] = profiled if request else settled
 
     def make_row(trial: Trial) -> PreviewRow:
-        found, outcome = known.get(trial.identity), Outcome(trial.identity, State.OK)
-        if found is not None and prepared.is_settled(trial, found):  # an unsettled one would be checked first
-            outcome = Outcome(trial.identity, found.state, found.message)
-        reason = reason_to_skip(trial, {trial.identity: outcome})
-        if trial.unavailable is not None or reason:
+        checked, found = settled.get(trial.identity), stored.get(trial.identity)
+        if request:  # what is not settled would be checked first
+            outcome = Outcome(trial.identity, checked.state, checked.message) if checked else Outcome("", State.OK)
+            reason = reason_to_skip(trial, {trial.identity: outcome})
+        else:
+            reason = str(trial.unavailable or "") if checked is None else ""
+        if reason:
             return PreviewRow(trial.label, trial.identity, "unavailable" if trial.unavailable else "skipped", reason)
-        if trial.identity in settled:
-            return _stored_row(trial, settled[trial.identity].state)
-        return PreviewRow(trial.label, trial.identity, "missing")
+        if found is None:
+            return PreviewRow(trial.label, trial.identity, "missing")
+        return PreviewRow(trial.label, trial.identity, "stored", "" if found.state is State.OK else found.state.value)
 
-    return _preview(prepared, make_row)
-
-
-def _stored_row(trial: Trial, state: State) -> PreviewRow:
-    return PreviewRow(trial.label, trial.identity, "stored", "" if state is State.OK else state.value)
-
-
-def _preview(prepared: Prepared, make_row: Callable[[Trial], PreviewRow]) -> Preview:
     excluded = (PreviewRow(each.label, "", "excluded", each.reason) for each in prepared.plan.excluded)
-    return Preview((*map(make_row, prepared.plan.trials), *excluded), prepared.plan.notes)
+    return Preview((*map(make_row, trials), *excluded), prepared.plan.notes)
 
 
 @contextmanager

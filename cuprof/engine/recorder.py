@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from cuprof.core.project import Project
 from cuprof.core.records import ENERGY_UNAVAILABLE, FAILED, OF_FAMILY, Outcome, State, Trial
-from cuprof.engine.events import Result
-from cuprof.engine.executor import Executor
+from cuprof.engine.executor import Executor, Result
 from cuprof.engine.observer import Observer
 from cuprof.engine.opened import Replanner
 from cuprof.engine.planning import Prepared

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -12,24 +13,26 @@ from threading import Thread
 from cuprof.backends.registry import is_host
 from cuprof.core.errors import UnreachableStoreError
 from cuprof.core.interrupts import shielded
+from cuprof.core.processes import count_cores
 from cuprof.core.project import Project
 from cuprof.core.records import Outcome, SweepFacts, Trial
 from cuprof.core.text import count
-from cuprof.engine.dispatcher import Dispatcher
+from cuprof.engine.dispatcher import Dispatcher, Scheduler
 from cuprof.engine.executor import Executor
 from cuprof.engine.grid import open_grid
-from cuprof.engine.host_load import describe_load
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared
 from cuprof.engine.presence import present
 from cuprof.engine.provenance import git_state, software_versions, typed_command
 from cuprof.engine.recorder import Recorder
 from cuprof.engine.reuse import report_sessions, take_up
-from cuprof.engine.scheduler import Scheduler
 from cuprof.results.earlier import count_outdated
 from cuprof.store import Store
 from cuprof.store.connection import database_file
 from cuprof.store.network import describe_network
+
+BUSY_SHARE = 0.5
+"""If the load per usable core is above this, other work often runs on a variant's core while it is timed."""
 
 
 @dataclass(frozen=True)
@@ -186,8 +189,10 @@ class Run:
         """Do nothing beside trials that time the host, and say what else it does."""
         if any(is_host(trial.device) and self.prepared.methods[trial.backend] for trial in due):
             self.meanwhile = None
-            if busy := describe_load():
-                self.observer.note(busy)
+            cores, load = count_cores(), os.getloadavg()[0]
+            if load > BUSY_SHARE * cores:
+                busy = f"load {load:.1f} on {count(cores, 'core')}"
+                self.observer.note(f"the host is busy ({busy}): CPU times will scatter")
         if not due and self.meanwhile:
             Thread(target=self.meanwhile, daemon=True).start()
             self.meanwhile = None

@@ -21,8 +21,7 @@ from cuprof.core.project import Project
 from cuprof.core.records import Measure, Outcome, State, Trial
 from cuprof.core.text import count
 from cuprof.engine.device_lock import DeviceLocks
-from cuprof.engine.events import Batch, Result
-from cuprof.engine.executor import Executor
+from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.engine.final import LEAST_EXECUTIONS, LEAST_S, OF_TRYING, Final, keep_time
 from cuprof.engine.history import find_hints, learn_stored
 from cuprof.engine.jobs import job_key, make_jobs, process_key

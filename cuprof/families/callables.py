@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import count, islice, takewhile
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -23,18 +23,17 @@ FILLERS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 def find_import(value: Any) -> tuple[str, str] | None:
     """Return (module, name) from which a value can be imported, or None where it was typed into a main module."""
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or getattr(value, "name", None)
-    if not isinstance(name, str) or not name.rpartition(".")[2].isidentifier():
+    short = name.rpartition(".")[2] if isinstance(name, str) else ""
+    if not short.isidentifier():
         return None
-    short = name.rpartition(".")[2]
     places: list[Any] = [getattr(value, "__module__", None), type(value).__module__.partition(".")[0]]
     if not isinstance(value, FunctionType | type):  # an object does not say where it was made
         public = (module for module in list(sys.modules) if not module.startswith("_"))
         places += sorted(public, key=lambda module: (module.count("."), module))
-    for place in places:
-        found = sys.modules.get(place or "__main__")
-        is_private = place in (None, "__main__") or str(place).startswith(PREFIX)
-        if found is not None and not is_private and vars(found).get(short) is value:
-            return str(place), short
+    for place in map(str, filter(None, places)):
+        is_private = place == "__main__" or place.startswith(PREFIX)
+        if not is_private and place in sys.modules and vars(sys.modules[place]).get(short) is value:
+            return place, short
     return None
 
 
@@ -68,8 +67,8 @@ def origin_of(function: Any) -> str:
     else:
         kind = type(getattr(function, "_orig_mod", function))
         name, module = kind.__name__, kind.__module__
-    root = module.partition(".")[0].lstrip("_")
-    return str(name) if module == "__main__" or module.startswith(PREFIX) else f"{root}.{name}"
+    is_own = module == "__main__" or module.startswith(PREFIX)
+    return str(name) if is_own else f"{module.partition('.')[0].lstrip('_')}.{name}"
 
 
 def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
@@ -79,40 +78,39 @@ def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
         UsageError: two are given one name.
     """
     named: dict[str, Kernel] = {}
-    given = [one.function for one in kernels]
+    given = [one.function for one in kernels if one.function is not None]
     for one in kernels:
         origin = re.sub(r"\W+", "_", one.symbol).strip("_") or origin_of(one.function)
         origin = re.sub(r"[^A-Za-z0-9_.<>]+", "_", origin).strip("_")
         short = origin.rpartition(".")[2].replace("<lambda>", "function") or "function"
-        torch = hasattr(one.function, "_torchdynamo_orig_callable") or hasattr(one.function, "_orig_mod")
         inner = "__wrapped__" if hasattr(one.function, "lower") else "py_func"  # of `jax.jit`, of Numba
-        jitted = getattr(one.function, inner, None)
-        if torch or any(jitted is each for each in given if each is not None):
+        is_beside = any(getattr(one.function, inner, None) is each for each in given)
+        if is_beside or hasattr(one.function, "_torchdynamo_orig_callable") or hasattr(one.function, "_orig_mod"):
             short, origin = short + COMPILED, origin + COMPILED
-        candidates = [one.name] if one.name else [short, origin, *(f"{short}_{number}" for number in range(2, 100))]
-        name = next((each for each in candidates if each not in named and "<" not in each), "")
+        numbered = [short, origin, *(f"{short}_{number}" for number in islice(count(2), len(kernels)))]
+        free = (each for each in ([one.name] if one.name else numbered) if each not in named and "<" not in each)
+        name = next(free, "")
         if not name:
             raise UsageError(f"two implementations are named {one.name!r}; give one another name")
         named[name] = replace(one, name=name)
     return tuple(named.values())
 
 
-def choose_arguments(
-    function: Any, known: Mapping[str, Any], tunables: Iterable[str] = ()
-) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """Return the positional and the named arguments of a call, by the names of the function's parameters.
+def arrange(
+    function: Any, names: Collection[str], tunables: Collection[str] = ()
+) -> tuple[list[str], list[str]] | None:
+    """Return which of these arguments a function takes by position, and which by keyword, by its parameters' names.
 
-    None where these do not have such names: it then gets all inputs by position.
+    None where these do not have such names: it then takes all arguments by position.
     """
     parameters = _parameters(function) or []
-    own = [one for one in parameters if one.name not in {*tunables}]
+    own = [one for one in parameters if one.name not in tunables]
     needed = [one.name for one in own if one.default is one.empty and one.kind not in FILLERS]
-    if any(one.kind in (*FILLERS, one.POSITIONAL_ONLY) for one in own) or not {*needed} <= known.keys() or not needed:
+    if any(one.kind in (*FILLERS, one.POSITIONAL_ONLY) for one in own) or not needed or not {*needed} <= {*names}:
         return None
     # By position as far as that goes: `cupy.fuse` takes no keywords.
-    first = [*takewhile(lambda one: one in own and one.name in known and one.kind != one.KEYWORD_ONLY, parameters)]
-    later = [one.name for one in own if one not in first and one.name in known]
-    return tuple(known[one.name] for one in first), {name: known[name] for name in later}
+    first = [*takewhile(lambda one: one in own and one.name in names and one.kind != one.KEYWORD_ONLY, parameters)]
+    return [one.name for one in first], [one.name for one in own if one not in first and one.name in names]
 
 
 def list_parameters(function: Any) -> list[str] | None:

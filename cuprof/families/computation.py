@@ -10,7 +10,7 @@ import copy
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -21,26 +21,20 @@ from cuprof.core.errors import FamilyError, UsageError
 from cuprof.core.point import Point
 from cuprof.core.text import list_first
 from cuprof.families import tolerances
-from cuprof.families.arrays import HOMES, as_scalar, describe, digest_of, home_of, is_floating, to_host, widen
-from cuprof.families.callables import (
-    choose_arguments,
-    find_import,
-    find_module,
-    origin_of,
-    unwrap,
-    with_names,
-)
+from cuprof.families.arrays import HOMES, as_scalar, describe, home_of, is_floating, to_host, widen
+from cuprof.families.callables import arrange, find_import, find_module, origin_of, unwrap, with_names
+from cuprof.families.calling import Calling, FunctionFamily
 from cuprof.families.fingerprint import installed_modules
-from cuprof.families.function_family import Calling, FunctionFamily
-from cuprof.families.function_source import source_of
 from cuprof.families.inputs import Inputs, blamed
 from cuprof.families.kernel import Kernel, call_by_name
 from cuprof.families.model import Arrays, Family, Sample, Signature, Tolerance, Tolerances, Variant, Verdict
 from cuprof.families.origin import FAMILY_FILE
 from cuprof.families.program import Array, Program
+from cuprof.families.triton_text import source_of
 
 VERSION = 4
 """Raise this when functions receive different arguments, or when different results count as right."""
+_OWN = {"cuprof", "builtins", *sys.stdlib_module_names}
 
 
 @dataclass(eq=False)
@@ -77,18 +71,17 @@ class Computation(FunctionFamily):
         self.drawing = Inputs(self.inputs, self.kernels, self.place)
         self.outputs = (*self.outputs, *(name for name in self.in_place if name not in self.outputs))
         self.functions = [one for one in self.kernels if one.function is not None]
-        self.first = self.functions[0] if self.functions else None
         self.known: dict[Point, Sample] = {}
         self._terms: dict[Point, int] = {}
         self._settled: set[Point] = set()
-        if self.first is None and self.reference is None and self.verify is None:
+        if not self.functions and self.reference is None and self.verify is None:
             raise UsageError("a kernel's source alone says not what is right; give reference=, or a function beside it")
-        if self.first is None and not self.outputs:
+        if not self.functions and not self.outputs:
             raise UsageError("name what the kernel writes: outputs='y', one of the names of the inputs")
 
     def make_family(self) -> Family:
         """Return the family; a loader sets where it lies."""
-        family = Family(
+        return Family(
             name=self.name,
             title=self.name.replace("_", " "),
             axes=self.drawing.list_axes(),
@@ -107,9 +100,8 @@ class Computation(FunctionFamily):
             verify=None if self.verify is None else self.judge,
             error_rate=self.error_rate,
             usual={"tune": {each.name: ("all",) for one in self.kernels for each in one.list_tunables()}},
+            variants={one.name: self._variant(one) for one in self.kernels},
         )
-        family.variants.update({one.name: self._variant(one) for one in self.kernels})
-        return family
 
     def sample(self, problem: Point) -> Sample:
         """Draw inputs and, where functions return results, compute the first; remembered for each problem."""
@@ -126,10 +118,8 @@ class Computation(FunctionFamily):
         for name, array in arrays.items():
             wanted = {**known.outputs, **known.inputs}[name].shape
             if array.shape != wanted and name not in self.at_most:
-                more = (
-                    f"; if its rows differ from draw to draw, say how many there are at most: at_most={{{name!r}: …}}"
-                )
-                raise FamilyError(f"inputs() gave {name} of shape {array.shape}, and before of {wanted}{more}")
+                more = f"if its rows differ from draw to draw, say how many there are at most: at_most={{{name!r}: …}}"
+                raise FamilyError(f"inputs() gave {name} of shape {array.shape}, and before of {wanted}; {more}")
         return arrays
 
     def compute_reference(self, problem: Point, inputs: Arrays) -> dict[str, np.ndarray]:
@@ -148,14 +138,13 @@ class Computation(FunctionFamily):
                 given = self.reference is not None  # a module may have no truth value
                 more = "" if given else "; a result that has fewer rows for some inputs is named in at_most="
                 raise FamilyError(f"reference() gave {name} of shape {array.shape}, and not of {wanted}{more}")
-            wrong = np.isnan(array) if is_floating(array) else np.zeros(0)
-            if count := int(np.count_nonzero(np.ma.filled(wrong, False))):
+            if count := int(np.count_nonzero(tolerances.is_nan(array))):
                 raise FamilyError(
                     f"reference() gave NaN for {count} of {array.size} elements of {name}; no NaN is right"
                 )
         if problem not in self._settled and self.reference is None and {*self.outputs} - {*self.in_place}:
             again = self._compute(problem, inputs, np.nan)
-            for name in (name for name, array in again.items() if is_floating(array) and np.isnan(array).any()):
+            for name in (name for name, array in again.items() if tolerances.is_nan(array).any()):
                 raise FamilyError(
                     f"reference(), the first function, leaves in {name} what depends on what {name} held before; "
                     f"let it write all of {name}, or say in_place={name!r}"
@@ -171,14 +160,13 @@ class Computation(FunctionFamily):
         home = HOMES[sample.home]
         is_wide = self.reference is not None and is_wide
         outputs = {name: np.zeros(spec.shape, spec.type) for name, spec in sample.signature.outputs.items()}
-        for array in outputs.values():
-            if is_floating(array):
-                array.fill(fill)
+        for array in filter(is_floating, outputs.values()):
+            array.fill(fill)
         outputs |= {name: np.array(inputs[name]) for name in self.in_place}
         given = {**inputs, **{name: outputs[name] for name in self.outputs}}
         with home.wide():
             arrays = {name: home.bring(widen(array) if is_wide else array) for name, array in given.items()}
-            returned = blamed(self.place, "reference", problem, lambda: self._call(problem, sample, arrays, is_wide))
+            returned = blamed(self.place, "reference", problem, lambda: self._refer(sample, arrays, is_wide))
             if returned is None and self.outputs:
                 returned = {name: arrays[name] for name in self.outputs}
             found = self.name_results(returned, "reference()")
@@ -195,10 +183,9 @@ class Computation(FunctionFamily):
     def judge(self, problem: Point, inputs: Arrays, outputs: Arrays, expected: Arrays) -> Verdict:
         """Return the verdict of the user's own function on results."""
         before = {f"{name}_before": inputs[name] for name in self.in_place}
-        scalars = {name: scalar.read() for name, scalar in self.sample(problem).scalars.items()}
         counted = self.count_rows(outputs).items()
         results = {**outputs, **{name: outputs[name][: outputs[rows][0]] for name, rows in counted}}
-        known = {**problem, **scalars, **inputs, **before, **results}
+        known = {**problem, **self.sample(problem).numbers, **inputs, **before, **results}
         return None if self.verify is None else call_by_name(self.verify, known, "verify")
 
     def tolerate(self, problem: Point, inputs: Arrays, expected: Arrays) -> Tolerances:
@@ -210,7 +197,7 @@ class Computation(FunctionFamily):
             return {**each, **counts} if counts else given
         signature, is_exact = self.sample(problem).signature, self.reference is not None
         bounds = tolerances.by_type(signature, expected, self._terms[problem], is_exact=is_exact)
-        if not any(one.function is self.reference for one in self.kernels if one.function is not None):
+        if not any(one.function is self.reference for one in self.functions):
             return bounds
         return tolerances.at_least(bounds, expected, self._compute(problem, inputs, is_wide=False))
 
@@ -219,15 +206,13 @@ class Computation(FunctionFamily):
         if one.function is None:
             raise ValueError(f"{one.name} is no function")
         sample = self.sample(problem)
-        numbers = {name: scalar.read() for name, scalar in sample.scalars.items()}
-        by_name = self.drawing.are_named(problem)
-        call = Calling(sample.arguments, numbers, by_name, returns=not self.outputs)
+        call = Calling(sample.arguments, sample.numbers, sample.by_name, returns=not self.outputs)
         return self.bind_function(one.function, call, problem, dict(tunables), inputs, outputs)
 
     def _take_sample(self, problem: Point) -> Sample:
         drawn = self.drawing.draw(problem, np.random.default_rng(0))
-        absent = [name for name in self.outputs if name not in drawn]
-        if absent:
+        by_name = self.drawing.are_named
+        if absent := [name for name in self.outputs if name not in drawn]:
             raise FamilyError(f"outputs names {', '.join(absent)}; the inputs are {', '.join(drawn)}")
         homes = {name: home for name, value in drawn.items() if (home := home_of(value))}
         scalars = {name: as_scalar(name, value) for name, value in drawn.items() if name not in homes}
@@ -235,22 +220,19 @@ class Computation(FunctionFamily):
             kinds = ", ".join(f"{name} ({home.name})" for name, home in homes.items()) or "no array"
             raise FamilyError(f"the inputs are {kinds}; let all arrays be one library's, in one memory")
         home = next(iter(homes.values()))
-        arrays = {name: describe(name, drawn[name]) for name in homes}
-        inputs = {name: spec for name, spec in arrays.items() if name not in self.outputs}
-        known = Sample(Signature(inputs, {}), scalars, tuple(drawn), home.name, home.backend)
-        if self.outputs and home.finish is not None:
+        if self.outputs and home.is_apart:
             raise FamilyError(f"arrays of {home.name} cannot be written to; let the functions return their results")
-        if self.outputs:
-            results = {name: arrays[name] for name in self.outputs}
-        else:
-            found = self._find_results(problem, known, drawn)
-            results = {name: describe(name, value, is_copied=True) for name, value in found.items()}
-            results |= {rows: Array((1,), "int64") for rows in self.count_rows(found).values()}
         sizes = {**problem, **{name: scalar.value for name, scalar in scalars.items()}}
-        inputs, results = (
-            {name: self._at_most(name, array, sizes) for name, array in arrays.items()} for arrays in (inputs, results)
-        )
-        return Sample(Signature(inputs, results), scalars, tuple(drawn), home.name, home.backend)
+        arrays = {name: self._at_most(name, describe(name, drawn[name]), sizes) for name in homes}
+        inputs = {name: spec for name, spec in arrays.items() if name not in self.outputs}
+        sample = Sample(Signature(inputs, {}), scalars, tuple(drawn), home.name, home.backend, by_name)
+        results = {name: arrays[name] for name in self.outputs}
+        if not self.outputs:
+            found = self._find_results(problem, sample, drawn)
+            described = {name: describe(name, value, is_copied=True) for name, value in found.items()}
+            results = {name: self._at_most(name, spec, sizes) for name, spec in described.items()}
+            results |= {rows: Array((1,), "int64") for rows in self.count_rows(found).values()}
+        return replace(sample, signature=Signature(inputs, results))
 
     def _at_most(self, name: str, array: Array, sizes: Mapping[str, Any]) -> Array:
         most = self.at_most.get(name)
@@ -264,14 +246,12 @@ class Computation(FunctionFamily):
     def _find_results(self, problem: Point, sample: Sample, drawn: Mapping[str, Any]) -> dict[str, Any]:
         """Return the first function's results; with a reference, those of the first function that can be called."""
         faults = []
-        for one in self.functions:
+        for one in self.functions if self.reference is not None else self.functions[:1]:
             try:
-                returned = blamed(self.place, one.name, problem, partial(self._run, problem, one, sample, drawn))
+                returned = blamed(self.place, one.name, problem, partial(self._run, one, sample, drawn))
                 return self.name_results(returned, one.name)
             except FamilyError as error:
                 faults.append(error)
-                if self.reference is None:
-                    break
         raise faults[0]
 
     def _count_terms(self, problem: Point) -> int:
@@ -284,29 +264,25 @@ class Computation(FunctionFamily):
         except FamilyError:  # the reference refuses a NaN; a real failure is reported later
             return tolerances.longest_sum(signature)
 
-    def _run(self, problem: Point, one: Kernel, sample: Sample, arrays: Mapping[str, Any]) -> Any:
+    def _run(self, one: Kernel, sample: Sample, arrays: Mapping[str, Any]) -> Any:
         """Call an implementation with its tunables' defaults."""
         chosen = {tunable.name: tunable.default for tunable in one.list_tunables()}
-        known = self._arguments(sample, arrays)
-        by_name = choose_arguments(one.function, known, chosen) if self.drawing.are_named(problem) else None
-        placed, named = by_name or (tuple(known.values()), {})
-        return one(*placed, **named, **chosen)
+        by_name = arrange(one.function, sample.arguments, chosen) if sample.by_name else None
+        placed, named = by_name or (sample.arguments, [])
+        known = {**arrays, **sample.numbers}
+        return one(*(known[name] for name in placed), **{name: known[name] for name in named}, **chosen)
 
-    def _arguments(self, sample: Sample, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        numbers = {name: scalar.read() for name, scalar in sample.scalars.items()}
-        return {name: numbers[name] if name in numbers else arrays[name] for name in sample.arguments}
-
-    def _call(self, problem: Point, sample: Sample, arrays: Mapping[str, Any], is_wide: bool) -> Any:
+    def _refer(self, sample: Sample, arrays: Mapping[str, Any], is_wide: bool) -> Any:
         """Call the reference, else the first function, with the inputs by parameter name or in order."""
-        function = self.reference
+        function: Any = self.reference
         if function is None:
-            return self._run(problem, self.functions[0], sample, arrays)
+            return self._run(self.functions[0], sample, arrays)
         if is_wide and find_module(function) is function:
             function = self._wide_module
-        known = self._arguments(sample, arrays)
-        if by_name := choose_arguments(function, known):
-            return function(*by_name[0], **by_name[1])
-        return function(*(value for name, value in known.items() if name not in self.outputs or name in self.in_place))
+        read = [name for name in sample.arguments if name not in self.outputs or name in self.in_place]
+        placed, named = arrange(function, sample.arguments) or (read, [])
+        known = {**arrays, **sample.numbers}
+        return function(*(known[name] for name in placed), **{name: known[name] for name in named})
 
     @cached_property
     def _wide_module(self) -> Any:
@@ -335,26 +311,16 @@ class Computation(FunctionFamily):
         return 0 if self.flops is None else int(self.flops(**dict(problem)))
 
     def _contract(self) -> dict[str, Any]:
-        given = self.drawing.function
-        judged = [self.at_most] if self.at_most else []
-        first = None if self.first is None else self.first.function
+        inputs = self.drawing.function
+        first = self.functions[0].function if self.functions else None
         decides = next(one for one in (self.reference, self.verify, first) if one is not None)
-        reference = self._content(decides)
+        judged = [self.at_most] if self.at_most else []
         return {
-            **({"verify": self._content(self.verify)} if self.verify is not None else {}),
-            "inputs": digest_of(self.drawing.draw(Point(), np.random.default_rng()))
-            if given is None
-            else self._content(given),
-            "reference": partial(reference, VERSION, self.reference is None, self.outputs, *judged),
+            **({"verify": _content(self.verify)} if self.verify is not None else {}),
+            "inputs": self.drawing.digest() if inputs is None else _content(inputs),
+            "reference": partial(_content(decides), VERSION, self.reference is None, self.outputs, *judged),
             "tolerance": tolerances.plain(self.tolerance),
         }
-
-    def _content(self, function: Callable[..., Any]) -> partial[Any]:
-        """Return the parts of a function's identity: its text and name, and a PyTorch module's layers."""
-        module, origin = find_module(function), origin_of(function)
-        if module is None and unwrap(function) is None and find_import(function) is not None:
-            return partial(_of_a_package, origin)
-        return partial(function, origin, *([] if module is None else [str(module)]))
 
     def _variant(self, one: Kernel) -> Variant:
         shared: dict[str, Any] = {
@@ -364,26 +330,31 @@ class Computation(FunctionFamily):
         }
         if one.function is None:
             shared |= {"text": one.source} if one.is_text else {"source": one.source}
-            shared["compiler"] = one.compiler
             if one.jit is not None:
                 text, files = source_of(one.jit)
                 name = self.place.name if self.place.is_file() else FAMILY_FILE
                 shared |= {"text": text, "source": name, "requires": ("triton",)}
                 shared["files"] = (*shared["files"], *files)
             make = partial(self._make_program, one)
-            return Variant(one.name, one.backend, "kernel", make, f"kernel {one.symbol}", **shared)
-        content = self._content(one.function)
+            description = f"kernel {one.symbol}"
+            return Variant(one.name, one.backend, "kernel", make, description, compiler=one.compiler, **shared)
+        content = _content(one.function)
         roots = {*installed_modules(content, self.place), origin_of(one.function).partition(".")[0]}
         requires = tuple(sorted(root for root in roots if root in sys.modules and root not in _OWN))
         said = (inspect.getdoc(one.function) or "").partition("\n")[0] if inspect.isroutine(one.function) else ""
-        make = partial(self.bind, one)
-        return Variant(one.name, "cpu", "cpu", make, said, requires=requires, content=content, **shared)
+        bind = partial(self.bind, one)
+        return Variant(one.name, "cpu", "cpu", bind, said, requires=requires, content=content, **shared)
 
     def _make_program(self, one: Kernel, problem: Point, tunables: Point) -> Program:
         return one.make_program(problem, tunables, self.sample(problem))
 
 
-_OWN = {"cuprof", "builtins", *sys.stdlib_module_names}
+def _content(function: Callable[..., Any]) -> partial[Any]:
+    """Return the parts of a function's identity: its text and name, and a PyTorch module's layers."""
+    module, origin = find_module(function), origin_of(function)
+    if module is None and unwrap(function) is None and find_import(function) is not None:
+        return partial(_of_a_package, origin)
+    return partial(function, origin, *([] if module is None else [str(module)]))
 
 
 def _of_a_package(*origin: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import random
 import sys
@@ -31,13 +32,16 @@ class Inputs:
         given: a function, or arrays and numbers as a sequence or by name.
         kernels: whose parameters name what comes without names.
         place: the family's folder, or the file that it is.
+
+    Attributes:
+        are_named: whether the arguments last drawn came by name, and not in an order.
     """
 
     def __init__(self, given: Any, kernels: Sequence[Kernel], place: Path) -> None:
         self.given, self.kernels, self.place = given, kernels, place
         self.function: Callable[..., Any] | None = given if callable(given) else None
         self.parameters = dict(inspect.signature(given).parameters) if callable(given) else {}
-        self._are_named: bool | None = None
+        self.are_named = isinstance(given, Mapping)
 
     def list_axes(self) -> tuple[Axis, ...]:
         """Return the problem axes: the function's parameters, or one that says that nothing can be chosen."""
@@ -54,33 +58,35 @@ class Inputs:
             else:
                 seed_all(int(rng.integers(2**31)))
             drawn = blamed(self.place, "inputs", problem, lambda: self.given(**asked))
-        self._are_named = isinstance(drawn, Mapping)
+        self.are_named = isinstance(drawn, Mapping)
         if isinstance(drawn, Mapping):
             return {str(name): value for name, value in drawn.items()}
         values = list(drawn) if isinstance(drawn, tuple | list) else [drawn]
         return dict(zip(self._argument_names(len(values)), values, strict=True))
 
-    def are_named(self, problem: Point) -> bool:
-        """Return whether the arguments come by name, and not in an order."""
-        if self._are_named is None:
-            self.draw(problem, np.random.default_rng(0))
-        return bool(self._are_named)
-
     def draw_arrays(self, names: Iterable[str], problem: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Return some of the arguments on the host; those given once are permuted, see `permute`."""
         drawn = self.draw(problem, rng)
-        if self.function is not None:
-            return {name: to_host(drawn[name], f"input {name}") for name in names}
-        return {name: permute(drawn[name], rng, f"input {name}") for name in names}
+        arrays = {name: to_host(drawn[name], f"input {name}") for name in names}
+        return arrays if self.function is not None else {name: permute(one, rng) for name, one in arrays.items()}
 
-    def _argument_names(self, count: int) -> list[str]:
+    def digest(self) -> str:
+        """Return a digest that distinguishes the arrays and numbers that were given once."""
+        digest = hashlib.sha256()
+        for name, value in self.draw(Point(), np.random.default_rng()).items():
+            array = to_host(value, f"input {name}")
+            digest.update(f"{name} {array.dtype} {array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+    def _argument_names(self, many: int) -> list[str]:
         """Return this many parameter names of the first function that has enough, else x0, x1, …"""
         for one in self.kernels:
             names = list_parameters(unwrap(one.jit) if one.function is None else one.function)
             names = [name for name in names or () if name not in {**one.tunables, **one.derived}]
-            if len(names) >= count:
-                return names[:count]
-        return [f"x{number}" for number in range(count)]
+            if len(names) >= many:
+                return names[:many]
+        return [f"x{number}" for number in range(many)]
 
 
 def blamed(place: Path, what: str, problem: Point, function: Callable[[], Any]) -> Any:
@@ -100,15 +106,16 @@ def blamed(place: Path, what: str, problem: Point, function: Callable[[], Any]) 
 
 def _axis(parameter: inspect.Parameter) -> Axis:
     """Return the problem axis that a parameter of an inputs function is: its default, or several, the first first."""
-    given = parameter.default
-    if isinstance(given, bool | str):
-        return Axis(parameter.name, given, choices=(given,) if isinstance(given, str) else (given, not given))
-    if isinstance(given, tuple | list) and given:
-        return Axis(parameter.name, given[0], choices=tuple(given))
+    name, given = parameter.name, parameter.default
+    if isinstance(given, bool):
+        return Axis(name, given, choices=(given, not given))
+    if isinstance(given, str) or (isinstance(given, tuple | list) and given):
+        choices = (given,) if isinstance(given, str) else tuple(given)
+        return Axis(name, choices[0], choices=choices)
     if isinstance(given, int):
-        return Axis(parameter.name, given, low=0 if given == 0 else 1)
+        return Axis(name, given, low=0 if given == 0 else 1)
     raise UsageError(
-        f"inputs: parameter {parameter.name} needs a default, a whole number (n=2**20) or a tuple of choices; "
+        f"inputs: parameter {name} needs a default, a whole number (n=2**20) or a tuple of choices; "
         f"it is a problem axis. Only {GENERATOR} has none"
     )
 
@@ -117,8 +124,7 @@ def seed_all(seed: int) -> None:
     """Seed the generators that a function without one of its own draws from."""
     random.seed(seed)
     np.random.seed(seed)
-    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
-    if torch is not None:
+    if (torch := sys.modules.get("torch")) is not None:
         torch.manual_seed(seed)
-    if cupy is not None:
+    if (cupy := sys.modules.get("cupy")) is not None:
         cupy.random.seed(seed)

@@ -16,16 +16,18 @@ import numpy as np
 
 from cuprof.core.errors import UsageError
 from cuprof.core.point import Coordinate, Point
-from cuprof.families.configurations import (
+from cuprof.families.model import Sample, Tunable, as_names
+from cuprof.families.program import Argument, Array, Copy, Fill, Invoke, Launch, Program, Reduced
+from cuprof.families.tunables import (
     Configurations,
+    Constraint,
+    GivenConstraint,
+    explain_unlisted,
     list_configurations,
     list_layers,
     list_tunables,
-    require_listed,
+    read_constraint,
 )
-from cuprof.families.constraints import Constraint, GivenConstraint, read_constraint
-from cuprof.families.model import Sample, Tunable, as_names
-from cuprof.families.program import Argument, Array, Copy, Fill, Invoke, Launch, Program, Reduced
 
 Size: TypeAlias = "int | str"
 Sizes: TypeAlias = "Size | tuple[Size, ...] | Callable[..., Any] | None"
@@ -99,13 +101,14 @@ class Kernel:
         Args:
             axes: the problem axes, which a constraint may name.
         """
-        own: list[Any] = [self.constraint] if self.constraint else []
-        given = [self._explain_unlisted, *own] if self.configurations else own
-        return read_constraint(given, [*axes, *(one.name for one in self.list_tunables())]) if given else None
+        listed = self.configurations
 
-    def _explain_unlisted(self, problem: Point, tunables: Point) -> str | None:
-        listed = Point({name: value for name, value in tunables.items() if name not in self.tunables})
-        return require_listed(self.configurations)(problem, listed)
+        def is_listed(problem: Point, tunables: Point) -> str | None:
+            own = {name: value for name, value in tunables.items() if name not in self.tunables}
+            return explain_unlisted(listed, problem, Point(own))
+
+        given: list[Any] = [*([is_listed] if listed else []), *([self.constraint] if self.constraint else [])]
+        return read_constraint(given, [*axes, *(one.name for one in self.list_tunables())]) if given else None
 
     def make_program(self, problem: Point, tunables: Point, sample: Sample) -> Program:
         """Return the launchable program.
@@ -113,30 +116,30 @@ class Kernel:
         Raises:
             UsageError: a size cannot be computed.
         """
-        arrays = [*sample.signature.inputs, *sample.signature.outputs]
-        scalars, chosen = sample.scalars, dict(tunables)
-        known: dict[str, Any] = {**sample.signature.inputs, **sample.signature.outputs, **problem}
-        known |= {name: scalar.value for name, scalar in scalars.items()} | chosen
+        arrays, numbers = {**sample.signature.inputs, **sample.signature.outputs}, sample.numbers
+        plain = {name: scalar.value for name, scalar in sample.scalars.items()}
+        known: dict[str, Any] = {**arrays, **problem, **plain, **tunables}
         for name, function in self.derived.items():
             value = self._call(function, known, name)
             known[name] = value.item() if hasattr(value, "item") else value
-        defines = {name: known[name] for name in (*chosen, *self.derived)}
+        defines = {name: known[name] for name in (*tunables, *self.derived)}
         names = self.args or self._list_arguments(known, defines) or sample.arguments
-        fixed = dict(zip(arrays, arrays, strict=True)) | {name: one.read() for name, one in scalars.items()}
+        fixed = {**{name: name for name in arrays}, **numbers}
         arguments = tuple(fixed[name] if name in fixed else known.get(name, name) for name in names)
         grid, step = self._launch(arguments, known)
         if self.jit is None:
             defines = {name: _as_macro(value) for name, value in defines.items()}
         known.setdefault("blocks", math.prod(grid))
+        scratch = {
+            name: Array(self._sizes(f"scratch {name}", shape, known), dtype)
+            for name, (shape, dtype) in self.scratch.items()
+        }
         return Program(
             steps=(step,),
             defines=defines,
             options=self.options,
             constants=self.constants,
-            scratch={
-                name: Array(self._sizes(f"scratch {name}", shape, known), dtype)
-                for name, (shape, dtype) in self.scratch.items()
-            },
+            scratch=scratch,
             results=self.results,
             setup=self.setup,
         )
@@ -163,9 +166,8 @@ class Kernel:
         if self.jit is None:
             return []
         parameters = [one for one in list_layers(self.jit)[-1].params if one.name not in defines]
-        for one in parameters:
-            if one.is_constexpr and isinstance(known.get(one.name), int | float | str):
-                defines[one.name] = known[one.name]
+        constants = [one.name for one in parameters if one.is_constexpr]
+        defines |= {name: known[name] for name in constants if isinstance(known.get(name), int | float | str)}
         names = [one.name for one in parameters if not one.is_constexpr]
         return names if all(name in known for name in names) else []
 
@@ -186,6 +188,11 @@ class Kernel:
                 )
             found.append(int(number))
         return tuple(found)
+
+
+_NOTHING = Kernel()
+LAUNCH = ("grid", "block", "threads", "shared_bytes", "args", "options", "compiler")
+"""Names that describe a kernel's launch; a function's tunables may have them, too."""
 
 
 def kernel(
@@ -264,22 +271,19 @@ def kernel(
 
 def _of_function(described: Kernel, function: Any) -> Kernel:
     """Return what describes a function: it has no launch, so names of parts of one are tunables like any other."""
+    given = {key: one for key in LAUNCH if (one := getattr(described, key)) != getattr(_NOTHING, key)}
     if layers := list_layers(function):
-        symbol, plain_kernel = layers[-1].fn.__name__, Kernel()
-        for key in ("source", "block", "threads", "shared_bytes", "constants", "options", "compiler"):
-            if getattr(described, key) != getattr(plain_kernel, key):
+        symbol = layers[-1].fn.__name__
+        for key in sorted({*given, "source", "constants"} - {"grid", "args"}):
+            if getattr(described, key) != getattr(_NOTHING, key):
                 raise UsageError(f"{symbol} is a Triton function, which takes no {key}=; give grid=, and num_warps=")
         return replace(described, symbol=symbol, jit=function)
     if not callable(function):
         kind = type(function).__name__
         raise UsageError(f"an implementation is of type {kind}; give the function itself: f, not f(x)")
-    for key, given in described.derived.items():
-        read_values(key, given)
-    names = ("grid", "block", "threads", "shared_bytes", "args", "options", "compiler")
-    launch = {key: getattr(described, key) for key in names}
-    more = {key: read_values(key, given) for key, given in launch.items() if given != getattr(Kernel, key)}
-    plain = {key: getattr(Kernel, key) for key in launch}
-    return replace(described, function=function, tunables={**described.tunables, **more}, **plain)
+    tunables = {key: read_values(key, one) for key, one in {**described.derived, **given}.items()}
+    plain = {key: getattr(_NOTHING, key) for key in given}
+    return replace(described, function=function, tunables={**described.tunables, **tunables}, **plain)
 
 
 def read_values(name: str, given: Any) -> tuple[Coordinate, ...]:

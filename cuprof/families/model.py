@@ -17,15 +17,21 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from cuprof.core.errors import FamilyError, UnknownNameError
 from cuprof.core.point import Coordinate, Point
-from cuprof.families.configurations import list_tunables, read_configurations, require_listed
-from cuprof.families.constraints import Constraint, read_constraint
 from cuprof.families.program import Argument, Array, Program
+from cuprof.families.tunables import (
+    Constraint,
+    explain_unlisted,
+    list_tunables,
+    read_configurations,
+    read_constraint,
+)
 
 if TYPE_CHECKING:
     # Planning and composing need no NumPy, and it takes longer to import than everything else here.
@@ -115,6 +121,7 @@ class Sample:
         arguments: names of all arguments, in the order of the functions' parameters.
         home: the library of the arrays ("numpy", "torch", "cupy").
         backend: the back end that runs functions of such arrays.
+        by_name: the arguments came by name, and not in an order.
     """
 
     signature: Signature
@@ -122,6 +129,12 @@ class Sample:
     arguments: tuple[str, ...]
     home: str
     backend: str
+    by_name: bool = False
+
+    @property
+    def numbers(self) -> dict[str, Argument]:
+        """Return the numbers among the arguments in their own types."""
+        return {name: scalar.read() for name, scalar in self.scalars.items()}
 
 
 @dataclass(frozen=True)
@@ -318,7 +331,7 @@ class Family:
         def register(make: ProgramMaker) -> ProgramMaker:
             listed = read_configurations(Path(make.__code__.co_filename).parent / source, kernel)
             tunables = tuple(Tunable(one, values, values[0]) for one, values in list_tunables(listed).items())
-            given = {"tunables": tunables, "constraint": require_listed(listed), **details}
+            given = {"tunables": tunables, "constraint": partial(explain_unlisted, listed), **details}
             return self.kernel(name, backend="cuda", source=source, **given)(make)
 
         return register

@@ -95,10 +95,14 @@ def count_terms(signature: Signature, inputs: Arrays, compute: Callable[[Arrays]
             changed.reshape(-1)[place] = np.nan
             with np.errstate(all="ignore"):
                 found = compute({**inputs, name: changed}).values()
-            unknown = [np.ma.filled(np.isnan(each), False) for each in found if is_floating(each)]
-            reached = max(reached, sum(map(np.count_nonzero, unknown)))
+            reached = max(reached, int(sum(np.count_nonzero(is_nan(each)) for each in found)))
         terms += -(-reached * array.size // results)
     return terms or longest_sum(signature)
+
+
+def is_nan(array: np.ndarray) -> np.ndarray:
+    """Return where an array holds NaN, outside of its mask."""
+    return np.ma.filled(np.isnan(array), False) if is_floating(array) else np.zeros(array.shape, bool)
 
 
 def check_given(given: Any) -> None:

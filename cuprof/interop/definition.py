@@ -19,7 +19,7 @@ from cuprof.core.errors import BuildError, UsageError
 from cuprof.core.expression import Expression, ExpressionError
 from cuprof.core.point import Point
 from cuprof.families.arrays import HOMES
-from cuprof.families.function_family import Calling, FunctionFamily
+from cuprof.families.calling import Calling, FunctionFamily
 from cuprof.families.inputs import seed_all
 from cuprof.families.model import Arrays, Axis, Family, Sample, Signature, Tolerance, Tolerances, Variant, Verdict
 from cuprof.families.program import Array

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from cuprof.core.errors import SelectionError
 from cuprof.core.point import Coordinate
@@ -15,8 +14,6 @@ from cuprof.families.model import Family
 @dataclass(frozen=True)
 class Selection:
     """Choose variants, problems and tunables of a family; lists vary, and their product is taken.
-
-    A single value may stand for a sequence, and `preset` among the problem axes for `presets`.
 
     Args:
         family: the family's name.
@@ -34,14 +31,6 @@ class Selection:
     tune: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
     presets: tuple[str, ...] = ()
     optional: frozenset[str] = frozenset()
-
-    def __post_init__(self) -> None:
-        problem = {name: _values(f"problem.{name}", given) for name, given in self.problem.items()}
-        presets = (*(_values("presets", self.presets) if self.presets else ()), *problem.pop("preset", ()))
-        object.__setattr__(self, "variants", tuple(map(str, _values("variants", self.variants))))
-        object.__setattr__(self, "problem", problem)
-        object.__setattr__(self, "tune", {name: _values(f"tune.{name}", given) for name, given in self.tune.items()})
-        object.__setattr__(self, "presets", tuple(dict.fromkeys(map(str, presets))))
 
 
 @dataclass(frozen=True)
@@ -87,13 +76,3 @@ class Plan:
         if all(trial.unavailable is not None for trial in self.trials):
             reasons = dict.fromkeys(map(str, self.unavailable.values()))
             raise SelectionError(f"none of the {len(self.trials)} trials can run here: {'; '.join(list(reasons)[:3])}")
-
-
-def _values(name: str, given: Any) -> tuple[Any, ...]:
-    values = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
-    if not values:
-        raise SelectionError(f"{name} is an empty list; give at least one value, or leave it out")
-    for value in values:
-        if not isinstance(value, str | int | float):
-            raise SelectionError(f"{name} has the value {value!r}; give a number, a text, or a list of them")
-    return values

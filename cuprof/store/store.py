@@ -133,7 +133,6 @@ class Store:
     finish_sweep = transaction(sweeps.finish)
     save_calibration = transaction(sweeps.save_calibration)
     save_device = transaction(sweeps.save_device)
-    reuse_calibration = transaction(sweeps.reuse_calibration)
 
     claim = transaction(stations.claim)
     beat = transaction(stations.beat)

@@ -167,31 +167,3 @@ def save_calibration(connection: Connection, sweep_id: int, facts: DeviceFacts, 
     row = columns_of(t.calibration, calibration, **place)
     key = ["sweep_id", "device_id"]
     upsert(connection, t.calibration, [row], key=key, update=[name for name in row if name not in key])
-
-
-def reuse_calibration(
-    connection: Connection, sweep_id: int, facts: DeviceFacts, since: float | None = None
-) -> Calibration | None:
-    """Copy the newest calibration of this device on the sweep's host into the sweep; return it, or None.
-
-    The copy keeps its `measured_at`.
-
-    Args:
-        since: earlier calibrations do not count; seconds since the epoch.
-    """
-    device_id = save_device(connection, facts)
-    host = sa.select(t.sweep.c.host).where(t.sweep.c.id == sweep_id).scalar_subquery()
-    found = connection.execute(
-        sa.select(t.calibration)
-        .join(t.sweep, t.sweep.c.id == t.calibration.c.sweep_id)
-        .where(t.calibration.c.device_id == device_id, t.sweep.c.host == host)
-        .where(sa.true() if since is None else t.calibration.c.measured_at >= since)
-        .order_by(t.calibration.c.measured_at.desc())
-        .limit(1)
-    ).one_or_none()
-    if found is None:
-        return None
-    if found.sweep_id != sweep_id:
-        row = {**found._asdict(), "sweep_id": sweep_id}
-        upsert(connection, t.calibration, [row], key=["sweep_id", "device_id"], update=["measured_at"])
-    return Calibration(found.backend, found.read_bandwidth, found.event_overhead_ns, found.details or {})

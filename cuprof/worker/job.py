@@ -14,6 +14,7 @@ from typing import Any
 from cuprof.backends.contract import Backend, Runnable, Session
 from cuprof.backends.device_state import StateMonitor
 from cuprof.backends.registry import is_host
+from cuprof.builds.pool import MOST_PROCESSES
 from cuprof.core.point import Point
 from cuprof.families import Program, Variant
 from cuprof.plan.memory import arena_bytes
@@ -138,9 +139,9 @@ class JobRun:
         while True:
             running = {
                 each.index: [build for build in self._builds.get(each.index, ()) if not build.done()]
-                for each in waiting
+                for each in waiting[: size + MOST_PROCESSES]  # builds begin in this order: later ones wait for these
             }
-            chosen = [trial for trial in waiting if not running[trial.index]][:size]
+            chosen = [trial for trial in waiting[: len(running)] if not running[trial.index]][:size]
             if chosen and (len(chosen) == min(size, len(waiting)) or time.monotonic() > give_up):
                 break
             if chosen:

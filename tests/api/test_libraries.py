@@ -11,7 +11,7 @@ import pytest
 from cuprof.api.entry import define
 from cuprof.api.snapshot import take_snapshot
 from cuprof.families import Family, Point
-from cuprof.families.callables import choose_arguments, with_names
+from cuprof.families.callables import arrange, with_names
 from cuprof.families.kernel import kernel
 
 GIVEN = Point(inputs="given")
@@ -188,7 +188,7 @@ def test_arrays_of_jax_are_not_written_to(tmp_path: Path, jax: Any) -> None:
 
 def test_arguments_by_name_are_passed_by_position_as_far_as_that_goes() -> None:
     """What `cupy.fuse` returns has its function's parameters and takes no keywords."""
-    known = {"y": 1, "x": 2, "z": 3}
-    assert choose_arguments(lambda x, y: 0, known) == ((2, 1), {})
-    assert choose_arguments(lambda x, *, y: 0, known) == ((2,), {"y": 1})
-    assert choose_arguments(lambda x, block, y, w=0, z=0: 0, known, ["block"]) == ((2,), {"y": 1, "z": 3})
+    names = ["y", "x", "z"]
+    assert arrange(lambda x, y: 0, names) == (["x", "y"], [])
+    assert arrange(lambda x, *, y: 0, names) == (["x"], ["y"])
+    assert arrange(lambda x, block, y, w=0, z=0: 0, names, ["block"]) == (["x"], ["y", "z"])

@@ -11,50 +11,20 @@ from typing import Any
 import pytest
 
 from cuprof.api.result import Comparison, Defined
-from cuprof.cli.progress import NotebookProgress, make_observer
+from cuprof.cli.progress import is_notebook
 from cuprof.core.project import Project
-from cuprof.core.records import Outcome, State
+from cuprof.core.records import State
 from cuprof.report.load import load_study
 from tests.report.study_data import Made, fill, open_store
 
 QUICK = ("measure=quick", "measure.modes=[cold]", "measure.max_seconds=0.01", "measure.settle_seconds=0", "report=none")
 
 
-@pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return what a stand-in for IPython has displayed, the newest state last."""
-    states: list[str] = []
-
-    def display(content: str, display_id: bool) -> Any:
-        states.append(content)
-        return SimpleNamespace(update=states.append)
-
-    shell = SimpleNamespace(kernel=object())
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(HTML=str, display=display))
-    return states
-
-
-def test_a_notebook_shows_a_bar_that_advances(shown: list[str]) -> None:
-    trial: Any = SimpleNamespace(identity="0" * 32, label="f/<mine>", expected="right")
-    with make_observer() as observer:
-        assert isinstance(observer, NotebookProgress)
-        observer.started(4, ["stored"])
-        observer.trial_started(trial, "time")
-        assert '<progress value="1" max="4">' in shown[-1]
-        assert "timing f/&lt;mine&gt;" in shown[-1]
-        observer.trial_finished(trial, Outcome("0" * 32, State.WRONG_RESULT, "off by <one>"))
-        assert '<progress value="2" max="4">' in shown[-1]
-        assert "WRONG f/&lt;mine&gt;: off by &lt;one&gt;" in shown[-1]
-        observer.finished(7)
-    assert "sweep 7: 0 measured, 1 stored before, 1 failed" in shown[-1]
-
-
-def test_a_process_that_merely_imported_ipykernel_is_no_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("shell", [None, SimpleNamespace(kernel=object())])
+def test_a_process_that_merely_imported_ipykernel_is_no_notebook(monkeypatch: pytest.MonkeyPatch, shell: Any) -> None:
     monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
-    with make_observer() as observer:
-        assert not isinstance(observer, NotebookProgress)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    assert is_notebook() is (shell is not None)
 
 
 def test_a_comparison_is_a_table_with_verdicts(tmp_path: Path) -> None:

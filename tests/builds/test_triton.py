@@ -17,15 +17,15 @@ from cuprof.builds.triton import TritonBuild, explain
 from cuprof.core.errors import BuildError, FamilyError
 from cuprof.core.point import Point
 from cuprof.families import Array, Launch, Texture
-from cuprof.families.configurations import (
+from cuprof.families.sources import read_variant_source
+from cuprof.families.toolchain import is_installed
+from cuprof.families.tunables import (
     _ask,
     list_configurations,
     list_tunables,
     read_configurations,
     require_listed,
 )
-from cuprof.families.sources import read_variant_source
-from cuprof.families.toolchain import is_installed
 
 FILE = Path(__file__).parents[1] / "data" / "families" / "forms" / "scale_triton.py"
 BUFFERS = {"x": Array((1000,), "float32"), "y": Array((1000,), "float32"), "h": Array((8,), "float16")}
@@ -91,7 +91,7 @@ def test_configurations_are_read_in_another_process_and_kept(tmp_path: Path, mon
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = read_configurations(FILE, "scale")
     assert [(each["BLOCK"], each["num_warps"]) for each in found] == [(256, 2), (256, 4), (1024, 2), (1024, 4)]
-    monkeypatch.setattr("cuprof.families.configurations._ask", lambda file, kernel: pytest.fail("asked again"))
+    monkeypatch.setattr("cuprof.families.tunables._ask", lambda file, kernel: pytest.fail("asked again"))
     assert read_configurations(FILE, "scale") == found
 
 

@@ -17,11 +17,9 @@ from cuprof.cli.diagnosis import (
     examine_cupy,
     examine_database,
     examine_dependencies,
-    examine_disk,
     examine_driver,
     examine_headers,
     examine_locks,
-    examine_memory,
     examine_opencl,
 )
 from cuprof.core.project import Project
@@ -154,11 +152,6 @@ def test_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cannot be written" in examine_database(url).detail
 
 
-def test_disk(tmp_path: Path) -> None:
-    assert examine_disk(tmp_path, 2**20).health is Health.WARNING
-    assert examine_disk(tmp_path, 2**40).health is Health.GOOD
-
-
 @pytest.mark.parametrize(
     "url", ["postgresql://me@host:port/base", "nonsense", "postgresql://me:a@b@c/base", "sqlite://"]
 )
@@ -172,13 +165,6 @@ def test_a_database_on_a_network_is_warned_of(tmp_path: Path, monkeypatch: pytes
     assert found.health is Health.WARNING
     assert "network file system (nfs4)" in found.detail
     assert found.remedy.startswith("keep it on a local disk")
-
-
-def test_memory() -> None:
-    assert examine_memory(2**28, 2**28).health is Health.GOOD
-    short = examine_memory(2**28, 2**26)
-    assert short.health is Health.WARNING
-    assert "64 MiB in place of 256" in short.detail
 
 
 def test_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

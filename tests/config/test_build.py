@@ -93,6 +93,8 @@ def test_numbers_are_read_as_their_kind() -> None:
         ({"variants": []}, "variants is empty"),
         ({"family": ""}, "no family is chosen"),
         ({"problem": 8}, "problem is 8"),
+        ({"problem": {"n": []}}, "problem.n is []; give a number, a text, or a list of them"),
+        ({"tune": {"block": [None]}}, "tune.block is [None]; give a number, a text, or a list of them"),
     ],
 )
 def test_a_bad_setting_is_named_in_one_line(composed: dict[str, Any], message: str) -> None:

@@ -103,7 +103,7 @@ def _commands(document: Document) -> Iterator[str]:
         match = _COMMAND.match(line)
         if match is None:
             continue
-        text = re.split(r" +# | \| | >(?=\w)", match[1])[0].strip()
+        text = re.split(r" +# | \|\|? | >(?=\w)", match[1])[0].strip()
         command, *words = shlex.split(text)
         if command.startswith("-") or _PLACEHOLDER.fullmatch(command) or _shown_files() & set(words):
             continue

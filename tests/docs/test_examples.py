@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -101,3 +102,36 @@ def test_the_script_shows_its_comparison(tmp_path: Path) -> None:
     assert "sqrt (base)" in done.stdout
     assert f"results are stored in {tmp_path}" in done.stderr
     assert len(list(tmp_path.glob("pages/*.html"))) == 1
+
+
+def test_the_script_for_ci_passes_no_change_and_fails_a_wrong_one(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "tutorials" / "check-in-ci.md").read_text(encoding="utf-8")
+    script = re.search(r"```bash\n(.*?)```", text, re.DOTALL)[1]  # type: ignore[index]
+    (tmp_path / "cuprof").write_text(f'#!/bin/sh\nexec {sys.executable} -m cuprof "$@"\n')
+    (tmp_path / "cuprof").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    settings = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "GIT_CONFIG_GLOBAL": os.devnull}
+
+    def run(*words: str, **more: object) -> int:
+        folder = tmp_path / "mine" if words[1:2] != ("init",) else tmp_path
+        return subprocess.run(words, cwd=folder, env=settings, capture_output=True, timeout=200, **more).returncode  # type: ignore[call-overload, no-any-return]
+
+    assert run("cuprof", "init", "mine") == 0
+    (tmp_path / "mine" / "check_speed.sh").write_text(script.replace("experiment=reduction", "experiment=scale"))
+    for words in (
+        ("init", "-q", "-b", "main"),
+        ("add", "-A"),
+        ("remote", "add", "origin", "."),
+        ("commit", "-qm", "a"),
+    ):
+        assert run("git", "-c", "user.name=a", "-c", "user.email=a@b", *words) == 0
+    assert run("git", "fetch", "-q", "origin") == 0
+    assert run("bash", "check_speed.sh") == 0
+    family = tmp_path / "mine" / "kernels" / "scale" / "family.py"
+    family.write_text(
+        family.read_text().replace("lambda: np.multiply(x, np.float32(2)", "lambda: np.multiply(x, np.float32(3)")
+    )
+    assert run("bash", "check_speed.sh") == 1
+    assert "2 broken" in (tmp_path / "mine" / "comparison.md").read_text()
+    worktrees = subprocess.check_output(["git", "worktree", "list"], cwd=tmp_path / "mine", text=True)
+    assert len(worktrees.splitlines()) == 1

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from cuprof.config.model import LimitsConfig
 from cuprof.core.records import Outcome, State
-from cuprof.engine.events import Batch, Result
-from cuprof.engine.executor import Executor
-from cuprof.engine.scheduler import Scheduler
+from cuprof.engine.dispatcher import Scheduler
+from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.worker.messages import Built, WorkerSettings
 
 

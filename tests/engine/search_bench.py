@@ -12,8 +12,7 @@ import numpy as np
 from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
 from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts, Measure, Outcome, Sample, State, Timing, Trial
-from cuprof.engine.events import Result
-from cuprof.engine.executor import Executor
+from cuprof.engine.executor import Executor, Result
 from cuprof.engine.planning import Prepared, find_whole_space
 from cuprof.engine.search import SearchScheduler
 from cuprof.families.origin import load_family

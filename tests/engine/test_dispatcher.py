@@ -12,8 +12,7 @@ import pytest
 from cuprof.config.model import LimitsConfig
 from cuprof.core.records import Outcome, State
 from cuprof.engine.dispatcher import Dispatcher
-from cuprof.engine.events import Batch, Lost, Result
-from cuprof.engine.executor import Executor
+from cuprof.engine.executor import Batch, Executor, Lost, Result
 from cuprof.engine.grid import GridScheduler
 from cuprof.engine.observer import Observer
 from cuprof.engine.workers import StoppedError

@@ -23,8 +23,7 @@ from cuprof.config.model import MeasureConfig
 from cuprof.core.point import Point
 from cuprof.core.records import Outcome, State, Trial
 from cuprof.engine.dispatcher import POLL_S, Dispatcher
-from cuprof.engine.events import Batch, Result
-from cuprof.engine.executor import Executor
+from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.engine.grid import LEAST_BLOCK_S, GridScheduler
 from cuprof.engine.jobs import find_references
 from cuprof.families import Tunable

@@ -15,8 +15,7 @@ from cuprof.backends.registry import get_spec
 from cuprof.core.errors import ConfigError
 from cuprof.core.records import Outcome, State
 from cuprof.engine.device_lock import DeviceLocks
-from cuprof.engine.events import Result
-from cuprof.engine.executor import Executor
+from cuprof.engine.executor import Executor, Result
 from cuprof.engine.search import make_clock
 from cuprof.worker.messages import Job
 from tests.engine.search_bench import BEST, NoNoise, SearchBench

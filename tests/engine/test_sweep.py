@@ -393,8 +393,9 @@ def test_samples_of_what_is_stored_are_not_kept(bench: Any) -> None:
 
 
 def test_a_limit_that_was_measured_beside_other_work_is_measured_again_before_it_rules_out_a_time(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
+    bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     asked, ask = [], WorkerProcess.ask
 
     def answer(self: WorkerProcess, question: Any, kind: type, limit_s: float = START_LIMIT_S) -> Any:
@@ -414,8 +415,9 @@ def test_a_limit_that_was_measured_beside_other_work_is_measured_again_before_it
 
 
 def test_the_hosts_figures_are_measured_once_and_bound_the_times_of_later_sweeps_too(
-    bench: Any, monkeypatch: pytest.MonkeyPatch, make_listener: Callable[..., Any]
+    bench: Any, monkeypatch: pytest.MonkeyPatch, make_listener: Callable[..., Any], tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     heard, asked = make_listener(), []
     speeds = iter((1.0, 1.0, 1.0, 1e12))
 

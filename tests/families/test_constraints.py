@@ -2,7 +2,7 @@ import pytest
 
 from cuprof.core.errors import FamilyError
 from cuprof.families import Point
-from cuprof.families.constraints import read_constraint
+from cuprof.families.tunables import read_constraint
 
 KNOWN = ("block_x", "block_y", "layout", "n")
 PROBLEM = Point(n=4096)

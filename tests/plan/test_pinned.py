@@ -38,7 +38,7 @@ def digest_family(folder: Path, *, with_tunables: bool = False) -> str:
     """Return the hash of the identities of a family's trials on the example devices, at the defaults or everywhere."""
     family = load_family(folder)
     names = {tunable.name for variant in family.variants.values() for tunable in variant.tunables if with_tunables}
-    trials = plan(family, Selection(family.name, ("all",), tune=dict.fromkeys(names, "all")), DEVICES).trials
+    trials = plan(family, Selection(family.name, ("all",), tune=dict.fromkeys(names, ("all",))), DEVICES).trials
     text = "\n".join(
         sorted(f"{trial.variant} {dict(trial.tunables) if names else trial.label} {trial.identity}" for trial in trials)
     )

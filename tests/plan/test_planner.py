@@ -53,10 +53,6 @@ def test_order_is_problem_variant_tunables_whatever_the_order_asked(vector):
     assert found == [label.format(problem) for problem in problems for label in one]
 
 
-def test_single_values_stand_for_lists(vector):
-    assert labels(vector, variants="cpu_whole", problem={"n": "2**4"}) == ["vector/cpu_whole · n=16, dtype=float32"]
-
-
 def test_trial_carries_what_the_store_and_the_report_need(vector):
     trial, wrong = plan(vector, Selection("vector", ("cpu_whole", "cpu_wrong"), {"n": (100,)}), {"cpu": CPU}).trials
     assert (trial.family, trial.variant, trial.backend, trial.kind) == ("vector", "cpu_whole", "cpu", "cpu")
@@ -124,9 +120,6 @@ def test_unknown_names(vector, selection, said):
         ({"problem": {"dtype": ("half",)}}, "takes one of float32, int32"),
         ({"tune": {"chunk": (7,)}}, "cpu_chunks takes chunk = 16, 64, 256; wide takes chunk = 256, 512"),
         ({"problem": {"n": (13,)}}, "the constraints leave no trial of the 1 combinations: n must not be 13"),
-        ({"problem": {"n": ()}}, r"problem\.n is an empty list"),
-        ({"variants": ()}, "variants is an empty list"),
-        ({"problem": {"n": (None,)}}, r"problem\.n has the value None"),
         ({"problem": {"n": range(1, 1_000_000)}}, "has 3,999,996 combinations"),
     ],
 )
@@ -164,7 +157,7 @@ def test_constraints_exclude_with_their_reason(vector):
 
 def test_what_no_device_launches_is_left_out_and_counted_once(make_scale, devices):
     family = make_scale(("(64, 128, 256)", "(64, 128, 2048, 4096)"))
-    made = plan(family, Selection("scale", ("plain",), tune={"block": "all"}), devices)
+    made = plan(family, Selection("scale", ("plain",), tune={"block": ("all",)}), devices)
     assert [trial.tunables.block for trial in made.trials] == [64, 128]
     assert made.notes == ("2 impossible whatever the device: threads a block 2,048 > 1,024, and 1 other size",)
 
@@ -206,7 +199,7 @@ def test_presets_fix_their_axes_and_the_rest_varies(vector):
 
 
 def test_preset_may_be_written_as_an_axis_and_does_not_enter_the_identity(vector):
-    by_preset = plan(vector, Selection("vector", ("cpu_whole",), {"preset": ("small",), "n": (7,)}), {"cpu": CPU})
+    by_preset = plan(vector, Selection("vector", ("cpu_whole",), {"n": (7,)}, presets=("small",)), {"cpu": CPU})
     by_value = plan(vector, Selection("vector", ("cpu_whole",), {"n": (16,)}), {"cpu": CPU})
     assert by_preset.notes == ("problem.n is not used: every preset chosen fixes it",)
     assert by_value.notes == ()
@@ -319,7 +312,7 @@ def test_launches_that_are_equal_and_not_the_same_have_identities_of_their_own(m
         ('(tune.block,), ("x", "y", np.int64(problem.n))', f'(64,), ("x", "y", {numbers}[tune.block - 1])'),
         ('defines={"BLOCK": tune.block}', "defines={}"),
     )
-    made = plan(family, Selection("scale", ("plain",), tune={"block": "all"}), devices)
+    made = plan(family, Selection("scale", ("plain",), tune={"block": ("all",)}), devices)
     programs = [family.variant("plain").make(trial.problem, trial.tunables) for trial in made.trials]
     assert len({trial.identity for trial in made.trials}) == 7
     for trial, program in zip(made.trials, programs, strict=True):

@@ -146,23 +146,6 @@ def test_two_cards_of_one_model_are_two_devices_with_comparable_timings(store: S
     assert rows["details"][0] == '{"sm_count": 1}'
 
 
-def test_a_calibration_is_taken_over_from_the_same_device_and_host(store: Store) -> None:
-    first = store.begin_sweep(FACTS)
-    assert store.reuse_calibration(first, GPU) is None
-    store.save_calibration(first, GPU, CALIBRATION)
-    assert store.reuse_calibration(first, GPU) == CALIBRATION  # a sweep that goes on has its own
-    store.finish_sweep(first, "finished")
-    elsewhere = store.begin_sweep(replace(FACTS, host="another host"))
-    assert store.reuse_calibration(elsewhere, GPU) is None
-    store.finish_sweep(elsewhere, "finished")
-    second = store.begin_sweep(FACTS)
-    assert store.reuse_calibration(second, replace(GPU, identity={**GPU.identity, "driver": "another"})) is None
-    assert store.reuse_calibration(second, GPU) == CALIBRATION
-    rows = query(store.url, "SELECT * FROM calibration ORDER BY sweep_id").drop(columns="sweep_id")
-    assert len(rows) == 2
-    assert rows.iloc[0].equals(rows.iloc[1])
-
-
 def test_calibration_is_kept_once_a_sweep_and_device(store: Store) -> None:
     sweep = store.begin_sweep(FACTS)
     store.save_calibration(sweep, GPU, CALIBRATION)

@@ -1,4 +1,4 @@
-"""Functions on arrays of a library as variants of a family: bound to a session's arrays, their results brought back."""
+"""Functions on arrays of a library as variants: bound to a session's arrays, their results brought back untimed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cuprof.core.point import Point
 from cuprof.core.text import list_first
 from cuprof.families.arrays import HOMES, Home, describe, home_of
 from cuprof.families.call import Call
-from cuprof.families.callables import choose_arguments, list_state
+from cuprof.families.callables import arrange, list_state
 from cuprof.families.model import Arrays, Sample, Signature
 from cuprof.families.program import Array
 
@@ -83,25 +83,29 @@ class FunctionFamily:
         """Return the call to time: the function alone, on a session's arrays."""
         sample = self.sample(problem)
         home, arrays = HOMES[sample.home], {**inputs, **outputs}
-        types = {name: spec.type for name, spec in {**sample.signature.inputs, **sample.signature.outputs}.items()}
-        names = {name: name for name in call.arguments}
-        by_name = choose_arguments(function, names, tunables) if call.by_name else None
-        placed, named = by_name or (call.arguments, {})
-        used = [name for name in (*placed, *named.values()) if name in arrays]
+        specs = {**sample.signature.inputs, **sample.signature.outputs}
+        by_name = arrange(function, call.arguments, tunables) if call.by_name else None
+        placed, named = by_name or (call.arguments, [])
 
         def give() -> Callable[[], Any]:
-            known = {**call.numbers, **{name: home.view(arrays[name], types[name]) for name in used}}
-            keywords = {name: known[one] for name, one in named.items()}
+            views = {name: home.view(arrays[name], specs[name].type) for name in (*placed, *named) if name in arrays}
+            known = {**call.numbers, **views}
+            keywords = {name: known[name] for name in named}
             return partial(function, *(known[name] for name in placed), **keywords, **tunables)
 
-        finish = home.finish  # such a library orders its work behind ours whenever it is given an array
-        run = give() if finish is None else lambda: finish(give()())
-        put = partial(self._deliver, call, home, outputs, sample.signature) if call.returns else _ignore
+        # A library apart orders its work behind ours whenever it is given an array.
+        run = (lambda: home.finish(give()())) if home.is_apart else give()
         state = list_state(function)
-        if not state:
-            return Call(run, put) if call.returns else run
+        if not (call.returns or state):
+            return run
         before = {name: each.detach().clone() for name, each in state.items()}
-        return Call(run, partial(_put_unchanged, put, state, before))
+
+        def put(returned: Any) -> None:
+            _refuse_changes(state, before)
+            if call.returns:
+                self._deliver(call, home, outputs, sample.signature, returned)
+
+        return Call(run, put)
 
     def _deliver(self, call: Calling, home: Home, outputs: Arrays, signature: Signature, returned: Any) -> None:
         """Copy a function's results into a session's outputs.
@@ -119,16 +123,8 @@ class FunctionFamily:
                 f"it returned {list_first([*found], 4)}; the first variant returns {list_first(wanted, 4)}"
             )
         for name in wanted:
-            result, output, right = found[name], outputs[name], signature.outputs[name]
-            own = home_of(result)
-            if own is None and isinstance(result, int | float | complex | np.generic):
-                is_plain = not isinstance(result, np.generic)
-                result = home.bring(np.asarray(result, right.type if is_plain else None))
-            elif own is not home:
-                kind = own.name if own else type(result).__name__
-                raise ValueError(
-                    f"it returned {name} as {'an array of ' if own else ''}{kind}; the inputs are {home.name}"
-                )
+            output, right = outputs[name], signature.outputs[name]
+            result = _as_array(name, found[name], home, right)
             spec = describe(name, result, is_copied=True)
             if name in counted and spec.shape[:1] <= right.shape[:1]:
                 outputs[counted[name]].fill(spec.shape[0])
@@ -142,22 +138,24 @@ class FunctionFamily:
         return {} if self.outputs else {name: f"{name}_rows" for name in self.at_most if name in found}
 
 
+def _as_array(name: str, result: Any, home: Home, right: Array) -> Any:
+    """Return a result, also a single number, as an array of the inputs' library."""
+    own = home_of(result)
+    if own is None and isinstance(result, int | float | complex | np.generic):
+        kind = None if isinstance(result, np.generic) else right.type
+        return home.bring(np.asarray(result, kind))
+    if own is not home:
+        kind_name = f"an array of {own.name}" if own else type(result).__name__
+        raise ValueError(f"it returned {name} as {kind_name}; the inputs are {home.name}")
+    return result
+
+
 def _say(spec: Array) -> str:
     return f"{spec.dtype} of shape {spec.shape}" if spec.shape else f"a single {spec.dtype}"
 
 
-def _ignore(returned: Any) -> None:
-    """Ignore the return value of a function that writes its results."""
-
-
-def _put_unchanged(
-    put: Callable[[Any], None], state: Mapping[str, Any], before: Mapping[str, Any], returned: Any
-) -> None:
-    """Copy results, unless the function has changed a parameter or a buffer of its module.
-
-    Raises:
-        ValueError: it has.
-    """
+def _refuse_changes(state: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    """Raise `ValueError` if a function has changed a parameter or a buffer of its module; put them back."""
     changed = []
     for name, each in state.items():
         same = (each.detach() == before[name]) | (each != each) & (before[name] != before[name])
@@ -166,4 +164,3 @@ def _put_unchanged(
             each.detach().copy_(before[name])  # other variants may work with the same module
     if changed:
         raise ValueError(f"it changed {changed[0]} of its module, which is an input; call eval() on the module first")
-    put(returned)

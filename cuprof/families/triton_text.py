@@ -57,25 +57,30 @@ class _Source:
         Raises:
             UsageError: it has no text, or another value has the name.
         """
+        text, found = literal(value), find_import(value)
         if name in self._names:
-            known = literal(self._names[name])
-            if self._names[name] is not value and (known is None or known != literal(value)):
+            if self._names[name] is not value and (text is None or text != literal(self._names[name])):
                 raise UsageError(f"two things that the functions use are called {name}; rename one of them")
             return
         self._names[name] = value
-        text = literal(value)
         if text is not None:
             if "triton.language" in text:
                 self.bind("triton", sys.modules["triton"])
             self.lines.append(f"{name} = {text}")
         elif isinstance(value, ModuleType):
-            self._note_origin(value)
-            self.lines.append(f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}")
-        elif (found := find_import(value)) is not None and not _is_text(value, sys.modules[found[0]]):
-            self._note_origin(sys.modules[found[0]])
-            self.lines.append(f"from {found[0]} import {found[1]}" + (f" as {name}" if name != found[1] else ""))
+            self._import(value, f"import {value.__name__}", name, value.__name__)
+        elif found is None or (unwrap(value) is not None and own_folder(sys.modules[found[0]])):
+            self._bind_text(name, value)  # also what a script could import: the processes that compile import none
         else:
-            self._bind_text(name, value)
+            self._import(sys.modules[found[0]], f"from {found[0]} import {found[1]}", name, found[1])
+
+    def _import(self, module: ModuleType, line: str, name: str, own: str) -> None:
+        """Add an import, and note where a module of the user's own lies, and the files whose contents count for it."""
+        self.lines.append(line if name == own else f"{line} as {name}")
+        folder = own_folder(module)
+        if folder is not None:
+            self.folders[str(folder)] = None
+            self.files |= dict.fromkeys(map(str, imported_files(Path(str(module.__file__)).resolve())))
 
     def _bind_text(self, name: str, value: Any) -> None:
         """Add the text of a function, after its dependencies, under its own name and the given one."""
@@ -85,36 +90,23 @@ class _Source:
                 f"{name} is a {type(value).__name__} that a call has made, which has no text of its own; use a "
                 "decorator, make it in the function that uses it, or put it into a file"
             )
-        text, own = _without_tuning(definition_text(function)), function.__name__
+        text, own = _read_definition(function), function.__name__
         surroundings = {**function.__globals__, **closure_of(function)}
         for used in sorted(global_names(text) - {own}):
             if used in surroundings and surroundings[used] is not getattr(builtins, used, surroundings):
                 self.bind(used, surroundings[used])
-        is_definition = text.startswith(("def ", "@", "async "))
-        self.lines.append(text if is_definition else f"{name} = {text}")
+        self.lines.append(text if text.startswith(("def ", "@", "async ")) else f"{name} = {text}")
         if own not in (name, "<lambda>"):
             if self._names.setdefault(own, value) is not value:
                 raise UsageError(f"two things that the functions use are called {own}; rename one of them")
             self.lines.append(f"{name} = {own}")
 
-    def _note_origin(self, module: ModuleType) -> None:
-        """Remember where a module of the user's own lies, and the files whose contents count for it."""
-        folder = own_folder(module)
-        if folder is not None:
-            self.folders[str(folder)] = None
-            self.files |= dict.fromkeys(map(str, imported_files(Path(str(module.__file__)).resolve())))
 
-
-def _is_text(value: Any, module: ModuleType) -> bool:
-    """Return whether to write something as text, though it can be imported: compiling imports no script."""
-    return unwrap(value) is not None and own_folder(module) is not None
-
-
-def definition_text(function: FunctionType) -> str:
-    """Return the text of a function alone, without its dependencies, indented as at top level.
+def _read_definition(function: FunctionType) -> str:
+    """Return the text of a function alone, indented as at top level, without the decorator that tunes it.
 
     Raises:
-        UsageError: the text is unknown, or there are several lambdas on its line.
+        UsageError: the text is unknown.
     """
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)
@@ -124,7 +116,12 @@ def definition_text(function: FunctionType) -> str:
             "put it into a file or a notebook"
         )
     source = parse_text(Path(code.co_filename), "".join(lines))
-    return source.segment(source.definition(code)[0])
+    tree = ast.parse(source.segment(source.definition(code)[0]))
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            called = {one: ast.unparse(one.func if isinstance(one, ast.Call) else one) for one in node.decorator_list}
+            node.decorator_list = [one for one, name in called.items() if name.rpartition(".")[2] != TUNING]
+    return ast.unparse(tree)
 
 
 def own_folder(module: ModuleType) -> Path | None:
@@ -147,12 +144,3 @@ def literal(value: Any) -> str | None:
         return repr(value) if ast.literal_eval(repr(value)) == value else None
     except (ValueError, SyntaxError, TypeError, RecursionError):
         return None
-
-
-def _without_tuning(text: str) -> str:
-    tree = ast.parse(text)
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef):
-            called = {one: ast.unparse(one.func if isinstance(one, ast.Call) else one) for one in node.decorator_list}
-            node.decorator_list = [one for one, name in called.items() if name.rpartition(".")[2] != TUNING]
-    return ast.unparse(tree)
