@@ -61,9 +61,9 @@ class Memory(ABC, Generic[B]):
             DeviceMemoryError: there is not enough.
         """
 
-    @abstractmethod
     def part(self, buffer: B, start: int, array: Array) -> B:
         """Return the part of an allocation of bytes that holds an array, from a byte on."""
+        raise NotImplementedError
 
     def keep(self, contents: Sequence[Content]) -> None:
         """Copy a set's contents into the device's memory, outside any guard.
@@ -76,9 +76,9 @@ class Memory(ABC, Generic[B]):
     def write(self, buffer: B, content: Content) -> None:
         """Give a buffer a content, from the device's copy if there is one."""
 
-    @abstractmethod
     def copy(self, target: B, source: B, size: int) -> None:
         """Copy the first bytes of one buffer into another."""
+        raise NotImplementedError
 
     @abstractmethod
     def fill(self, buffer: B, byte: int, start: int = 0, size: int | None = None) -> None:

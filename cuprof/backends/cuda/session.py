@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from cuprof.backends.cuda.comparison import DeviceComparison, Results
 from cuprof.backends.cuda.driver import call
 from cuprof.backends.cuda.memory import CudaMemory
 from cuprof.backends.cuda.timing import EXPIRED, PENDING, Work
+from cuprof.core.errors import DeviceMemoryError
 from cuprof.core.records import Check, Measure
 from cuprof.families import Arrays, Point, Program, Signature, Tolerances, Variant
 
@@ -88,18 +90,12 @@ class CudaSession(Session[CudaRunnable]):
 
     def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerances | None]) -> bool:
         """Compare the results on the device where their types allow it and its memory suffices."""
-        if runnable.reduced:
-            return False
-        with self.device.errors("compare the results"):
-            try:
-                comparison = self._compared_with()
-                if comparison is None:
-                    return False
+        with suppress(DeviceMemoryError), self.device.errors("compare the results"):
+            if comparison := self._compared_with(runnable):
                 address = self.device.timer.draw_address
                 runnable.verification = comparison.verification(self._places(runnable), tolerances, address)
-            except self.device.cupy.cuda.memory.OutOfMemoryError:
-                return False
-        return True
+                return True
+        return False
 
     def tally(self, runnable: CudaRunnable) -> Tally:
         """Return the device's counts."""
@@ -138,38 +134,32 @@ class CudaSession(Session[CudaRunnable]):
     def _places(self, runnable: CudaRunnable) -> Results:
         return {name: (runnable.results[name].data.ptr, spec) for name, spec in self.signature.outputs.items()}
 
-    def _compared_with(self) -> DeviceComparison | None:
+    def _compared_with(self, runnable: CudaRunnable) -> DeviceComparison | None:
         """Return the references on the device, copied there at first use; None if the device cannot compare them."""
-        if self._comparison is None:
-            references = self._references
-            if references[0] is None or not all(
-                reference is None or DeviceComparison.fits(self.signature.outputs, reference)
-                for reference in references
-            ):
-                return None
+        if runnable.reduced:
+            return None
+        references, outputs = self._references, self.signature.outputs
+        comparable = (reference is None or DeviceComparison.fits(outputs, reference) for reference in references)
+        if self._comparison is None and references[0] is not None and all(comparable):
             self._comparison = DeviceComparison(self.device, references)
         return self._comparison
 
     def check_in_place(self, runnable: CudaRunnable, tolerance: Tolerances, seed: int) -> Check | None:
         """Return the passed check where the device finds everything right; None leaves the verdict to the host."""
         self._bring(runnable)
-        if runnable.reduced:
-            return None
-        with self.device.errors("compare the results"):
-            try:
-                comparison = self._compared_with()
-                return comparison.check(self._places(runnable), tolerance, seed) if comparison else None
-            except self.device.cupy.cuda.memory.OutOfMemoryError:
-                return None
+        with suppress(DeviceMemoryError), self.device.errors("compare the results"):
+            if comparison := self._compared_with(runnable):
+                return comparison.check(self._places(runnable), tolerance, seed)
+        return None
 
     def checksum(self, runnable: CudaRunnable) -> tuple[int, ...]:
         """Return a checksum of each result."""
         self._bring(runnable)
-        held = {**self._places(runnable)}
-        for name, (_, parts) in runnable.reduced.items():
-            held[name] = held[name][0], parts
+        places = self._places(runnable)
+        parts = {name: (places[name][0], held) for name, (_, held) in runnable.reduced.items()}
         with self.device.errors("take checksums of the results"):
-            return tuple(self.device.checksums(tuple((address, spec.nbytes) for address, spec in held.values())))
+            found = ((address, spec.nbytes) for address, spec in {**places, **parts}.values())
+            return tuple(self.device.checksums(tuple(found)))
 
     def begin(self, runnable: CudaRunnable, measure: Measure, batch: int = 1, draw: Draws = Draw) -> Frame:
         """Execute and time; see `CudaTimer` for each measure."""

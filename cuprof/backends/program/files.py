@@ -39,17 +39,9 @@ class FileMemory(Memory[Slot]):
         """Return a slot; its files come later."""
         return Slot(label.rpartition(" ")[2], int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
 
-    def part(self, buffer: Slot, start: int, array: Array) -> Slot:
-        """Refuse: executables have no scratch."""
-        raise NotImplementedError
-
     def write(self, buffer: Slot, content: Content) -> None:
         """Note what the files are to hold."""
         buffer.content = content.host
-
-    def copy(self, target: Slot, source: Slot, size: int) -> None:
-        """Note that the files are to hold the same."""
-        target.content = source.content
 
     def fill(self, buffer: Slot, byte: int, start: int = 0, size: int | None = None) -> None:
         """Note that the files are to hold this byte alone."""
