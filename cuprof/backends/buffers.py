@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -104,12 +103,8 @@ class Memory(ABC, Generic[B]):
         """Return a host array that is copied from and to fastest, its elements undefined."""
         return np.empty(shape, dtype)
 
-    def errors(self, what: str) -> AbstractContextManager[None]:
-        """Return a context that turns the device's exceptions into cuprof's; `what` was done there, for the message."""
-        return nullcontext()
-
     def wait(self, what: str = "write the arrays") -> None:
-        """Wait for what has been enqueued; raise as `errors` does."""
+        """Wait for what has been enqueued; raise as `Backend.errors` says."""
 
     @abstractmethod
     def free(self) -> None:

@@ -190,10 +190,14 @@ class Session(ABC, Generic[R]):
         scratch: the arena in which programs' scratch buffers are laid out.
     """
 
+    backend: Any
+    memory: Memory[Any]
+
     def __init__(
-        self, memory: Memory[Any], signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
+        self, backend: Backend[R], signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
     ) -> None:
-        self.memory, self.signature, self.options = memory, signature, options
+        self.backend, self.signature, self.options = backend, signature, options
+        self.memory = memory = backend.make_memory()
         self.inputs = {
             name: memory.allocate(f"input {name}", array.shape, array.dtype)
             for name, array in inputs.items()
@@ -274,7 +278,7 @@ class Session(ABC, Generic[R]):
         Raises:
             LaunchError: the execution failed; `DeviceLostError` where the process must end.
         """
-        with self.memory.errors("execute"):
+        with self.backend.errors("execute"):
             for _ in range(count):
                 runnable.enqueue()
         self.memory.wait("execute")
@@ -319,7 +323,7 @@ class Session(ABC, Generic[R]):
     def _bring(self, runnable: R) -> None:
         """Copy the last execution's returned results into the outputs, and wait."""
         if runnable.deliver:
-            with self.memory.errors("copy the results"):
+            with self.backend.errors("copy the results"):
                 runnable.deliver()
             self.memory.wait("copy the results")
 
@@ -467,11 +471,15 @@ class Backend(ABC, Generic[R]):
     spec: ClassVar[BackendSpec]
     """Facts about this back end that need no device."""
     sessions: ClassVar[Callable[..., Any]]
-    """Makes the session of `open`, given the back end and the arguments there."""
+    """The class of its sessions."""
 
     @abstractmethod
     def facts(self) -> DeviceFacts:
         """Return the facts about the device."""
+
+    @abstractmethod
+    def make_memory(self) -> Memory[Any]:
+        """Return the memory of one session."""
 
     def warm_up(self) -> None:
         """Make ahead what the first session would wait for."""

@@ -18,7 +18,7 @@ import psutil
 
 from cuprof.backends.built_in import CPU
 from cuprof.backends.call import prepare_call
-from cuprof.backends.contract import Backend, Draw, Draws, Frame, Reading, ReadingOptions, Runnable, Session
+from cuprof.backends.contract import Backend, Draw, Draws, Frame, Reading, Runnable, Session
 from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.cpu.memory import HostMemory
 from cuprof.backends.cpu.processor import Caches, cache_bytes, cpu_name
@@ -30,7 +30,7 @@ from cuprof.core.errors import BuildError, LaunchError
 from cuprof.core.point import Point
 from cuprof.core.processes import count_cores
 from cuprof.core.records import BuildFacts, Calibration, DeviceFacts, Measure
-from cuprof.families import Arrays, Invoke, Program, Signature, Variant
+from cuprof.families import Invoke, Program, Variant
 from cuprof.families.program import as_scalar
 
 EARLY = 64
@@ -51,11 +51,7 @@ class CpuSession(Session[Runnable]):
     allocator put there: it could pass one run and crash the process in the next.
     """
 
-    def __init__(
-        self, backend: CpuBackend, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int
-    ) -> None:
-        self.backend = backend
-        super().__init__(HostMemory(), signature, inputs, options, scratch_bytes)
+    backend: CpuBackend
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
@@ -177,6 +173,10 @@ class CpuBackend(Backend[Runnable]):
                 "numpy": numpy,
             },
         )
+
+    def make_memory(self) -> HostMemory:
+        """Return host memory."""
+        return HostMemory()
 
     def calibrate(self) -> Calibration:
         """Measure read bandwidth on a buffer of `CACHES` times the last-level cache, as far as memory allows.

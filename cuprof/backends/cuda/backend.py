@@ -15,6 +15,7 @@ from cuprof.backends.contract import Backend, Frame
 from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.facts import read_facts
+from cuprof.backends.cuda.memory import CudaMemory
 from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.cuda.session import CudaSession
 from cuprof.backends.cuda.timing import Work
@@ -52,6 +53,10 @@ class CudaBackend(Backend[CudaRunnable]):
         if self._facts is None:
             self._facts = read_facts(self.device.index)
         return self._facts
+
+    def make_memory(self) -> CudaMemory:
+        """Return memory of the device."""
+        return CudaMemory(self.device)
 
     def warm_up(self) -> None:
         """Load cuprof's own kernels, and measure what timing itself costs."""

@@ -26,7 +26,7 @@ class CudaMemory(Memory[Any]):
     """Arrays of CuPy, aligned as CuPy's own are. What happens to them is in the order of the legacy default stream."""
 
     def __init__(self, device: CudaDevice) -> None:
-        self.device, self.errors = device, device.errors  # type: ignore[method-assign]
+        self.device, self.errors = device, device.errors
         self._pattern = device.upload(PATTERN)
         self._labels: list[str] = []
         self._guards: list[int] = []

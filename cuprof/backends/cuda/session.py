@@ -22,7 +22,6 @@ from cuprof.backends.contract import (
 from cuprof.backends.cuda.binding import CudaRunnable, ProgramBinder, bind_call
 from cuprof.backends.cuda.comparison import DeviceComparison, Results
 from cuprof.backends.cuda.driver import call
-from cuprof.backends.cuda.memory import CudaMemory
 from cuprof.backends.cuda.timing import EXPIRED, PENDING, Work
 from cuprof.core.errors import DeviceMemoryError
 from cuprof.core.records import Check, Measure
@@ -46,10 +45,10 @@ class CudaSession(Session[CudaRunnable]):
         options: ReadingOptions,
         scratch_bytes: int,
     ) -> None:
-        self.device = device = backend.device
-        super().__init__(CudaMemory(device), signature, inputs, options, scratch_bytes)
+        self.device = backend.device
+        super().__init__(backend, signature, inputs, options, scratch_bytes)
         if options.cupti:
-            device.timer.use_cupti()
+            self.device.timer.use_cupti()
         self._references: list[Arrays | None] = [None]
         self._refill: Callable[[], object] | None = None
         self._comparison: DeviceComparison | None = None

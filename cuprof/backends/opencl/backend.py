@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.built_in import OPENCL
-from cuprof.backends.contract import Backend, DeviceLostError, Draw, Draws, Frame, ReadingOptions, Runnable, Session
+from cuprof.backends.contract import Backend, DeviceLostError, Draw, Draws, Frame, Runnable, Session
 from cuprof.backends.declared import find_mismatch
 from cuprof.backends.device_state import find_other_processes, find_uuid
 from cuprof.backends.opencl.memory import OpenClMemory
@@ -37,7 +37,7 @@ from cuprof.core.errors import (
 from cuprof.core.point import Point
 from cuprof.core.records import BuildFacts, Calibration, DeviceFacts, Measure
 from cuprof.core.text import compare
-from cuprof.families import Arrays, Copy, Fill, Launch, Program, Signature, Variant
+from cuprof.families import Copy, Fill, Launch, Program, Variant
 from cuprof.families.program import Step, as_scalar
 
 FUNCTION_BITS = 3
@@ -59,11 +59,8 @@ Enqueue = Callable[[Sequence[Any]], Any]
 class OpenClSession(Session[Runnable]):
     """Inputs, outputs and scratch of one problem in device memory."""
 
-    def __init__(
-        self, device: OpenClBackend, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int
-    ) -> None:
-        self.device = device
-        super().__init__(OpenClMemory(device), signature, inputs, options, scratch_bytes)
+    backend: OpenClBackend
+    memory: OpenClMemory
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
@@ -74,12 +71,12 @@ class OpenClSession(Session[Runnable]):
         if program.constants:
             raise LaunchError(f"{variant.name}: `constants` are for CUDA; OpenCL passes a `constant` pointer argument")
         started = time.monotonic_ns()
-        built, log = self.device.build(text, variant.source or variant.name, program)
+        built, log = self.backend.build(text, variant.source or variant.name, program)
         build_ns = time.monotonic_ns() - started
         arrays = {**self.signature.inputs, **self.signature.outputs, **program.scratch}
         if fault := find_mismatch(program, text, {name: array.type for name, array in arrays.items()}):
             raise LaunchError(fault)
-        with self.device.errors(f"prepare {variant.name}"):
+        with self.backend.errors(f"prepare {variant.name}"):
             buffers = self._lay_out(program)
             kernels: list[Any] = []
             steps = [self._step(built, step, buffers, kernels) for step in program.steps]
@@ -95,17 +92,17 @@ class OpenClSession(Session[Runnable]):
 
     def run(self, runnable: Runnable, count: int = 1) -> None:
         """Execute back to back and wait."""
-        with self.device.errors("launch"):
+        with self.backend.errors("launch"):
             events = [event for _ in range(count) for event in runnable.enqueue()]
-        with self.device.errors("execute", waiting=True):
-            self.device.cl.wait_for_events(events)
-            self.device.queue.finish()
+        with self.backend.errors("execute", waiting=True):
+            self.backend.cl.wait_for_events(events)
+            self.backend.queue.finish()
 
     def begin(self, runnable: Runnable, measure: Measure, batch: int = 1, draw: Draws = Draw) -> Frame:
         """Execute and time; see `OpenClTimer` for each measure."""
-        timer = self.device.timer
+        timer = self.backend.timer
         self.give(runnable, draw())
-        with self.device.errors("execute", waiting=True):
+        with self.backend.errors("execute", waiting=True):
             if measure is Measure.TOTAL:
                 uploads, downloads = self._transfers(runnable)
                 return Frame.ended(timer.total_time(uploads, runnable.enqueue, downloads))
@@ -114,10 +111,10 @@ class OpenClSession(Session[Runnable]):
 
     def tick_ns(self, measure: Measure) -> float:
         """Return the step of the device's profiling events; total time is the host's."""
-        return 0.0 if measure is Measure.TOTAL else self.device.timer.tick_ns
+        return 0.0 if measure is Measure.TOTAL else self.backend.timer.tick_ns
 
     def _step(self, built: Any, step: Step, buffers: Mapping[str, Any], kernels: list[Any]) -> Enqueue:
-        cl, queue = self.device.cl, self.device.queue
+        cl, queue = self.backend.cl, self.backend.queue
         if isinstance(step, Fill):
             buffer, pattern = buffers[step.buffer], np.uint8(step.value)
             return lambda after: cl.enqueue_fill_buffer(queue, buffer, pattern, 0, buffer.size, wait_for=after)
@@ -145,7 +142,7 @@ class OpenClSession(Session[Runnable]):
 
     def _check_group(self, kernel: Any, step: Launch) -> None:
         """Refuse a group that the device cannot run, naming the limit: the driver would only give a code."""
-        device, info = self.device.handle, self.device.cl.kernel_work_group_info
+        device, info = self.backend.handle, self.backend.cl.kernel_work_group_info
         # A kernel that states its group size was compiled to fit it, whatever the device answers for a free size.
         stated = any(kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, device))
         most = device.max_work_group_size if stated else kernel.get_work_group_info(info.WORK_GROUP_SIZE, device)
@@ -163,8 +160,8 @@ class OpenClSession(Session[Runnable]):
         """Return the resources: registers and spills from NVIDIA's compiler log, local memory from OpenCL."""
         logged = read_resources(log)
         used = [logged[kernel.function_name] for kernel in kernels if kernel.function_name in logged]
-        info = self.device.cl.kernel_work_group_info.LOCAL_MEM_SIZE
-        local = [kernel.get_work_group_info(info, self.device.handle) for kernel in kernels]
+        info = self.backend.cl.kernel_work_group_info.LOCAL_MEM_SIZE
+        local = [kernel.get_work_group_info(info, self.backend.handle) for kernel in kernels]
         return replace(most_of(used), shared_bytes=max(local, default=None), build_ns=build_ns, log=log)
 
 
@@ -235,6 +232,10 @@ class OpenClBackend(Backend[Runnable]):
     def timer(self) -> OpenClTimer:
         """Return the timing apparatus of this device, made at first use."""
         return OpenClTimer(self.cl, self.context, self.queue)
+
+    def make_memory(self) -> OpenClMemory:
+        """Return memory of the device."""
+        return OpenClMemory(self)
 
     def calibrate(self) -> Calibration:
         """Measure read bandwidth on a buffer far larger than the caches, and the duration of an empty kernel."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,10 +102,6 @@ class OpenClMemory(Memory[Any]):
         both = self.cl.map_flags.READ | self.cl.map_flags.WRITE
         array: np.ndarray = self.cl.enqueue_map_buffer(self.queue, buffer, both, 0, shape, dtype)[0]
         return array
-
-    def errors(self, what: str) -> AbstractContextManager[None]:
-        """Turn OpenCL's errors into cuprof's."""
-        return self.device.errors(what)
 
     def wait(self, what: str = "write the arrays") -> None:
         """Wait for the queue."""

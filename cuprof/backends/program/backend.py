@@ -54,16 +54,15 @@ class ProgramRunnable(Runnable):
 class ProgramSession(Session[ProgramRunnable]):
     """A folder in which programs run, with the inputs in files."""
 
+    backend: ProgramBackend
     memory: FileMemory
 
     def __init__(self, backend: ProgramBackend, signature: Signature, inputs: Arrays, *_: object) -> None:
-        self.backend = backend
-        self._owner = tempfile.TemporaryDirectory(prefix="cuprof-program-")
-        self.folder = Path(self._owner.name)
+        super().__init__(backend, signature, inputs, ReadingOptions())
+        self.folder = self.memory.folder
         visible = {} if backend.index is None else {"CUDA_VISIBLE_DEVICES": str(backend.index)}
         self.environment = {**os.environ, **visible}
         self._recording: dict[str, str] | None = None
-        super().__init__(FileMemory(self.folder), signature, inputs, ReadingOptions())
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
@@ -134,11 +133,6 @@ class ProgramSession(Session[ProgramRunnable]):
         )
         return Frame.ended(Reading(float(busy_ns(records))))
 
-    def close(self) -> None:
-        """Remove the folder."""
-        self._owner.cleanup()
-        super().close()
-
     def _run(self, runnable: ProgramRunnable, environment: Mapping[str, str]) -> float:
         """Run each step's process to its end; return nanoseconds of the host's clock in all.
 
@@ -206,6 +200,10 @@ class ProgramBackend(Backend[ProgramRunnable]):
     def facts(self) -> DeviceFacts:
         """Return the facts about the GPU, or about the host's processor without one."""
         return self._facts
+
+    def make_memory(self) -> FileMemory:
+        """Return a folder of files."""
+        return FileMemory()
 
     def calibrate(self) -> Calibration:
         """Let the back end that drives the device measure it."""

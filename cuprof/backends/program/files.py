@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +31,9 @@ class Slot:
 class FileMemory(Memory[Slot]):
     """Files in a folder, one for each array and format that a program asks for, written as it is started."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self) -> None:
+        self._owner = tempfile.TemporaryDirectory(prefix="cuprof-program-")
+        self.folder = Path(self._owner.name)
         self._written: dict[Path, tuple[object, bytes]] = {}
         """For each file: what its array was to hold, and the bytes that were written."""
 
@@ -103,7 +105,9 @@ class FileMemory(Memory[Slot]):
         """Have all files written again."""
         self._written = {}
 
-    free = mend
+    def free(self) -> None:
+        """Remove the folder."""
+        self._owner.cleanup()
 
 
 def _encode(array: np.ndarray, format: str) -> bytes:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import perf_counter_ns
 
-from cuprof.backends.contract import Backend, Draw, Draws, Frame, Reading, ReadingOptions, Runnable, Session
+from cuprof.backends.contract import Backend, Draw, Draws, Frame, Reading, Runnable, Session
 from cuprof.backends.cpu.memory import HostMemory
 from cuprof.backends.spec import BackendSpec, ListedDevice
 from cuprof.core.point import Point
 from cuprof.core.records import Calibration, DeviceFacts, Measure
-from cuprof.families import Arrays, Program, Signature, Variant
+from cuprof.families import Program, Variant
 
 
 def list_devices() -> Iterator[ListedDevice]:
@@ -32,11 +32,6 @@ SPEC = BackendSpec(
 
 class AbacusSession(Session[Runnable]):
     """Arrays in host memory."""
-
-    def __init__(
-        self, backend: Abacus, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
-    ) -> None:
-        super().__init__(HostMemory(), signature, inputs, options, scratch_bytes)
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
@@ -64,6 +59,10 @@ class Abacus(Backend[Runnable]):
     def facts(self) -> DeviceFacts:
         """Return its name."""
         return DeviceFacts(SPEC.name, 0, "abacus", memory_bytes=1 << 30, identity={"name": "abacus"})
+
+    def make_memory(self) -> HostMemory:
+        """Return host memory."""
+        return HostMemory()
 
     def calibrate(self) -> Calibration:
         """State a bandwidth that no abacus has."""
