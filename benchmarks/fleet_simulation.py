@@ -1,12 +1,16 @@
-"""Many processes as many hosts on one PostgreSQL, with trials that take 50 ms and cost nothing: what do claims cost?
+"""Many stations as many hosts on one PostgreSQL, with trials that take 50 ms and cost nothing: what do claims cost?
 
-python -m benchmarks.fleet_simulation URL [--processes 256] [--hosts 16] [--trials 20000] [--kills 0]
+python -m benchmarks.fleet_simulation [--hosts 16] [--processes 4] [--stations 4] [--trials 100000] [--done 0]
+    [--kills 0] [--restarts 0] [--records plain]
 
-URL is that of an empty database on a server of this host, whose max_connections allows one a process. Each process
-does what the engine's thread does with the store: it asks a `GridScheduler` for its next block, claims it, sleeps in
-place of measuring, and records each outcome; a station's lease is renewed every 5 s. `--kills` ends that many processes
-amid the work; their claims pass on at once, since their host sees that they are gone, or after a lease. Printed are the
-median and the 95th percentile of a claim and of a record, the server's CPU, and whether each trial has one run.
+A server of its own is started on this host. On each host run several processes, and in each a few stations as threads:
+each has a connection, a `GridScheduler` and the store's own claims, as a process with one GPU has. In place of
+measuring it sleeps. `--records store` writes each outcome by `Store.record`, as the engine does; `plain` writes those
+of a block in one statement, which checks the claim alike, because two cores cannot run the engine's part of 256 hosts.
+A station's lease is renewed every 5 s, and each ends with the query for what others failed at. `--done` members of
+the sweep have runs before. `--kills` ends processes with SIGKILL amid the work, with all their stations; `--restarts`
+stops the server for a second. Printed are the median and the 95th percentile of a claim, of the query for what is left
+and of a record, the server's CPU, and whether each trial has one run.
 """
 
 from __future__ import annotations
@@ -17,25 +21,54 @@ import os
 import random
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from multiprocessing.queues import SimpleQueue
+from threading import Thread
 from typing import Any
 
 import numpy as np
 import psutil
 import sqlalchemy as sa
 
+from cuprof.core.errors import UnreachableStoreError
 from cuprof.core.point import Point
 from cuprof.core.records import Outcome, State, SweepFacts, Trial
-from cuprof.engine.executor import Result
+from cuprof.engine.executor import Batch, Result
 from cuprof.engine.grid import GridScheduler
+from cuprof.results.trials import list_ends
 from cuprof.store import Store, processes, stations
 from cuprof.store import tables as t
 from cuprof.store.outcomes import Origin
+from cuprof.store.store import wait_for
 from cuprof.worker.messages import Job, JobTrial
+from tests.store.throwaway_postgres import Server, find_binaries
 
 TRIAL_S = 0.05
 A_PROBLEM = 20
+SETTLE_S = 10.0
+SETTINGS = "-c max_connections=400 -c shared_buffers=512MB -c max_wal_size=4GB"
+NAMES: list[str] = []
 FACTS = SweepFacts("fleet", "", "fleet", "", "fleet", "python -m benchmarks.fleet_simulation", {}, "vm", {}, {})
+MINE = """
+WITH mine AS (
+    SELECT trial_id FROM sweep_trial
+    WHERE sweep_id = :sweep AND trial_id = ANY(ARRAY(SELECT id FROM trial WHERE identity = ANY(:identities)))
+    AND station_id = :station AND COALESCE(run_id, 0) = 0
+    FOR UPDATE
+), made AS (
+    INSERT INTO run (trial_id, sweep_id, state, phase, message, log, duration_ns, recorded_at)
+    SELECT trial_id, :sweep, 'ok', '', '', '', 50000000, clock_timestamp() FROM mine RETURNING id, trial_id
+)
+UPDATE sweep_trial m SET run_id = made.id FROM made WHERE m.sweep_id + 0 = :sweep AND m.trial_id = made.trial_id
+"""
+FILL = """
+WITH made AS (
+    INSERT INTO run (trial_id, sweep_id, state, phase, message, log, duration_ns, recorded_at)
+    SELECT trial_id, sweep_id, 'ok', '', '', '', 50000000, clock_timestamp()
+    FROM sweep_trial WHERE sweep_id = :sweep AND ordinal >= :first RETURNING id, trial_id
+)
+UPDATE sweep_trial m SET run_id = made.id FROM made WHERE m.sweep_id = :sweep AND m.trial_id = made.trial_id
+"""
 
 
 class Slot:
@@ -53,6 +86,93 @@ class Slot:
         return problem.label
 
 
+class Station:
+    """A station that takes part in the sweep until everything is done.
+
+    Attributes:
+        taken: what was asked of the store → how many seconds each time.
+    """
+
+    def __init__(self, store: Store, host: str, jobs: Sequence[Job], records: str) -> None:
+        self.store, self.host, self.jobs, self.records = store, host, jobs, records
+        self.granted = 0
+        self.taken: dict[str, list[float]] = {"claim": [], "list left": [], "record": []}
+
+    def run(self) -> None:
+        """Take part."""
+        slot: Any = Slot()
+        self.sweep_id, (self.number,) = self.store.join_sweep(FACTS, [self.host])
+        scheduler, self.seen_at = GridScheduler(self.jobs, claims=self)  # type: ignore[arg-type], time.monotonic()
+        while not scheduler.done:
+            batch = scheduler.ask(slot)
+            if batch and batch.job:
+                self._measure(batch, batch.job, scheduler, slot)
+            if batch is None:
+                time.sleep(TRIAL_S)
+                self._beat()
+        wait_for(self._read_ends)
+        self.store.leave([self.number])
+
+    def _measure(self, batch: Batch, job: Job, scheduler: GridScheduler, slot: Any) -> None:
+        results = [Result(batch, Outcome(trial.identity, State.OK, started_at=time.time())) for trial in job.trials]
+        if self.records == "plain":
+            time.sleep(TRIAL_S * len(results))
+            self._timed("record", self._record_plainly, job)
+        for result in results:
+            if self.records == "store":
+                time.sleep(TRIAL_S)
+                self._timed("record", self.store.record, self.sweep_id, result.outcome, Origin(self.number))
+            scheduler.tell(slot, result)
+        self._beat()
+
+    def _read_ends(self) -> None:
+        with self.store.snapshot() as connection:
+            list_ends(connection, self.sweep_id)
+
+    def claim(self, executor: Any, identities: Sequence[str]) -> stations.Claim:
+        """Claim trials, whose identities are their places."""
+        places = {each: int(each, 16) for each in identities}
+        found: stations.Claim = self._timed("claim", self.store.claim, self.sweep_id, self.number, places)
+        self.granted += bool(found.granted)
+        return found
+
+    def list_left(self, executor: Any) -> tuple[set[str], set[str]]:
+        """Return the open trials that are free, and those that others hold."""
+        left = self._timed("list left", self.store.list_left, self.sweep_id, self.number)
+        return {NAMES[place] for place in left.free}, {NAMES[place] for place in left.held}
+
+    def _beat(self) -> None:
+        if time.monotonic() - self.seen_at > stations.BEAT_S:
+            self.store.beat({self.number: "time"})
+            self.seen_at = time.monotonic()
+
+    def _record_plainly(self, job: Job) -> None:
+        identities = [trial.identity for trial in job.trials]
+        asked = {"sweep": self.sweep_id, "station": self.number, "identities": identities}
+        self.store._write(lambda connection: connection.execute(sa.text(MINE), asked))
+
+    def _timed(self, what: str, function: Any, *arguments: Any) -> Any:
+        began = time.perf_counter()
+        found = function(*arguments)
+        self.taken[what].append(time.perf_counter() - began)
+        return found
+
+
+def work(url: str, host: str, jobs: Sequence[Job], given: argparse.Namespace, told: SimpleQueue[Any]) -> None:
+    """Run the stations of one process of a host; report what they took."""
+    me = processes.Process(host, os.getpid(), psutil.Process().create_time())
+    stations.this_process = lambda: me  # type: ignore[attr-defined]
+    processes.this_host = lambda: host
+    with wait_for(lambda: Store.open(url)) as store:
+        crew = [Station(store, host, jobs, given.records) for _ in range(given.stations)]
+        threads = [Thread(target=one.run) for one in crew]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    told.put([(one.taken, one.granted) for one in crew])
+
+
 def make_trials(number: int) -> list[Trial]:
     """Return trials of a variant, `A_PROBLEM` tunables a problem."""
     points = [(Point(n=1 + place // A_PROBLEM), Point(block=place % A_PROBLEM)) for place in range(number)]
@@ -62,105 +182,129 @@ def make_trials(number: int) -> list[Trial]:
     ]
 
 
-def work(url: str, host: str, trials: Sequence[Trial], told: SimpleQueue[Any]) -> None:
-    """Take part in the sweep as a process of a host, until everything is done; report how long each step took."""
-    me = processes.Process(host, os.getpid(), psutil.Process().create_time())
-    stations.this_process = lambda: me  # type: ignore[attr-defined]
-    processes.this_host = lambda: host
-    places = {trial.identity: place for place, trial in enumerate(trials)}
-    claims, records = [], []
-    with Store.open(url) as store:
-        sweep_id, (number,) = store.join_sweep(FACTS, [host])
-
-        def claim(executor: Any, identities: Sequence[str]) -> stations.Claim:
-            began = time.perf_counter()
-            found = store.claim(sweep_id, number, {each: places[each] for each in identities})
-            claims.append(time.perf_counter() - began)
-            return found
-
-        jobs = [
-            Job(None, "cpu", trials[start].problem, tuple(
-                JobTrial(one.identity, one.variant, one.tunables, "") for one in trials[start : start + A_PROBLEM]
-            ), 1)  # type: ignore[arg-type]
-            for start in range(0, len(trials), A_PROBLEM)
-        ]  # fmt: skip
-        slot, scheduler, seen_at = Slot(), GridScheduler(jobs, claim=claim), time.monotonic()
-        while not scheduler.done:
-            batch = scheduler.ask(slot)  # type: ignore[arg-type]
-            for trial in batch.job.trials if batch and batch.job else ():
-                time.sleep(TRIAL_S)
-                outcome = Outcome(trial.identity, State.OK, started_at=time.time())
-                began = time.perf_counter()
-                store.record(sweep_id, outcome, Origin(station_id=number))
-                records.append(time.perf_counter() - began)
-                scheduler.tell(slot, Result(batch, outcome))  # type: ignore[arg-type]
-                if time.monotonic() - seen_at > stations.BEAT_S:
-                    store.beat({number: "time"})
-                    seen_at = time.monotonic()
-            if batch is None:
-                time.sleep(TRIAL_S)
-        store.leave([number])
-    told.put((claims, records))
+def make_jobs(trials: Sequence[Trial]) -> list[Job]:
+    """Return a job a problem."""
+    jobs = []
+    for start in range(0, len(trials), A_PROBLEM):
+        of_problem = trials[start : start + A_PROBLEM]
+        members = tuple(JobTrial(one.identity, one.variant, one.tunables, "") for one in of_problem)
+        jobs.append(Job(None, "cpu", trials[start].problem, members, 1))  # type: ignore[arg-type]
+    return jobs
 
 
-def find_server(url: str) -> psutil.Process:
-    """Return the server's first process, whose children its others are."""
-    with Store.open(url) as store, store.snapshot() as connection:
-        backend = psutil.Process(connection.scalar(sa.text("SELECT pg_backend_pid()")))
-        parent = backend.parent()
-    assert parent is not None, "the server is not on this host"
-    return parent
+class Watch:
+    """The CPU time of a server, and of its processes that have ended; it may be restarted."""
 
+    def __init__(self, server: Server, url: str) -> None:
+        self.server, self.url = server, url
+        self.earlier_s = 0.0
+        self.find()
 
-def cpu_s(server: psutil.Process) -> float:
-    """Return the CPU time of a server's processes so far, of those that have ended too."""
-    own = server.cpu_times()
-    living = [sum(child.cpu_times()[:2]) for child in server.children() if child.is_running()]
-    return sum(own[:4]) + sum(living)
+    def find(self) -> None:
+        """Find the server's first process, whose children its others are."""
+        with Store.open(self.url) as store, store.snapshot() as connection:
+            parent = psutil.Process(connection.scalar(sa.text("SELECT pg_backend_pid()"))).parent()
+        assert parent is not None
+        self.first = parent
+        self.begun_s = self.read()
+
+    def read(self) -> float:
+        """Return the CPU time so far in seconds."""
+        living = 0.0
+        for child in self.first.children():
+            with suppress(psutil.NoSuchProcess):
+                living += sum(child.cpu_times()[:2])
+        return sum(self.first.cpu_times()[:4]) + living
+
+    def used_s(self) -> float:
+        """Return the CPU time since the beginning."""
+        return self.earlier_s + self.read() - self.begun_s
+
+    def restart(self) -> None:
+        """Stop the server for a second."""
+        self.earlier_s = self.used_s()
+        self.server.halt()
+        time.sleep(1.0)
+        self.server.resume()
+        self.find()
 
 
 def main() -> None:
     """Run the fleet and print what it took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("url")
-    parser.add_argument("--processes", type=int, default=256)
-    parser.add_argument("--hosts", type=int, default=16)
-    parser.add_argument("--trials", type=int, default=20_000)
-    parser.add_argument("--kills", type=int, default=0)
+    for name, default in (("hosts", 16), ("processes", 4), ("stations", 4), ("trials", 100_000), ("done", 0)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    for name in ("kills", "restarts"):
+        parser.add_argument(f"--{name}", type=int, default=0)
+    parser.add_argument("--records", choices=("plain", "store"), default="plain")
     given = parser.parse_args()
-    trials = make_trials(given.trials)
-    with Store.open(given.url) as store:
+    binaries = find_binaries()
+    assert binaries is not None, "no PostgreSQL server programs (initdb, pg_ctl) on this machine"
+    server = Server(binaries, SETTINGS)
+    try:
+        server.start()
+        run(server, server.make_database("fleet"), given)
+    finally:
+        server.stop()
+
+
+def run(server: Server, url: str, given: argparse.Namespace) -> None:
+    """Fill the sweep, run the fleet on the rest, print the figures."""
+    trials = make_trials(given.trials + given.done)
+    jobs = make_jobs(trials[: given.trials])
+    with Store.open(url) as store:
         sweep_id, (first,) = store.join_sweep(FACTS, ["first"])
         store.enlist(sweep_id, trials)
-    server, fork = find_server(given.url), multiprocessing.get_context("fork")
+        with store.engine.begin() as connection:
+            connection.execute(sa.text(FILL), {"sweep": sweep_id, "first": given.trials})
+            runs_before = connection.scalar(sa.select(sa.func.count()).select_from(t.run))
+    print(f"{len(trials)} members, {runs_before} of them done before", flush=True)
+    NAMES.extend(trial.identity for trial in trials)
+    del trials
+    watch, fork = Watch(server, url), multiprocessing.get_context("fork")
     told: SimpleQueue[Any] = fork.SimpleQueue()
-    began, before = time.monotonic(), cpu_s(server)
+    began = time.monotonic()
     fleet = [
-        fork.Process(target=work, args=(given.url, f"host-{place % given.hosts}", trials, told))
-        for place in range(given.processes)
+        fork.Process(target=work, args=(url, f"host-{place % given.hosts}", jobs, given, told))
+        for place in range(given.hosts * given.processes)
     ]
     for process in fleet:
         process.start()
-    with Store.open(given.url) as store:
+    time.sleep(SETTLE_S)
+    with Store.open(url) as store:
         store.leave([first])
-    killed = random.Random(1).sample(fleet, given.kills)
-    for process in killed:
-        time.sleep(1.0)
-        process.kill()
-    results = [told.get() for _ in range(given.processes - given.kills)]
-    took_s, used_s = time.monotonic() - began, cpu_s(server) - before
+    chance = random.Random(1)
+    events = chance.sample([*fleet[: given.kills], *["restart"] * given.restarts], given.kills + given.restarts)
+    killed = [process for process in events if process != "restart"]
+    for event in events:
+        time.sleep(3.0)
+        if isinstance(event, str):
+            watch.restart()
+        else:
+            event.kill()
+        print(f"{time.monotonic() - began:.0f} s: {event if isinstance(event, str) else 'kill'}", flush=True)
+    results, granted = zip(*(each for _ in range(len(fleet) - len(killed)) for each in told.get()), strict=True)
+    took_s, used_s = time.monotonic() - began, watch.used_s()
     for process in fleet:
         process.join()
-    for name, durations in zip(("claim", "record"), zip(*results, strict=True), strict=True):
-        taken = np.concatenate([np.array(each) for each in durations]) * 1e3
-        print(f"{name}: {len(taken)}, median {np.median(taken):.1f} ms, 95 % {np.quantile(taken, 0.95):.1f} ms")
-    print(f"{given.processes} processes, {given.trials} trials: {took_s:.1f} s; server {used_s / took_s:.2f} cores")
-    with Store.open(given.url) as store, store.snapshot() as connection:
+    for name in results[0]:
+        taken = np.concatenate([np.array(each[name]) for each in results]) * 1e3
+        if len(taken):
+            quantiles = ", ".join(f"{share:.0%} {np.quantile(taken, share):.1f} ms" for share in (0.5, 0.95, 1.0))
+            print(f"{name}: {len(taken)}; {quantiles}")
+    print(f"granted {sum(granted)} claims")
+    count = given.hosts * given.processes * given.stations
+    print(f"{count} stations, {given.trials} trials: {took_s:.1f} s; server {used_s / took_s:.2f} cores")
+    print(f"this machine's load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    with Store.open(url) as store, store.snapshot() as connection:
         runs, different = connection.execute(
             sa.select(sa.func.count(), sa.func.count(sa.distinct(t.run.c.trial_id))).select_from(t.run)
         ).one()
-    print(f"runs {runs}, trials with a run {different} of {given.trials}")
+    print(f"runs {runs}, trials with a run {different} of {given.trials + given.done}")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UnreachableStoreError as error:
+        raise SystemExit(str(error)) from None

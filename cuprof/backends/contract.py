@@ -367,21 +367,13 @@ class Session(ABC, Generic[R]):
             self._put(self._sets[0])
         return len(self._sets)
 
-    def restock(self, number: int, inputs: Arrays) -> None:
-        """Keep other contents as the set of this number, which nothing is compared with."""
-        contents = {
-            name: Content(np.ascontiguousarray(array), self._sets[number][name].copy) for name, array in inputs.items()
-        }
-        self.memory.keep([*contents.values()])
-        self._sets[number] = contents
-
     def give(self, runnable: R, draw: Draw) -> None:
         """Write the drawn inputs and outputs, and do the set-up of a runnable; nothing where no set is stocked."""
         if self._sets:
             self._put(self._sets[draw.inputs])
             self._fill(runnable, draw.fill)
 
-    def expect(self, runnable: R, tolerances: Sequence[Tolerances | None]) -> bool:
+    def expect(self, runnable: R, tolerances: Sequence[Tolerances]) -> bool:
         """Compare the results of a runnable's executions in place, with one tolerance per set of inputs.
 
         Returns:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ from cuprof.cli.table import Line, Part, Table
 from cuprof.core.errors import SelectionError
 
 if TYPE_CHECKING:
-    from cuprof.builds.sass import Instruction
     from cuprof.core.project import Project
     from cuprof.results.named_trials import NamedTrial
 
@@ -66,7 +65,7 @@ def main(argv: Sequence[str]) -> int:
     data: dict[str, Any] = {"base": base.label, "new": new.label}
     parts: list[Part] = [Line(f"- {base.label}", "red"), Line(f"+ {new.label}", "green")]
     if arguments.sass:
-        found = compare_code(base, new, find_project())
+        found = code_diff(base, new, find_project())
         parts += code_parts(found)
     else:
         kind, name = ("ptx", "PTX") if arguments.ptx else ("source", "source")
@@ -101,17 +100,11 @@ def source_diff(base: str, new: str) -> Iterator[str]:
 
 def ptx_diff(base: NamedTrial, new: NamedTrial, project: Project) -> Iterator[str]:
     """Yield the changed lines of two trials' PTX, folded as `source_diff` folds them."""
-    from cuprof.engine.rebuilding import rebuild_ptx
+    from cuprof.builds.sass import compare_texts
+    from cuprof.engine.building import rebuild_ptx
 
-    texts = [list(read_ptx(rebuild_ptx(each, project))) for each in (base, new)]
-    old, new_keys = ([_PTX_NUMBERS.sub("", line) for line in lines] for lines in texts)
-    rows: list[str] = []
-    for kind, first, last, start, end in difflib.SequenceMatcher(None, old, new_keys, autojunk=False).get_opcodes():
-        if kind == "equal":
-            rows += [f"  {text}" for text in texts[1][start:end]]
-        else:
-            rows += [f"- {text}" for text in texts[0][first:last]] + [f"+ {text}" for text in texts[1][start:end]]
-    yield from fold(rows, "lines")
+    before, after = (list(read_ptx(rebuild_ptx(each, project))) for each in (base, new))
+    yield from fold(compare_texts(before, after, lambda line: _PTX_NUMBERS.sub("", line)), "lines")
 
 
 def read_ptx(text: str) -> Iterator[str]:
@@ -121,20 +114,20 @@ def read_ptx(text: str) -> Iterator[str]:
             yield line.expandtabs(4)
 
 
-def compare_code(base: NamedTrial, new: NamedTrial, project: Project) -> dict[str, Any]:
+def code_diff(base: NamedTrial, new: NamedTrial, project: Project) -> dict[str, Any]:
     """Return how the machine code of two trials differs: kernel by kernel, and in the counts by opcode."""
-    from cuprof.builds.sass import compare_opcodes, disassemble
-    from cuprof.engine.rebuilding import rebuild
+    from cuprof.builds.sass import compare_code, compare_opcodes, disassemble
+    from cuprof.engine.building import rebuild
 
     images = [rebuild(each, project) for each in (base, new)]
     if set(images[0]) == set(images[1]):
         return {"same_code": True, "kernels": [], "opcodes": {}}
     codes = [{name: code for image in side.values() for name, code in disassemble(image).items()} for side in images]
     opcodes = compare_opcodes(*([one for code in side.values() for one in code] for side in codes))
-    kernels = [
-        {"base": ours, "new": theirs, "changes": list(code_diff(codes[0].get(ours, ()), codes[1].get(theirs, ())))}
-        for ours, theirs in pair_kernels(codes[0], codes[1])
-    ]
+    kernels = []
+    for ours, theirs in pair_kernels(codes[0], codes[1]):
+        changes = compare_code(codes[0].get(ours, ()), codes[1].get(theirs, ()))
+        kernels.append({"base": ours, "new": theirs, "changes": list(fold(changes, "instructions"))})
     return {"same_code": False, "kernels": kernels, "opcodes": opcodes}
 
 
@@ -145,31 +138,16 @@ def pair_kernels(base: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[
     return [*same, *zip_longest(left, right, fillvalue="")]
 
 
-def code_diff(base: Sequence[Instruction], new: Sequence[Instruction]) -> Iterator[str]:
-    """Yield the changed instructions of two codes, folded as `source_diff` folds lines."""
-    from cuprof.builds.sass import align
-
-    rows: list[str] = []
-    for change in align(base, new) if base and new else []:
-        if change.kind == "equal":
-            rows += [f"  {new[number].text}" for number in change.new]
-        else:
-            rows += [f"- {base[number].text}" for number in change.base]
-            rows += [f"+ {new[number].text}" for number in change.new]
-    if not (base and new):
-        rows = [*(f"- {one.text}" for one in base), *(f"+ {one.text}" for one in new)]
-    yield from fold(rows, "instructions")
-
-
-def fold(rows: Sequence[str], what: str) -> Iterator[str]:
-    """Yield the rows that begin with "-" or "+", and some around each; a row says how many others are left out."""
-    changed = [number for number, text in enumerate(rows) if text[0] != " "]
+def fold(rows: Iterable[tuple[str, str]], what: str) -> Iterator[str]:
+    """Yield the rows with a sign "-" or "+", and some around each; a line says how many others are left out."""
+    texts = [f"{sign.replace('=', ' ')} {text}" for sign, text in rows]
+    changed = [number for number, text in enumerate(texts) if text[0] != " "]
     shown = {near for number in changed for near in range(number - AROUND, number + AROUND + 1)}
     last = -1
-    for number in sorted(shown & set(range(len(rows)))):
+    for number in sorted(shown & set(range(len(texts)))):
         if number > last + 1:
             yield f"@@ {number - last - 1} {what} alike @@"
-        yield rows[number]
+        yield texts[number]
         last = number
 
 

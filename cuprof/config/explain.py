@@ -58,8 +58,6 @@ def _explain_text(text: str) -> CuprofError:
         return ConfigError(f"cannot set {found[1]}: {said[-1] if said else ''}")
     if found := re.search(r"Could not delete(?: from)? config\. '([^']+)' does not exist", text):
         return UnknownNameError("setting to delete", found[1], list_settings())
-    if found := re.search(r"Ambiguous value for argument '([^']+)'", text):
-        return ConfigError(f"{found[1]!r} lists several values; add -m to run them as jobs of their own")
     return ConfigError(" ".join(lines))
 
 

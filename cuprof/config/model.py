@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from cuprof.backends.registry import get_spec, list_backends
-from cuprof.config.setting import check_choice, read_fields
+from cuprof.config.setting import Settings, check_choice
 from cuprof.core.errors import ConfigError
 from cuprof.core.point import Coordinate
 from cuprof.core.project import Project, database_url
@@ -35,16 +35,8 @@ Samples = Annotated[int, Meta(ge=1, le=1_000_000)]
 Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
-class _Section:
-    """The settings of one group, converted and checked whenever one is made, also by `dataclasses.replace`."""
-
-    def __post_init__(self) -> None:
-        names = [each.name for each in fields(self)]  # type: ignore[arg-type]
-        read_fields(self, f"{type(self).__name__.removesuffix('Config').lower()}.", names)
-
-
 @dataclass(frozen=True)
-class MeasureConfig(_Section):
+class MeasureConfig(Settings):
     """Say how a trial is timed.
 
     Attributes:
@@ -107,14 +99,14 @@ class MeasureConfig(_Section):
 
 
 @dataclass(frozen=True)
-class CheckConfig(_Section):
+class CheckConfig(Settings):
     """Say how results are checked; `seed` fixes the random inputs, None draws fresh ones."""
 
     seed: Seed | None = None
 
 
 @dataclass(frozen=True)
-class DeviceConfig(_Section):
+class DeviceConfig(Settings):
     """Say which devices take part.
 
     Attributes:
@@ -156,7 +148,7 @@ class DeviceConfig(_Section):
 
 
 @dataclass(frozen=True)
-class LimitsConfig(_Section):
+class LimitsConfig(Settings):
     """Say how many seconds each step of a trial may take before its worker is ended and it counts as timed out.
 
     Attributes:
@@ -174,17 +166,18 @@ class LimitsConfig(_Section):
 
 
 @dataclass(frozen=True)
-class StoreConfig:
+class StoreConfig(Settings):
     """Say where rows go: an SQLAlchemy URL or an SQLite file; empty means the project's own database."""
 
     url: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "url", database_url(str(self.url or "")))
+        super().__post_init__()
+        object.__setattr__(self, "url", database_url(self.url))
 
 
 @dataclass(frozen=True)
-class NcuConfig(_Section):
+class NcuConfig(Settings):
     """Say what Nsight Compute collects, and how.
 
     Attributes:
@@ -218,7 +211,7 @@ class NcuConfig(_Section):
 
 
 @dataclass(frozen=True)
-class ReportConfig(_Section):
+class ReportConfig(Settings):
     """Say whether a sweep ends with a report, where it goes, and which sweep `report` shows.
 
     Attributes:
@@ -238,7 +231,7 @@ class ReportConfig(_Section):
 
 
 @dataclass(frozen=True)
-class SearchConfig(_Section):
+class SearchConfig(Settings):
     """Say whether to search for the best of many configurations instead of running all, and how long.
 
     Attributes:
@@ -313,7 +306,7 @@ class SearchConfig(_Section):
 
 
 @dataclass(frozen=True)
-class LaunchConfig(_Section):
+class LaunchConfig(Settings):
     """Say what starts the jobs that share a sweep, and what each of them takes.
 
     Attributes:
@@ -339,15 +332,15 @@ class LaunchConfig(_Section):
     since: Annotated[float, Meta(ge=0, le=1e11)] = 0.0
 
     def __post_init__(self) -> None:
-        read_fields(self, "launch.", [each.name for each in fields(self) if each.name != "options"])
         if not isinstance(self.options, Mapping):
             raise ConfigError(f"launch.options is {self.options!r}; write launch.options.NAME=VALUE")
+        super().__post_init__()
         if self.name == "local" and self.jobs > 1:
             raise ConfigError(f"launch.jobs is {self.jobs} and launch=local is this process; take launch=joblib")
 
 
 @dataclass(frozen=True)
-class SweepConfig:
+class SweepConfig(Settings):
     """Describe one sweep completely.
 
     Attributes:
@@ -397,7 +390,7 @@ class SweepConfig:
     purpose: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        read_fields(self, "", ("family", "baseline", "variants", "retry", "retry_above", "exit", "dry_run", "output"))
+        super().__post_init__()
         if not self.family:
             raise ConfigError("no family is chosen; add family=NAME or an experiment that names one")
         if not self.variants:

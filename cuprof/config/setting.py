@@ -23,11 +23,16 @@ def list_kinds(section: type) -> Mapping[str, Any]:
     return typing.get_type_hints(section, include_extras=True)
 
 
-def read_fields(section: Any, prefix: str, names: Iterable[str]) -> None:
-    """Convert fields of a frozen dataclass in place, in its `__post_init__`; raise as `read_setting` does."""
-    kinds: Mapping[str, Any] = list_kinds(section.__class__)
-    for name in names:
-        object.__setattr__(section, name, read_setting(prefix + name, kinds[name], getattr(section, name)))
+class Settings:
+    """The settings of one group, converted and checked whenever one is made, also by `dataclasses.replace`."""
+
+    def __post_init__(self) -> None:
+        section: Any = type(self)
+        group = section.__name__.removesuffix("Config").lower()
+        prefix = "" if group == "sweep" else f"{group}."
+        for name, kind in list_kinds(section).items():
+            if not isinstance(value := getattr(self, name), Settings | Mapping | frozenset):
+                object.__setattr__(self, name, read_setting(prefix + name, kind, value))
 
 
 def read_setting(key: str, kind: Any, value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
-from functools import lru_cache
 from typing import Any
 
 Coordinate = int | float | str | bool
@@ -72,13 +71,7 @@ class Point(Mapping[str, Coordinate]):
     @property
     def label(self) -> str:
         """Return text for people: large powers of two are written as such ("n=2^24, dtype=float32")."""
-        return ", ".join(map(describe_coordinate, self._coordinates, self._coordinates.values()))
-
-
-@lru_cache(maxsize=4096, typed=True)
-def describe_coordinate(name: str, value: Coordinate) -> str:
-    """Return "n=2^24"; a space of a hundred thousand points has few different coordinates."""
-    return f"{name}={format_coordinate(value)}"
+        return ", ".join(f"{name}={format_coordinate(value)}" for name, value in self._coordinates.items())
 
 
 PLAIN_BELOW = 2**14

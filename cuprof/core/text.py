@@ -33,19 +33,13 @@ def level_text(confidence: float) -> str:
     return f"{confidence * 100:g}\N{NO-BREAK SPACE}%"
 
 
-class Excess(str):
-    """Say what a configuration asks for and the most there is: "threads a block 2,048 > 1,024"."""
-
-    __slots__ = ()
-
-
-def compare(what: str, asked: float, most: float, unit: str = "") -> Excess | None:
-    """Return an excess where more is asked for than there is, else None; write bytes as KiB."""
+def compare(what: str, asked: float, most: float, unit: str = "") -> str:
+    """Return "threads a block 2,048 > 1,024" where more is asked for than there is, else ""; write bytes as KiB."""
     if asked <= most:
-        return None
+        return ""
     if unit == "bytes":
-        return Excess(f"{what} {asked / 1024:.4g} KiB > {most / 1024:.4g} KiB")
-    return Excess(f"{what} {asked:,} > {most:,}")
+        return f"{what} {asked / 1024:.4g} KiB > {most / 1024:.4g} KiB"
+    return f"{what} {asked:,} > {most:,}"
 
 
 def summarize(reasons: Iterable[str]) -> Iterator[tuple[int, str]]:

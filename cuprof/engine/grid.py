@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from types import MappingProxyType
 
@@ -16,7 +18,6 @@ from cuprof.engine.dispatcher import Scheduler
 from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.engine.jobs import find_references, job_key, list_jobs
 from cuprof.engine.recorder import Recorder
-from cuprof.store.stations import Claim
 from cuprof.worker.messages import Job, JobTrial
 
 BLOCKS_AN_EXECUTOR = 1.25
@@ -26,13 +27,13 @@ on starting blocks; a smaller one makes fast executors wait for slow ones."""
 LEAST_BLOCK_S = 1.0
 """Make a block last at least about this long, judging by the trials so far: an executor needs half a second to start
 one."""
-ASK_AGAIN_S = 1.0
-"""Ask this often whether other processes have done, or lost, the trials that they claimed."""
+ASK_AGAIN_S, ASK_AT_LEAST_S, ASKING_SHARE = 1.0, 10.0, 0.05
+"""Ask this often whether other processes have done, or lost, the trials that they claimed. Of a million trials, asking
+takes a second: then it takes this share of the time."""
+TRIES = 16
+"""Ask what is left of the sweep after as many problems in a row were found to be claimed by others."""
 LEAST_CUT = 32
 """Do not split a problem with fewer trials than this: each executor that takes part measures the reference, too."""
-
-Claiming = Callable[[Executor, Sequence[str]], Claim]
-"""Claim trials for an executor; see `Store.claim`."""
 
 
 @dataclass
@@ -57,7 +58,7 @@ class GridScheduler:
         executors: how many share them.
         references: problem and back end → the trial that blocks share.
         is_host: whether a back end's device is the host's own processor.
-        claim: claims trials that other processes may claim, too; None if there can be no others.
+        claims: claims trials that other processes may claim, too; None if there can be no others.
         clock: seconds.
     """
 
@@ -69,13 +70,14 @@ class GridScheduler:
         executors: int = 1,
         references: Mapping[tuple[Point, str], JobTrial] = MappingProxyType({}),
         is_host: Callable[[str], bool] = lambda backend: False,
-        claim: Claiming | None = None,
+        claims: Recorder | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.executors, self.references, self.claim, self.clock = executors, references, claim, clock
+        self.executors, self.references, self.claims, self.clock = executors, references, claims, clock
         shared: list[Job] = []
         self._alone: deque[Job] = deque()
-        for job in jobs:
+        self._jobs = list(jobs)
+        for job in self._jobs:
             (self._alone if executors > 1 and job.methods and is_host(job.backend) else shared).append(job)
         self._problems = [deque(of_problem) for _, of_problem in groupby(shared, key=lambda job: job.problem)]
         self._begun: dict[Executor, deque[Job]] = {}
@@ -86,8 +88,8 @@ class GridScheduler:
         self._last: dict[Executor, tuple[Point, str]] = {}
         self._told: set[str] = set()
         self._asked: set[str] = set()
-        self._elsewhere: dict[str, Job] = {}
-        self._asked_at = 0.0
+        self._elsewhere: list[Job] = []
+        self._refused, self._ask_at = 0, -math.inf
 
     @property
     def done(self) -> bool:
@@ -130,12 +132,9 @@ class GridScheduler:
         del self._blocks[executor]
         self._spent_s += self.clock() - block.since
         self._done += len(block.job.trials)
-        if self.claim:  # trials without an outcome were taken over by others; wait for them
-            self._elsewhere |= {
-                trial.identity: replace(block.job, trials=(trial,))
-                for trial in block.job.trials
-                if trial.identity not in self._told and trial.identity not in block.beside
-            }
+        if self.claims:  # trials without an outcome were taken over by others; wait for them
+            done = self._told & {trial.identity for trial in block.job.trials}
+            self._wait_for(block.job, done | block.beside)
         if self._alone_at is executor:
             self._alone_at = None
 
@@ -149,16 +148,20 @@ class GridScheduler:
             elif self._alone:
                 job = self._alone.popleft()
                 self._alone_at = executor
-            elif not self._elsewhere or not self._ask_again(executor):
-                return None
-            else:
+            elif self._elsewhere and self.clock() >= self._ask_at:
+                self._find_left(executor)
                 continue
+            else:
+                return None
             block = self._claim(executor, job)
             if block.job.trials:
                 self._blocks[executor] = block
                 self._last[executor] = job_key(job)
+                self._refused = 0
                 return block
             self._alone_at = None
+            self._refused += 1
+            self._turn_elsewhere(executor)
         return None
 
     def _claim(self, executor: Executor, job: Job) -> _Block:
@@ -167,33 +170,60 @@ class GridScheduler:
         reference = self.references[key].identity if key in self._cut else ""
         is_again = reference in self._asked
         self._asked.add(reference)
-        if self.claim is None:
+        if self.claims is None:
             return _Block(job, frozenset({reference} if is_again else ()), self.clock())
         wanted = [trial for trial in job.trials if trial.identity != reference or not is_again]
-        found = self.claim(executor, [trial.identity for trial in wanted])
+        found = self.claims.claim(executor, [trial.identity for trial in wanted])
         self.executors = max(found.stations, 1)
-        known, granted = found.granted | found.done.keys(), found.granted | {reference}  # once: trials may be many
-        self._elsewhere |= {
-            trial.identity: replace(job, trials=(trial,)) for trial in wanted if trial.identity not in known
-        }
+        self._wait_for(replace(job, trials=tuple(wanted)), found.granted)
+        granted = found.granted | {reference}  # once: trials may be many
         mine = tuple(trial for trial in job.trials if trial.identity in granted) if found.granted else ()
         return _Block(replace(job, trials=mine), frozenset({reference} - found.granted), self.clock())
 
-    def _ask_again(self, executor: Executor) -> bool:
-        """Ask which trials other processes have finished or lost; return whether that changed anything."""
-        if self.claim is None or self.clock() - self._asked_at < ASK_AGAIN_S:
-            return False
-        self._asked_at = self.clock()
-        before = len(self._elsewhere)
-        found = self.claim(executor, list(self._elsewhere))
-        free = [job for identity, job in self._elsewhere.items() if identity in found.granted]
-        for identity in found.granted | found.done.keys():
-            del self._elsewhere[identity]
-        for _, jobs in groupby(free, key=job_key):
-            parts = list(jobs)
-            trials = tuple(trial for job in parts for trial in job.trials)
-            self._problems.append(deque([replace(parts[0], trials=trials)]))
-        return len(self._elsewhere) < before
+    def _wait_for(self, job: Job, but: Set[str]) -> None:
+        """Wait until others have done a job's trials, but for some."""
+        if trials := tuple(trial for trial in job.trials if trial.identity not in but):
+            self._elsewhere.append(replace(job, trials=trials))
+
+    def _turn_elsewhere(self, executor: Executor) -> None:
+        """Go on at another place of the list, after others have claimed what is next here.
+
+        They follow the same list. Of a few processes each stays near its beginning, where the longest problems are; of
+        many each goes where it is likely to be alone.
+        """
+        if self._refused >= TRIES and self.clock() >= self._ask_at:
+            self._find_left(executor)
+        reach = min(self.executors**2, len(self._problems))
+        place = random.randrange(reach) if reach else 0
+        self._problems[:] = self._problems[place:] + self._problems[:place]
+
+    def _find_left(self, executor: Executor) -> None:
+        """Ask what is left of the sweep, and forget what others have done; wait for what they hold."""
+        if self.claims is None:
+            return
+        asked_at = self.clock()
+        free, held = self.claims.list_left(executor)
+        mine = [
+            *(block.job for block in self._blocks.values()),
+            *(job for jobs in self._begun.values() for job in jobs),
+        ]
+        busy = {trial.identity for job in (*mine, *self._alone) for trial in job.trials}
+        self._problems = [deque(jobs) for _, jobs in groupby(self._pick(free - busy), key=lambda job: job.problem)]
+        self._elsewhere, self._refused = self._pick(held - busy), 0
+        took_s = self.clock() - asked_at
+        self._ask_at = self.clock() + min(max(ASK_AGAIN_S, took_s / ASKING_SHARE), ASK_AT_LEAST_S)
+
+    @cached_property
+    def _homes(self) -> dict[str, int]:
+        return {trial.identity: place for place, job in enumerate(self._jobs) for trial in job.trials}
+
+    def _pick(self, identities: Set[str]) -> list[Job]:
+        """Return the jobs with these trials alone, in their order; the time it takes goes by how many these are."""
+        places = sorted({self._homes[identity] for identity in identities})
+        return [
+            replace(job, trials=tuple(trial for trial in job.trials if trial.identity in identities))
+            for job in (self._jobs[place] for place in places)
+        ]
 
     def _begin_problem(self, executor: Executor) -> deque[Job] | None:
         """Let an executor begin the next problem; jobs without a device here are left to others."""
@@ -218,12 +248,14 @@ class GridScheduler:
 
         An executor's consecutive blocks of a problem are one series and need the reference only once.
         """
+        key = job_key(job)
+        if key not in self._cut and len(job.trials) <= LEAST_CUT:
+            return job
         open_trials = sum(len(each.trials) for jobs in self._problems for each in jobs) + len(job.trials)
         least = int(LEAST_BLOCK_S * self._done / self._spent_s) if self._spent_s else 1
         size = max(math.ceil(open_trials / (BLOCKS_AN_EXECUTOR * self.executors)), least)
-        key = job_key(job)
         reference = self.references.get(key)
-        is_large = len(job.trials) > size if key in self._cut else len(job.trials) > max(LEAST_CUT, size)
+        is_large = len(job.trials) > size
         if self.executors > 1 and reference is not None and is_large:
             self._cut.add(key)
             self._problems.insert(0, deque([replace(job, trials=job.trials[size:])]))
@@ -292,6 +324,6 @@ def open_grid(recorder: Recorder, trials: Sequence[Trial]) -> Scheduler:
         for trial in trials:
             weights[trial.problem] += trial.useful_bytes or 1
         trials = sorted(trials, key=lambda trial: -weights[trial.problem])
-    claim = recorder.claim if prepared.is_shared else None
+    claims = recorder if prepared.is_shared else None
     jobs = list_jobs(prepared, trials, seed)
-    return GridScheduler(jobs, len(executors), find_references(prepared), executors[0].is_host, claim)
+    return GridScheduler(jobs, len(executors), find_references(prepared), executors[0].is_host, claims)

@@ -12,12 +12,12 @@ from cuprof.engine.executor import Executor, Result
 from cuprof.engine.observer import Observer
 from cuprof.engine.opened import Replanner
 from cuprof.engine.planning import Prepared
-from cuprof.results.trials import list_medians, list_tried
+from cuprof.results.trials import list_ends, list_medians
 from cuprof.store import Store
 from cuprof.store.outcomes import NOWHERE, Origin
 from cuprof.store.stations import Claim
+from cuprof.store.store import wait_for
 from cuprof.store.trials import StoredTrial
-from cuprof.worker.status_page import Phase
 
 
 class Recorder:
@@ -40,7 +40,8 @@ class Recorder:
         self.prepared, self.store, self.executors, self.observer = prepared, store, executors, observer
         self.sweep_id, self.started_at = 0, 0.0
         self.trials = {trial.identity: trial for trial in prepared.plan.trials}
-        self._places = {identity: place for place, identity in enumerate(self.trials)}
+        self._planned = list(self.trials)
+        self._places = {identity: place for place, identity in enumerate(self._planned)}
         self.concluded: set[str] = set()
         self.stored: set[str] = set()
         self.members: set[str] = set()
@@ -50,6 +51,7 @@ class Recorder:
         self._replanner = Replanner(project, prepared.plan, prepared.devices)
         self._medians: dict[str, dict[str, float]] = {}
         self._claimed: set[str] = set()
+        self._elsewhere: set[str] = set()
         self._has_company = False
         self._device_keys: dict[tuple[Executor, str], int | None] = {}
         self._without_energy: set[tuple[str, str]] = set()
@@ -64,22 +66,15 @@ class Recorder:
             Those that the sweep goes by.
         """
         self.enlist([self.trials[result.outcome.identity] for _, result in results])
-        ran = [self._find_ran(result.outcome) for _, result in results]
-        outcomes = [
-            replace(result.outcome, identity=trial.identity) for (_, result), trial in zip(results, ran, strict=True)
-        ]
-        origins = [
-            Origin(
-                executor.number,
-                self._find_device_key(executor, trial.backend),
-                result.batch.series,
-                again=result.outcome.identity in result.batch.beside,
-            )
-            for (executor, result), trial in zip(results, ran, strict=True)
-        ]
-        keys = self.store.record_all(self.sweep_id, list(zip(outcomes, origins, strict=True)))
+        rows = []
+        for executor, result in results:
+            ran, is_beside = self._find_ran(result.outcome), result.outcome.identity in result.batch.beside
+            device_key = self._find_device_key(executor, ran.backend)
+            origin = Origin(executor.number, device_key, result.batch.series, again=is_beside)
+            rows.append((replace(result.outcome, identity=ran.identity), origin))
         kept = []
-        for one, trial, outcome, origin, key in zip(results, ran, outcomes, origins, keys, strict=True):
+        for one, (outcome, origin), key in zip(results, rows, self.store.record_all(self.sweep_id, rows), strict=True):
+            trial = self.trials[outcome.identity]
             if key is None:
                 self.observer.note(f"{trial.label} had been taken over by another process; its result here is not kept")
             elif not origin.again:
@@ -109,7 +104,6 @@ class Recorder:
     def _record_here(self, trial: Trial, outcome: Outcome) -> None:
         """Store and report what was found without an executor."""
         self.store.record(self.sweep_id, outcome, NOWHERE)
-        self.concluded.add(outcome.identity)
         self._report(trial, outcome)
 
     def _report(self, trial: Trial, outcome: Outcome) -> None:
@@ -122,16 +116,6 @@ class Recorder:
             if reason and (trial.backend, reason) not in self._without_energy:
                 self._without_energy.add((trial.backend, reason))
                 self.observer.note(f"{trial.backend}: energy is not measured: {reason}")
-
-    def report_started(self, executor: Executor, identity: str, phase: Phase) -> None:
-        """Report that a trial enters a phase."""
-        executor.doing = f"{phase.name.lower()}: {self.trials[identity].label}"
-        self.observer.trial_started(self.trials[identity], phase.name.lower())
-
-    def recall(self) -> None:
-        """Load the trials that this sweep tried before it was interrupted."""
-        with self.store.snapshot() as connection:
-            self.members = list_tried(connection, self.sweep_id)
 
     def enlist(self, trials: Sequence[Trial], reused: Mapping[str, StoredTrial] | None = None) -> None:
         """Make trials members of the sweep that are not yet.
@@ -164,25 +148,46 @@ class Recorder:
         self.concluded |= done
 
     def claim(self, executor: Executor, identities: Sequence[str]) -> Claim:
-        """Claim trials for an executor, and take note of those that other processes have done."""
-        if executor.number is None:
-            raise ValueError("an executor claims trials of a sweep that it has joined")
-        found = self.store.claim(self.sweep_id, executor.number, {each: self._places[each] for each in identities})
+        """Claim trials for an executor."""
+        places = {identity: self._places[identity] for identity in identities}
+        found = self.store.claim(self.sweep_id, self._number(executor), places)
         self._claimed |= found.granted
         self._has_company |= found.stations > len(self.executors)
-        elsewhere = found.done.keys() - self.concluded
-        for identity in elsewhere:
-            self._judge(self.trials[identity], *found.done[identity])
-        if elsewhere:
-            self.concluded |= elsewhere
-            self.observer.done_elsewhere(len(elsewhere))
         return found
+
+    def list_left(self, executor: Executor) -> tuple[set[str], set[str]]:
+        """Return the open trials that the executor may claim, and those that others hold; count the others' work."""
+        left = self.store.list_left(self.sweep_id, self._number(executor))
+        free, held = ({self._planned[place] for place in places} for places in (left.free, left.held))
+        done = self._places.keys() - free - held - self.concluded
+        self._elsewhere |= done
+        self.concluded |= done
+        self.observer.done_elsewhere(len(done))
+        return free, held
+
+    def judge_others(self) -> None:
+        """Take note of the failures that other processes have met."""
+
+        def read() -> list[tuple[int, State, str]]:
+            with self.store.snapshot() as connection:
+                return list_ends(connection, self.sweep_id)
+
+        for place, state, message in wait_for(read) if self._elsewhere else ():
+            if (identity := self._planned[place]) in self._elsewhere:
+                self._judge(self.trials[identity], state, message)
+
+    @staticmethod
+    def _number(executor: Executor) -> int:
+        if executor.number is None:
+            raise ValueError("an executor claims trials of a sweep that it has joined")
+        return executor.number
 
     def skip(self, trials: Sequence[Trial], reused: Container[str]) -> None:
         """Record that trials cannot run here, unless the sweep reuses such an outcome already; report all of them."""
         for trial in trials:
             outcome = Outcome(trial.identity, State.SKIPPED, str(trial.unavailable), started_at=time.time())
             (self._tell if trial.identity in reused else self._record_here)(trial, outcome)
+            self.concluded.add(trial.identity)
 
     def confirm(self) -> None:
         """Check stored times against the measured ones, after ending every process that a variant may have started."""

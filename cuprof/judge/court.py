@@ -18,7 +18,7 @@ from cuprof.core.scratch import ScratchFolder
 from cuprof.engine.devices import find_devices, open_executors
 from cuprof.engine.observer import Observer
 from cuprof.families import Family
-from cuprof.families.candidate import LANGUAGES
+from cuprof.families.candidate import LANGUAGES, PYTHON
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.contenders import Contender, Devices, Entrance, check_file
 from cuprof.judge.counters import Counting
@@ -36,6 +36,10 @@ from cuprof.store import Store
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.messages import WorkerSettings
 
+SLOW = ("cupy", "torch", "triton", "numba")
+"""Modules that take seconds to import; they are imported once for all processes."""
+MOST_READ = 1 << 16
+"""Look for their names in this much of a file."""
 CLAIMS = {
     "wrong_result": "wrong result",
     "implausible": "impossible time",
@@ -94,14 +98,8 @@ class _Trial:
             conditions = make_request(config.ncu).conditions
             check_collection(config, Project(self.workshop))
         devices = self._find_devices(config, family)
-        self.server.load(
-            [
-                each
-                for name, found in devices.items()
-                if isinstance(found, DeviceFacts) and shares_memory(found)
-                for each in get_spec(name).imports
-            ]
-        )
+        if self.request.sandbox != "off" and not self.refusal:
+            self.server.load([name for name in SLOW if self._needs(name, devices)])
         selection = Selection(
             family=family.name,
             problem=config.problem,
@@ -183,6 +181,17 @@ class _Trial:
         with open_executors(config) as executors:
             found = find_devices(config, executors[0], tuple(sorted(needed - here)))
         return found | {name: table.describe(name) for name in sorted(here)}
+
+    def _needs(self, module: str, devices: Devices) -> bool:
+        """Return whether processes of candidates will probably import a module."""
+        found = [get_spec(name) for name, device in devices.items() if isinstance(device, DeviceFacts)]
+        if any(module in spec.imports for spec in found):
+            return True
+        for file in self.files:
+            with file.open("rb") as text:
+                if file.suffix == PYTHON and module.encode() in text.read(MOST_READ):
+                    return True
+        return False
 
     def _race(
         self, course: Course, contenders: Sequence[Contender], baselines: dict[str, tuple[Trial, ...]]

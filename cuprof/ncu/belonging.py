@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -55,64 +56,47 @@ def group_launches(
         devices: identity → model of the device that such a trial is of, where it is known.
         name: for launches that belong to no trial.
     """
-    ours = [
-        _group_of_ours(identity, found, labels.get(identity), devices.get(identity, ""), name)
-        for identity, found in launches.items()
-        if identity is not None
-    ]
-    return tuple(_with_crash(group) for group in (*ours, *_foreign(launches.get(None, ()), name)))
+    groups = []
+    for identity, found in launches.items():
+        if identity is not None:
+            label, device = labels.get(identity), devices.get(identity, "")
+            theirs = (str(launch.details.get("device") or "") for launch in found)
+            other = next((each for each in theirs if not _same_device(each, device)), None)
+            owner = Owner.UNKNOWN if label is None else Owner.OTHER_DEVICE if other is not None else Owner.TRIAL
+            message = f"not joined to {label}: the trial is of {device}, the report of {other}"
+            called = label if label and owner is Owner.TRIAL else f"{name}/{identity[:8]}"
+            words = message if owner is Owner.OTHER_DEVICE else ""
+            groups.append(Group(owner, identity, called, found, message=words))
+    groups += _foreign(launches.get(None, ()), name)
+    return tuple(map(_with_crash, groups))
 
 
-def _group_of_ours(
-    identity: str, launches: tuple[LaunchRecord, ...], label: str | None, trial_device: str, name: str
-) -> Group:
-    apart = f"{name}/{identity[:8]}"
-    if label is None:
-        return Group(Owner.UNKNOWN, identity, apart, launches)
-    devices = (str(launch.details.get("device") or "") for launch in launches)
-    others = [device for device in devices if not _same_device(device, trial_device)]
-    if others:
-        message = f"not joined to {label}: the trial is of {trial_device}, the report of {others[0]}"
-        return Group(Owner.OTHER_DEVICE, identity, apart, launches, message=message)
-    return Group(Owner.TRIAL, identity, label, launches)
-
-
-def _foreign(launches: Sequence[LaunchRecord], name: str) -> list[Group]:
-    """Return a group for each kernel; the signature distinguishes the instances of a template."""
-    by_kernel: dict[tuple[str, str], list[LaunchRecord]] = {}
+def _foreign(launches: Sequence[LaunchRecord], name: str) -> Iterator[Group]:
+    """Yield a group for each kernel; the signature distinguishes the instances of a template."""
+    by_kernel: dict[tuple[str, str], list[LaunchRecord]] = defaultdict(list)
     for launch in launches:
-        by_kernel.setdefault((launch.kernel, str(launch.details.get("signature", ""))), []).append(launch)
+        own = by_kernel[launch.kernel, str(launch.details.get("signature", ""))]
+        own.append(replace(launch, ordinal=len(own)))
     kernels = [kernel for kernel, _ in by_kernel]
-    return [
-        Group(
-            Owner.FOREIGN,
-            "",
-            f"{name}/{kernel if kernels.count(kernel) == 1 else signature}",
-            tuple(replace(launch, ordinal=ordinal) for ordinal, launch in enumerate(found)),
-        )
-        for (kernel, signature), found in by_kernel.items()
-    ]
+    for (kernel, signature), found in by_kernel.items():
+        called = kernel if kernels.count(kernel) == 1 else signature
+        yield Group(Owner.FOREIGN, "", f"{name}/{called}", tuple(found))
 
 
 def _with_crash(group: Group) -> Group:
-    crash = next(filter(None, map(_crash, group.launches)), "")
-    if not crash:
-        return group
-    return replace(group, state=State.CRASHED, message="; ".join(filter(None, (group.message, crash))))
-
-
-def _crash(launch: LaunchRecord) -> str:
-    """Return why a launch counts as crashed, or an empty text: it has no grid, or a duration that is not a number.
+    """Return a group whose launch has no grid, or a duration that is not a number, as crashed.
 
     A range or graph that was profiled as a whole has no grid of its own.
     """
-    lacks = []
-    if "workload" not in launch.details and not all(launch.grid):
-        lacks.append("grid")
-    if launch.duration_ns is not None and math.isnan(launch.duration_ns):
-        lacks.append("duration")
-    what = " and no ".join(lacks)
-    return f"launch {launch.ordinal} ({launch.kernel}) crashed: the report has no {what} of it" if lacks else ""
+    for launch in group.launches:
+        lacks = ["grid"] if "workload" not in launch.details and not all(launch.grid) else []
+        lacks += ["duration"] if launch.duration_ns is not None and math.isnan(launch.duration_ns) else []
+        if lacks:
+            crash = (
+                f"launch {launch.ordinal} ({launch.kernel}) crashed: the report has no {' and no '.join(lacks)} of it"
+            )
+            return replace(group, state=State.CRASHED, message="; ".join(filter(None, (group.message, crash))))
+    return group
 
 
 def _same_device(one: str, other: str) -> bool:

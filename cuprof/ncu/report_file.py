@@ -37,7 +37,8 @@ _LIMITS = {
 }
 _WIDEST = 2**63
 """Whole numbers from here on cannot belong to a launch, and fit no column."""
-_LINK = re.compile(r"@(?:url|section|sass|source):(.*?)@")
+_LINK = re.compile(r"@(?:url:([^:@]*)[^@]*|(?:section|sass|source):(?:[^@]*:)?([^:@]*))@")
+"""Nsight Compute's links in advice: of "@url:text:address@" and "@section:name:text@" the text is shown."""
 _DAMAGE = (
     ArithmeticError,
     AttributeError,
@@ -70,9 +71,8 @@ def read_report(path: Path, metrics: Sequence[str] | None = None) -> Launches:
     found: dict[str | None, list[LaunchRecord]] = {}
     try:
         context = module.load_report(str(path))
-        actions = [action for index in range(context.num_ranges()) for action in context.range_by_idx(index)]
-        for action in actions:
-            ranges = _ranges(action)
+        for action in (each for index in range(context.num_ranges()) for each in context.range_by_idx(index)):
+            ranges = list(_ranges(action))
             # Counted by identity, so that what another trial launched never shifts an ordinal.
             of_trial = found.setdefault(find_identity(ranges), [])
             of_trial.append(_read_action(module, action, metrics, ranges, len(of_trial)))
@@ -113,108 +113,79 @@ def _load_module() -> Any:
 def _read_action(
     module: Any, action: Any, metrics: Sequence[str] | None, ranges: Sequence[str], ordinal: int
 ) -> LaunchRecord:
+    limits = {name: _whole(action, metric) for name, metric in _LIMITS.items()}
+    device = action.metric_by_name("device__attribute_display_name")
+    details = {
+        "occupancy_limits": {name: value for name, value in limits.items() if value is not None},
+        "workload": _WORKLOADS.get(action.workload_type()),
+        "device": (device.as_string() or "") if device is not None else "",
+    }
+    known = {name: value for name, value in details.items() if value}
     return LaunchRecord(
         ordinal=ordinal,
         kernel=_name(action, action.NameBase_FUNCTION),
         grid=_dimensions(action, "launch__grid_dim_"),
         block=_dimensions(action, "launch__block_dim_"),
-        registers=_integer(action, "launch__registers_per_thread"),
-        shared_static_bytes=_integer(action, "launch__shared_mem_per_block_static"),
-        shared_dynamic_bytes=_integer(action, "launch__shared_mem_per_block_dynamic"),
-        duration_ns=_number_of(action, "gpu__time_duration.sum"),
-        counters=tuple(_counters(module, action, metrics)),
+        registers=_whole(action, "launch__registers_per_thread"),
+        shared_static_bytes=_whole(action, "launch__shared_mem_per_block_static"),
+        shared_dynamic_bytes=_whole(action, "launch__shared_mem_per_block_dynamic"),
+        duration_ns=_number(action, "gpu__time_duration.sum"),
+        counters=tuple(_counters(module.IMetric, action, metrics)),
         advice=tuple(_advice(action)),
-        details=_details(action, ranges),
+        details={"signature": _name(action, action.NameBase_DEMANGLED), "ranges": list(ranges), **known},
         source=read_instructions(action),
     )
 
 
-def _details(action: Any, ranges: Sequence[str]) -> Mapping[str, Any]:
-    limits = {name: _integer(action, metric) for name, metric in _LIMITS.items()}
-    details = {
-        "occupancy_limits": {name: value for name, value in limits.items() if value is not None},
-        "workload": _WORKLOADS.get(action.workload_type()),
-        "device": _text(action, "device__attribute_display_name"),
-    }
-    known = {name: value for name, value in details.items() if value}
-    return {"signature": _name(action, action.NameBase_DEMANGLED), "ranges": list(ranges), **known}
-
-
-def _ranges(action: Any) -> tuple[str, ...]:
+def _ranges(action: Any) -> Iterator[str]:
     state = action.nvtx_state()
-    if state is None:
-        return ()
-    names: list[str] = []
-    for domain in state.domains():
+    for domain in state.domains() if state is not None else ():
         info = state.domain_by_id(domain)
-        names += list(info.push_pop_ranges()) if info is not None else []
-    return tuple(names)
+        yield from info.push_pop_ranges() if info is not None else ()
 
 
-def _counters(module: Any, action: Any, metrics: Sequence[str] | None) -> Iterator[CounterValue]:
+def _counters(kinds: Any, action: Any, metrics: Sequence[str] | None) -> Iterator[CounterValue]:
+    """Yield the counters that have a value, or values by name (opcodes); those by program counter are left out."""
     present = action.metric_names()
     if not all(name.isprintable() for name in present):
         raise ValueError("the name of a metric is not text")
     chosen = sorted(name for name in present if not _BACKGROUND.match(name))
     for name in chosen if metrics is None else select(present, metrics):
-        metric = action.metric_by_name(name)
-        if metric is not None and (value := _counter(module, name, metric)) is not None:
-            yield value
-
-
-def _counter(module: Any, name: str, metric: Any) -> CounterValue | None:
-    kinds = module.IMetric
-    unit = metric.unit()
-    known = METRICS.get(name)
-    rule, meaning = get_rule(name, unit), known.meaning if known else metric.description()
-    instances = _instances(kinds, metric)
-    if not metric.has_value():
-        return CounterValue(name, None, unit, rule, meaning, instances) if instances else None
-    if metric.kind() == kinds.ValueKind_STRING:
-        return CounterValue(name, None, unit, "none", meaning, text=metric.as_string() or "")
-    value = metric.value()
-    return CounterValue(name, None if value is None else float(value), unit, rule, meaning, instances)
+        if (metric := action.metric_by_name(name)) is None:
+            continue
+        unit, known, instances = metric.unit(), METRICS.get(name), _instances(kinds, metric)
+        meaning = known.meaning if known else metric.description()
+        value = metric.value() if metric.has_value() else None
+        if metric.has_value() and metric.kind() == kinds.ValueKind_STRING:
+            yield CounterValue(name, None, unit, "none", meaning, text=metric.as_string() or "")
+        elif metric.has_value() or instances:
+            number = None if value is None else float(value)
+            yield CounterValue(name, number, unit, get_rule(name, unit), meaning, instances)
 
 
 def _instances(kinds: Any, metric: Any) -> Mapping[str, float]:
-    """Return label → value where the instances are named (opcodes); values by program counter are left out."""
-    count = metric.num_instances()
-    if not count or not metric.has_correlation_ids():
-        return {}
-    labels = metric.correlation_ids()
-    if labels.kind(0) != kinds.ValueKind_STRING:
-        return {}
+    """Return label → value where the instances are named."""
     found: dict[str, float] = {}
-    for index in range(count):
-        label = labels.as_string(index) or ""
-        found[label] = found.get(label, 0.0) + float(metric.value(index))
+    if metric.num_instances() and metric.has_correlation_ids():
+        labels = metric.correlation_ids()
+        for index in range(metric.num_instances() if labels.kind(0) == kinds.ValueKind_STRING else 0):
+            label = labels.as_string(index) or ""
+            found[label] = found.get(label, 0.0) + float(metric.value(index))
     return found
 
 
 def _advice(action: Any) -> Iterator[Advice]:
     for result in action.rule_results():
-        if not result.has_rule_message():
-            continue
-        message = result.rule_message()
-        if not (message["title"] or message["message"]):
-            continue
-        speedup = result.speedup_estimation()["speedup"] if result.has_speedup_estimation() else None
-        yield Advice(
-            rule=result.rule_identifier(),
-            severity=_SEVERITIES.get(int(message["type"]), "none"),
-            text=_LINK.sub(_link_text, message["message"]),
-            title=message["title"],
-            section=result.section_identifier(),
-            speedup=speedup,
-        )
-
-
-def _link_text(match: re.Match[str]) -> str:
-    """Return the visible text of one of Nsight Compute's links: "@url:text:address@" shows "text"."""
-    kind, inner = match.group(0)[1:].partition(":")[0], match.group(1)
-    if kind == "url":
-        return inner.partition(":")[0]
-    return inner.rpartition(":")[2]
+        message = result.rule_message() if result.has_rule_message() else {"title": "", "message": ""}
+        if message["title"] or message["message"]:
+            yield Advice(
+                rule=result.rule_identifier(),
+                severity=_SEVERITIES.get(int(message["type"]), "none"),
+                text=_LINK.sub(r"\1\2", message["message"]),
+                title=message["title"],
+                section=result.section_identifier(),
+                speedup=result.speedup_estimation()["speedup"] if result.has_speedup_estimation() else None,
+            )
 
 
 def _name(action: Any, base: int) -> str:
@@ -225,22 +196,17 @@ def _name(action: Any, base: int) -> str:
 
 
 def _dimensions(action: Any, prefix: str) -> tuple[int, int, int]:
-    x, y, z = (_integer(action, prefix + axis) or 0 for axis in "xyz")
+    x, y, z = (_whole(action, prefix + axis) or 0 for axis in "xyz")
     return x, y, z
 
 
-def _number_of(action: Any, name: str) -> float | None:
+def _number(action: Any, name: str) -> float | None:
     metric = action.metric_by_name(name)
     return float(metric.as_double()) if metric is not None and metric.has_value() else None
 
 
-def _integer(action: Any, name: str) -> int | None:
-    value = _number_of(action, name)
+def _whole(action: Any, name: str) -> int | None:
+    value = _number(action, name)
     if value is not None and abs(value) >= _WIDEST:
         raise ValueError(f"{name} is {value:g}")
     return None if value is None else round(value)
-
-
-def _text(action: Any, name: str) -> str:
-    metric = action.metric_by_name(name)
-    return (metric.as_string() or "") if metric is not None else ""

@@ -11,12 +11,10 @@ the description of the session (versions, command line) is in blocks of its own 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from cuprof.core.errors import ProfilerError
 
@@ -29,6 +27,7 @@ _SOURCES, _RESULTS, _SESSION, _PAYLOAD_SIZE, _RANGE_RESULTS = 1, 2, 3, 5, 7
 _TOOLS = 8
 """Number of the field of the session's description that holds the versions of the tools."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+Fields = list[tuple[int, int | memoryview]]
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,6 @@ class Frame:
     results: int
 
 
-class _CutShortError(Exception):
-    """The file ends inside a message, or before the description behind the first launch."""
-
-
 def check_frame(path: Path) -> Frame:
     """Check that a file is a report and not cut short, as far as its format shows (see the module).
 
@@ -50,19 +45,19 @@ def check_frame(path: Path) -> Frame:
         ProfilerError: it is absent, unreadable, no report, or cut short.
     """
     try:
-        with path.open("rb") as file:
-            if file.read(4) != MAGIC:
-                raise ProfilerError(
-                    f"{path} is not an Nsight Compute report; give a .ncu-rep file that `ncu --export` has written"
-                )
-            size = path.stat().st_size
-            return _read_headers(file, size)
-    except _CutShortError:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ProfilerError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not data.startswith(MAGIC):
+        raise ProfilerError(
+            f"{path} is not an Nsight Compute report; give a .ncu-rep file that `ncu --export` has written"
+        )
+    try:
+        return _read_headers(memoryview(data)[len(MAGIC) :])
+    except (IndexError, ValueError):
         raise ProfilerError(
             f"{path} is cut short or damaged: the disk was full, or ncu or a copy was stopped; make the report again"
         ) from None
-    except OSError as error:
-        raise ProfilerError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def find_options(path: Path) -> dict[str, str]:
@@ -71,75 +66,73 @@ def find_options(path: Path) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in found}
 
 
-def _read_headers(file: IO[bytes], size: int) -> Frame:
-    version = _numbers(file.read(_length(file, size))).get(_VERSION, 0)
+def _read_headers(data: memoryview) -> Frame:
+    """Return the frame; ValueError or IndexError where the data end too early."""
+    header, data = _take(data)
+    version = _numbers(_fields(header)).get(_VERSION, 0)
     blocks = results = 0
     described = False
-    while file.tell() < size:
-        header = file.read(_length(file, size))
-        numbers = _numbers(header)
-        end = file.tell() + numbers.get(_PAYLOAD_SIZE, 0)
-        if end > size:
-            raise _CutShortError
+    while data:
+        header, data = _take(data)
+        fields = _fields(header)
+        numbers = _numbers(fields)
+        payload, data = _split(data, numbers.get(_PAYLOAD_SIZE, 0))
         found = numbers.get(_RESULTS, 0) + numbers.get(_RANGE_RESULTS, 0)
         # NVIDIA's reader ends the process where a header counts more messages than the payload has.
         for _ in range(numbers.get(_SOURCES, 0) + found):
-            file.seek(_length(file, end), os.SEEK_CUR)
-        file.seek(end)
-        blocks += 1
-        results += found
-        described = described or any(
-            part == _TOOLS
-            for number, session in _fields(header)
-            if number == _SESSION and isinstance(session, bytes)
-            for part, _ in _fields(session)
-        )
+            _, payload = _take(payload)
+        blocks, results = blocks + 1, results + found
+        sessions = [value for number, value in fields if number == _SESSION and isinstance(value, memoryview)]
+        described = described or any(part == _TOOLS for session in sessions for part, _ in _fields(session))
     # Older formats keep the versions in an unknown place.
     if not blocks or (results and not described and version >= NEWEST_VERSION):
-        raise _CutShortError
+        raise ValueError
     return Frame(version, results)
 
 
-def _length(file: IO[bytes], size: int) -> int:
-    """Read the size of the next message, which ends before `size`."""
-    prefix = file.read(4)
-    length = int.from_bytes(prefix, "little")
-    if len(prefix) < 4 or file.tell() + length > size:
-        raise _CutShortError
-    return length
+def _split(data: memoryview, size: int) -> tuple[memoryview, memoryview]:
+    if size > len(data):
+        raise ValueError
+    return data[:size], data[size:]
 
 
-def _numbers(message: bytes) -> dict[int, int]:
-    return {number: value for number, value in _fields(message) if isinstance(value, int)}
+def _take(data: memoryview) -> tuple[memoryview, memoryview]:
+    """Return the message that begins here, and what follows it."""
+    prefix, rest = _split(data, 4)
+    return _split(rest, int.from_bytes(prefix, "little"))
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield (field number, value) of the whole numbers and the texts or messages in a message of Protocol Buffers."""
+def _numbers(fields: Fields) -> dict[int, int]:
+    return {number: value for number, value in fields if isinstance(value, int)}
+
+
+def _fields(message: memoryview) -> Fields:
+    """Return (field number, value) of the whole numbers and the texts or messages in a message of Protocol Buffers."""
+    return list(_read_fields(message))
+
+
+def _read_fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     position = 0
     while position < len(message):
         key, position = _varint(message, position)
         number, kind = key >> 3, key & 7
-        if kind == _VARINT:
+        if kind in (_VARINT, _BYTES):
             value, position = _varint(message, position)
-            yield number, value
-        elif kind == _BYTES:
-            length, position = _varint(message, position)
-            yield number, message[position : position + length]
-            position += length
+            yield number, value if kind == _VARINT else message[position : position + value]
+            position += value if kind == _BYTES else 0
         elif kind in (_FIXED64, _FIXED32):
             position += 8 if kind == _FIXED64 else 4
         else:
-            raise _CutShortError
+            raise ValueError
 
 
-def _varint(message: bytes, position: int) -> tuple[int, int]:
+def _varint(message: memoryview, position: int) -> tuple[int, int]:
     """Return a variable-length number and the position behind it."""
     value = shift = 0
-    while position < len(message):
+    while True:
         byte = message[position]
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, position
         shift += 7
-    raise _CutShortError

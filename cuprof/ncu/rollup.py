@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -28,21 +29,22 @@ def _roll_up_metric(
     name: str, launches: Sequence[LaunchRecord], by_launch: Sequence[Mapping[str, CounterValue]]
 ) -> CounterValue:
     present = [counters[name] for counters in by_launch if name in counters]
-    first = present[0]
+    first, is_whole = present[0], len(present) == len(launches)
     rule = first.rollup or get_rule(name, first.unit)
     if len(launches) == 1:
-        nothing = by_launch[0].get(rule.partition(":")[2])
-        undefined = nothing is not None and nothing.value == 0
-        return replace(first, rollup=rule, value=None if undefined else first.value)
-    everywhere = len(present) == len(launches) and all(counter.instances for counter in present)
-    instances = _sum_instances(present) if rule == "sum" and everywhere else {}
-    blank = CounterValue(name, None, first.unit, rule, first.meaning, instances)
-    texts = {counter.text for counter in present}
-    if texts != {""}:
+        weight = by_launch[0].get(rule.partition(":")[2])
+        return replace(first, rollup=rule, value=None if weight is not None and weight.value == 0 else first.value)
+    instances: Counter[str] = Counter()
+    if rule == "sum" and is_whole and all(counter.instances for counter in present):
+        for counter in present:
+            for label, count in counter.instances.items():
+                instances[label] += count  # type: ignore[assignment]
+    blank = CounterValue(name, None, first.unit, rule, first.meaning, dict(instances))
+    if (texts := {counter.text for counter in present}) != {""}:
         return replace(blank, text=first.text if len(texts) == 1 else "")
-    values = [counter.value for counter in present]
-    if rule == "none" or len(present) < len(launches):
+    if rule == "none" or not is_whole:
         return blank
+    values = [counter.value for counter in present]
     if rule in _FOLDS:
         numbers = [value for value in values if value is not None]
         return replace(blank, value=_FOLDS[rule](numbers)) if len(numbers) == len(values) else blank
@@ -56,37 +58,24 @@ def weighted_mean(values: Sequence[float | None], weights: Sequence[float]) -> f
     A value of weight zero is ignored, even where it is not a number: a launch without loads has no bytes a sector,
     though Nsight Compute gives 0 for that. Without any weight there is no mean.
     """
-    if math.fsum(weights) <= 0:
-        return None
     terms = [(value, weight) for value, weight in zip(values, weights, strict=True) if weight > 0]
-    if any(value is None or math.isnan(value) for value, _ in terms):
+    if math.fsum(weights) <= 0 or any(value is None or math.isnan(value) for value, _ in terms):
         return None
-    total = math.fsum(weight for _, weight in terms)
-    return math.fsum((value or 0.0) * weight for value, weight in terms) / total
+    return math.fsum((value or 0.0) * weight for value, weight in terms) / math.fsum(weight for _, weight in terms)
 
 
 def _weights(
     rule: str, launches: Sequence[LaunchRecord], by_launch: Sequence[Mapping[str, CounterValue]]
 ) -> tuple[str, list[float]]:
     """Return the rule that can be applied and each launch's weight: the metric's own, the duration, or one."""
-    wanted = rule.partition(":")[2]
-    for weight in dict.fromkeys((wanted, DURATION)):
-        found = [_value(weight, launch, counters) for launch, counters in zip(launches, by_launch, strict=True)]
+    durations = [launch.duration_ns for launch in launches]
+    for weight in dict.fromkeys((rule.partition(":")[2], DURATION)):
+        others: Sequence[float | None] = durations if weight == DURATION else [None] * len(launches)
+        found = [
+            counters[weight].value if weight in counters else other
+            for counters, other in zip(by_launch, others, strict=True)
+        ]
         numbers = [value for value in found if value is not None and not math.isnan(value)]
         if len(numbers) == len(launches):
             return f"mean:{weight}", numbers
     return "mean", [1.0] * len(launches)
-
-
-def _value(metric: str, launch: LaunchRecord, counters: Mapping[str, CounterValue]) -> float | None:
-    if metric in counters:
-        return counters[metric].value
-    return launch.duration_ns if metric == DURATION else None
-
-
-def _sum_instances(counters: Sequence[CounterValue]) -> dict[str, float]:
-    total: dict[str, float] = {}
-    for counter in counters:
-        for label, value in counter.instances.items():
-            total[label] = total.get(label, 0.0) + value
-    return total

@@ -37,7 +37,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from cuprof.backends.registry import get_spec
@@ -107,10 +106,9 @@ class Identifier:
     def identify(self, problem: Point, tunables: Point, program: Program | None) -> str:
         """Return the identity of one trial; `program` is None for anything but a kernel variant."""
         described = describe_program(program) if program is not None else None
-        content = {"problem": dict(problem.items()), "program": described, "tunables": dict(tunables.items())}
-        has_floats = any(type(value) is float for value in (*problem.values(), *tunables.values()))
+        content = {"problem": dict(problem), "program": described, "tunables": dict(tunables)}
         digest = self._shared.copy()
-        digest.update(canonical_json(content).encode() if has_floats else fast_canonical_json(content))
+        digest.update(canonical_json(content).encode())
         return digest.hexdigest()[:DIGITS]
 
 
@@ -148,15 +146,6 @@ def plan_hash(plan: Plan, methods: Mapping[str, str]) -> str:
 canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 """Makes JSON that is the same for equal content: keys sorted, ASCII, no spaces. Raises TypeError for anything but plain
 data, ValueError for numbers that are not finite."""
-
-
-def fast_canonical_json(value: Any) -> bytes:
-    """Return the same bytes as `canonical_json`, in a fifth of the time, for data without floats.
-
-    msgspec writes floats in its own way, and leaves letters beyond ASCII and DEL as they are.
-    """
-    encoded = msgspec.json.encode(value, order="sorted")
-    return encoded if encoded.isascii() and b"\x7f" not in encoded else canonical_json(value).encode()
 
 
 def program_json(program: Program) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from cuprof.builds.sass import Instruction, find_cause
+from cuprof.builds.sass import Instruction, find_causes
 from cuprof.report.templates import say_once
 from cuprof.results.source import FEW_SAMPLES, KernelSource
 
@@ -135,7 +135,7 @@ def _find_wait(kernel: KernelSource, reason: str, value: Value) -> Wait:
     line = lines.most_common(1)[0][0]
     own = {number: count for number, count in samples.items() if (code[number].file, code[number].line) == line}
     number = max(own, key=lambda each: own[each])
-    cause = find_cause(code, number, reason)
+    cause = find_causes(code, {number: reason}).get(number)
     pattern, evidence = _find_pattern(kernel, reason, code[number if cause is None else cause], value)
     stalled = kernel.instructions["stalled"]
     on_line = (kernel.instructions["file"] == line[0]) & (kernel.instructions["line"] == line[1])

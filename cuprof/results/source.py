@@ -157,6 +157,7 @@ class KernelSource:
         return lines[line - 1] if 0 < line <= len(lines) else ""
 
 
+@intact
 def find_sources(connection: Connection, text: str, settings: Sequence[str] = ()) -> list[KernelSource]:
     """Return the launches of the newest profile with counters by instruction that a name means.
 
@@ -164,14 +165,12 @@ def find_sources(connection: Connection, text: str, settings: Sequence[str] = ()
         UnknownNameError: nothing of this name is stored.
         SelectionError: it has no counters by instruction; the message says how to collect them.
     """
-    foreign = list_foreign_names(connection)
-    if text in foreign:
-        return list_foreign_sources(connection, text)
-    within = [name for name in foreign if name.startswith(f"{text}/")]
+    of_trials, foreign = list_profiles(connection)
+    within = [name for name in foreign if name == text] or [name for name in foreign if name.startswith(f"{text}/")]
     if len(within) == 1:
-        return list_foreign_sources(connection, within[0])
+        return read_sources(connection, foreign[within[0]])
     if within:
-        kernels = {name: list_foreign_sources(connection, name)[0].kernel for name in within}
+        kernels = {name: read_sources(connection, foreign[name])[0].kernel for name in within}
         named = list_first([f"{name} ({kernel})" for name, kernel in kernels.items()], 12)
         raise UsageError(f"{text} is {count(len(within), 'profile')}; name one: {named}")
     try:
@@ -179,58 +178,48 @@ def find_sources(connection: Connection, text: str, settings: Sequence[str] = ()
     except UnknownNameError as error:
         known = [*error.known, *foreign]
         raise UsageError(f"no variant or imported profile is named {text!r}: {suggest(text, known)}") from None
-    newest = find_newest(connection, [trial.id for trial in trials])
+    newest = max((of_trials[trial.id] for trial in trials if trial.id in of_trials), default=None)
     if newest is None:
         one = trials[0]
         raise SelectionError(
             f"{one.label} has no counters by instruction; collect them: cuprof ncu-collect family={one.family} "
             f"variants={one.variant} ncu=source"
         )
-    return list_trial_sources(connection, newest)
+    return read_sources(connection, newest)
+
+
+def list_profiles(connection: Connection, *conditions: sa.ColumnElement[bool]) -> tuple[dict[int, int], dict[str, int]]:
+    """Return trial's number → newest profile with counters by instruction, and name → that of what is no trial's."""
+    query = _select(t.profile.c.id, t.profile.c.trial_id, t.profile.c.name).where(*conditions).order_by(t.profile.c.id)
+    rows = connection.execute(query).all()
+    of_trials = {trial_id: number for number, trial_id, _ in rows if trial_id is not None}
+    return of_trials, {str(name): number for number, trial_id, name in rows if trial_id is None}
 
 
 @intact
 def list_trial_sources(connection: Connection, trial_id: int) -> list[KernelSource]:
     """Return the launches of the trial's newest profile with counters by instruction; empty where there is none."""
-    return _read_newest(connection, t.profile.c.trial_id == trial_id)
-
-
-@intact
-def list_foreign_sources(connection: Connection, name: str) -> list[KernelSource]:
-    """Return the launches of the newest profile of that name which belongs to no trial."""
-    return _read_newest(connection, t.profile.c.trial_id.is_(None), t.profile.c.name == name)
-
-
-def find_newest(connection: Connection, trial_ids: Sequence[int]) -> int | None:
-    """Return that of some trials whose profile with counters by instruction is the newest, or None."""
-    trials = _select(t.profile.c.trial_id).where(t.profile.c.trial_id.in_(trial_ids))
-    found: int | None = connection.scalar(trials.order_by(t.profile.c.id.desc()).limit(1))
-    return found
-
-
-def list_foreign_names(connection: Connection) -> list[str]:
-    """Return the names of profiles with counters by instruction that belong to no trial, the oldest first."""
-    names = connection.scalars(_select(t.profile.c.name).where(t.profile.c.trial_id.is_(None)).order_by(t.profile.c.id))
-    return list(dict.fromkeys(map(str, names)))
+    newest = list_profiles(connection, t.profile.c.trial_id == trial_id)[0].get(trial_id)
+    return read_sources(connection, newest) if newest is not None else []
 
 
 def _select(*columns: Any) -> sa.Select[Any]:
-    """Select from profiles with counters by instruction, their launches and trials."""
+    """Select from profiles with counters by instruction, and their launches."""
     return (
         sa.select(*columns)
         .select_from(t.profile)
         .join(t.launch, t.launch.c.profile_id == t.profile.c.id)
         .join(t.source_counters, t.source_counters.c.launch_id == t.launch.c.id)
-        .outerjoin(t.trial, t.trial.c.id == t.profile.c.trial_id)
-        .outerjoin(t.variant, t.variant.c.id == t.trial.c.variant_id)
     )
 
 
-def _read_newest(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list[KernelSource]:
-    newest = connection.scalar(_select(sa.func.max(t.profile.c.id)).where(*conditions))
+def read_sources(connection: Connection, profile_id: int) -> list[KernelSource]:
+    """Return the launches of one profile."""
     facts = ("id", "kernel", "ordinal", "duration_ns")
     about = (t.profile.c.name, t.profile.c.cache_mode, t.trial.c.id, t.trial.c.label, t.variant.c.source_text)
-    query = _select(*(t.launch.c[name] for name in facts), *about).where(t.profile.c.id == newest)
+    query = _select(*(t.launch.c[name] for name in facts), *about).where(t.profile.c.id == profile_id)
+    query = query.outerjoin(t.trial, t.trial.c.id == t.profile.c.trial_id)
+    query = query.outerjoin(t.variant, t.variant.c.id == t.trial.c.variant_id)
     rows = connection.execute(query.order_by(t.launch.c.ordinal)).all()
     counters = read_source_counters(connection, [row[0] for row in rows])
     found = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import socket
 from types import ModuleType
 
 REFUSED = (
@@ -22,7 +23,7 @@ REFUSED = (
     "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
 )  # fmt: skip
 """System calls that neither NumPy nor a GPU's driver makes."""
-CLONE_NEWUSER, AF_UNIX = 0x10000000, 1
+CLONE_NEWUSER, AF_UNIX, SOCKET_TYPES = 0x10000000, 1, 0xF
 PACKAGES = ("seccomp", "pyseccomp")
 
 
@@ -65,6 +66,9 @@ def refuse_calls(*, devices: bool = False) -> bool:
     others = bindings.Arg(0, bindings.GT, AF_UNIX)
     rules.add_rule(bindings.ERRNO(errno.EAFNOSUPPORT), "socket", *([others] if devices else []))
     rules.add_rule(bindings.ERRNO(errno.EAFNOSUPPORT), "socketpair", others)
+    datagrams = bindings.Arg(1, bindings.MASKED_EQ, SOCKET_TYPES, socket.SOCK_DGRAM)  # `sendto` needs no connection
+    for name in ("socket", "socketpair"):
+        rules.add_rule(bindings.ERRNO(errno.EPROTONOSUPPORT), name, datagrams)
     rules.add_rule(bindings.ERRNO(errno.ENOENT), "connect")  # what the driver sees where no MPS server runs
     rules.load()
     return True

@@ -73,14 +73,11 @@ class Sandbox:
         return cls(**{**values, **lists})
 
 
-def pass_on(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return those variables that a process in a sandbox may see."""
-    return {name: value for name, value in environment.items() if name in PASSED_ON_WHOLE or name.startswith(PASSED_ON)}
-
-
 def inner_environment(environment: Mapping[str, str], sandbox: Sandbox) -> dict[str, str]:
     """Return the environment of a process in a sandbox: what compilers keep stays in folders of its own."""
-    passed = pass_on(environment)
+    passed = {
+        name: value for name, value in environment.items() if name in PASSED_ON_WHOLE or name.startswith(PASSED_ON)
+    }
     home = HOME if sandbox.namespaces else sandbox.home
     if not home:
         return passed

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.store.types import plain, to_json
+from cuprof.store.types import plain
 
 CHUNK = 5000
 """Values of one IN list; SQLite takes 32,766 parameters a statement, PostgreSQL 65,535."""
@@ -87,12 +87,19 @@ def save(
 
 def among(connection: Connection, column: Any, values: Iterable[Any]) -> sa.ColumnElement[bool]:
     """Return whether a column has one of many values, which are sent as one parameter."""
-    text = sa.literal(to_json(list(values)), sa.Text)
-    if connection.dialect.name == "postgresql":
-        listed = sa.func.json_array_elements_text(sa.cast(text, sa.JSON)).table_valued("value")
-        return column.in_(sa.select(sa.cast(listed.c.value, column.type)))  # type: ignore[no-any-return]
-    listed = sa.func.json_each(text).table_valued("value")
-    return column.in_(sa.select(listed.c.value))  # type: ignore[no-any-return]
+    return is_among(connection.dialect.name, column, sa.bindparam(None, list(values), type_=list_of(column)))
+
+
+def is_among(dialect: str, column: Any, values: sa.BindParameter[Any]) -> sa.ColumnElement[bool]:
+    """Return whether a column has one of the values of a parameter of the type `list_of(column)`."""
+    if dialect == "postgresql":
+        return column == sa.any_(values)  # type: ignore[no-any-return]
+    return column.in_(sa.select(sa.func.json_each(values).table_valued("value").c.value))  # type: ignore[no-any-return]
+
+
+def list_of(column: Any) -> Any:
+    """Return the type of a parameter that has many values of a column."""
+    return sa.ARRAY(column.type).with_variant(sa.JSON(), "sqlite")
 
 
 def columns_of(table: sa.Table, record: object, **others: Any) -> dict[str, Any]:

@@ -8,17 +8,18 @@ is dropped. Times are the server's, where there is a server.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.core.records import State
 from cuprof.store import tables as t
 from cuprof.store.processes import Process, this_process
-from cuprof.store.rows import among, insert_row
+from cuprof.store.rows import among, insert_row, is_among, list_of
+from cuprof.store.types import BigId
 
 LEASE_S = 60.0
 BEAT_S = 5.0
@@ -29,17 +30,23 @@ _PRESENT = sa.select(
 
 @dataclass(frozen=True)
 class Claim:
-    """The answer to a claim, by the trials' identities; trials in neither field are claimed by other stations.
+    """The answer to a claim.
 
     Args:
-        granted: now claimed by the station.
-        done: state and message of the run that the sweep goes by.
+        granted: identities of the trials that are now claimed by the station.
         stations: how many work on the sweep.
     """
 
     granted: frozenset[str]
-    done: Mapping[str, tuple[State, str]]
     stations: int
+
+
+@dataclass(frozen=True)
+class Left:
+    """The places of a sweep's trials that have no run: those that are free, and those that other stations hold."""
+
+    free: frozenset[int]
+    held: frozenset[int]
 
 
 def join(connection: Connection, sweep_id: int, names: Sequence[str]) -> list[int]:
@@ -95,45 +102,76 @@ def claim(connection: Connection, sweep_id: int, station_id: int, places: Mappin
         places: identity → the trial's place in the sweep. Where another process has put another trial in that place, as
             `exchange` does, that one is claimed.
     """
-    present = list_present(connection, sweep_id)
-    if station_id not in present:  # its process was suspended for longer than a lease and has resumed
-        values = {"seen_at": clock(connection), "left_at": None}
-        connection.execute(sa.update(t.station).where(t.station.c.id == station_id).values(**values))
-        present.append(station_id)
-    rows = _lock_members(connection, sweep_id, among(connection, t.trial.c.identity, places))
-    members = {row.identity: row for row in rows}
-    if away := {place: identity for identity, place in places.items() if identity not in members}:
-        rows = _lock_members(connection, sweep_id, among(connection, t.sweep_trial.c.ordinal, away))
-        members |= {away[row.ordinal]: row for row in rows}
-    others = set(present) - {station_id}
-    free = {identity: row for identity, row in members.items() if row.run_id is None and row.station_id not in others}
-    keys = [row.trial_id for row in free.values()]
+
+    def take(column: sa.Column[Any], values: Iterable[Any]) -> Sequence[Any]:
+        asked = {"sweep": sweep_id, "station": station_id, "chosen": list(values)}
+        return connection.execute(_take(connection.dialect.name, column), asked).all()
+
+    taken = take(t.trial.c.identity, places)
+    if len(taken) < len(places):
+        members = sa.select(t.trial.c.identity).join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id)
+        chosen = t.sweep_trial.c.sweep_id == sweep_id, among(connection, t.trial.c.identity, places)
+        if away := places.keys() - connection.scalars(members.where(*chosen)):
+            taken = [*taken, *take(t.sweep_trial.c.ordinal, [places[identity] for identity in away])]
+    count = taken[0].stations if taken else connection.scalar(_COUNT, {"sweep": sweep_id})
+    granted = {row.ordinal for row in taken}
+    return Claim(frozenset(identity for identity, place in places.items() if place in granted), count or 0)
+
+
+def list_left(connection: Connection, sweep_id: int, station_id: int) -> Left:
+    """Return what is left of a sweep, once the claims of stations that have ended are free.
+
+    The station itself takes part again, if its process was suspended for longer than a lease.
+    """
+    values = {"seen_at": clock(connection), "left_at": None}
     connection.execute(
-        sa.update(t.sweep_trial)
-        .where(t.sweep_trial.c.sweep_id == sweep_id, among(connection, t.sweep_trial.c.trial_id, keys))
-        .values(station_id=station_id)
+        sa.update(t.station).where(t.station.c.id == station_id, t.station.c.left_at.is_not(None)).values(**values)
     )
-    ended = {identity: row.run_id for identity, row in members.items() if row.run_id is not None}
-    return Claim(frozenset(free), _read_ends(connection, ended), len(present))
+    others = set(list_present(connection, sweep_id)) - {station_id}
+    columns = t.sweep_trial.c.ordinal, t.sweep_trial.c.station_id
+    rows = connection.execute(
+        sa.select(*columns).where(t.sweep_trial.c.sweep_id == sweep_id, t.sweep_trial.c.run_id.is_(None))
+    )
+    left: dict[bool, set[int]] = {True: set(), False: set()}
+    for place, holder in rows:
+        left[holder in others].add(place)
+    return Left(frozenset(left[False]), frozenset(left[True]))
 
 
-def _lock_members(connection: Connection, sweep_id: int, chosen: sa.ColumnElement[bool]) -> Sequence[Any]:
-    columns = (t.sweep_trial.c[name] for name in ("trial_id", "ordinal", "run_id", "station_id"))
-    return connection.execute(
-        sa.select(t.trial.c.identity, *columns)
-        .join(t.trial, t.trial.c.id == t.sweep_trial.c.trial_id)
-        .where(t.sweep_trial.c.sweep_id == sweep_id, chosen)
-        .order_by(t.sweep_trial.c.trial_id)  # in one order everywhere, so that no two wait for each other crosswise
-        .with_for_update(of=t.sweep_trial)
-    ).all()
+_SWEEP = sa.bindparam("sweep", type_=BigId)
+_COUNT = sa.select(sa.func.count()).where(t.station.c.sweep_id == _SWEEP, t.station.c.left_at.is_(None))
 
 
-def _read_ends(connection: Connection, ended: Mapping[str, int]) -> dict[str, tuple[State, str]]:
-    # A query of its own: joined to rows with awaited locks, PostgreSQL would show other tables as before the wait.
-    chosen = among(connection, t.run.c.id, ended.values())
-    rows = connection.execute(sa.select(t.run.c.id, t.run.c.state, t.run.c.message).where(chosen))
-    runs = {key: (State(state), message) for key, state, message in rows}
-    return {identity: runs[key] for identity, key in ended.items()}
+@cache
+def _take(dialect: str, column: sa.Column[Any]) -> sa.UpdateBase:
+    """Return the statement that claims the free ones of chosen trials; it returns their places and counts stations.
+
+    It passes over rows that another transaction is writing: those are being claimed or recorded. Written as IS NULL,
+    the condition on runs would have PostgreSQL look through all that are open, before it has statistics of the table.
+    """
+    member, station = t.sweep_trial.c, t.station.c
+    sweep, me = _SWEEP, sa.bindparam("station", type_=BigId)
+    others = sa.select(station.id).where(station.sweep_id == sweep, station.left_at.is_(None), station.id != me)
+    is_chosen = is_among(dialect, column, sa.bindparam("chosen", type_=list_of(column)))
+    if column.table is t.trial:
+        is_chosen = _is_one_of(dialect, member.trial_id, sa.select(t.trial.c.id).where(is_chosen))
+    free = (
+        sa.select(member.trial_id)
+        .where(member.sweep_id == sweep, is_chosen, sa.func.coalesce(member.run_id, 0) == 0)
+        .where(sa.or_(member.station_id.is_(None), member.station_id.not_in(others)))
+        .where(sa.exists().where(station.id == me, station.left_at.is_(None)))
+        .with_for_update(skip_locked=True)
+        .correlate(None)
+    )
+    chosen = sa.update(t.sweep_trial).where(member.sweep_id == sweep, _is_one_of(dialect, member.trial_id, free))
+    return chosen.values(station_id=me).returning(member.ordinal, _COUNT.scalar_subquery().label("stations"))
+
+
+def _is_one_of(dialect: str, column: Any, query: Any) -> sa.ColumnElement[bool]:
+    """Return whether a query returns a column's value. PostgreSQL runs it first, whatever it knows of the tables."""
+    if dialect == "postgresql":
+        return column == sa.any_(sa.func.array(query.scalar_subquery()))  # type: ignore[no-any-return]
+    return column.in_(query)  # type: ignore[no-any-return]
 
 
 def clock(connection: Connection) -> float:

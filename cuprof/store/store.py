@@ -135,6 +135,7 @@ class Store:
     save_device = transaction(sweeps.save_device)
 
     claim = transaction(stations.claim)
+    list_left = transaction(stations.list_left)
     beat = transaction(stations.beat)
     leave = transaction(stations.leave)
 

@@ -31,6 +31,14 @@ def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> in
     Raises:
         UsageError: that process is alive on this host, or others work on the sweep.
     """
+    unfinished = (
+        sa.select(*(t.sweep.c[name] for name in ("id", "state", "process_host", "process_id", "process_started")))
+        .where(t.sweep.c.plan_hash == facts.plan_hash, t.sweep.c.state != "finished")
+        .order_by(t.sweep.c.started_at.desc(), t.sweep.c.id.desc())
+    )
+    for row in connection.execute(unfinished).all() if shared else ():
+        if stations.list_present(connection, row.id):
+            return int(row.id)  # without the lock, for which hundreds of processes would wait that start together
     lock(connection, facts.plan_hash)
     me, now = this_process(), stations.clock(connection)
     shown = {"command_line": hide_in_command(facts.command_line), "configuration": hide_in_data(facts.configuration)}
@@ -38,12 +46,7 @@ def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> in
     begun = described.pop("started_at") or now
     described |= {"state": "running", "finished_at": None}
     described |= {"process_host": me.host, "process_id": me.pid, "process_started": me.started}
-    unfinished = connection.execute(
-        sa.select(*(t.sweep.c[name] for name in ("id", "state", "process_host", "process_id", "process_started")))
-        .where(t.sweep.c.plan_hash == facts.plan_hash, t.sweep.c.state != "finished")
-        .order_by(t.sweep.c.started_at.desc(), t.sweep.c.id.desc())
-    )
-    for key, state, *process in unfinished.all():
+    for key, state, *process in connection.execute(unfinished).all():
         others = stations.list_present(connection, key)
         if shared and others:
             return int(key)

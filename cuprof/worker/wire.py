@@ -18,8 +18,8 @@ import msgspec
 from cuprof.core.point import Coordinate, Point
 from cuprof.worker import messages
 
-MESSAGE_LIMIT_BYTES = 1 << 28
-"""Refuse messages longer than this. A trial with the most samples needs a hundredth of it. Without a limit, stray
+MESSAGE_LIMIT_BYTES = 1 << 24
+"""Refuse messages longer than this. A trial with 100,000 samples needs a third of it. Without a limit, stray
 output of a variant in the pipe could be read as a huge length and waited for."""
 
 

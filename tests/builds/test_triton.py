@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,10 +22,10 @@ from cuprof.families.sources import read_variant_source
 from cuprof.families.toolchain import is_installed
 from cuprof.families.tunables import (
     _ask,
+    explain_unlisted,
     list_configurations,
     list_tunables,
     read_configurations,
-    require_listed,
 )
 
 FILE = Path(__file__).parents[1] / "data" / "families" / "forms" / "scale_triton.py"
@@ -74,7 +75,7 @@ def test_everything_that_is_compiled_decides_the_content() -> None:
 
 def test_a_list_of_configurations_is_axes_and_a_rule() -> None:
     assert list_tunables(LISTED) == {"BLOCK": (64, 128), "num_warps": (2, 4)}
-    explain = require_listed(LISTED)
+    explain = partial(explain_unlisted, LISTED)
     assert explain(Point(), Point(BLOCK=128, num_warps=4)) is None
     assert explain(Point(), Point(num_warps=4, BLOCK=128)) is None
     said = explain(Point(), Point(BLOCK=128, num_warps=2))

@@ -13,6 +13,7 @@ from cuprof.cli.source import draw_bar
 from cuprof.core.project import Project
 from cuprof.core.records import LaunchRecord, Profile, SourceCounters, State
 from cuprof.ncu.report_file import find_conditions, read_report
+from cuprof.ncu.report_frame import NEWEST_VERSION
 from cuprof.store import Store
 from tests.comparison.made import Made, fill
 from tests.conftest import Result
@@ -152,3 +153,41 @@ def test_a_bar_is_as_long_as_its_share() -> None:
     assert draw_bar(0.0).strip() == ""
     assert draw_bar(0.45) == "████▌     "
     assert len(draw_bar(0.999)) == 10
+
+
+def test_a_stripped_kernel_is_said_to_have_neither_lines_nor_instructions(
+    cli: Cli, record: Callable[..., None], launch: LaunchRecord
+) -> None:
+    assert launch.source is not None
+    size = len(launch.source.sass)
+    record(changed(launch, sass=("",) * size, files=(), file_numbers=(-1,) * size, lines=(0,) * size))
+    shown = cli("source", "first", "--sass")
+    assert (shown.exit_code, shown.err) == (0, "")
+    assert shown.out.count("no line table") == 1
+    assert " 0x3c0  ▏            1.0%             0  drain" in shown.out  # what was counted at its offsets is kept
+    assert "instructions" in cli("source", "first", "--json").out
+
+
+def test_a_report_of_a_newer_format_is_read_or_refused_in_one_line(cli: Cli, project: Project) -> None:
+    data = bytearray(REPORT.read_bytes())
+    place = data.index(bytes((1 << 3, NEWEST_VERSION)), 8)
+    data[place + 1] = NEWEST_VERSION + 20
+    Path("newer.ncu-rep").write_bytes(data)
+    shown = cli("ncu-import", "newer.ncu-rep")
+    assert shown.exit_code in (0, 2)
+    assert (shown.err.count("\n"), bool(shown.out)) == ((0, True) if shown.exit_code == 0 else (1, False)), shown.err
+    if shown.exit_code == 0:
+        assert "15 launches" in shown.out or cli("source", "newer").err.count("(") >= 5
+
+
+@pytest.mark.parametrize("view", ["source_lines", "instructions", "stalls"])
+def test_the_counters_by_instruction_are_exported(
+    cli: Cli, record: Callable[..., None], launch: LaunchRecord, view: str
+) -> None:
+    record(launch)
+    shown = cli("query", view, "--format", "json")
+    assert shown.exit_code == 0
+    rows = json.loads(shown.out)
+    assert cli("query", view, "--format", "csv", "--output", "rows.csv").exit_code == 0
+    assert len(Path("rows.csv").read_text(encoding="utf-8").splitlines()) == len(rows) + 1 > 10
+    assert {row["launch_id"] for row in rows} == {1}

@@ -24,7 +24,7 @@ from cuprof.core.point import Point
 from cuprof.core.records import Outcome, State, Trial
 from cuprof.engine.dispatcher import POLL_S, Dispatcher
 from cuprof.engine.executor import Batch, Executor, Result
-from cuprof.engine.grid import LEAST_BLOCK_S, GridScheduler
+from cuprof.engine.grid import ASK_AGAIN_S, LEAST_BLOCK_S, TRIES, GridScheduler
 from cuprof.engine.jobs import find_references
 from cuprof.families import Tunable
 from cuprof.families.origin import Folder
@@ -174,36 +174,65 @@ def test_what_a_lost_executor_has_not_done_is_given_to_another() -> None:
     assert scheduler.done
 
 
+class Answers:
+    """Claims with answers that are made before."""
+
+    def __init__(self, claims: list[Claim], left: list[tuple[set[str], set[str]]]) -> None:
+        self.claims, self.left = claims, left
+        self.asked: list[list[str]] = []
+
+    def claim(self, executor: Executor, identities: Sequence[str]) -> Claim:
+        self.asked.append([*identities])
+        return self.claims.pop(0)
+
+    def list_left(self, executor: Executor) -> tuple[set[str], set[str]]:
+        return self.left.pop(0)
+
+
 def test_what_another_process_has_taken_over_is_waited_for() -> None:
     """It is done when the database says so, or is done here after all."""
     (one,) = make_executors(1)
-    answers = [
-        Claim(frozenset({"1a", "1b", "1c"}), {}, 2),
-        Claim(frozenset(), {}, 2),
-        Claim(frozenset({"1b"}), {"1c": (State.OK, "")}, 1),
-        Claim(frozenset({"1b"}), {}, 1),
-    ]
-    asked: list[list[str]] = []
-
-    def claim(executor: Executor, identities: Sequence[str]) -> Claim:
-        asked.append([*identities])
-        return answers.pop(0)
-
-    seconds = iter(range(100))
-    scheduler = GridScheduler([make_named(1, "abc")], claim=claim, clock=lambda: 2.0 * next(seconds))
+    claims: Any = Answers(
+        claims=[Claim(frozenset({"1a", "1b", "1c"}), 2), Claim(frozenset({"1b"}), 1)],
+        left=[(set(), {"1b", "1c"}), ({"1b"}, set())],
+    )
+    now = 0.0
+    scheduler = GridScheduler([make_named(1, "abc")], claims=claims, clock=lambda: now)
     first = ask(scheduler, one)
     assert first is not None
     assert list_identities(first) == ["1a", "1b", "1c"]
     tell(scheduler, one, first, "1a")
     assert ask(scheduler, one) is None
     assert not scheduler.done
+    now += ASK_AGAIN_S
     second = ask(scheduler, one)
     assert second is not None
     assert list_identities(second) == ["1b"]
     tell(scheduler, one, second, "1b")
     assert ask(scheduler, one) is None
     assert scheduler.done
-    assert asked == [["1a", "1b", "1c"], ["1b", "1c"], ["1b", "1c"], ["1b"]]
+    assert claims.asked == [["1a", "1b", "1c"], ["1b"]]
+
+
+def test_what_others_have_claimed_or_done_is_dropped_in_one_query() -> None:
+    """A process that comes late to a long list is refused a few times, then asks once what is left."""
+    (one,) = make_executors(1)
+    jobs = [make_named(n, "ab") for n in range(100)]
+    held, free = {"40a", "40b"}, {"60a", "60b", "77b"}
+    granted = [Claim(frozenset(), 16)] * TRIES + [Claim(frozenset(free), 16)] * 2
+    claims: Any = Answers(granted, left=[(free, held), (set(), set())])
+    now = 0.0
+    scheduler = GridScheduler(jobs, claims=claims, clock=lambda: now)
+    found = [list_identities(ask(scheduler, one)) for _ in range(2)]
+    assert sorted(found) == [["60a", "60b"], ["77b"]]
+    assert len({identities[0] for identities in claims.asked}) == TRIES + 2, "each elsewhere in the list"
+    for identity in free:
+        tell(scheduler, one, Batch(), identity)
+    assert ask(scheduler, one) is None
+    assert not scheduler.done, "others hold two"
+    now += ASK_AGAIN_S
+    assert ask(scheduler, one) is None
+    assert scheduler.done
 
 
 def test_small_problems_stay_whole() -> None:

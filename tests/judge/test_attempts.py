@@ -42,16 +42,16 @@ def honest(problem, tune, inputs, outputs):
 """
 
 
-def test_there_are_many() -> None:
-    assert len(ATTEMPTS) >= 60
-
-
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(("file", "variant"), ATTEMPTS)
-def test_no_attempt_is_good(judged: dict[tuple[str, str], Candidate], file: str, variant: str) -> None:
-    found = [each for (name, one), each in judged.items() if name == file and variant in ("", one)]
-    assert found or any(name == file and not one for name, one in judged)  # refused as a whole
-    assert all(each.ruling is not Ruling.GOOD for each in found), found
+@pytest.mark.timeout(900)
+def test_no_attempt_is_good(judged: dict[tuple[str, str], Candidate]) -> None:
+    assert len(ATTEMPTS) >= 130
+    missing = [
+        (file, variant)
+        for file, variant in ATTEMPTS
+        if (file, variant) not in judged and (file, "") not in judged and variant
+    ]
+    assert not missing  # none may take another's ruling away
+    assert [key for key, each in judged.items() if each.ruling is Ruling.GOOD and key[0] != "honest.py"] == []
 
 
 def test_an_honest_one_beside_them_is_accused_of_nothing(judged: dict[tuple[str, str], Candidate]) -> None:

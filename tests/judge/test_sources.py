@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 from typing import Any
 
 import pytest
@@ -42,13 +44,34 @@ def check(court: Court, ending: str, head: str, index: str, backend: str) -> Non
     assert report.exit_code == 3
 
 
-def test_opencl_sources(court: Court) -> None:
+def require_opencl() -> None:
     try:
         if next(list_devices(), None) is None:
             pytest.skip("no OpenCL device (apt install pocl-opencl-icd)")
     except MissingDependencyError as error:
         pytest.skip(str(error))
+
+
+def test_opencl_sources(court: Court) -> None:
+    require_opencl()
     check(court, "cl", CL, CL_INDEX, "opencl")
+
+
+def test_files_without_end_cost_their_own_candidate_alone(court: Court) -> None:
+    require_opencl()
+    text, most = CL + body(CL_INDEX, "2.0f"), 3000
+    many = court.write("many.cl", "".join(f'#include "h{number}.h"\n' for number in range(most)) + text)
+    for number in range(most):
+        (court.folder / f"h{number}.h").write_text(f'#include "h{number + 1}.h"\n' if number + 1 < most else "")
+    sparse, python, right = court.write("sparse.cl", ""), court.write("sparse.py", ""), court.write("right.cl", text)
+    for file in (sparse, python):
+        os.truncate(file, 3 << 30)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    like = {"like": "doubles_opencl", "baseline": "doubles_opencl"}
+    found = court.judge(many, sparse, python, right, family="backends", **like)
+    assert [each.ruling for each in found.candidates[:3]] == [Ruling.UNUSABLE] * 3
+    assert found.candidates[3].ruling in (Ruling.GOOD, Ruling.NOT_FASTER)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB
 
 
 @pytest.mark.gpu

@@ -34,7 +34,6 @@ from cuprof.plan import Selection, plan, plan_hash
 from cuprof.plan.identity import (
     Identifier,
     canonical_json,
-    fast_canonical_json,
     headers_of,
     method_hash,
     program_json,
@@ -353,13 +352,3 @@ def test_equal_numbers_of_other_types_are_other_programs():
 
     different = [5, 5.0, np.int64(5), np.int32(5), np.float32(5), 0.0, -0.0]
     assert len({text(argument) for argument in different}) == len(different)
-
-
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(),
-        lambda each: st.lists(each) | st.dictionaries(st.text(), each),
-    )
-)
-def test_fast_canonical_json_is_canonical_json(content: object) -> None:
-    assert fast_canonical_json(content) == canonical_json(content).encode()

@@ -26,11 +26,12 @@ def read_launches() -> dict[str, tuple[LaunchRecord, ...]]:
     return {launches[0].kernel: tuple(launches) for launches in read_report(REPORT).values()}
 
 
-def fill_source_study(store: Store, *, without: str = "") -> int:
+def fill_source_study(store: Store, *, without: str = "", same: tuple[str, ...] = ()) -> int:
     """Write a sweep of the five variants with their profiles, but one, and return its number."""
     family, problem = load_family(bundled("kernels") / "reduction"), {"n": 2**22, "dtype": "float32"}
     texts = {name: source_text(family, family.variants[name]) for name in TIMES}
-    made = [Made(name, time, problem, source=texts[name]) for name, time in TIMES.items()]
+    codes = dict.fromkeys(same, f"{'a' * 40}-{'b' * 23}")
+    made = [Made(name, time, problem, source=texts[name], code=codes.get(name, "")) for name, time in TIMES.items()]
     sweep = fill(store, made, experiment="reduction", baseline="interleaved_divergent")
     with store.snapshot() as connection:
         rows = read_results(connection, [sweep], whole=True)

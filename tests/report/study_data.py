@@ -14,6 +14,7 @@ import pytest
 from cuprof.core.records import (
     ENERGY_UNAVAILABLE,
     Advice,
+    BuildFacts,
     Calibration,
     Check,
     Conditions,
@@ -77,6 +78,7 @@ class Made:
     overlaps: bool = True
     stopped_by: str = "interval"
     source: str = ""
+    code: str = ""
 
 
 def fill(
@@ -206,9 +208,9 @@ def _outcome(made: Made, trial: Trial, index: int) -> Outcome:
     if made.total is not None:
         timings.append(_timing(Measure.TOTAL, made.total, made, index))
     check = Check(True, made.error, 1e-6, 1e-7, "", 7)
-    return Outcome(
-        trial.identity, State.OK, check=check, timings=tuple(timings), started_at=START, duration_ns=10_000_000_000
-    )
+    build = BuildFacts(sass_hash=made.code) if made.code else None
+    times = {"timings": tuple(timings), "started_at": START, "duration_ns": 10_000_000_000}
+    return Outcome(trial.identity, State.OK, check=check, build=build, **times)
 
 
 def _timing(measure: Measure, time: float, made: Made, index: int) -> Timing:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from source_study import fill_source_study
 from study_data import Made, add_counters, fill, open_store, reduction
 
 from cuprof.core.project import bundled
@@ -63,6 +65,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
                     add_counters(store, sweep, variant, {"kernel": {metric: (value, "byte/sector")}})
             study = load_study(store, sweep_id=sweep, folders=[bundled("experiments")])
         made[name] = write(study, folder)
+    folder = tmp_path_factory.mktemp("code")
+    with open_store(folder) as store:
+        sweep = fill_source_study(store)
+        made["code"] = write(load_study(store, sweep_id=sweep, folders=[bundled("experiments")]), folder)
     return made
 
 
@@ -76,7 +82,7 @@ def open_page(browser: Any, page: Path, width: int) -> None:
     assert browser.execute_script(drawn)
 
 
-@pytest.mark.parametrize("name", ["gpu", "cpu", "long"])
+@pytest.mark.parametrize("name", ["gpu", "cpu", "long", "code"])
 @pytest.mark.parametrize("width", [390, 1200])
 def test_the_page_is_quiet_and_fits(browser: Any, pages: dict[str, Path], name: str, width: int) -> None:
     open_page(browser, pages[name], width)
@@ -187,3 +193,25 @@ def test_it_prints_on_a_few_pages(browser: Any, pages: dict[str, Path]) -> None:
     document = base64.b64decode(printed["data"])
     assert document.startswith(b"%PDF")
     assert 2 <= document.count(b"/Type /Page\n") <= 8
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1200])
+def test_a_click_on_a_line_opens_its_machine_code(
+    browser: Any, pages: dict[str, Path], width: int, scheme: str
+) -> None:
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    open_page(browser, pages["code"], width)
+    hot = "[...document.querySelectorAll('#code table.code tr')].find(e => e.textContent.includes('in[i] : T(0)'))"
+    assert column(browser, "#code table.code details[open] pre") == []
+    browser.execute_script(f"let e = {hot}; e.scrollIntoView(); e.querySelector('summary').click()")
+    (listing,) = column(browser, "#code table.code details[open] pre")
+    assert "LDG.E.CONSTANT" in listing
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    colors = f"let e = getComputedStyle({hot}.querySelector('pre')), b = getComputedStyle(document.body);"
+    written, behind = browser.execute_script(f"{colors} return [e.color, b.backgroundColor]")
+    lightness = [sum(map(int, re.findall(r"\d+", color)[:3])) for color in (written, behind)]
+    assert abs(lightness[0] - lightness[1]) > 300, (written, behind)
+    assert (lightness[1] < 384) == (scheme == "dark")
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

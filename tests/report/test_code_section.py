@@ -15,7 +15,7 @@ from cuprof.report.code_section import MOST_CHANGES, code_section
 from cuprof.report.counter_section import FOLD, counter_section
 from cuprof.report.counter_section import MOST_CHANGES as MOST_FIRST
 from cuprof.report.load import load_study
-from cuprof.report.page import read_plotly, render
+from cuprof.report.page import read_plotly, render, study_tables
 from cuprof.report.study import Study
 from cuprof.store import Store
 
@@ -78,6 +78,17 @@ def test_what_has_no_counters_by_instruction_is_said(store: Store) -> None:
         "No counters by instruction are stored for interleaved_divergent: ncu-collect with ncu=source collects them.",
     )
     assert pair.sides[1].files
+
+
+def test_equal_code_is_said_in_place_of_a_verdict(store: Store) -> None:
+    sweep = fill_source_study(store, same=("interleaved_divergent", "sequential"))
+    study = load_study(store, sweep_id=sweep, folders=[bundled("experiments")])
+    same, other, *_ = code_section(study)
+    words = "Both are the same machine code, launched alike: their times differ by noise alone."
+    assert same.text.startswith(f"{words} Before (interleaved_divergent), ")
+    assert words not in other.text
+    steps = study_tables(study)[0]
+    assert {row.heading: "same code" in [cell.note for cell in row.cells] for row in steps.rows}["sequential"]
 
 
 def test_a_study_without_such_counters_has_no_section(make_study) -> None:

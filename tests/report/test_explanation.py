@@ -90,11 +90,11 @@ def test_the_paragraph_says_what_leads_and_what_stayed() -> None:
     after = diagnosis({"barrier": {5: 700}, "wait": {0: 300}}, loop=4)
     assert explain_pair(before, after) == (
         "Before (f), 60\u00a0% of the stalled samples wait for a load of global or local memory"
-        " (`smsp__pcsamp_warps_issue_stalled_long_scoreboard`), 100\u00a0% of them at `FADD R3, R6, R2`"
-        " (line 5: `use`), which needs `LDG.E R2, [R4.64]` (line 2: `load`); the loads are not coalesced"
+        " (`smsp__pcsamp_warps_issue_stalled_long_scoreboard`), 100\u00a0% of them for `LDG.E R2, [R4.64]`"
+        " (line 2: `load`), at `FADD R3, R6, R2` (line 5: `use`); the loads are not coalesced"
         f" (`{SECTORS}` is 32). After (f), 70\u00a0% of the stalled samples wait for the other warps of the block at a"
-        " barrier (`smsp__pcsamp_warps_issue_stalled_barrier`), 100\u00a0% of them at `@P0 BRA 0x10`"
-        " (line 4: `barrier`), which needs `BAR.SYNC.DEFER_BLOCKING 0x0` (the same line);"
+        " barrier (`smsp__pcsamp_warps_issue_stalled_barrier`), 100\u00a0% of them for"
+        " `BAR.SYNC.DEFER_BLOCKING 0x0` (line 4: `barrier`), at `@P0 BRA 0x10` of the same line;"
         " each warp comes to this barrier 4 times (`inst_executed`)."
         " What stayed: wait (40\u00a0% before, 30\u00a0% after)."
     )
@@ -113,7 +113,7 @@ def test_too_few_samples_explain_nothing() -> None:
 def test_without_a_line_table_instructions_are_named_alone() -> None:
     found = diagnose("f", make_kernel({"long_scoreboard": {3: 300}}, files=()), {}.get)
     assert found.waits[0].place.where == ""
-    assert "at `FADD R3, R6, R2`, which needs `LDG.E R2, [R4.64]`." in explain_pair(found, found)
+    assert "for `LDG.E R2, [R4.64]`, at `FADD R3, R6, R2`." in explain_pair(found, found)
 
 
 @pytest.mark.parametrize("variant", ["interleaved_divergent", "sequential", "last_warp", "vector4", "single_pass"])

@@ -15,10 +15,10 @@ from cuprof.ncu.report_file import find_conditions, read_report
 from cuprof.results.source import (
     NO_STALLS,
     KernelSource,
-    list_foreign_names,
-    list_foreign_sources,
+    list_profiles,
     list_trial_sources,
     read_lines,
+    read_sources,
 )
 from cuprof.store import Store
 
@@ -33,7 +33,7 @@ def stored(url: str, launches: list[LaunchRecord], name: str = "kernel") -> list
         profile = Profile(None, name, State.OK, find_conditions(REPORT), launches=tuple(launches))
         store.record_profile(None, profile)
         with store.snapshot() as connection:
-            return list_foreign_sources(connection, name)
+            return read_sources(connection, list_profiles(connection)[1][name])
 
 
 def test_every_line_has_the_numbers_of_nvidias_reader(url: str) -> None:
@@ -88,7 +88,7 @@ def test_a_trials_lines_have_the_text_that_was_compiled(url: str) -> None:
         store.record_profile(sweep, Profile(one.identity, "", State.OK, conditions))  # newer, without any
         with store.snapshot() as connection:
             (found,) = list_trial_sources(connection, 1)
-            assert list_foreign_names(connection) == []
+            assert list_profiles(connection)[1] == {}
     assert found.name == one.label
     assert found.source_name == "/tmp/w5/interleaved_divergent.cu"
     assert all(row.text == f"line {row.line}" for row in rows(found))

@@ -57,6 +57,11 @@ def lock(path):
         if not file.read(6):
             raise OSError
         fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+def send(path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
+        own.sendto(b"x", path)
+
+
 TRIES = {
     "change files of others": lambda: open(f"{folder}/writable", "a").close(),
     "read other people's files in /tmp": lambda: read(f"{folder}/../secret"),
@@ -64,6 +69,7 @@ TRIES = {
     "trace other processes": lambda: libc.ptrace(0x4206, parent, 0, 0) and call(101, 0x4206, parent, 0, 0),
     "reach this machine by TCP": lambda: connect(socket.AF_INET, ("127.0.0.1", port)),
     "reach UNIX sockets in visible folders": lambda: connect(socket.AF_UNIX, f"{folder}/socket"),
+    "send datagrams to UNIX sockets there": lambda: send(f"{folder}/datagrams"),
     "write into pipes in visible folders": lambda: write(f"{folder}/pipe"),
     "lock databases in visible folders": lambda: lock(f"{folder}/results.sqlite"),
     "make user namespaces": clone,
@@ -130,14 +136,17 @@ def test_it_holds_as_the_document_says(place: Path, user: int | None, column: in
     os.mkfifo(folder / "pipe", 0o666)
     (folder / "pipe").chmod(0o666)
     reader = os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    with socket.socket() as network, socket.socket(socket.AF_UNIX) as door:
+    stream, datagram = socket.SOCK_STREAM, socket.SOCK_DGRAM
+    doors = {"socket": socket.socket(socket.AF_UNIX, stream), "datagrams": socket.socket(socket.AF_UNIX, datagram)}
+    with socket.socket() as network, doors["socket"], doors["datagrams"]:
         network.bind(("127.0.0.1", 0))
         network.listen()
         os.chdir(folder)
-        door.bind("socket")
+        for name, door in doors.items():
+            door.bind(name)
+            Path(name).chmod(0o777)
         os.chdir(ROOT)
-        (folder / "socket").chmod(0o777)
-        door.listen()
+        doors["socket"].listen()
         sandbox = Sandbox(namespaces=namespaces, visible=(str(folder),), home=str(home))
         words = (sandbox.encode(), str(folder), str(os.getpid()), str(network.getsockname()[1]), str(int(is_filtered)))
         done = subprocess.run(

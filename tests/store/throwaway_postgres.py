@@ -25,8 +25,8 @@ def find_binaries() -> Path | None:
 class Server:
     """Run one cluster from `start` to `stop`; root hands it to the user postgres, as the server demands."""
 
-    def __init__(self, binaries: Path) -> None:
-        self._binaries = binaries
+    def __init__(self, binaries: Path, settings: str = "-c fsync=off") -> None:
+        self._binaries, self._settings = binaries, settings
         # A socket's path may not be longer than 107 bytes, so not pytest's deep folders. A database takes 8 MB in some
         # 300 files, which are made and removed far faster in memory.
         roomy = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > LEAST_BYTES
@@ -50,7 +50,7 @@ class Server:
     def resume(self) -> None:
         """Start the server on its data."""
         data = str(self._folder / "data")
-        options = f"-c listen_addresses='' -c unix_socket_directories='{self._folder}' -c fsync=off"
+        options = f"-c listen_addresses='' -c unix_socket_directories='{self._folder}' {self._settings}"
         log = str(self._folder / "log")
         self._call("pg_ctl", "-D", data, "-l", log, "-o", options, "-w", "-t", "60", "start")
 

@@ -101,9 +101,7 @@ class DeviceComparison:
         relative = math.sqrt(squared / squared_expected) if squared_expected else math.inf if squared else 0.0
         return Check(True, error, distance, relative, "", seed)
 
-    def verification(
-        self, results: Results, tolerances: Sequence[Tolerances | None], draw_address: int
-    ) -> DeviceVerification:
+    def verification(self, results: Results, tolerances: Sequence[Tolerances], draw_address: int) -> DeviceVerification:
         """Return a comparison of results with the drawn set, without the host.
 
         Args:
@@ -112,11 +110,11 @@ class DeviceComparison:
         """
         made = DeviceVerification(self.device.cupy.zeros(TALLY.size, np.uint8))
         for place, (name, (address, spec)) in enumerate(results.items()):
-            own = [None if each is None else Tolerance.of(each, name) for each in tolerances]
-            bound = _common_type([each.absolute for each in own if each is not None and np.ndim(each.absolute)])
+            own = [Tolerance.of(each, name) for each in tolerances]
+            bound = _common_type([each.absolute for each in own if np.ndim(each.absolute)])
             standards = np.zeros(len(self._expected), STANDARD)
             for number, (expected, tolerance) in enumerate(zip(self._expected, own, strict=True)):
-                if name in expected and tolerance is not None:
+                if name in expected:
                     right = expected[name]
                     absolute, one = self._bound(tolerance, right.shape, bound)
                     standards[number] = (right.data.ptr, absolute, one, tolerance.relative, right.size)

@@ -87,7 +87,7 @@ class CudaSession(Session[CudaRunnable]):
         launch.keep([listed, *tables])
         self._refill = partial(launch, self.device.stream.ptr)
 
-    def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerances | None]) -> bool:
+    def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerances]) -> bool:
         """Compare the results on the device where their types allow it and its memory suffices."""
         with suppress(DeviceMemoryError), self.device.errors("compare the results"):
             if comparison := self._compared_with(runnable):

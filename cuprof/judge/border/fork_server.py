@@ -18,7 +18,7 @@ from typing import Any
 from cuprof.core.interrupts import shielded
 from cuprof.core.processes import MARK, child_command, child_environment
 from cuprof.core.scratch import ScratchFolder
-from cuprof.sandbox.settings import pass_on
+from cuprof.sandbox.settings import Sandbox, inner_environment
 
 MOST_ANSWER = 64
 
@@ -29,7 +29,9 @@ class ForkServer:
     def __init__(self) -> None:
         self._folder, self._lock = ScratchFolder(), Lock()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {**pass_on(child_environment()), "PYTHONUNBUFFERED": "1", MARK: str(self._folder.path)}
+        # Modules look for their caches when they are imported: all children see an empty folder there.
+        environment = inner_environment(child_environment(), Sandbox())
+        environment |= {"PYTHONUNBUFFERED": "1", MARK: str(self._folder.path)}
         with shielded(), theirs:
             self._process = subprocess.Popen(
                 child_command("cuprof.judge.border", str(theirs.fileno()), str(os.getpid())),
@@ -51,7 +53,7 @@ class ForkServer:
             self._folder.cleanup()
 
     def load(self, modules: Sequence[str]) -> None:
-        """Begin to import modules that processes will need, as far as they are there."""
+        """Begin to import modules that processes in a sandbox with namespaces will need, as far as they are there."""
         with self._lock:
             self._control.send(json.dumps([*modules]).encode())
 

@@ -13,7 +13,7 @@ from cuprof import Array, Axis, Family, Launch, Program, Signature, Tolerance
 family = Family(
     name="hot_spots",
     title="A matrix times a vector",
-    axes=(Axis("rows", 8192), Axis("columns", 1024)),
+    axes=(Axis("rows", 65536), Axis("columns", 1024)),
     signature=lambda problem: Signature(
         {"a": Array((problem.rows, problem.columns), "float32"), "w": Array((problem.columns,), "float32")},
         {"y": Array((problem.rows,), "float32")},

@@ -13,7 +13,7 @@ extern "C" __global__ void weights_by_lane(const float* __restrict__ a, const fl
 #pragma unroll 8
     for (int step = 0; step < columns / 32; ++step) {
         const float value = a[row * columns + step * 32 + lane];
-        const float weight = weights[lane * 32 + step];  // planted
+        const float weight = const_cast<const volatile float*>(weights)[lane * 32 + step];  // planted
         sum += value * weight;
     }
     sum = warp_sum(sum);
