@@ -35,7 +35,7 @@ def check_launch(launch: Launch, needs: Resources, limits: Resources) -> None:
         compare("registers a block", needs.registers * threads, limits.registers),
         compare("threads a block for its registers or __launch_bounds__", threads, needs.threads),
     ):
-        if excess is not None:
+        if excess:
             raise ImpossibleError(f"{excess} of kernel {launch.kernel}")
 
 

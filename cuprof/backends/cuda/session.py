@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -21,14 +21,12 @@ from cuprof.backends.contract import (
 )
 from cuprof.backends.cuda.binding import CudaRunnable, ProgramBinder, bind_call
 from cuprof.backends.cuda.comparison import DeviceComparison, Results
+from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import call
 from cuprof.backends.cuda.timing import EXPIRED, PENDING, Work
 from cuprof.core.errors import DeviceMemoryError
 from cuprof.core.records import Check, Measure
 from cuprof.families import Arrays, Point, Program, Signature, Tolerances, Variant
-
-if TYPE_CHECKING:
-    from cuprof.backends.cuda.backend import CudaBackend
 
 REFILL_BLOCKS, REFILL_THREADS = 4, 512
 """Blocks a multiprocessor, and threads a block, of the kernel that writes inputs and outputs."""
@@ -39,13 +37,13 @@ class CudaSession(Session[CudaRunnable]):
 
     def __init__(
         self,
-        backend: CudaBackend,
+        backend: Any,
         signature: Signature,
         inputs: Arrays,
         options: ReadingOptions,
         scratch_bytes: int,
     ) -> None:
-        self.device = backend.device
+        self.device: CudaDevice = backend.device
         super().__init__(backend, signature, inputs, options, scratch_bytes)
         if options.cupti:
             self.device.timer.use_cupti()

@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cuprof.backends.contract import NOT_COLD, Frame, Reading, smallest_step
 from cuprof.backends.cuda.cupti import CuptiRecords, get_records, span_ns
 from cuprof.backends.cuda.driver import PackedLaunch, call
-
-if TYPE_CHECKING:
-    from cuprof.backends.cuda.device import CudaDevice
 
 PENDING = 2
 """Frames of one launch that may be pending at once: one that is executed, and one that the host enqueues meanwhile.
@@ -118,6 +115,9 @@ class CudaTimer:
     A frame of one launch may be pending while the host enqueues the next one, which it does while the device writes and
     flushes. A further one first waits for the oldest.
 
+    Args:
+        device: the `CudaDevice`, current in this thread.
+
     Attributes:
         correction_ns: subtracted from the time between two events.
         tick_ns: the step of event times.
@@ -125,7 +125,7 @@ class CudaTimer:
         flush_least_ns: a flush that takes less has not read all that it has to.
     """
 
-    def __init__(self, device: CudaDevice) -> None:
+    def __init__(self, device: Any) -> None:
         self.device, self.driver, self.stream = device, device.driver, device.stream
         self._random = Random()  # a generator of its own, which no variant can seed
         size = max(FLUSH_FACTOR * device.attribute("L2_CACHE_SIZE"), 32 << 20) // 4096 * 4096
@@ -147,11 +147,12 @@ class CudaTimer:
     def reader(self, buffer: Any, blocks: int, stamp_address: int = 0) -> PackedLaunch:
         """Return a launch that reads the whole buffer (a CuPy array of a multiple of 16 bytes)."""
         sink, words = self.draw_address + 4, np.uint64(buffer.nbytes // 16)
-        return self.device.launch("read_through", blocks, 512, [buffer.data.ptr, words, sink, stamp_address])
+        arguments = [buffer.data.ptr, words, sink, stamp_address]
+        return self.device.launch("read_through", blocks, 512, arguments)  # type: ignore[no-any-return]
 
     def spinner(self, duration_ns: int) -> PackedLaunch:
         """Return a launch of one thread that runs for the given time by the device's clock."""
-        return self.device.launch("spin", 1, 1, [np.uint64(duration_ns), 0])
+        return self.device.launch("spin", 1, 1, [np.uint64(duration_ns), 0])  # type: ignore[no-any-return]
 
     @property
     def _hold_least_ns(self) -> int:

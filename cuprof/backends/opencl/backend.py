@@ -153,7 +153,7 @@ class OpenClSession(Session[Runnable]):
             *(compare(f"work-items in dimension {number}", *side) for number, side in enumerate(sides)),
             compare("local memory a group", needed, device.local_mem_size, "bytes"),
         ):
-            if excess is not None:
+            if excess:
                 raise ImpossibleError(f"{excess} of kernel {step.kernel}")
 
     def _build_facts(self, kernels: Sequence[Any], log: str, build_ns: int) -> BuildFacts:

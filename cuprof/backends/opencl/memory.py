@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,14 +11,15 @@ from cuprof.backends.buffers import GUARD_BYTES, PATTERN, Content, Contents, Mem
 from cuprof.core.errors import DeviceMemoryError
 from cuprof.families import Array
 
-if TYPE_CHECKING:
-    from cuprof.backends.opencl.backend import OpenClBackend
-
 
 class OpenClMemory(Memory[Any]):
-    """Sub-buffers of at least a byte, each of an allocation that has a guard on either side."""
+    """Sub-buffers of at least a byte, each of an allocation that has a guard on either side.
 
-    def __init__(self, device: OpenClBackend) -> None:
+    Args:
+        device: the `OpenClBackend`.
+    """
+
+    def __init__(self, device: Any) -> None:
         self.device, self.cl, self.queue = device, device.cl, device.queue
         self.alignment = max(device.handle.mem_base_addr_align // 8, 1)
         self._origin = -(-GUARD_BYTES // self.alignment) * self.alignment
