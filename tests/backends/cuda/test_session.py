@@ -21,7 +21,7 @@ from cuprof.core.errors import BuildError, DeviceMemoryError, LaunchError
 from cuprof.core.records import Measure
 from cuprof.families import Array, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
 N = 1024
 SIGNATURE = Signature({"x": Array((N,), "float32")}, {"y": Array((N,), "float32")})
