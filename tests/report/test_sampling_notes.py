@@ -41,7 +41,7 @@ def test_only_a_few_names_are_listed(cautions) -> None:
 def test_wide_intervals_are_counted(cautions) -> None:
     wide = [Made(name, spread=0.1, stopped_by="time") for name in "bc"]
     (note,) = cautions(Made("a"), *wide)
-    assert note.startswith(f"2 of 3 {BEGIN}the widest, of b at ")
+    assert note.startswith(f"2 of 3 {BEGIN}the widest, of c at ")
 
 
 def test_timings_of_too_few_samples_reach_no_width(cautions) -> None:
