@@ -108,7 +108,7 @@ ON_PURPOSE = frozenset(
      "signal_deferred", "weakly_deferred", "works_ahead", "limits_left", "alarm_left", "thread_hooks_left",
      "callbacks_left", "reference_uploaded", "seed_guessed", "allocator_spied", "rhythm_noticed",
      "device_memory_searched", "named_like_the_judge", "waiting_removed", "device_kept_busy", "phases_seeded",
-     "inputs_made_easy", "put_later", "put_later_on_device", "handed_out_in_turn"}
+     "kept_by_content", "inputs_made_easy", "put_later", "put_later_on_device", "handed_out_in_turn"}
 )  # fmt: skip
 """Nobody does these by accident."""
 HARMLESS = (TIMED_CHECKED, CHECKED, ARGUMENTS, SCRATCH)

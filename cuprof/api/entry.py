@@ -21,7 +21,7 @@ from cuprof.core.project import find_project
 from cuprof.core.scratch import ScratchFolder
 from cuprof.engine.launch import prestart
 from cuprof.families import Family, Verdict
-from cuprof.families.callables import with_names
+from cuprof.families.calling import with_names
 from cuprof.families.computation import Computation
 from cuprof.families.kernel import Kernel, kernel
 from cuprof.families.model import as_names

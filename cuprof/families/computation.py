@@ -22,8 +22,16 @@ from cuprof.core.point import Point
 from cuprof.core.text import list_first
 from cuprof.families import tolerances
 from cuprof.families.arrays import HOMES, as_scalar, describe, home_of, is_floating, to_host, widen
-from cuprof.families.callables import arrange, find_import, find_module, origin_of, unwrap, with_names
-from cuprof.families.calling import Calling, FunctionFamily
+from cuprof.families.calling import (
+    Calling,
+    FunctionFamily,
+    arrange,
+    find_import,
+    find_module,
+    origin_of,
+    unwrap,
+    with_names,
+)
 from cuprof.families.fingerprint import installed_modules
 from cuprof.families.inputs import Inputs, blamed
 from cuprof.families.kernel import Kernel, call_by_name
@@ -81,6 +89,7 @@ class Computation(FunctionFamily):
 
     def make_family(self) -> Family:
         """Return the family; a loader sets where it lies."""
+        flops = self.flops
         return Family(
             name=self.name,
             title=self.name.replace("_", " "),
@@ -90,7 +99,7 @@ class Computation(FunctionFamily):
             reference=self.compute_reference,
             tolerance=self.tolerate,
             useful_bytes=self._count_useful_bytes,
-            flops=None if self.flops is None else self._count_flops,
+            flops=None if flops is None else lambda problem: int(flops(**problem)),
             contract=self._contract(),
             sample=self.sample,
             known=self.known,
@@ -306,9 +315,6 @@ class Computation(FunctionFamily):
             return int(self.useful_bytes(**dict(problem)))
         outputs = self.signature(problem).outputs
         return self.count_bytes(problem) + sum(outputs[name].nbytes for name in self.in_place)
-
-    def _count_flops(self, problem: Point) -> int:
-        return 0 if self.flops is None else int(self.flops(**dict(problem)))
 
     def _contract(self) -> dict[str, Any]:
         inputs = self.drawing.function

@@ -146,16 +146,14 @@ def function_text(function: Callable[..., Any], place: Path) -> str:
     Raises:
         FamilyError: a file was changed since it was imported, or cannot be parsed.
     """
-    closure = _Closure(place)
-    text = closure.follow(function)
-    shown = [] if text == getattr(function, "__name__", "") else [f"# {text}"]
+    closure = _Closure(place, function)
+    shown = [] if closure.text == getattr(function, "__name__", "") else [f"# {closure.text}"]
     return "\n\n".join([*closure.texts, *shown, *closure.whole_texts()]) + "\n"
 
 
 def installed_modules(function: Callable[..., Any], place: Path) -> tuple[str, ...]:
     """Return the installed packages, apart from the standard library, that a function and its dependencies import."""
-    closure = _Closure(place)
-    closure.follow(function)
+    closure = _Closure(place, function)
     trees = [parse_file(file).tree for file in python_files(closure.place)] if closure.whole else []
     named = [name for tree in trees for node in ast.walk(tree) for name in imported_names(node)]
     packages = closure.packages.union(name.partition(".")[0] for name in named)
@@ -165,7 +163,7 @@ def installed_modules(function: Callable[..., Any], place: Path) -> tuple[str, .
 class _Closure:
     """Gather the dependencies of a function, each definition once."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, function: Callable[..., Any]) -> None:
         self.place = place = place.resolve()
         self.folder = place.parent if place.is_file() else place
         self.alone = frozenset(imported_files(place)) if place.is_file() else None
@@ -176,26 +174,19 @@ class _Closure:
         self._described: dict[int, tuple[object, str]] = {}
         self._labels: set[str] = set()
         self._owned: dict[str, bool] = {}
-
-    def follow(self, function: Callable[..., Any]) -> str:
-        """Add all that a function uses; return the text of the function itself."""
+        self.text = ""
         try:
-            return self.describe(function)
+            self.text = self.describe(function)
         except RecursionError:  # data that are nested too deep
             self.whole = True
-            return ""
 
     def whole_texts(self) -> list[str]:
         """Return all Python files of the family where they count, sorted by text: names of files decide nothing."""
-        files = python_files(self.place) if self.whole or (self._read and not self.is_inert()) else ()
+        files = [*python_files(self.place)] if self.whole or self._read else []
+        if not self.whole:
+            with suppress(FamilyError, RecursionError, MemoryError):  # broken, or too deep
+                files = [] if all(parse_file(file).is_inert for file in files) else files
         return sorted(file.read_bytes().decode("utf-8", "backslashreplace") for file in files)
-
-    def is_inert(self) -> bool:
-        """Return whether importing the family's files does nothing but bind names."""
-        try:
-            return all(parse_file(file).is_inert for file in python_files(self.place))
-        except (FamilyError, RecursionError, MemoryError):  # broken, or too deep
-            return False
 
     def describe(self, value: Any, imported: str = "") -> str:
         """Return one text for equal values, the same in every process, and add the code that is in it.

@@ -15,7 +15,7 @@ import numpy as np
 from cuprof.core.errors import FamilyError, UsageError
 from cuprof.core.point import Point
 from cuprof.families.arrays import permute, to_host
-from cuprof.families.callables import list_parameters, unwrap
+from cuprof.families.calling import list_parameters, unwrap
 from cuprof.families.kernel import Kernel
 from cuprof.families.model import Axis
 from cuprof.families.trace import blame

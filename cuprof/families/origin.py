@@ -15,6 +15,7 @@ import ast
 import hashlib
 import importlib.util
 import linecache
+import os
 import pickle
 import re
 import sys
@@ -229,10 +230,10 @@ def read_settings(script: Path) -> tuple[str, ...]:
 
 def _find_defined(module: ModuleType, file: Path, place: Path) -> Family:
     """Return the one family that a file has defined."""
-    now = loading.get()
-    defined = now.families if now else []
-    family = getattr(module, "family", None)
-    found = [*defined, *([family] if isinstance(family, Family) and not any(family is one for one in defined) else [])]
+    now, family = loading.get(), getattr(module, "family", None)
+    found = [*now.families] if now else []
+    if isinstance(family, Family) and not any(family is one for one in found):
+        found.append(family)
     if len(found) > 1:
         raise FamilyError(f"{file} makes two comparisons; one that is swept makes one, in a file of its own")
     if not found:
@@ -246,14 +247,13 @@ def _find_defined(module: ModuleType, file: Path, place: Path) -> Family:
 
 
 def _make_siblings_new(file: Path) -> None:
-    """Make a script's own modules importable from beside it, freshly loaded."""
-    folder = str(file.parent)
-    if folder in _SCRIPT_FOLDERS or folder not in sys.path:  # after installed packages, before other scripts' folders
-        places = [place for place, each in enumerate(sys.path) if each in _SCRIPT_FOLDERS]
-        sys.path[:] = [each for each in sys.path if each != folder or folder not in _SCRIPT_FOLDERS]
-        sys.path.insert(min(places, default=len(sys.path)), folder)
+    """Make a script's own modules importable from beside it, freshly loaded: not those of another script's folder."""
+    folder, own = str(file.parent), {*imported_files(file)}
+    if folder in _SCRIPT_FOLDERS or folder not in sys.path:  # behind installed packages, before other scripts' folders
+        plain = [each for each in sys.path if each not in _SCRIPT_FOLDERS]
+        others = [each for each in sys.path if each in _SCRIPT_FOLDERS and each != folder]
+        sys.path[:] = [*plain, folder, *others]
         _SCRIPT_FOLDERS.add(folder)
-    own = set(imported_files(file))
     for name, module in list(sys.modules.items()):
         place = Path(getattr(module, "__file__", None) or "/")
         is_others = str(place.parent) in _SCRIPT_FOLDERS and file.with_name(place.name) in own
@@ -272,16 +272,16 @@ def _import_file(file: Path) -> ModuleType:
     name = module_name(file)
     _take_modules({name})
     importlib.invalidate_caches()
-    module = new_module(name, file, _Uncached(name, str(file)))
+    loader = _Uncached(name, str(file))
+    module = new_module(name, file, loader)
     try:
         with as_if_alone(file):
-            module.__loader__.exec_module(module)  # type: ignore[union-attr]
-    except CuprofError as error:  # it says what is wrong; here, where
-        _take_modules({name})
-        raise FamilyError(f"{file}: {error}{place_of(error, file.parent)}") from error
+            loader.exec_module(module)
     except (Exception, SystemExit) as error:
         _take_modules({name})
         where = place_of(error, file.parent)
+        if isinstance(error, CuprofError):  # it says what is wrong; here, where
+            raise FamilyError(f"{file}: {error}{where}") from error
         raise FamilyError(f"{file} raised {describe(error)} on import{where}{_hint(error, file.parent)}") from error
     return module
 
@@ -302,19 +302,24 @@ def new_module(name: str, file: Path, loader: SourceFileLoader) -> ModuleType:
 
 def module_name(file: Path) -> str:
     """Return the same name for the same path in every process, and another one for another path."""
-    digest = hashlib.sha256(str(file).encode("utf-8", "surrogateescape")).hexdigest()[:12]
-    return f"{PREFIX}{digest}"
+    return PREFIX + hashlib.sha256(os.fsencode(file)).hexdigest()[:12]
 
 
 @contextmanager
-def other_modules(roots: set[str]) -> Iterator[None]:
-    """Let modules of these names, and those in them, be imported anew, and leave those that were there before."""
-    hidden = _take_modules(roots)
+def own_imports(folders: Sequence[Path], roots: Iterable[str]) -> Iterator[None]:
+    """Look for modules in these folders first, import those of these names anew, and put the former ones back."""
+    places = [*map(str, folders)]
+    sys.path[:0] = places
+    importlib.invalidate_caches()
+    hidden = _take_modules({*roots})
     try:
         yield
     finally:
-        _take_modules(roots)
+        _take_modules({*roots})
         sys.modules.update(hidden)
+        for place in places:
+            with suppress(ValueError):  # whoever set another path took it away
+                sys.path.remove(place)
 
 
 def _take_modules(roots: set[str]) -> dict[str, ModuleType]:
@@ -330,20 +335,6 @@ def as_if_alone(file: Path) -> Iterator[None]:
         yield
     finally:
         sys.argv, sys.dont_write_bytecode = before
-
-
-@contextmanager
-def found_first(*folders: Path) -> Iterator[None]:
-    """Let modules be found in these folders before any others."""
-    places = [*map(str, folders)]
-    sys.path[:0] = places
-    importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        for place in places:
-            with suppress(ValueError):  # whoever set another path took it away
-                sys.path.remove(place)
 
 
 def _guard_hint(file: Path) -> str:

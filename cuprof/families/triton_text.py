@@ -17,7 +17,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from cuprof.core.errors import UsageError
-from cuprof.families.callables import find_import, unwrap
+from cuprof.families.calling import find_import, unwrap
 from cuprof.families.fingerprint import closure_of
 from cuprof.families.syntax import global_names, imported_files, parse_text
 

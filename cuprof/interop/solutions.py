@@ -18,7 +18,7 @@ import msgspec
 
 from cuprof.core.errors import BuildError
 from cuprof.core.project import user_cache
-from cuprof.families.origin import found_first, new_module, other_modules
+from cuprof.families.origin import new_module, own_imports
 from cuprof.families.syntax import imported_names
 from cuprof.interop.schema import CompileOptions, Solution, parse_python
 
@@ -105,7 +105,7 @@ def _import(folder: Path, file: str, solution: Solution) -> Any:
         return sys.modules[name]
     loader = SourceFileLoader(name, str(folder / file))
     module = new_module(name, folder / file, loader)
-    with found_first(folder, folder / "src"), other_modules(_own_modules(solution)):
+    with own_imports([folder, folder / "src"], _own_modules(solution)):
         try:
             loader.exec_module(module)
         except BaseException as error:

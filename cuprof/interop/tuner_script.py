@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from cuprof.core.errors import FamilyError
-from cuprof.families.origin import as_if_alone, found_first, other_modules
+from cuprof.families.origin import as_if_alone, own_imports
 from cuprof.families.syntax import imported_names, parse_file
 from cuprof.families.trace import blame
 
@@ -43,7 +43,7 @@ def find_call(script: Path) -> dict[str, Any]:
         FamilyError: the script raises, or makes no such call.
     """
     try:
-        with as_if_alone(script), found_first(script.parent), chdir(script.parent), _kernel_tuner_replaced():
+        with as_if_alone(script), own_imports([script.parent], [ROOT]), chdir(script.parent), _kernel_tuner_replaced():
             runpy.run_path(str(script), run_name="__main__")
     except _CallError as call:
         return call.arguments
@@ -117,7 +117,7 @@ def _kernel_tuner_replaced() -> Iterator[None]:
     finder = _Finder()
     sys.meta_path.insert(0, finder)
     try:
-        with other_modules({ROOT}), redirect_stdout(sys.stderr):  # what the script prints is no result of ours
+        with redirect_stdout(sys.stderr):  # what the script prints is no result of ours
             yield
     finally:
         sys.meta_path.remove(finder)

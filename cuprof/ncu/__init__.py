@@ -3,7 +3,7 @@
 A collection goes through these modules:
 
 - `setting`: the metrics to collect, and how
-- `collector`, `batch`, `process`: trials in batches, each in one ncu process
+- `collector`, `process`: trials in batches, each in one ncu process
 - `task`: what the profiled process, `cuprof.worker.profile`, reads and writes
 - `report_file`: launches and their counters
 - `attribution`, `rollup`: the outcome of each trial, and one value for each of its metrics

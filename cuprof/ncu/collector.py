@@ -1,8 +1,14 @@
-"""One collection: batches of trials, each in an ncu process, and metrics that turn out not to exist."""
+"""One collection: batches of trials, each in an ncu process, and metrics that turn out not to exist.
+
+ncu takes about two seconds until the profiled process runs, and that process one more until it can launch anything, so
+the first one is started before its trials are known. Meanwhile trials are planned and checked.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from threading import Thread
@@ -10,14 +16,21 @@ from typing import Self
 
 from cuprof.config.model import SweepConfig
 from cuprof.core.errors import ProfilerError
+from cuprof.core.interrupts import shielded
+from cuprof.core.processes import child_command
 from cuprof.core.project import Project
-from cuprof.core.records import Trial
-from cuprof.ncu.artifact import check_folder
-from cuprof.ncu.attribution import BatchResult
-from cuprof.ncu.batch import Batch, run_batch
+from cuprof.core.records import LaunchRecord, Trial
+from cuprof.core.scratch import ScratchFolder
+from cuprof.ncu import EXECUTED, IN_PROCESS
+from cuprof.ncu.artifact import check_folder, keep_artifact
+from cuprof.ncu.attribution import Attribution, BatchResult
+from cuprof.ncu.console import find_explanation
 from cuprof.ncu.executable import list_metric_names
 from cuprof.ncu.metrics import METRICS
-from cuprof.ncu.setting import Request, Setting, Source, make_setting
+from cuprof.ncu.process import NcuProcess, ProcessResult
+from cuprof.ncu.report_file import read_report
+from cuprof.ncu.setting import Request, Setting, Source, build_command, make_setting
+from cuprof.ncu.task import ProfilingTask, TaskTrial, read_progress, write_task
 
 
 def check_collection(config: SweepConfig, project: Project) -> None:
@@ -43,10 +56,42 @@ def open_collector(config: SweepConfig, project: Project, source: Source | None 
         ConfigError: nothing is to be collected.
     """
     setting = make_setting(config.ncu, project, family=config.family)
-    if source is not None:
-        setting = setting.of(source)
+    setting = setting.of(source) if source is not None else setting
     check_folder(setting.artifacts)
     return Collector(setting, Batch(setting, config.device.numbers()["cuda"] or 0))
+
+
+class Batch:
+    """One ncu process and its files; use as a context manager, which ends the process and removes the files.
+
+    Args:
+        device_index: the device that the process opens while it waits for its task.
+        backend: the back end of the trials.
+    """
+
+    def __init__(self, setting: Setting, device_index: int = 0, backend: str = IN_PROCESS) -> None:
+        self.device = (backend, device_index)
+        with shielded():
+            self._folder = ScratchFolder()
+            self.folder = self._folder.path
+            self.report, self.task = self.folder / "report.ncu-rep", self.folder / "task.json"
+            owner = (str(os.getpid()), backend, str(device_index))
+            target = child_command("cuprof.worker.profile", *owner, str(self.task))
+            children = backend == EXECUTED
+            command = build_command(setting.executable.path, setting.collection, self.report, target, children=children)
+            try:
+                self.process = NcuProcess(command, self.folder)
+            except BaseException:
+                self._folder.cleanup()
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with shielded():
+            self.process.kill()
+            self._folder.cleanup()
 
 
 class Collector:
@@ -92,11 +137,45 @@ class Collector:
             ProfilerError: ncu failed for a reason that is no trial's own (permission, disk, another profiler).
         """
         Thread(target=importlib.import_module, args=("ncu_report",), daemon=True).start()  # while ncu works
+        first = trials[0]
+        device = first.backend, first.device.index if first.device is not None else 0
+        if self._ahead is not None and self._ahead.device != device:
+            self.__exit__()
         ahead, self._ahead = self._ahead, None
-        result, unknown_metrics = run_batch(trials, self.setting, on_trial, ahead)
+        with ahead or Batch(self.setting, device[1], device[0]) as batch:
+            result, unknown_metrics = self._run(trials, batch, on_trial)
         notes = self._leave_out(unknown_metrics) if unknown_metrics else ()
         profiles = tuple(replace(profile, missing=self.setting.missing) for profile in result.profiles)
         return replace(result, profiles=profiles, notes=notes)
+
+    def _run(
+        self, trials: Sequence[Trial], batch: Batch, on_trial: Callable[[str], None]
+    ) -> tuple[BatchResult, tuple[str, ...]]:
+        """Return what became of the trials in one ncu process, and the metrics that the chip does not have."""
+        setting, started_at, progress_file = self.setting, time.time(), batch.folder / "progress.jsonl"
+
+        def show() -> None:
+            if (identity := read_progress(progress_file).open) is not None:
+                on_trial(identity)
+
+        task = ProfilingTask(
+            origin=setting.find_origin(trials[0].family),
+            trials=tuple(TaskTrial(each.identity, each.variant, each.problem, each.tunables) for each in trials),
+            backend=batch.device[0],
+            device_index=batch.device[1],
+            progress_path=str(progress_file),
+            warm_up=0 if setting.request.conditions.cache_mode == "cold" else 1,
+            extension=setting.extension,
+        )
+        write_task(task, batch.task)
+        result = batch.process.watch(progress_file, setting.collection.time_limit_s, show)
+        launches, artifact = _read(batch, result, setting), None
+        if launches:
+            version = setting.executable.version_text
+            command = result.command
+            artifact = keep_artifact(batch.report, setting.artifacts, tool_version=version, command=command, move=True)
+        progress = read_progress(progress_file)
+        return Attribution(trials, setting, result, progress, launches, artifact, started_at).decide()
 
     def _leave_out(self, metrics: Sequence[str]) -> tuple[str, ...]:
         """Continue without these metrics, and return what to say about it."""
@@ -105,16 +184,27 @@ class Collector:
         self.setting = self.setting.without(metrics, known)
         if not (self.setting.collection.metrics or self.setting.request.whole):
             raise ProfilerError(f"nothing is left to collect: {'; '.join(self.setting.missing.values())}")
-        return tuple(
-            f"{reason} The other metrics are collected."
-            for name, reason in self.setting.missing.items()
-            if name not in before
-        )
+        reasons = [reason for name, reason in self.setting.missing.items() if name not in before]
+        return tuple(f"{reason} The other metrics are collected." for reason in reasons)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._ahead is not None:
-            self._ahead.close()
-            self._ahead = None
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.__exit__()
+
+
+def _read(batch: Batch, result: ProcessResult, setting: Setting) -> dict[str, tuple[LaunchRecord, ...]]:
+    """Read the launches of trials; what a stopped or crashed process left half-written counts as no report."""
+    if not batch.report.exists():
+        return {}
+    try:
+        found = read_report(batch.report, None if setting.request.whole else setting.collection.metrics)
+    except ProfilerError as error:
+        if result.returncode != 0:
+            return {}
+        explanation = find_explanation(result.output)
+        raise (ProfilerError(explanation) if explanation else error) from None
+    return {identity: launches for identity, launches in found.items() if identity is not None}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 from cuprof.core.records import State
 from cuprof.report.cells import Candidate, Key, choose, describe, fact_label, keep, ordered
@@ -15,11 +14,11 @@ from cuprof.report.published import PublishedValue, list_published
 from cuprof.report.study import Study
 from cuprof.report.tables import MISSING, Cell, Column, Row, Table
 from cuprof.report.templates import say
+from cuprof.report.trials import grouped
 from cuprof.report.units import QUANTITIES, Scale, choose_scale, point_label, value_label
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A cell before it is text.
 
     Args:
@@ -36,116 +35,86 @@ class Entry:
     published: tuple[PublishedValue, ...]
 
 
-def grid_table(study: Study, spec: TableSpec) -> Table:
-    """Return the table that a study asks for, of kind pivot or values.
+class Grid(NamedTuple):
+    """The entries of a table, its rows and columns in order, and a scale for each line of one unit.
 
-    A pivot has one quantity or counter, a row and a column for each combination of the facts asked for, and a unit a
-    column. A table of values has a row and a unit for each quantity or counter.
+    Args:
+        is_values: a row for each quantity or counter, which has a unit; else a pivot, with a unit a column.
+        cells: row and column → entry.
     """
-    grid = Grid(study, spec, spec.kind == "values")
-    is_measured = any(each.found.value is not None for each in grid.entries)
-    missing = [] if is_measured else _not_measured(study, spec, grid.values[0])
-    if missing and not any(each.published for each in grid.entries):
-        return Table(spec.title or grid.title, "", (), (), (*filter(None, [spec.note]), *missing))
-    rows = [_row(study, grid, key) for key in grid.rows]
-    if spec.sum is not None and not grid.is_values:
-        rows += _sum_rows(grid, spec.sum)
-    notes = [*missing, *_notes(grid, is_measured=is_measured)]
-    return Table(
-        spec.title or grid.title, grid.corner, grid.columns, tuple(rows), tuple(notes), spec.folded or bool(missing)
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Grid:
-    """The entries of a table, its rows and columns in order, and a scale for each line of one unit."""
 
     study: Study
     spec: TableSpec
     is_values: bool
+    entries: list[Entry]
+    rows: list[Key]
+    columns: list[Key]
+    cells: Mapping[tuple[Key, Key], Entry]
+    scales: Mapping[Key, Scale]
 
-    @cached_property
-    def entries(self) -> list[Entry]:
-        """Return what to show in each cell."""
-        study, spec = self.study, self.spec
-        published = [value for value in study.published if spec.published and value.table == spec.published]
-        facts = spec.columns if self.is_values else (*spec.rows, *spec.columns)
-        split, reference = len(facts) - len(spec.columns), spec.against or study.baseline
-        return [
-            Entry(
-                (name,) if self.is_values else key[:split],
-                key[split:],
-                value,
-                found,
-                list_published(published, value, found.trial, facts, reference=reference) if published else (),
-            )
-            for name, value in (spec.values if self.is_values else {"": spec.value}).items()
-            for key, found in choose(study, spec.where, value, facts, spec.against).items()
-        ]
+    def scale_of(self, entry: Entry) -> Scale:
+        """Return the scale of an entry's line."""
+        return self.scales[entry.row if self.is_values else entry.column]
 
-    @cached_property
-    def cells(self) -> dict[tuple[Key, Key], Entry]:
-        """Return row and column → entry."""
-        return {(each.row, each.column): each for each in self.entries}
 
-    @cached_property
-    def rows(self) -> list[Key]:
-        """Return the rows' facts in order."""
-        return [(name,) for name in self.spec.values] if self.is_values else ordered(each.row for each in self.entries)
+def grid_table(study: Study, spec: TableSpec) -> Table:
+    """Return the table that a study asks for, of kind pivot or values.
 
-    @cached_property
-    def column_keys(self) -> list[Key]:
-        """Return the columns' facts in order."""
-        return ordered(each.column for each in self.entries)
+    A pivot has one quantity or counter, and a row and a column for each combination of the facts asked for.
+    """
+    grid = _make_grid(study, spec)
+    names = sorted(spec.values.values() if grid.is_values else [spec.value], key=lambda name: name in QUANTITIES)
+    heading, by = describe(study, spec.value)[0], f"by {' and '.join(map(fact_label, spec.columns))}"
+    corner = "Value" if grid.is_values else " · ".join(map(fact_label, spec.rows))
+    title = spec.title or ("Counters" if grid.is_values else f"{heading} by {corner}")
+    is_measured = any(each.found.value is not None for each in grid.entries)
+    missing = [] if is_measured else _not_measured(study, spec, names[0])
+    if missing and not any(each.published for each in grid.entries):
+        return Table(title, "", (), (), (*filter(None, [spec.note]), *missing))
+    group = by.capitalize() if grid.is_values else f"{heading}, {by}"
+    units = ["" if grid.is_values else grid.scales[key].unit for key in grid.columns]
+    columns = [Column(key_label(key), unit, group) for key, unit in zip(grid.columns, units, strict=True)]
+    rows = [_row(grid, key) for key in grid.rows]
+    if spec.sum is not None and not grid.is_values:
+        rows += _sum_rows(grid, spec.sum)
+    notes = [*missing, *_notes(grid, names, heading, is_measured=is_measured)]
+    return Table(title, corner, tuple(columns), tuple(rows), tuple(notes), spec.folded or bool(missing))
 
-    @cached_property
-    def scales(self) -> dict[Key, Scale]:
-        """Return the scale of each row of values, or of each column of a pivot, which published values share."""
-        lines: dict[Key, list[Entry]] = {}
-        for entry in self.entries:
-            lines.setdefault(self.line(entry.row, entry.column), []).append(entry)
-        return {line: self._scale(entries) for line, entries in lines.items()}
 
-    def line(self, row: Key, column: Key) -> Key:
-        """Return the row or column whose unit a cell has."""
-        return row if self.is_values else column
+def _make_grid(study: Study, spec: TableSpec) -> Grid:
+    is_values = spec.kind == "values"
+    published = [value for value in study.published if spec.published and value.table == spec.published]
+    facts = spec.columns if is_values else (*spec.rows, *spec.columns)
+    split, reference = len(facts) - len(spec.columns), spec.against or study.baseline
+    entries = [
+        Entry(
+            (name,) if is_values else key[:split],
+            key[split:],
+            value,
+            found,
+            list_published(published, value, found.trial, facts, reference=reference) if published else (),
+        )
+        for name, value in (spec.values if is_values else {"": spec.value}).items()
+        for key, found in choose(study, spec.where, value, facts, spec.against).items()
+    ]
+    lines = grouped(entries, lambda entry: entry.row if is_values else entry.column)
+    return Grid(
+        *(study, spec, is_values, entries),
+        rows=[(name,) for name in spec.values] if is_values else ordered(each.row for each in entries),
+        columns=ordered(each.column for each in entries),
+        cells={(each.row, each.column): each for each in entries},
+        scales={line: _scale(study, own) for line, own in lines.items()},
+    )
 
-    def _scale(self, entries: Sequence[Entry]) -> Scale:
-        _, unit, dimension = describe(self.study, entries[0].value)
-        values = [each.found.value for each in entries] + [found.value for each in entries for found in each.published]
-        if unit or dimension == "plain":
-            whole = all(float(value).is_integer() for value in values if value is not None)
-            return Scale(unit, 1.0, 0 if whole else 2)
-        return choose_scale(dimension, values)
 
-    @property
-    def values(self) -> list[str]:
-        """Return the names of its quantities and counters, counters first."""
-        names = [*self.spec.values.values()] if self.is_values else [self.spec.value]
-        return sorted(names, key=lambda name: name in QUANTITIES)
-
-    @property
-    def heading(self) -> str:
-        """Return what a pivot shows."""
-        return describe(self.study, self.spec.value)[0]
-
-    @property
-    def corner(self) -> str:
-        """Return the heading above the rows' headings."""
-        return "Value" if self.is_values else " · ".join(map(fact_label, self.spec.rows))
-
-    @property
-    def title(self) -> str:
-        """Return the caption of a table that has none."""
-        return "Counters" if self.is_values else f"{self.heading} by {self.corner}"
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Return the columns' headings."""
-        by = f"by {' and '.join(map(fact_label, self.spec.columns))}"
-        if self.is_values:
-            return tuple(Column(key_label(key), "", by.capitalize()) for key in self.column_keys)
-        return tuple(Column(key_label(key), self.scales[key].unit, f"{self.heading}, {by}") for key in self.column_keys)
+def _scale(study: Study, entries: Sequence[Entry]) -> Scale:
+    """Return the scale of one line, which published values share."""
+    _, unit, dimension = describe(study, entries[0].value)
+    values = [each.found.value for each in entries] + [found.value for each in entries for found in each.published]
+    if unit or dimension == "plain":
+        whole = all(float(value).is_integer() for value in values if value is not None)
+        return Scale(unit, 1.0, 0 if whole else 2)
+    return choose_scale(dimension, values)
 
 
 def key_label(key: Key) -> str:
@@ -153,19 +122,19 @@ def key_label(key: Key) -> str:
     return " · ".join(map(value_label, key))
 
 
-def _row(study: Study, grid: Grid, row: Key) -> Row:
-    entries = [grid.cells.get((row, column)) for column in grid.column_keys]
-    cells = [_cell(study, grid, entry) if entry else MISSING for entry in entries]
+def _row(grid: Grid, row: Key) -> Row:
+    entries = [grid.cells.get((row, column)) for column in grid.columns]
+    cells = [_cell(grid, entry) if entry else MISSING for entry in entries]
     return Row(key_label(row), _below(grid, row, [entry for entry in entries if entry]), tuple(cells))
 
 
-def _cell(study: Study, grid: Grid, entry: Entry) -> Cell:
+def _cell(grid: Grid, entry: Entry) -> Cell:
     """Return a trial's value, or what became of the trial; the published one goes below, or one a kernel."""
-    found, trial, scale = entry.found, entry.found.trial, grid.scales[grid.line(entry.row, entry.column)]
+    found, trial, scale = entry.found, entry.found.trial, grid.scale_of(entry)
     published = _published_text(entry.published, scale)
     if found.value is not None:
         is_counter = grid.is_values and entry.value not in QUANTITIES
-        launches = study.counters.launches_text(trial.id, entry.value) if is_counter else ""
+        launches = grid.study.counters.launches_text(trial.id, entry.value) if is_counter else ""
         note = " · ".join(filter(None, [launches or found.choice, found.doubt]))
         return Cell(scale.format(found.value), note=note, published=published)
     if trial.state is State.OK and not trial.is_expected_wrong:
@@ -200,7 +169,7 @@ def _published_text(found: Sequence[PublishedValue], scale: Scale) -> str:
 def _sum_rows(grid: Grid, total: SumSpec) -> list[Row]:
     """Return the last rows: Σ value × repeats, of each part with its share and of all rows."""
     repeats = total.repeats or {key_label(key): 1 for key in grid.rows}
-    sums = {column: _add_up(grid, column, repeats) for column in grid.column_keys}
+    sums = {column: _add_up(grid, column, repeats) for column in grid.columns}
     rows = []
     for part, names in {**total.parts, total.label: tuple(repeats)}.items():
         chosen = {name: times for name, times in repeats.items() if name in names}
@@ -232,18 +201,18 @@ def _not_measured(study: Study, spec: TableSpec, value: str) -> list[str]:
     return say("tables.txt", "unmeasured", value, QUANTITIES[value].heading, reasons)
 
 
-def _notes(grid: Grid, *, is_measured: bool) -> list[str]:
+def _notes(grid: Grid, names: Sequence[str], heading: str, *, is_measured: bool) -> list[str]:
     """Return what a reader needs to know below the table."""
-    spec, found, name = grid.spec, [each.found for each in grid.entries], grid.values[0]
-    ratios = [each.doubt or each.reason for each in found if each.value is None or "speedup" in grid.values]
+    spec, found, name = grid.spec, [each.found for each in grid.entries], names[0]
+    ratios = [each.doubt or each.reason for each in found if each.value is None or "speedup" in names]
     is_counter = is_measured and name not in QUANTITIES
     facts = {
         "has_choices": any(each.choice for each in found),
         "has_published": any(each.published for each in grid.entries),
-        "has_gaps": not grid.is_values and len(grid.cells) < len(grid.rows) * len(grid.column_keys),
+        "has_gaps": not grid.is_values and len(grid.cells) < len(grid.rows) * len(grid.columns),
         "has_skipped": any(each.trial.state is State.SKIPPED and not each.trial.is_expected_wrong for each in found),
         "ratios": ", ".join(ratios).split(", "),
-        "long_name": f"{grid.heading}: {name}" if is_counter and not grid.is_values and grid.heading != name else "",
+        "long_name": f"{heading}: {name}" if is_counter and not grid.is_values and heading != name else "",
     }
     modes = mode_notes(grid.study) if is_counter else []
     return [*filter(None, [spec.note]), *say("tables.txt", "grid", spec, facts), *modes]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 from time import monotonic_ns
@@ -32,12 +31,6 @@ AT_ONCE = 32
 """Enqueue at most this many executions on a device before waiting for them."""
 SPOILT = 3
 """Spoil an element of a result and compute it again this many times; a spoilt byte may happen to be right."""
-TIMES_LONGER, LEAST_LONGER_NS = 1.25, 1_500.0
-"""A variant remembers its inputs if each first meeting takes longer than a repeat by this factor and this much time,"""
-MEETINGS = 7
-"""this many times in a row. On simulated hosts this accuses up to 5 in 100,000 honest variants."""
-LONGEST_NS = 1e9
-"""Skip the memory test for kernels slower than this: a variant remembers in order to be fast."""
 KNOWN_RESULTS = 256
 """Remember the checksums of at most this many right results for each set of inputs. A variant that sums in any order
 keeps making new ones."""
@@ -57,7 +50,6 @@ class Results:
     session: Session[Runnable]
     problem: Problem
     right: dict[tuple[int | None, int], dict[tuple[int, ...], Check]] = field(default_factory=dict)
-    has_unmet: bool = False
     _dealt: int = 0
 
     def turn(self, count: int) -> int:
@@ -65,22 +57,10 @@ class Results:
         self._dealt += 1
         return self._dealt // TURN % count
 
-    def stock_unmet(self, *, anew: bool) -> bool:
-        """Let the session's last set be inputs that no trial has met, or this one has not; return whether it changed.
-
-        Args:
-            anew: even where the inputs there are such for all trials that have not met them.
-        """
-        if self.has_unmet and not anew:
-            return False
-        self.session.restock(self.problem.compared, self.problem.make_unmet())
-        self.has_unmet = True
-        return True
-
     def check(self, trial: Trial) -> Check:
         """Compare the results of a trial's last execution, which was on the first set."""
         found, tolerance = None, trial.tolerances[0]
-        if not self.problem.needs_host and tolerance is not None:
+        if not self.problem.needs_host:
             found = self.session.check_in_place(trial.bound, tolerance, self.problem.seed)
         return found or self.compare(trial, 0)
 
@@ -92,7 +72,7 @@ class Results:
         if checksum is not None and checksum in right:
             return right[checksum]
         trial.looks += 1
-        check = self.problem.compare(self.session.fetch(trial.bound), number, tolerances or {}, trial.looks)
+        check = self.problem.compare(self.session.fetch(trial.bound), number, tolerances, trial.looks)
         if check.passed and checksum is not None and len(right) < KNOWN_RESULTS:
             right[checksum] = check
         return check
@@ -112,7 +92,7 @@ class Executions:
     def __init__(self, trial: Trial, results: Results, protection: Protection, stocked: int) -> None:
         self.trial, self.results, self.protection = trial, results, protection
         self.session, self.problem = results.session, results.problem
-        self.compared_sets, self.has_unmet = min(stocked, self.problem.compared), stocked > self.problem.compared
+        self.compared_sets = min(stocked, self.problem.compared)
         on_device = bool(stocked) and not self.problem.needs_host
         self.in_place = on_device and self.session.expect(trial.bound, trial.tolerances)
         self.is_fetched, self.first_wrong = False, ""
@@ -178,40 +158,6 @@ class Executions:
             if not check.passed:
                 return f"it skips the work when its result is already there, as in back-to-back runs: {check.message}"
         return ""
-
-    def find_memory(self) -> str:
-        """Return a message if code on the host takes longer on inputs that it never met, or an empty string.
-
-        One disturbed execution would be enough to look like memory: further inputs are drawn for a variant that took
-        longer on the first.
-        """
-        timings, pairs = self.trial.timings, list[tuple[float, float]]()
-        usual = timings.get(Measure.COLD) or timings.get(Measure.HOT)
-        if not (usual and self.trial.calls_host and self.has_unmet) or usual.summary.median_ns > LONGEST_NS:
-            return ""
-        for first_ns, known_ns in self._meet_anew(usual.summary.median_ns):
-            if first_ns <= TIMES_LONGER * known_ns + LEAST_LONGER_NS:
-                return ""
-            pairs.append((first_ns, known_ns))
-        first, known = (sum(each) / len(pairs) for each in zip(*pairs, strict=True))
-        return f"it remembers: {MEETINGS} new sets of inputs took {first / 1e3:.2f} µs, known ones {known / 1e3:.2f} µs"
-
-    def _meet_anew(self, usual_ns: float) -> Iterator[tuple[float, float]]:
-        """Yield the time on inputs that were never met, and the mean time on known ones where that was longer."""
-        number = self.problem.compared
-        for meeting in range(MEETINGS):
-            if self.results.stock_unmet(anew=meeting > 0):
-                self._read(_random.randrange(self.compared_sets))  # drawing has emptied the caches of the host's code
-            first_ns = self._read(number)
-            if first_ns <= TIMES_LONGER * usual_ns + LEAST_LONGER_NS:
-                yield first_ns, usual_ns
-            else:
-                yield first_ns, sum(map(self._read, range(self.compared_sets))) / self.compared_sets
-
-    def _read(self, number: int) -> float:
-        """Return the time of an execution on a set, in ns."""
-        draw = Draw(number, _random.getrandbits(8))
-        return self.session.begin(self.trial.bound, Measure.COLD, 1, lambda: draw).reading().duration_ns
 
     def _draw(self, *, compare: bool, is_last_chance: bool = False) -> Draw:
         """Draw the next execution's inputs and fill.

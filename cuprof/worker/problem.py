@@ -54,9 +54,8 @@ class Problem:
     """One problem with sets of inputs of one kind, and their reference results.
 
     Args:
-        sets: variants are checked on the first; timed executions get any of those with a reference. The last one, which
-            has none, is for what a variant never met (`make_unmet`). The family's constants are the same in all.
-        standards: one for each set that has a reference.
+        sets: variants are checked on the first; timed executions get any. The family's constants are the same in all.
+        standards: one for each set.
         races: the shortest time of the problem so far, by measure and method.
     """
 
@@ -90,12 +89,11 @@ class Problem:
             right.append(_compute_reference(family, job.problem, signature, drawn[1]))
         given = [as_long_as(signature, inputs) for inputs in drawn]
         sets = [InputSet(inputs, standard.expected) for inputs, standard in zip(given, right, strict=True)]
-        sets += [InputSet(given[0])] if affordable > 1 and len(sets) == COMPARED_SETS else []
         return cls(replace(family), job.problem, job.seed, signature, sets, tuple(right))
 
     @property
     def compared(self) -> int:
-        """Return how many of the sets, from the first on, have a reference."""
+        """Return how many sets there are."""
         return len(self.standards)
 
     def inputs(self, number: int = 0) -> Arrays:
@@ -114,11 +112,6 @@ class Problem:
     def draw(self) -> Arrays:
         """Draw further inputs, as the family gives them."""
         return _redraw(self.family, self.point, self.signature, next(self._seeds), self.standards[0].inputs)
-
-    def make_unmet(self) -> Arrays:
-        """Draw inputs that no variant has met, make them the last set, and return them."""
-        self.sets[-1] = InputSet(as_long_as(self.signature, self.draw()))
-        return self.sets[-1].inputs
 
     def find_right(self, inputs: Arrays) -> Standard:
         """Compute the reference for drawn inputs.
@@ -144,10 +137,9 @@ class Problem:
         check_tolerance(own, f"the tolerance of {variant.name}", [*by_field(standard.expected)])
         return _apart_from(standard.masks, own, standard.expected)
 
-    def tolerances(self, variant: Variant) -> list[Tolerances | None]:
-        """Return the tolerances for a variant's results on each set; None for one without a reference."""
-        found: list[Tolerances | None] = [self.hold(variant, standard) for standard in self.standards]
-        return found + [None] * (len(self.sets) - len(found))
+    def tolerances(self, variant: Variant) -> list[Tolerances]:
+        """Return the tolerances for a variant's results on each set."""
+        return [self.hold(variant, standard) for standard in self.standards]
 
     def compare(self, outputs: Arrays, number: int, tolerances: Tolerances, look: int) -> Check:
         """Return whether a variant's results on a set of inputs are right; see `compare_with`."""

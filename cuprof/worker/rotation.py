@@ -270,7 +270,7 @@ class Rotations:
             return trial.reject(State.WRONG_RESULT, message + self._find_lateness(trial))
         if skipping := executions.find_skipping():
             return trial.reject(State.WRONG_RESULT, skipping)
-        doubts = [executions.find_memory(), *(str(timing.details.get(DOUBT) or "") for timing in timings.values())]
+        doubts = (str(timing.details.get(DOUBT) or "") for timing in timings.values())
         if doubt := next(filter(None, doubts), ""):
             return trial.finish(State.IMPLAUSIBLE, doubt, phase="time")
         return self._recheck(trial, tally.compared)

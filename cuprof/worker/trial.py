@@ -46,7 +46,7 @@ class Trial:
     program: Program | None = None
     runnable: Runnable | None = None
     check: Check | None = None
-    tolerances: list[Tolerances | None] = field(default_factory=list)
+    tolerances: list[Tolerances] = field(default_factory=list)
     looks: int = 0
     begun: bool = False
     started_at: float = field(default_factory=time.time)

@@ -11,7 +11,7 @@ import pytest
 from cuprof.api.entry import define
 from cuprof.api.snapshot import take_snapshot
 from cuprof.families import Family, Point
-from cuprof.families.callables import arrange, with_names
+from cuprof.families.calling import arrange, with_names
 from cuprof.families.kernel import kernel
 
 GIVEN = Point(inputs="given")

@@ -229,8 +229,8 @@ def test_scratch_is_poisoned(desk: Desk) -> None:
 def test_repeating_runs_so_often(desk: Desk) -> None:
     adds, twice = desk.prepare("adds"), desk.prepare("adds_twice")
     assert desk.executions(adds, lambda: desk.session.run(adds)) == 1
-    assert desk.executions(adds, lambda: desk.session.repeat(adds, 5)) == 5
-    assert desk.executions(twice, lambda: desk.session.repeat(twice, 3)) == 6
+    assert desk.executions(adds, lambda: desk.session.run(adds, 5)) == 5
+    assert desk.executions(twice, lambda: desk.session.run(twice, 3)) == 6
 
 
 def test_runnables_share_arrays_and_outlive_one_another(desk: Desk) -> None:
@@ -339,7 +339,7 @@ def test_what_is_worked_on_in_place_holds_its_contents_before_each_execution(
     desk = open_desk(flush=flush)
     desk.session.close()
     rng = np.random.default_rng(5)
-    drawn = [{"x": rng.random(N, np.float32), "y": rng.random(N, np.float32)} for _ in range(3)]
+    drawn = [{"x": rng.random(N, np.float32), "y": rng.random(N, np.float32)} for _ in range(2)]
     signature = desk.family.signature(PROBLEM)
     session = desk.session = desk.backend.open(signature, drawn[0], ReadingOptions(flush=flush), 1 << 14)
     adds = desk.prepare("adds")
@@ -353,9 +353,6 @@ def test_what_is_worked_on_in_place_holds_its_contents_before_each_execution(
         for measure in desk.backend.spec.measures:
             session.begin(adds, measure, 1, lambda number=number: Draw(number, 0xFF)).reading()  # type: ignore[misc]
             np.testing.assert_array_equal(desk.y(adds), drawn[number]["y"] + drawn[number]["x"])
-    session.restock(1, drawn[2])
-    session.execute(adds, Draw(1))
-    np.testing.assert_array_equal(desk.y(adds), drawn[2]["y"] + drawn[2]["x"])
     session.restore_inputs(drawn[0])
     session.poison(adds)
     session.run(adds)
@@ -391,18 +388,6 @@ def test_scratch_holds_the_byte_that_is_drawn(desk: Desk) -> None:
     assert (desk.y(runnable) == 0).all()
     desk.session.execute(runnable, Draw(1, 0xFF))
     assert np.isnan(desk.y(runnable)).all()
-
-
-def test_a_set_can_be_given_other_contents(desk: Desk) -> None:
-    desk.stock(3)
-    other = desk.family.generate(PROBLEM, np.random.default_rng(99))
-    desk.session.restock(2, other)
-    doubles = desk.prepare("doubles")
-    desk.session.execute(doubles, Draw(2, 0x11))
-    np.testing.assert_array_equal(desk.y(doubles), 2 * other["x"])
-    assert desk.session.damaged_inputs() == ()
-    desk.session.restore_inputs(desk.inputs)
-    assert desk.session.damaged_inputs() == ()
 
 
 def test_what_lies_in_the_first_set_is_in_place_once_stocked_and_restored(desk: Desk) -> None:

@@ -10,7 +10,7 @@ import psutil
 from cuprof.config.model import NcuConfig
 from cuprof.core.project import Project
 from cuprof.core.records import State
-from cuprof.ncu.batch import Batch, run_batch
+from cuprof.ncu.collector import Batch, Collector
 from cuprof.ncu.setting import make_setting
 
 
@@ -30,7 +30,7 @@ def test_a_head_start_on_another_device_is_ended(fake_ncu, make_setting, make_tr
     fake_ncu.plays(*[{"console": "", "report": "instructions", "progress": {"all": ran}}] * 2)
     ahead = Batch(setting, 1)
     process = psutil.Process(ahead.process.pid)
-    result, _ = run_batch([make_trial("2" * 32)], setting, ahead=ahead)
+    result = Collector(setting, ahead).profile([make_trial("2" * 32)])
     assert [profile.state for profile in result.profiles] == [State.OK]
     assert not process.is_running()
     assert not ahead.folder.exists()

@@ -17,7 +17,7 @@ from cuprof.core.records import Check, Measure
 from cuprof.families import Point, Tolerance
 from cuprof.worker import executions as module
 from cuprof.worker.compare import compare
-from cuprof.worker.executions import MEETINGS, TIMES_LONGER, WANTED, Executions, Results
+from cuprof.worker.executions import WANTED, Executions, Results
 from cuprof.worker.messages import JobTrial
 from cuprof.worker.problem import COMPARED_SETS
 from cuprof.worker.protection import Protection
@@ -63,7 +63,6 @@ class Device:
         self.now = 0
         self.drawn: list[Draw] = []
         self.tallied = Tally()
-        self.restocked: list[int] = []
         self.known: list[Runnable] = []
         self.last_wrong = False
         self.looked_at: list[int] = []
@@ -96,11 +95,6 @@ class Device:
         runnable.met[drawn.inputs] += 1
         return Frame.ended(Reading(runnable.cold_ns(drawn.inputs, met)))
 
-    def restock(self, number: int, inputs: dict[str, np.ndarray]) -> None:
-        self.restocked.append(int(inputs["number"]))
-        for runnable in self.known:
-            runnable.met[number] = 0
-
     def checksum(self, runnable: Runnable) -> tuple[int, ...] | None:
         return (int(self.last_wrong),) if self.has_checksums else None
 
@@ -120,7 +114,6 @@ class Desk:
         self.device, self.runnable = Device(in_place, **device), runnable
         patch.setattr(module, "monotonic_ns", lambda: self.device.now)
         self.device.known.append(runnable)
-        unmet = iter(range(COMPARED_SETS, 1 << 30))
         self.judged: list[int] = []
 
         def judge(outputs: Any, number: int, tolerances: Any, look: int) -> Check:
@@ -128,7 +121,7 @@ class Desk:
             return compare(outputs, {"y": RIGHT}, tolerances)
 
         problem: Any = SimpleNamespace(
-            compared=COMPARED_SETS, make_unmet=lambda: {"number": np.array(next(unmet))}, needs_host=False,
+            compared=COMPARED_SETS, needs_host=False,
             compare=judge, family=SimpleNamespace(in_place=()),
         )  # fmt: skip
         session: Any = self.device
@@ -152,9 +145,6 @@ class Desk:
     def looked_at(self) -> list[int]:
         drawn = self.device.drawn
         return [n for n, draw in enumerate(drawn) if draw.compare] if self.device.in_place else self.device.looked_at
-
-    def find_memory(self) -> str:
-        return self.executions.find_memory()
 
 
 @pytest.fixture
@@ -305,91 +295,3 @@ def test_where_no_set_could_be_stocked_nothing_is_compared(make: Callable[..., D
     desk.sample(5)
     assert not any(draw.compare for draw in desk.device.drawn)
     assert desk.examine() == Tally()
-    assert desk.find_memory() == ""
-
-
-@pytest.mark.parametrize("kept_ns", [3_000.0, 30_000.0])
-def test_a_variant_that_remembers_is_found(make: Callable[..., Desk], kept_ns: float) -> None:
-    rng = np.random.default_rng(3)
-    factor = 2 * TIMES_LONGER
-    for _ in range(300):
-        remembers = Runnable(
-            cold_ns=lambda inputs, met: (kept_ns if met else factor * kept_ns) * float(rng.lognormal(0, 0.02))
-        )
-        found = make(remembers).find_memory()
-        assert found.startswith(f"it remembers: {MEETINGS} new sets of inputs took ")
-        assert remembers.met[COMPARED_SETS] == 1  # the others were met once before they were replaced
-
-
-def test_a_variant_that_remembers_some_of_the_inputs_that_are_compared_is_found(make: Callable[..., Desk]) -> None:
-    half = make(Runnable(cold_ns=lambda inputs, met: 30_000.0 if inputs else 10_000.0))
-    half.trial.timings[Measure.COLD].summary.median_ns = 20_000.0
-    message = half.find_memory()
-    assert message.startswith("it remembers: ")
-    assert message.endswith("known ones 20.00 µs")
-
-
-def test_inputs_are_drawn_once_a_job_and_anew_for_those_alone_who_took_longer(make: Callable[..., Desk]) -> None:
-    quick = make(Runnable(cold_ns=lambda inputs, met: 10_000.0))
-    quick.trial.timings[Measure.COLD].summary.median_ns = 10_000.0
-    for _ in range(3):
-        assert quick.find_memory() == ""
-    assert len(quick.device.restocked) == 1
-    slow = make(Runnable(cold_ns=lambda inputs, met: 10_000.0 if met else 30_000.0))
-    assert slow.find_memory()
-    assert len(slow.device.restocked) == MEETINGS
-
-
-def test_kernels_remember_nothing(make: Callable[..., Desk]) -> None:
-    desk = make(Runnable(cold_ns=lambda inputs, met: 10_000.0 if met else 30_000.0), calls_host=False)
-    assert desk.find_memory() == ""
-    assert not desk.device.restocked
-
-
-def test_who_is_slow_after_inputs_were_drawn_is_not_said_to_remember(make: Callable[..., Desk]) -> None:
-    drawn = [-1]
-
-    def cold_ns(inputs: int, met: int) -> float:
-        is_disturbed = drawn[-1] < len(desk.device.restocked)
-        drawn.append(len(desk.device.restocked))
-        return 14_000.0 if is_disturbed else 7_000.0
-
-    desk = make(Runnable(cold_ns=cold_ns))
-    assert desk.find_memory() == ""
-    assert len(desk.device.restocked) == 1
-
-
-NOISES: dict[str, Callable[[np.random.Generator], float]] = {
-    "device": lambda rng: float(rng.lognormal(0, 0.03)),
-    "device, 1 in 20 disturbed": lambda rng: float(rng.lognormal(0, 0.03)) * (1 + 2 * (rng.random() < 0.05)),
-    "host": lambda rng: float(rng.lognormal(0, 0.15)),
-    "host, 1 in 20 disturbed": lambda rng: float(rng.lognormal(0, 0.1)) * (1 + 9 * (rng.random() < 0.05)),
-    "host, 1 in 10 disturbed": lambda rng: float(rng.lognormal(0, 0.1)) * (1 + 9 * (rng.random() < 0.1)),
-    "host, 1 in 4 twice as long": lambda rng: float(rng.lognormal(0, 0.1)) * (1 + (rng.random() < 0.25)),
-}
-
-
-@pytest.mark.parametrize("noise", list(NOISES))
-def test_an_honest_variant_is_accused_less_than_once_in_a_thousand_sweeps(
-    make: Callable[..., Desk], noise: str
-) -> None:
-    draw = NOISES[noise]
-    rng = np.random.default_rng(4)
-    honest = Runnable(cold_ns=lambda inputs, met: 20_000 * draw(rng))
-    desk = make(honest)
-    median_ns = 20_000 * float(np.median([draw(rng) for _ in range(1000)]))
-    usual = SimpleNamespace(summary=SimpleNamespace(median_ns=median_ns))
-    desk.trial.timings = {Measure.COLD: usual}  # type: ignore[dict-item]
-    accused = sum(bool(desk.find_memory()) for _ in range(5000))
-    assert accused < 5
-
-
-def test_without_room_for_a_further_set_nothing_is_concluded(make: Callable[..., Desk]) -> None:
-    stocked = COMPARED_SETS
-    assert make(Runnable(cold_ns=lambda inputs, met: 1e3 if met else 1e6), stocked=stocked).find_memory() == ""
-
-
-def test_only_trials_with_kernel_time_are_asked_whether_they_remember(make: Callable[..., Desk]) -> None:
-    desk = make(Runnable(cold_ns=lambda inputs, met: 1e3 if met else 1e6))
-    desk.trial.timings = {Measure.TOTAL: None}  # type: ignore[dict-item]
-    assert desk.find_memory() == ""

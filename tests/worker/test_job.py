@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cuprof.backends.built_in import CPU
 from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.cpu.backend import CpuBackend
-from cuprof.backends.cpu.spec import SPEC
 from cuprof.config.model import MeasureConfig
 from cuprof.core.errors import BuildError, DeviceMemoryError
 from cuprof.core.records import ENERGY_UNAVAILABLE, DeviceFacts, Measure, Outcome, State
@@ -25,7 +25,7 @@ from cuprof.families import Array, Family, Launch, Point, Program, Signature, To
 from cuprof.families.origin import Folder, load_family
 from cuprof.worker.job import JobRun, make_program
 from cuprof.worker.messages import Finished, Job, JobTrial
-from cuprof.worker.problem import COMPARED_SETS, Problem
+from cuprof.worker.problem import Problem
 from cuprof.worker.rotation import Rotations
 from cuprof.worker.status_page import NO_TRIAL, Phase
 from cuprof.worker.trial import Trial
@@ -309,7 +309,7 @@ def test_a_variant_may_have_a_tolerance_of_its_own(family: Family) -> None:
 class Refusing:
     """A back end of kernels that refuses as it is told to; sound kernels write what the reference says."""
 
-    spec = SPEC
+    spec = CPU
 
     def __init__(self, most_bytes: int = 1 << 40, lose: str = "", most_stocked: int = 1 << 40) -> None:
         self.most_bytes, self.lose, self.most_stocked = most_bytes, lose, most_stocked
@@ -555,7 +555,7 @@ def test_a_familys_constants_are_the_same_in_every_set_and_must_be_inputs(family
     family.reference = lambda problem, inputs: {"y": inputs["x"] * float(inputs["w"][0])}
     family.constants = ("w",)
     problem = Problem.make(family, make_job())
-    every = [problem.inputs(0), problem.inputs(1), problem.make_unmet(), problem.make_unmet()]
+    every = [problem.inputs(0), problem.inputs(1), problem.draw(), problem.draw()]
     assert all(np.array_equal(each["w"], problem.inputs()["w"]) for each in every)
     assert len({each["x"].tobytes() for each in every}) == len(every)
     family.constants = ("weights",)
@@ -563,13 +563,13 @@ def test_a_familys_constants_are_the_same_in_every_set_and_must_be_inputs(family
         Problem.make(family, make_job())
 
 
-@pytest.mark.parametrize(("free_bytes", "sets"), [(0, 1), (16 * 64, 2), (16 * 2 * 64, 3), (1 << 40, 3)])
+@pytest.mark.parametrize(("free_bytes", "sets"), [(0, 1), (16 * 64, 2), (1 << 40, 2)])
 def test_as_many_sets_are_drawn_as_memory_holds(
     family: Family, monkeypatch: pytest.MonkeyPatch, free_bytes: int, sets: int
 ) -> None:
     monkeypatch.setattr("cuprof.worker.problem.available_bytes", lambda: free_bytes)
     problem = Problem.make(family, make_job())
-    assert (len(problem.sets), problem.compared) == (sets, min(sets, COMPARED_SETS))
+    assert (len(problem.sets), problem.compared) == (sets, sets)
 
 
 def test_inputs_follow_the_seed_and_lie_in_c_order(family: Family) -> None:
@@ -600,7 +600,7 @@ class Board:
 class Powered(CpuBackend):
     """A processor of which energy is asked."""
 
-    spec = replace(SPEC, unheeded=frozenset())
+    spec = replace(CPU, unheeded=frozenset())
 
 
 def run_with_energy(family: Family, board: Board | None, **changes: Any) -> tuple[Outcome, Watched]:
