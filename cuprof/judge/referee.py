@@ -73,8 +73,6 @@ CHECK_ONE_IN = 4
 """Check a result and the memory around it after every Nth request, at random; check all after the last."""
 LOOK_SLACK, LOOK_SLACK_NS = 2.0, 20_000
 """Reading results may take this much longer than where nothing had been executed, else it counts as the executions'."""
-BUSY, BUSY_NS = 1.5, 200_000
-"""Emptying a device's caches may take this much longer than before the stranger's code was there."""
 EARLY_ROWS, EARLY_WORDS = 4, 16
 """Read this many random words of this many results before the clock stops."""
 LATE_S = 0.2
@@ -136,16 +134,13 @@ Kept = dict[tuple[AnyOrigin, Extension | None, str], "Referee"]
 """Origin, extension and identity → a trial whose process waits."""
 
 
-class _WrongError(Exception):
-    """End a trial whose results are wrong."""
+class _FoundError(Exception):
+    """End a trial whose results are wrong, or whose times cannot be what they seem."""
 
-    def __init__(self, check: Check) -> None:
-        self.check = check
-        super().__init__(check.message)
-
-
-class _DishonestError(Exception):
-    """End a trial whose times cannot be what they seem."""
+    def __init__(self, message: str, state: State = State.WRONG_RESULT, check: Check | None = None) -> None:
+        self.state = state
+        self.check = check and replace(check, message=message)
+        super().__init__(message)
 
 
 @dataclass
@@ -195,11 +190,10 @@ class Referee:
             return self._end(State.TIMED_OUT, f"{error} while {PHASE_TEXT[self.phase]}")
         except (LostError, msgspec.MsgspecError) as error:
             return self._end(State.CRASHED, f"{error} while {PHASE_TEXT[self.phase]}", self.suspect.log_tail())
-        except _WrongError as error:
-            self.check = error.check
-            return self._end(State.WRONG_RESULT, error.check.message)
-        except _DishonestError as error:
-            return self._end(State.IMPLAUSIBLE, str(error))
+        except _FoundError as error:
+            if error.state is State.WRONG_RESULT:
+                self.check = error.check or Check(False, math.inf, math.inf, math.inf, str(error))
+            return self._end(error.state, str(error))
         except LaunchError as error:
             return self._end(State.SKIPPED, str(error))
         except FamilyError as error:
@@ -214,10 +208,8 @@ class Referee:
         """
         try:
             self.problem = Problem.make(self.runner.family, self.job)
-        except FamilyError:
-            raise
         except Exception as error:  # whatever a family raises is the family's fault
-            raise FamilyError(describe(error)) from error
+            raise FamilyError(str(error) if isinstance(error, FamilyError) else describe(error)) from error
         self.variant = replace(next(iter(self.runner.family.variants.values())), tolerance=None)
         if self.job.extension is None:
             self.variant = self.runner.family.variant(self.job.trials[0].variant)
@@ -250,14 +242,13 @@ class Referee:
         suspect.open()
         suspect.stop()
         self.sets.draw_early(0)
-        trips, flushes_ns = [], []
+        trips = []
         for _ in range(RESPONSES):
-            flushes_ns.append(self.sets.flush(self.job.measure.flush))
+            self.sets.flush(self.job.measure.flush)
             trips.append(suspect.respond(self.sets.look))
         trips = [each for each in trips if each.is_sound] or trips
         self.round_trip_ns = float(statistics.median(each.duration_ns for each in trips))
         self.most_look_ns = LOOK_SLACK * statistics.median(each.look_ns for each in trips) + LOOK_SLACK_NS
-        self.most_flush_ns = BUSY * statistics.median(flushes_ns) + BUSY_NS
         suspect.go_on()
         suspect.ask(Ask.LOAD, 0, limits.build_s)
         started = time.monotonic()
@@ -295,7 +286,7 @@ class Referee:
             self._execute(1)
             check = self._judge(0, number)
             if not check.passed:
-                raise _WrongError(replace(check, message=check.message + self._find_lateness(number)))
+                raise _FoundError(check.message + self._find_lateness(number), check=check)
             first = first or check
             self._require_undamaged([0])
         assert first is not None
@@ -318,8 +309,7 @@ class Referee:
         self.sets.memory.wait()
         lap = self.suspect.execute(count, self.runner.limits.check_s, self.sets.look)
         if not self.sets.was_there():
-            check = Check(False, math.inf, math.inf, math.inf, "results change after the call has returned" + LATE)
-            raise _WrongError(check)
+            raise _FoundError("results change after the call has returned" + LATE)
         return lap
 
     def _judge(self, row: int, number: int) -> Check:
@@ -333,12 +323,11 @@ class Referee:
         """Raise if a row's results are wrong for the contents that it has."""
         check = self._judge(row, COMPARED_SETS + int(self.sets.order[row]))
         if not check.passed:
-            message = f"wrong on inputs that it met while it was timed: {check.message}"
-            raise _WrongError(replace(check, message=message))
+            raise _FoundError(f"wrong on inputs that it met while it was timed: {check.message}", check=check)
 
     def _require_undamaged(self, rows: list[int]) -> None:
         if damage := self.sets.find_damage(rows):
-            raise _WrongError(Check(False, math.inf, math.inf, math.inf, f"it {damage}"))
+            raise _FoundError(f"it {damage}")
 
     def _is_right_as_graph(self, count: int) -> bool:
         self.sets.give()
@@ -346,7 +335,7 @@ class Referee:
         try:
             self._require(secrets.randbelow(count))
             self._require(count - 1)
-        except _WrongError:
+        except _FoundError:
             return False
         return True
 
@@ -359,7 +348,6 @@ class Referee:
         slopes: list[tuple[float, bool]] = []
         spent_ns, last_look, reason, number = 0, 0, None, 0
         settled = time.monotonic() + config.settle_seconds
-        self.flushes_ns: list[int] = []
         self.sets.draw(count)
         while reason is None:
             began = time.perf_counter_ns()
@@ -379,8 +367,6 @@ class Referee:
                 last_look = len(slopes)
                 sound = [max(each, 0.0) for each, is_sound in slopes if is_sound]
                 reason = rule.reason(sound, len(slopes) - len(sound), spent_ns, 0.0)
-        if self.sets.kind == "cuda" and flush != "none" and statistics.median(self.flushes_ns) > self.most_flush_ns:
-            raise _DishonestError("it keeps the device busy while inputs are written")
         self._meet_new(count)
         for row in range(count):
             if int(self.sets.order[row]) + COMPARED_SETS in self.sets.late:
@@ -400,7 +386,7 @@ class Referee:
             if self.suspect.spins:
                 self.suspect.ask(Ask.NULL)  # after a rest it waits asleep
             self.sets.give()
-            self.flushes_ns.append(self.sets.flush(flush))
+            self.sets.flush(flush)
             lap = self._execute(count)
             if lap.is_sound:
                 break
@@ -433,7 +419,7 @@ class Referee:
             if new_ns <= max(alike, statistics.median(times[False])):
                 return
         found = f"{new_ns / count / 1e3:.2f} µs on inputs that are new, {met_ns / count / 1e3:.2f} µs on others"
-        raise _DishonestError(f"it remembers results: an execution takes {found}")
+        raise _FoundError(f"it remembers results: an execution takes {found}", State.IMPLAUSIBLE)
 
     def _conclude(
         self, measure: Measure, slopes: list[tuple[float, bool]], times: dict[int, list[float]], count: int, reason: str
@@ -551,16 +537,14 @@ class Sets:
         self._put = host
         self.memory.rows[row] = self.memory.array_module.asarray(host)
 
-    def flush(self, how: str) -> int:
-        """Fill the caches with other data; return the nanoseconds that this took."""
+    def flush(self, how: str) -> None:
+        """Fill the caches with other data once all is written."""
         self.memory.wait()
-        started = time.perf_counter_ns()
         if how == "clean":
             self.junk.max()
         elif how == "dirty":
             self.junk.fill(1.0)
         self.memory.wait()
-        return time.perf_counter_ns() - started
 
     def draw_early(self, count: int) -> None:
         """Choose the words to read once this number of executions has been reported."""
