@@ -48,7 +48,7 @@ MEMORY_SHARE = 8
 LONG_NS = {"cuda": 5e6, "host": 20e6}
 """Executions of one request need take no longer together: the clock is a thousand times as fine."""
 MOST_PREPARE_S = 8.0
-MOST_DRAWING_S = 3.0
+MOST_DRAWING_S = 1.0
 """Prepare and draw only as many sets as fit into this time, but at least two."""
 RESPONSES = 15
 ROUND_TRIP_SLACK, ROUND_TRIP_SLACK_NS = 1.25, {"cuda": 15_000.0, "host": 50_000.0}
@@ -59,11 +59,10 @@ ALIKE, ALIKE_NS = 2.0, {"cuda": 20_000.0, "host": 100_000.0}
 BUSY_HOST = "the host was busy with other work"
 MOST_LAPS = 12
 """Ask this often for executions that nothing disturbs, on a machine that others use too."""
-FRESH_ROUNDS, FRESH_TRIES = 3, 4
+FRESH_TRIES = 6
 REMEMBERS, REMEMBERS_NS = {"cuda": 2.0, "host": 1.3}, 20_000.0
-"""A request on new contents may take this much longer than one on contents that have come up. It does not count unless
-each of `FRESH_ROUNDS` took longer than most others, `FRESH_TRIES` times in a row: others may use the machine.
-A device's clocks change by themselves."""
+"""A request on new contents may take this much longer than one on contents that have come up, and one of `FRESH_TRIES`
+times it must: others may use the machine, and a device that has rested has other clocks."""
 MOST_REFERENCES = 8
 MOST_KEPT = 8
 """Keep at most this many processes from one turn to the next; each holds its sets, and may hold a device's context."""
@@ -348,13 +347,14 @@ class Referee:
         slopes: list[tuple[float, bool]] = []
         spent_ns, last_look, reason, number = 0, 0, None, 0
         settled = time.monotonic() + config.settle_seconds
-        self.sets.draw(count)
+        new_ns, met_ns = self._read_new(count, flush), list[float]()
         while reason is None:
             began = time.perf_counter_ns()
             wanted = {low, count, *([1] if number % 4 == 0 else [])} - {0}
             laps = {each: self._read(each, flush) for each in sorted(wanted, key=lambda _: secrets.randbits(32))}
             for each, lap in laps.items():
                 times[each] += [self._count_ns(lap)] if lap.is_sound else []
+            met_ns.append(laps[count].cost_ns)
             base_ns = self._count_ns(laps[low]) if low else self.round_trip_ns
             is_sound = laps[count].is_sound and (not low or laps[low].is_sound)
             slopes.append(((self._count_ns(laps[count]) - base_ns) / (count - low), is_sound))
@@ -367,7 +367,8 @@ class Referee:
                 last_look = len(slopes)
                 sound = [max(each, 0.0) for each, is_sound in slopes if is_sound]
                 reason = rule.reason(sound, len(slopes) - len(sound), spent_ns, 0.0)
-        self._meet_new(count)
+        self._require_alike(count, flush, new_ns, statistics.median(met_ns))
+        self._read(count, flush)  # so that all rows have results
         for row in range(count):
             if int(self.sets.order[row]) + COMPARED_SETS in self.sets.late:
                 self._require(row)
@@ -378,13 +379,9 @@ class Referee:
         """Return the time of a lap, with what reading its results took beyond what that usually takes."""
         return lap.duration_ns + max(lap.look_ns - self.most_look_ns, 0.0)
 
-    def _read(self, count: int, flush: str, *, is_new: bool = False) -> Lap:
-        """Execute this number of times, on contents in a new order or on new ones; check a result now and then."""
+    def _read(self, count: int, flush: str) -> Lap:
+        """Execute this number of times, on contents in a new order; check a result now and then."""
         for _ in range(MOST_LAPS):
-            if is_new:
-                self.sets.draw(count)
-            if self.suspect.spins:
-                self.suspect.ask(Ask.NULL)  # after a rest it waits asleep
             self.sets.give()
             self.sets.flush(flush)
             lap = self._execute(count)
@@ -393,7 +390,7 @@ class Referee:
         odd = self.sets.find_odd(count)
         for row in odd[:MOST_ODD]:  # sums in another order are right, too
             self._require(row)
-        if is_new or secrets.randbelow(CHECK_ONE_IN) == 0:
+        if secrets.randbelow(CHECK_ONE_IN) == 0:
             late = self.sets.late
             rows = [row for row in range(count) if int(self.sets.order[row]) + COMPARED_SETS in late]
             chosen = secrets.randbelow(count) if len(late) < MOST_REFERENCES or not rows else secrets.choice(rows)
@@ -401,23 +398,25 @@ class Referee:
             self._require_undamaged([chosen])
         return lap
 
-    def _meet_new(self, count: int) -> None:
-        """Execute on contents that never were there before, and again; raise if new ones always take longer.
+    def _read_new(self, count: int, flush: str) -> float:
+        """Return the cost of a first request on new contents."""
+        self.sets.draw(count)
+        if self.suspect.spins:
+            self.suspect.ask(Ask.NULL)  # after a rest it waits asleep
+        return self._read(count, flush).cost_ns
+
+    def _require_alike(self, count: int, flush: str, new_ns: float, met_ns: float) -> None:
+        """Raise if executions on contents that never were there before always take longer than those on others.
 
         On the host that counts which a process used of the processors, since others use them too.
+
+        Args:
+            new_ns: of the first request on the contents that the others had.
         """
         for _ in range(FRESH_TRIES):
-            times: dict[bool, list[float]] = {True: [], False: []}
-            for _ in range(FRESH_ROUNDS):
-                for is_new in (True, False, False):
-                    if not is_new and self.suspect.spins:
-                        time.sleep(self.sets.drew_s)  # both come after the same rest
-                    lap = self._read(count, "clean", is_new=is_new)
-                    times[is_new].append(self._count_ns(lap) if lap.cpu_ns is None else float(lap.cpu_ns))
-            new_ns, met_ns = min(times[True]), min(times[False])
-            alike = REMEMBERS[self.sets.kind] * met_ns + REMEMBERS_NS
-            if new_ns <= max(alike, statistics.median(times[False])):
+            if new_ns <= REMEMBERS[self.sets.kind] * met_ns + REMEMBERS_NS:
                 return
+            new_ns = self._read_new(count, flush)
         found = f"{new_ns / count / 1e3:.2f} µs on inputs that are new, {met_ns / count / 1e3:.2f} µs on others"
         raise _FoundError(f"it remembers results: an execution takes {found}", State.IMPLAUSIBLE)
 
@@ -456,7 +455,6 @@ class Sets:
 
     Attributes:
         order: which contents each row has.
-        drew_s: how long drawing the contents took.
     """
 
     task: Task
@@ -466,7 +464,6 @@ class Sets:
     junk: Any
     draw_s: float
     contents: Any = None
-    drew_s: float = 0.0
     drawn: list[Arrays] = field(default_factory=list)
     sums: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))
     is_summed: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
@@ -509,7 +506,7 @@ class Sets:
 
     def draw(self, count: int) -> None:
         """Draw new contents, unlike any before, for the first rows."""
-        stride, began = self.task.layout.stride, time.monotonic()
+        stride = self.task.layout.stride
         self.drawn, self.late = [self.problem.draw() for _ in range(count)], {}
         self.sums = np.zeros(count, np.uint64)
         self.is_summed = np.zeros(count, bool)
@@ -518,7 +515,6 @@ class Sets:
         for row, each in enumerate(inputs):
             self.task.layout.fill(host[row], each, (POISON_BYTE, SECOND_POISON_BYTE)[row % 2])
         self.contents = self.memory.array_module.asarray(host).view(np.uint64)
-        self.drew_s = time.monotonic() - began
 
     def give(self) -> None:
         """Give each row contents, in a random order."""
