@@ -56,7 +56,7 @@ def measure(target: float) -> tuple[list[dict[str, Any]], dict[str, float]]:
         summary = timing.summary
         row = make_row(us, summary.median_ns * 1e-3, summary.low_ns * 1e-3, summary.high_ns * 1e-3)
         rows.append({**row, "samples": summary.count, "stopped by": timing.stopped_by})
-    return rows, {**timer.own_costs, "correction_ns": timer.calibration.correction_ns}
+    return rows, {**timer.own_costs, "correction_ns": timer.correction_ns}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

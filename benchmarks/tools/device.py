@@ -74,7 +74,7 @@ class LaunchSession:
 
     def tick_ns(self, measure: Measure) -> float:
         """Return the step of event times."""
-        return self.timer.calibration.tick_ns
+        return self.timer.tick_ns
 
 
 def sample_cold(device: Device, launches: Mapping[str, PackedLaunch], target: float = 0.005) -> dict[str, Timing]:

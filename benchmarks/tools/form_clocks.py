@@ -48,7 +48,7 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
         runnables[name] = session.prepare(variant, problem, tunables, program, source_text(family, variant))
 
     for runnable in runnables.values():
-        session.repeat(runnable, WARM_UP)
+        session.run(runnable, WARM_UP)
     records = get_records()
     for name, runnable in runnables.items():
         stream.synchronize()

@@ -22,7 +22,7 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
         "low_ns": {name: timing.summary.low_ns for name, timing in timings.items()},
         "high_ns": {name: timing.summary.high_ns for name, timing in timings.items()},
         "samples": {name: timing.summary.count for name, timing in timings.items()},
-        "correction_ns": device.backend.device.timer.calibration.correction_ns,
+        "correction_ns": device.backend.device.timer.correction_ns,
     }
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -29,18 +28,26 @@ class Content:
         host: the values.
         copy: the same in the device's own memory, where `Memory.keep` has put it.
         checksum: of the values, where the device compares by checksums.
+        pinned: the values where total time copies them from.
     """
 
     host: np.ndarray
     copy: Any = None
     checksum: int | None = None
+    pinned: np.ndarray | None = None
 
 
 Contents = dict[str, Content]
 
 
 class Memory(ABC, Generic[B]):
-    """The memory of one device. Every method waits, or runs before any later work."""
+    """The memory of one device. Every method waits, or runs before any later work.
+
+    Attributes:
+        alignment: bytes; parts of an allocation have to start at multiples of this.
+    """
+
+    alignment = 1
 
     @abstractmethod
     def allocate(self, label: str, shape: tuple[int, ...], dtype: np.dtype) -> B:
@@ -53,6 +60,10 @@ class Memory(ABC, Generic[B]):
             DeviceMemoryError: there is not enough.
         """
 
+    def part(self, buffer: B, start: int, array: Array) -> B:
+        """Return the part of an allocation of bytes that holds an array, from a byte on."""
+        raise NotImplementedError
+
     def keep(self, contents: Sequence[Content]) -> None:
         """Copy a set's contents into the device's memory, outside any guard.
 
@@ -64,9 +75,13 @@ class Memory(ABC, Generic[B]):
     def write(self, buffer: B, content: Content) -> None:
         """Give a buffer a content, from the device's copy if there is one."""
 
+    def copy(self, target: B, source: B, size: int) -> None:
+        """Copy the first bytes of one buffer into another."""
+        raise NotImplementedError
+
     @abstractmethod
-    def fill(self, buffer: B, byte: int) -> None:
-        """Let every byte of a buffer be this one."""
+    def fill(self, buffer: B, byte: int, start: int = 0, size: int | None = None) -> None:
+        """Let bytes of a buffer, all of them by default, be this one."""
 
     @abstractmethod
     def read(self, buffer: B, array: Array) -> np.ndarray:
@@ -84,43 +99,16 @@ class Memory(ABC, Generic[B]):
     def mend(self) -> None:
         """Rewrite all guards."""
 
-    def wait(self) -> None:
-        """Wait for what has been written."""
+    def host_array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """Return a host array that is copied from and to fastest, its elements undefined."""
+        return np.empty(shape, dtype)
+
+    def wait(self, what: str = "write the arrays") -> None:
+        """Wait for what has been enqueued; raise as `Backend.errors` says."""
 
     @abstractmethod
     def free(self) -> None:
         """Give all back."""
-
-
-class HostArrays:
-    """Host arrays that inputs are copied from, and outputs to, when total time is taken; each is made at first use.
-
-    Args:
-        make: returns an array of a shape and type in page-locked or plain memory.
-    """
-
-    def __init__(self, make: Callable[[tuple[int, ...], np.dtype], np.ndarray]) -> None:
-        self._make = make
-        self._inputs: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self._outputs: dict[tuple[str, Array], np.ndarray] = {}
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        """Yield every array made so far."""
-        return chain((copy for _, copy in self._inputs.values()), self._outputs.values())
-
-    def get_input(self, values: np.ndarray) -> np.ndarray:
-        """Return a copy of these values, the same for the same array."""
-        if id(values) not in self._inputs:
-            copy = self._make(values.shape, values.dtype)
-            copy[...] = values
-            self._inputs[id(values)] = values, copy  # the array is kept, so that no other gets its id
-        return self._inputs[id(values)][1]
-
-    def get_output(self, name: str, spec: Array) -> np.ndarray:
-        """Return the array of an output."""
-        if (name, spec) not in self._outputs:
-            self._outputs[name, spec] = self._make(spec.shape, spec.type)
-        return self._outputs[name, spec]
 
 
 def make_contents(arrays: Arrays) -> Contents:

@@ -23,7 +23,7 @@ def prepare_call(
     made: list[Callable[[], object]] = []
 
     def prepare() -> Callable[[], object]:
-        made.append(variant.make(problem, tunables, inputs, outputs))
+        made.append(variant.make(problem, tunables, own_views(inputs), own_views(outputs)))
         return made[0]
 
     function = keep_own(prepare)
@@ -33,3 +33,19 @@ def prepare_call(
     if not home.startswith("cuprof."):
         raise TypeError("it returned a Call, whose `put` is not timed; return a function that writes into the outputs")
     return function, made[0].deliver
+
+
+def own_views(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return NumPy or CuPy arrays for one variant only.
+
+    No other variant sees its changes to their shape, type or flags, or the arrays that it puts in their place.
+    """
+    return _Views({name: array.view() for name, array in arrays.items()})
+
+
+class _Views(dict[str, Any]):
+    """Arrays in whose place none may be put: `outputs["y"] += x` writes into the one that is there."""
+
+    def __setitem__(self, name: str, array: Any) -> None:
+        if array is not self.get(name):
+            raise TypeError(f'{name} is replaced by another array; write into the one that is there: ["{name}"][:] = …')

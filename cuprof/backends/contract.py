@@ -7,8 +7,9 @@
 All runnables of a session share inputs, outputs and one scratch arena, so they are measured on the same addresses
 and the memory needed is that of the largest one. A session belongs to the thread and process that opened it.
 
-Each back end has its own type of runnable (`Session[CudaRunnable]`). Code for any back end writes `Backend[Runnable]`,
-and gives a runnable back only to the session that prepared it.
+A back end brings a `Memory`, a session that prepares and times, and a `Backend`; the rest is here. One with a type of
+runnable of its own names it (`Session[CudaRunnable]`). Code for any back end writes `Backend[Runnable]`, and gives a
+runnable back only to the session that prepared it.
 """
 
 from __future__ import annotations
@@ -16,21 +17,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from functools import cached_property
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from itertools import accumulate
 from time import sleep
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from cuprof.backends.buffers import Contents, Memory, make_contents
+from cuprof.backends.buffers import Content, Contents, Memory, make_contents
 from cuprof.backends.spec import BackendSpec
 from cuprof.backends.switches import put_back_switches
 from cuprof.builds import Build, BuildPool, Built
 from cuprof.core.errors import DeviceMemoryError, LaunchError
 from cuprof.core.point import Point
 from cuprof.core.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
-from cuprof.families import Arrays, Program, Signature, Tolerances, Variant
+from cuprof.families import Array, Arrays, Program, Reduced, Signature, Tolerances, Variant
 
 GAPS_MATTER_NS = 200_000.0
 """Gaps between an execution's launches matter only below this duration. They differ by 0.9 µs on H200s, which is less
@@ -69,31 +72,24 @@ class Reading:
     suspect: str = ""
 
 
-@dataclass
 class Frame:
     """One timed execution that has been enqueued, and may not have ended.
 
     Args:
-        finish: waits for the end of the execution and returns its reading; called at most once.
+        finish: waits for the end of the execution and returns its reading.
+
+    Attributes:
+        reading: waits, and returns how long it took. Raises `LaunchError` where the execution failed, `DeviceLostError`
+            where the process must end.
     """
 
-    finish: Callable[[], Reading]
-    _reading: Reading | None = None
+    def __init__(self, finish: Callable[[], Reading]) -> None:
+        self.reading = cache(finish)
 
     @classmethod
     def ended(cls, reading: Reading) -> Frame:
         """Return the frame of an execution that has ended."""
         return cls(lambda: reading)
-
-    def reading(self) -> Reading:
-        """Wait for the end of the execution, and return how long it took.
-
-        Raises:
-            LaunchError: the execution failed; `DeviceLostError` where the process must end.
-        """
-        if self._reading is None:
-            self._reading = self.finish()
-        return self._reading
 
 
 @dataclass(frozen=True)
@@ -126,13 +122,8 @@ class Draw:
     fresh: bool = True
 
 
-FIRST_INPUTS = Draw()
 Draws = Callable[[], Draw]
-
-
-def first_draw() -> Draw:
-    """Draw the first set of inputs, and compare nothing."""
-    return FIRST_INPUTS
+"""Draws the inputs of each execution; `Draw` itself draws the first set, and has nothing compared."""
 
 
 @dataclass(frozen=True)
@@ -162,20 +153,29 @@ class ReadingOptions:
     """Take kernel durations from CUPTI's records in place of events (cold and hot)."""
 
 
-class Runnable(Protocol):
-    """One variant at one choice of tunables, built and bound to a session's buffers."""
+@dataclass
+class Runnable:
+    """One variant at one choice of tunables, built and bound to a session's buffers.
 
-    @property
-    def build(self) -> BuildFacts:
-        """Return the compiler's facts about the build."""
+    Args:
+        enqueue: executes once, or puts an execution on the device's queue.
+        results: output name → the buffer that holds it.
+        build: the compiler's facts about the build.
+        steps: how many operations one execution enqueues, at most.
+        launch_phases: how many executions a cold sample is the mean of, where they are shorter than `GAPS_MATTER_NS`.
+        setup: untimed work after the inputs are written.
+        reduced: outputs left as partial results, and the arrays that hold those.
+        deliver: copies returned results into the outputs; see `cuprof.families.Call`.
+    """
 
-    @property
-    def steps(self) -> int:
-        """Return how many operations one execution enqueues, at most."""
-
-    @property
-    def launch_phases(self) -> int:
-        """Return how many executions a cold sample is the mean of, where they are shorter than `GAPS_MATTER_NS`."""
+    enqueue: Callable[..., Any]
+    results: Mapping[str, Any] = field(default_factory=dict)
+    build: BuildFacts = field(default_factory=BuildFacts)
+    steps: int = 1
+    launch_phases: int = 1
+    setup: tuple[Callable[[], object], ...] = ()
+    reduced: Mapping[str, tuple[Reduced, Array]] = field(default_factory=dict)
+    deliver: Callable[[], object] | None = None
 
 
 R = TypeVar("R", bound=Runnable)
@@ -190,10 +190,14 @@ class Session(ABC, Generic[R]):
         scratch: the arena in which programs' scratch buffers are laid out.
     """
 
+    backend: Any
+    memory: Memory[Any]
+
     def __init__(
-        self, memory: Memory[Any], signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int
+        self, backend: Backend[R], signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
     ) -> None:
-        self.memory, self.signature, self.options = memory, signature, options
+        self.backend, self.signature, self.options = backend, signature, options
+        self.memory = memory = backend.make_memory()
         self.inputs = {
             name: memory.allocate(f"input {name}", array.shape, array.dtype)
             for name, array in inputs.items()
@@ -202,9 +206,10 @@ class Session(ABC, Generic[R]):
         self.outputs = {
             name: memory.allocate(f"output {name}", spec.shape, spec.type) for name, spec in signature.outputs.items()
         }
-        self.scratch = memory.allocate("scratch", (max(scratch_bytes, 1),), np.dtype(np.uint8))
+        self._allocate_scratch(max(scratch_bytes, 1))
         self.restored = {name: self.inputs[name] if name in self.inputs else self.outputs[name] for name in inputs}
         self._sets: list[Contents] = []
+        self._landing: dict[tuple[str, Array], np.ndarray] = {}
         self._put(make_contents(inputs))
 
     @abstractmethod
@@ -220,6 +225,29 @@ class Session(ABC, Generic[R]):
             LaunchError: the device refused (too many threads, too much shared memory or memory).
         """
 
+    def _lay_out(self, program: Program) -> dict[str, Any]:
+        """Return the buffers that a program may name: inputs, outputs, and its scratch as parts of the arena."""
+        step = max(SCRATCH_ALIGNMENT, self.memory.alignment)
+        starts = list(accumulate((-(-spec.nbytes // step) * step for spec in program.scratch.values()), initial=0))
+        if starts[-1] > self._scratch_bytes:  # earlier runnables keep the arena that they are bound to
+            self._allocate_scratch(starts[-1])
+        parts = zip(program.scratch.items(), starts, strict=False)
+        scratch = {name: self.memory.part(self.scratch, start, spec) for (name, spec), start in parts}
+        return {**self.inputs, **self.outputs, **scratch}
+
+    def _allocate_scratch(self, size: int) -> None:
+        self.scratch, self._scratch_bytes = self.memory.allocate("scratch", (size,), np.dtype(np.uint8)), size
+
+    def _find_results(self, program: Program, buffers: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a runnable that say where a program leaves its results."""
+        arrays = {**self.signature.inputs, **self.signature.outputs, **program.scratch}
+        return {
+            "results": {name: buffers[program.find_result(name)] for name in self.signature.outputs},
+            "reduced": {
+                name: (each, arrays[each.buffer]) for name, each in program.results.items() if isinstance(each, Reduced)
+            },
+        }
+
     def poison(self, runnable: R, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch; those that are updated in place get their contents."""
         for name in self.restored.keys() & self.outputs:
@@ -231,33 +259,29 @@ class Session(ABC, Generic[R]):
             if name not in self.restored:
                 self.memory.fill(buffer, byte)
         self.memory.fill(self.scratch, byte)
-        self.set_up(runnable)
+        for put in runnable.setup:
+            put()
         self.memory.wait()
 
-    def set_up(self, runnable: R) -> None:
-        """Do what a runnable needs before each execution, untimed."""
-
     def spoil(self, runnable: R, share: float, byte: int) -> None:
-        """Overwrite one element of each result, at this share of its length, with a byte.
+        """Overwrite one element of each result, at this share of its length, with a byte."""
+        for name, buffer in runnable.results.items():
+            _, held = runnable.reduced.get(name, (None, self.signature.outputs[name]))
+            if held.nbytes:
+                size = held.type.itemsize
+                self.memory.fill(buffer, byte, int(share * held.size) * size, size)
+        self.memory.wait()
 
-        A back end without back-to-back timing does nothing.
-        """
-
-    def run(self, runnable: R) -> None:
-        """Execute once and wait.
+    def run(self, runnable: R, count: int = 1) -> None:
+        """Execute back to back and wait, as a program would: nothing is flushed, held back or timed.
 
         Raises:
             LaunchError: the execution failed; `DeviceLostError` where the process must end.
         """
-        self.repeat(runnable, 1)
-
-    @abstractmethod
-    def repeat(self, runnable: R, count: int) -> None:
-        """Execute `count` times back to back and wait, as a program would: nothing is flushed, held back or timed.
-
-        Raises:
-            LaunchError: as `run`.
-        """
+        with self.backend.errors("execute"):
+            for _ in range(count):
+                runnable.enqueue()
+        self.memory.wait("execute")
 
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs whose bytes are not those that were written last."""
@@ -286,9 +310,33 @@ class Session(ABC, Generic[R]):
         """
         return None
 
-    @abstractmethod
     def fetch(self, runnable: R) -> dict[str, np.ndarray]:
         """Return the outputs as host arrays of their own, by name."""
+        self._bring(runnable)
+        found = {}
+        for name, spec in self.signature.outputs.items():
+            own, held = runnable.reduced.get(name, (None, spec))
+            host = self.memory.read(runnable.results[name], held)
+            found[name] = own.put_together(host, spec.shape) if own else host
+        return found
+
+    def _bring(self, runnable: R) -> None:
+        """Copy the last execution's returned results into the outputs, and wait."""
+        if runnable.deliver:
+            with self.backend.errors("copy the results"):
+                runnable.deliver()
+            self.memory.wait("copy the results")
+
+    def land(self, runnable: R) -> None:
+        """Put the last execution's results into the outputs themselves, wherever it has left them."""
+        if runnable.deliver:
+            runnable.deliver()
+        whole = self.fetch(runnable) if runnable.reduced else {}
+        for name, buffer in runnable.results.items():
+            if name in runnable.reduced:
+                self.memory.write(self.outputs[name], Content(whole[name].astype(self.signature.outputs[name].type)))
+            elif buffer is not self.outputs[name]:
+                self.memory.copy(self.outputs[name], buffer, self.signature.outputs[name].nbytes)
 
     def checksum(self, runnable: R) -> tuple[int, ...] | None:
         """Return a checksum of each result, made on the device; None where the host holds the results anyway."""
@@ -345,7 +393,7 @@ class Session(ABC, Generic[R]):
         """
         for draw in draws:
             self.give(runnable, draw)
-            self.repeat(runnable, 1)
+            self.run(runnable)
 
     def put_back(self, *, settings: bool = True) -> bool:
         """Undo a variant's changes to library switches and the device.
@@ -364,7 +412,7 @@ class Session(ABC, Generic[R]):
         sleep(GRACE_S)
 
     @abstractmethod
-    def begin(self, runnable: R, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
+    def begin(self, runnable: R, measure: Measure, batch: int = 1, draw: Draws = Draw) -> Frame:
         """Enqueue one timed execution; its reading is one execution's share: `batch` are timed back to back for hot.
 
         A cold reading is of one execution, or the mean of `batch` of them, each with cold caches, if the runnable's
@@ -374,6 +422,22 @@ class Session(ABC, Generic[R]):
         Args:
             draw: called for each of them, before this returns.
         """
+
+    def _transfers(self, runnable: R) -> tuple[list[tuple[Any, np.ndarray]], list[tuple[np.ndarray, Any]]]:
+        """Return the copies of total time, to the device and back: target and source of each."""
+        make = self.memory.host_array if self.options.pinned else np.empty
+        uploads, downloads = [], []
+        for name, content in self._in_place.items():
+            if content.pinned is None:
+                content.pinned = make(content.host.shape, content.host.dtype)
+                content.pinned[...] = content.host
+            uploads.append((self.restored[name], content.pinned))
+        for name, buffer in runnable.results.items():
+            _, held = runnable.reduced.get(name, (None, self.signature.outputs[name]))
+            if (name, held) not in self._landing:
+                self._landing[name, held] = make(held.shape, held.type)
+            downloads.append((self._landing[name, held], buffer))
+        return uploads, downloads
 
     def in_flight(self, runnable: R) -> int:
         """Return how many frames of this and other runnables may be begun before the oldest one's reading is taken.
@@ -388,7 +452,8 @@ class Session(ABC, Generic[R]):
 
     def close(self) -> None:
         """Free the buffers."""
-        self.inputs, self.outputs, self.restored, self._sets, self._in_place = {}, {}, {}, [], {}
+        self.inputs, self.outputs, self.restored, self.scratch = {}, {}, {}, None
+        self._sets, self._in_place, self._landing = [], {}, {}
         self.memory.free()
 
 
@@ -397,10 +462,16 @@ class Backend(ABC, Generic[R]):
 
     spec: ClassVar[BackendSpec]
     """Facts about this back end that need no device."""
+    sessions: ClassVar[Callable[..., Any]]
+    """The class of its sessions."""
 
     @abstractmethod
     def facts(self) -> DeviceFacts:
         """Return the facts about the device."""
+
+    @abstractmethod
+    def make_memory(self) -> Memory[Any]:
+        """Return the memory of one session."""
 
     def warm_up(self) -> None:
         """Make ahead what the first session would wait for."""
@@ -436,7 +507,6 @@ class Backend(ABC, Generic[R]):
         """
         return [[self.cache.start(build, limit_s) for build in self.list_builds(signature, *each)] for each in builds]
 
-    @abstractmethod
     def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0) -> Session[R]:
         """Put the inputs on the device and make room for outputs.
 
@@ -446,19 +516,18 @@ class Backend(ABC, Generic[R]):
         Raises:
             DeviceMemoryError: the device's memory does not suffice.
         """
+        with self.errors("put the inputs on the device"):
+            session: Session[R] = self.sessions(self, signature, inputs, options, scratch_bytes)
+            return session
+
+    def errors(self, what: str) -> AbstractContextManager[None]:
+        """Return a context that turns the device's exceptions into cuprof's; `what` was done there, for the message."""
+        return nullcontext()
 
 
-def own_views(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return NumPy or CuPy arrays for one variant only.
-
-    No other variant sees its changes to their shape, type or flags, or the arrays that it puts in their place.
-    """
-    return _Views({name: array.view() for name, array in arrays.items()})
-
-
-class _Views(dict[str, Any]):
-    """Arrays in whose place none may be put: `outputs["y"] += x` writes into the one that is there."""
-
-    def __setitem__(self, name: str, array: Any) -> None:
-        if array is not self.get(name):
-            raise TypeError(f'{name} is replaced by another array; write into the one that is there: ["{name}"][:] = …')
+def smallest_step(durations: Sequence[float]) -> float:
+    """Return the step in which a timer reads, from many readings of about the same; 0 where no two are equal."""
+    values = np.unique(np.round(durations, 1))
+    steps = np.diff(values)
+    steps = steps[steps >= 1.0]  # a smaller one is rounding
+    return float(steps.min()) if values.size < len(durations) and steps.size else 0.0

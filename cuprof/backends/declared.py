@@ -8,37 +8,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from cuprof.families.program import Argument, Invoke, Launch, Program, Repeat, as_scalar
 
-SIZES = {
-    "bool": ("i", 1), "_Bool": ("i", 1), "char": ("i", 1), "short": ("i", 2), "int": ("i", 4), "long": ("i", 8),
-    "float": ("f", 4), "double": ("f", 8), "uchar": ("i", 1), "ushort": ("i", 2), "uint": ("i", 4), "ulong": ("i", 8),
-    "size_t": ("i", 8), "ssize_t": ("i", 8), "ptrdiff_t": ("i", 8), "intptr_t": ("i", 8), "uintptr_t": ("i", 8),
-    **{f"{sign}int{bits}_t": ("i", bits // 8) for sign in ("", "u") for bits in (8, 16, 32, 64)},
+TYPES = {
+    **dict.fromkeys(("bool", "_Bool", "char", "uchar"), "i1"), **dict.fromkeys(("short", "ushort"), "i2"),
+    **dict.fromkeys(("int", "uint"), "i4"), "float": "f4", "double": "f8",
+    **dict.fromkeys(("long", "ulong", "size_t", "ssize_t", "ptrdiff_t", "intptr_t", "uintptr_t"), "i8"),
+    **{f"{sign}int{bits}_t": f"i{bits // 8}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }  # fmt: skip
-"""C type → its kind, and its size in bytes on 64-bit Linux and on devices."""
+"""C type → its kind, "i" or "f", and its bytes on 64-bit Linux and on devices."""
 QUALIFIERS = (
     r"\b(const|volatile|restrict|__restrict__|__restrict|__grid_constant__|register|signed|unsigned"
     r"|__global|global|__constant|constant)\b"
 )
-NUMPY = {("i", 8): "np.int64", ("i", 4): "np.int32", ("i", 2): "np.int16", ("i", 1): "np.int8"} | {
-    ("f", 8): "np.float64", ("f", 4): "np.float32",
-}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """Describe one parameter: `type` is None where it is not known, that of its elements where it is a pointer."""
+class Parameter(NamedTuple):
+    """Describe one parameter: `type` is empty where it is not known, that of its elements where it is a pointer."""
 
     text: str
     name: str
     is_pointer: bool
-    type: tuple[str, int] | None
+    type: str
 
 
 def find_mismatch(program: Program, text: str, types: Mapping[str, np.dtype]) -> str:
@@ -49,10 +45,11 @@ def find_mismatch(program: Program, text: str, types: Mapping[str, np.dtype]) ->
         text: the source with its includes.
         types: of the elements of inputs, outputs and scratch, by name.
     """
-    steps = (*program.setup, *program.steps)
-    inner = (each for step in steps for each in (step.steps if isinstance(step, Repeat) else (step,)))
-    calls = [step for step in inner if isinstance(step, Launch | Invoke)]
-    return next(filter(None, (find_fault(step, text, types, program.defines) for step in calls)), "")
+    for step in (*program.setup, *program.steps):
+        for each in step.steps if isinstance(step, Repeat) else (step,):
+            if isinstance(each, Launch | Invoke) and (fault := find_fault(each, text, types, program.defines)):
+                return fault
+    return ""
 
 
 def find_fault(
@@ -61,10 +58,20 @@ def find_fault(
     """Return the error of one call; see `find_mismatch`."""
     name = step.function if isinstance(step, Invoke) else step.kernel.partition("<")[0].rpartition("::")[2]
     declared = read_parameters(text, name, tuple((defines or {}).items()))
+    if declared is None:
+        return ""
     if declared and isinstance(step, Invoke) and "tream" in declared[-1].text:  # cudaStream_t: cuprof gives it
         declared = declared[:-1]
-    fault = "" if declared is None else _compare(declared, step.args, types)
-    return f"{name} {fault}" if fault else ""
+    if len(declared) != len(step.args):
+        listed = ", ".join(each.name or each.text for each in declared)
+        return (
+            f"{name} takes {len(declared)} argument{'s' if len(declared) != 1 else ''} ({listed}), and is given "
+            f"{len(step.args)}; name one in args= for each parameter"
+        )
+    for number, (parameter, argument) in enumerate(zip(declared, step.args, strict=True), 1):
+        if fault := _differ(parameter, argument, types):
+            return f"{name} declares argument {number} as {parameter.text}, and is given {fault}"
+    return ""
 
 
 @lru_cache(maxsize=256)
@@ -79,7 +86,7 @@ def read_parameters(
     text = re.sub(r"//[^\n]*|/\*.*?\*/|__launch_bounds__\s*\([^()]*\)", " ", text, flags=re.DOTALL)
     word = r"[\w:]+(?:\s*<[\w\s,]*>)?"
     pattern = rf"{word}[\s*&]+{re.escape(function)}\s*\(([^()]*)\)\s*(?:\{{|;|noexcept)"
-    found = {_normal(each) for each in re.findall(pattern, text) if not each.strip().endswith("...")}
+    found = {" ".join(each.split()) for each in re.findall(pattern, text) if not each.strip().endswith("...")}
     found = {each for each in found if not re.fullmatch(r"(\w+\s*,\s*)*\w+", each) or each == "void"}  # calls
     if len(found) != 1 or re.search(rf"#\s*define\s+{re.escape(function)}\b", text):
         return None
@@ -87,37 +94,19 @@ def read_parameters(
     if inside in ("", "void"):
         return ()
     macros = {name: str(value) for name, value in defines}
-    return tuple(_read(each, macros) for each in inside.split(","))
-
-
-def _normal(text: str) -> str:
-    return re.sub(r"\s+", " ", text).strip()
+    return tuple(_read(each.strip(), macros) for each in inside.split(","))
 
 
 def _read(text: str, defines: Mapping[str, str]) -> Parameter:
-    text = _normal(text)
     replaced = re.sub(r"\w+", lambda match: defines.get(match[0], match[0]), text)
     plain = re.sub(r"=.*|\[[^\]]*\]", lambda match: "*" if match[0][0] == "[" else "", replaced)
-    is_unsigned = re.search(r"\b(un)?signed\b", plain) is not None
+    is_signed = re.search(r"\b(un)?signed\b", plain) is not None
     words = re.findall(r"\w+", re.sub(QUALIFIERS, " ", plain))
-    name = words.pop() if len(words) > 1 or (is_unsigned and words and words[-1] not in SIZES) else ""
-    kind = next((word for word in ("char", "short", "double", "long") if word in words), None)
-    if kind is None or (kind == "double" and "long" in words):
-        kind = words[0] if len(words) == 1 else "int" if is_unsigned and not words else ""
-    return Parameter(text, name, "*" in plain, SIZES.get(kind))
-
-
-def _compare(declared: tuple[Parameter, ...], given: tuple[Argument, ...], types: Mapping[str, np.dtype]) -> str:
-    if len(declared) != len(given):
-        listed = ", ".join(each.name or each.text for each in declared)
-        return (
-            f"takes {len(declared)} argument{'s' if len(declared) != 1 else ''} ({listed}), and is given {len(given)}; "
-            "name one in args= for each parameter"
-        )
-    for number, (parameter, argument) in enumerate(zip(declared, given, strict=True), 1):
-        if fault := _differ(parameter, argument, types):
-            return f"declares argument {number} as {parameter.text}, and is given {fault}"
-    return ""
+    name = words.pop() if len(words) > 1 or (is_signed and words and words[-1] not in TYPES) else ""
+    kind = next((word for word in ("char", "short", "double", "long") if word in words), "")
+    if not kind or (kind == "double" and "long" in words):
+        kind = words[0] if len(words) == 1 else "int" if is_signed and not words else ""
+    return Parameter(text, name, "*" in plain, TYPES.get(kind, ""))
 
 
 def _differ(parameter: Parameter, argument: Argument, types: Mapping[str, np.dtype]) -> str:
@@ -126,24 +115,25 @@ def _differ(parameter: Parameter, argument: Argument, types: Mapping[str, np.dty
         if argument not in types:
             return ""
         if not parameter.is_pointer:
-            return f"the buffer {argument}" if parameter.type is not None else ""
-        fits = parameter.type is None or _holds(parameter.type, types[argument])
+            return f"the buffer {argument}" if parameter.type else ""
+        fits = not parameter.type or _holds(parameter.type, types[argument])
         return "" if fits else f"{argument}, whose elements are {types[argument]}"
     if not isinstance(argument, int | float | np.generic) or isinstance(argument, np.void):
         return ""
     value = as_scalar(argument)
     shown = f"{type(value).__name__} {value}"
     if parameter.is_pointer:
-        return f"the number {shown}; name a buffer"
-    if parameter.type is None or value.dtype.kind not in "biuf":
+        is_address = value.dtype.kind in "iu" and value.nbytes == 8  # np.uint64(0), where the pointer may be null
+        return "" if is_address else f"the number {shown}; name a buffer"
+    if not parameter.type or value.dtype.kind not in "biuf":
         return ""
     kind = "f" if value.dtype.kind == "f" else "i"
-    return "" if (kind, value.nbytes) == parameter.type else f"{shown}; give it as {NUMPY[parameter.type]}"
+    return "" if f"{kind}{value.nbytes}" == parameter.type else f"{shown}; give it as np.{np.dtype(parameter.type)}"
 
 
-def _holds(declared: tuple[str, int], dtype: np.dtype) -> bool:
+def _holds(declared: str, dtype: np.dtype) -> bool:
     """Return whether elements may be read as declared: bytes may be read as anything, and anything as bytes."""
-    kind, size = declared
+    kind, size = declared[0], int(declared[1:])
     if dtype.kind not in "biuf" or size == 1 or dtype.itemsize == 1:
         return True
     return size == dtype.itemsize and (kind != "f" or dtype.kind == "f")

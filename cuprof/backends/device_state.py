@@ -48,9 +48,7 @@ class StateMonitor:
         Args:
             uuid: the device's, 32 hexadecimal digits without dashes; empty where it has none, as a host's processor.
         """
-        if not uuid:
-            return None
-        nvml = find_nvml()
+        nvml = find_nvml() if uuid else None
         if nvml is None:
             return None
         handle = ask(nvml.nvmlDeviceGetHandleByUUID, f"GPU-{UUID(uuid)}")
@@ -61,48 +59,42 @@ class StateMonitor:
         whole = None if part is None else ask(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, part)
         return None if whole is None else cls(whole, nvml, is_part=True)
 
+    def _ask(self, question: str, *given: Any) -> Any:
+        return ask(getattr(self._nvml, f"nvmlDeviceGet{question}"), self._handle, *given)
+
     def refresh(self) -> None:
         """Read the state if it is time to."""
         now = time.monotonic_ns()
         if now < self._next_ns:
             return
         self._next_ns = now + REFRESH_NS
-        nvml, handle = self._nvml, self._handle
-        mask = ask(nvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
+        mask = self._ask("CurrentClocksEventReasons")
         if mask is None:  # drivers before R535 have it by its old name
-            mask = ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+            mask = self._ask("CurrentClocksThrottleReasons")
         present = [name for bit, name in SLOWING.items() if (mask or 0) & bit]
         self.throttled = f"throttled: {', '.join(present)}" if present else ""
         if mask is not None:
-            known = {
-                *(self.state["throttle_reasons"] or ()),
-                *present,
-                *(("software power cap",) if mask & POWER_CAP else ()),
-            }
-            self.state["throttle_reasons"] = sorted(known)
-        self.state["temperature_c"] = ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
-        clock = ask(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM)
+            capped = ["software power cap"] if mask & POWER_CAP else []
+            self.state["throttle_reasons"] = sorted({*(self.state["throttle_reasons"] or ()), *present, *capped})
+        self.state["temperature_c"] = self._ask("Temperature", self._nvml.NVML_TEMPERATURE_GPU)
+        clock = self._ask("ClockInfo", self._nvml.NVML_CLOCK_SM)
         self.sm_clock_mhz = float(clock) if clock else None
-        milliwatts = None if self._is_part else ask(nvml.nvmlDeviceGetPowerUsage, handle)
+        milliwatts = None if self._is_part else self._ask("PowerUsage")
         self.state["power_w"] = milliwatts / 1000 if milliwatts is not None else None
 
     def energy_mj(self) -> int | None:
         """Return the device's energy counter in millijoules, or None where it has none, or counts for others too."""
-        if self._is_part:
-            return None
-        value = ask(self._nvml.nvmlDeviceGetTotalEnergyConsumption, self._handle)
+        value = None if self._is_part else self._ask("TotalEnergyConsumption")
         return None if value is None else int(value)
 
     def power_limit_w(self) -> float | None:
         """Return the device's power limit in W, or None if NVML does not report it."""
-        milliwatts = ask(self._nvml.nvmlDeviceGetPowerManagementLimit, self._handle)
+        milliwatts = self._ask("PowerManagementLimit")
         return None if milliwatts is None else milliwatts / 1000
 
     def other_processes(self, own: set[int]) -> list[int]:
         """Return the process ids of others that compute on the device; none where it is a part, which has its own."""
-        if self._is_part:
-            return []
-        running = ask(self._nvml.nvmlDeviceGetComputeRunningProcesses, self._handle) or []
+        running = () if self._is_part else self._ask("ComputeRunningProcesses") or ()
         return sorted({process.pid for process in running} - own)
 
 

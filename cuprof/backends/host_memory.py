@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -29,17 +30,13 @@ def _cgroup_bounds() -> Iterator[int]:
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        if not controllers:
-            root, limit, used = CGROUPS, "memory.max", "memory.current"
-        elif "memory" in controllers.split(","):
+        root, limit, used = CGROUPS, "memory.max", "memory.current"
+        if controllers:
             root, limit, used = CGROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
-        else:
-            continue
-        own = root / path.lstrip("/")
-        for folder in (own, *own.parents):
-            if folder != root and root not in folder.parents:
-                break
-            try:
+        folder = root / path.lstrip("/")
+        while not controllers or "memory" in controllers.split(","):
+            with suppress(OSError, ValueError):  # not there, or "max"
                 yield int((folder / limit).read_text()) - int((folder / used).read_text())
-            except (OSError, ValueError):  # not there, or "max"
-                continue
+            if folder == root or root not in folder.parents:
+                break
+            folder = folder.parent

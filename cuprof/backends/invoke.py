@@ -45,7 +45,11 @@ def bind(
     except AttributeError:
         said = f'there is no function {step.function} (is it extern "C"?)'
         raise LaunchError(f"{said}; cuprof.kernel(FUNCTION, name=…) names variants otherwise") from None
-    cells = [_cell(value) for value in arguments]
+    as_ctypes: Any = np.ctypeslib.as_ctypes_type
+    cells = [
+        ctypes.c_void_p(value) if isinstance(value, int) else as_ctypes(value.dtype).from_buffer_copy(value.tobytes())
+        for value in arguments
+    ]
     function.argtypes, function.restype = [type(cell) for cell in cells], None if is_void else ctypes.c_int
 
     def invoke() -> None:
@@ -54,11 +58,3 @@ def bind(
             raise LaunchError(f"{step.function} returned {status}; it returns an int, 0 where all went well")
 
     return invoke
-
-
-def _cell(value: int | np.generic) -> Any:
-    if isinstance(value, int):
-        return ctypes.c_void_p(value)
-    dtype: Any = value.dtype
-    kind: Any = np.ctypeslib.as_ctypes_type(dtype)
-    return kind.from_buffer_copy(value.tobytes())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cuprof.families import Program, Signature, Variant
 
 GROUP = "cuprof.backends"
-BUILT_IN = {name: f"cuprof.backends.{name}.spec:SPEC" for name in ("cuda", "opencl", "cpu", "program")}
+BUILT_IN = {name: f"cuprof.backends.built_in:{name.upper()}" for name in ("cuda", "opencl", "cpu", "program")}
 """Name → its `BackendSpec`, in display order."""
 
 
@@ -49,37 +49,40 @@ def open_backend(backend: str, number: int | None = None) -> Backend[Runnable]:
     Raises:
         CuprofError: it cannot be opened here; the message says why.
     """
-    opened: Backend[Runnable] = resolve_name(get_spec(backend).opener)(number)
-    return opened
+    return _find(backend, "opener")(number)  # type: ignore[no-any-return]
+
+
+def _find(backend: str, field: str) -> Any:
+    """Return what a field of the description names, or None where it is empty."""
+    name = getattr(get_spec(backend), field)
+    return resolve_name(name) if name else None
 
 
 def get_shared_memory(backend: str) -> Any:
     """Return the class of a back end's shared memory; see `BackendSpec.shared`."""
-    return resolve_name(get_spec(backend).shared)
+    return _find(backend, "shared")
 
 
 def shares_memory(device: DeviceFacts) -> bool:
     """Return whether another process may own the memory that variants use on a device."""
-    shared = get_spec(device.backend).shared
-    return bool(shared) and (is_host(device) or not get_shared_memory(device.backend).is_host)
+    shared = get_shared_memory(device.backend)
+    return shared is not None and (is_host(device) or not shared.is_host)
 
 
 def find_facts(backend: str, number: int | None = None) -> DeviceFacts | None:
     """Return the facts of the device that would be opened; None if only the opened back end knows."""
-    reader = get_spec(backend).facts_reader
-    facts: DeviceFacts | None = resolve_name(reader)(number) if reader else None
-    return facts
+    reader = _find(backend, "facts_reader")
+    return reader(number) if reader else None
 
 
 def find_builder(backend: str) -> Callable[[Variant, Program, str, Signature, str], list[bytes]] | None:
     """Return what compiles (variant, program, source text, signature, architecture) without a device, or None."""
-    builder = get_spec(backend).builder
-    return resolve_name(builder) if builder else None
+    return _find(backend, "builder")  # type: ignore[no-any-return]
 
 
 def list_devices(backend: str) -> list[ListedDevice]:
     """Return the devices of a back end, opening none of them."""
-    return list(resolve_name(get_spec(backend).lister)())
+    return list(_find(backend, "lister")())
 
 
 def count_devices(backend: str) -> int:
@@ -88,12 +91,10 @@ def count_devices(backend: str) -> int:
     Raises:
         CuprofError: none can be opened here; the message says why.
     """
-    return int(resolve_name(get_spec(backend).counter)())
+    return int(_find(backend, "counter")())
 
 
 def is_host(device: DeviceFacts | None) -> bool:
     """Return whether a device is the host's own processor, which OpenCL may offer too."""
-    if device is None:
-        return False
-    spec = find_spec(device.backend)
-    return (spec is not None and spec.is_host) or device.details.get("type") == "CPU"
+    spec = find_spec(device.backend) if device else None
+    return device is not None and ((spec is not None and spec.is_host) or device.details.get("type") == "CPU")

@@ -57,13 +57,10 @@ class BackendSpec:
         setting: the setting that holds its number ("cuda" of `device.cuda`).
         opener: number → the opened `Backend`. Raises `CuprofError` with the reason if it cannot be opened here.
         lister: yields its devices as `ListedDevice`, opening none.
-        counter: counts the devices that this process may open, opening none; raises as `opener`. Empty if there is only
-            ever one.
+        counter: counts the devices that this process may open, opening none; raises as `opener`. Empty for one device.
         facts_reader: number → the device's facts without opening it, if that is quicker; raises as `opener`.
-        imports: slow modules that opening it needs. A worker imports them while it waits for its first job, once it has
-            found a device.
-        shared: the class of memory in which another process may let variants run (rows, rows and number, handle); empty
-            if there is none.
+        imports: slow modules that a worker imports before its first job, once it has found a device.
+        shared: the class of memory in which another process may let variants run (rows, rows and number, handle).
         unheeded: settings of `measure` without an effect on it.
         is_host: its device is the host's own processor.
         runs_in_process: its variants' own code runs in the worker's process, even while they are built. Leftovers of
@@ -75,8 +72,7 @@ class BackendSpec:
         extended: its launches may have clusters, overlap, and take textures and tensor maps.
         steps: the steps that its programs may have, as class names in lower case.
         uses_cuda_headers: its sources may include CUDA's own headers, whose version is then part of their identity.
-        builder: compiles a program for a named architecture without a device, and raises if the compiler refuses. Empty
-            if only a device's driver can compile.
+        builder: compiles a program for a named architecture without a device, and raises if the compiler refuses.
         noise: what makes its kernel times vary from sweep to sweep.
         usual_block: the threads per block that are usually best on all its devices; a search begins with them.
     """

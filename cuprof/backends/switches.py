@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+TORCH = (
+    "backends.cuda.matmul.allow_tf32", "backends.cudnn.allow_tf32", "backends.cudnn.benchmark",
+    "backends.cudnn.deterministic", "backends.cudnn.enabled",
+)  # fmt: skip
+"""Switches of PyTorch that are attributes."""
 
 
 class Switch(NamedTuple):
@@ -24,10 +30,10 @@ def keep_own(prepare: Callable[[], Callable[[], object]]) -> Callable[[], object
     intended, and other variants are unaffected.
     """
     _find_pools()
-    _read_all()
+    _list_turned()
     function = prepare()
     _find_pools()
-    own = [(switch, now, known) for switch, now, known in _read_all() if now is not known and now != known]
+    own = _list_turned()
     if not own:
         return function
     put_back_switches()
@@ -46,9 +52,8 @@ def keep_own(prepare: Callable[[], Callable[[], object]]) -> Callable[[], object
 
 def put_back_switches() -> None:
     """Turn each switch back to how it was first seen: before its library's first user, or after that had loaded it."""
-    for switch, now, known in _read_all():
-        if now is not known and now != known:
-            switch.write(known)
+    for switch, _, known in _list_turned():
+        switch.write(known)
 
 
 _KNOWN: dict[str, Any] = {}
@@ -61,15 +66,17 @@ def _find_pools() -> None:
     _POOLS.update((pool.name, pool) for pool in list_thread_pools())
 
 
-def _read_all() -> list[tuple[Switch, Any, Any]]:
-    """Return each switch with its current and its first value."""
+def _list_turned() -> list[tuple[Switch, Any, Any]]:
+    """Return each switch that is not as it was first seen, with its value now and then."""
     found = []
     for switch in (*list_switches(_loaded("torch", "backends"), _loaded("cupy", "cuda")), *_POOLS.values()):
         try:
             now = switch.read()
         except Exception:  # a library may refuse to read a switch that was set in another way
             continue
-        found.append((switch, now, _KNOWN.setdefault(switch.name, now)))
+        known = _KNOWN.setdefault(switch.name, now)
+        if now is not known and now != known:
+            found.append((switch, now, known))
     return found
 
 
@@ -84,14 +91,12 @@ def list_switches(torch: Any, cupy: Any) -> tuple[Switch, ...]:
     """Return the switches of these libraries; None for one that is not loaded."""
     found = []
     if torch is not None:
-        for owner, name in (
-            (torch.backends.cuda.matmul, "allow_tf32"),
-            (torch.backends.cudnn, "allow_tf32"),
-            (torch.backends.cudnn, "benchmark"),
-            (torch.backends.cudnn, "deterministic"),
-            (torch.backends.cudnn, "enabled"),
-        ):
-            found.append(_of_attribute(owner, name))
+        for path in TORCH:
+            *parts, name = path.split(".")
+            owner = torch
+            for part in parts:
+                owner = getattr(owner, part)
+            found.append(Switch(path, partial(getattr, owner, name), partial(setattr, owner, name)))
         found += [
             Switch("torch default dtype", torch.get_default_dtype, torch.set_default_dtype),
             Switch("torch threads", torch.get_num_threads, torch.set_num_threads),
@@ -102,14 +107,6 @@ def list_switches(torch: Any, cupy: Any) -> tuple[Switch, ...]:
     return tuple(found)
 
 
-def _of_attribute(owner: Any, name: str) -> Switch:
-    return Switch(
-        f"{owner.__name__ if hasattr(owner, '__name__') else type(owner).__name__}.{name}",
-        lambda: getattr(owner, name),
-        lambda value: setattr(owner, name, value),
-    )
-
-
 def list_thread_pools() -> Iterator[Switch]:
     """Yield how many threads each library may use that is loaded now: BLAS, OpenMP, Numba."""
     from threadpoolctl import ThreadpoolController  # where a variant prepares, not as any process starts
@@ -118,7 +115,6 @@ def list_thread_pools() -> Iterator[Switch]:
         if library.get_num_threads() is not None:
             name = f"threads of {Path(library.filepath).name}"
             yield Switch(name, library.get_num_threads, library.set_num_threads)
-    numba = sys.modules.get("numba.np.ufunc.parallel")
+    numba: Any = sys.modules.get("numba.np.ufunc.parallel")
     if getattr(numba, "_is_initialized", False):  # to ask would else start its threads
-        assert numba is not None
         yield Switch("Numba's threads", numba.get_num_threads, numba.set_num_threads)

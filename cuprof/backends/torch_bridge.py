@@ -13,8 +13,8 @@ what CuPy and the framework put on CuPy's current stream. Like that stream, it b
 
 from __future__ import annotations
 
-import importlib
 from contextlib import AbstractContextManager
+from importlib import import_module
 from typing import Any
 
 from cuprof.core.errors import MissingDependencyError
@@ -29,7 +29,7 @@ def get_torch() -> Any:
         MissingDependencyError: PyTorch is absent, or built without CUDA or cuDNN.
     """
     try:
-        torch: Any = importlib.import_module("torch")
+        torch: Any = import_module("torch")
     except ImportError:
         raise MissingDependencyError("PyTorch", REMEDY) from None
     if not torch.backends.cudnn.is_available():
@@ -54,9 +54,7 @@ def on_current_stream() -> AbstractContextManager[Any]:
     """Return a context in which PyTorch works on CuPy's current stream and device."""
     import cupy
 
-    torch = get_torch()
+    torch, pointer = get_torch(), cupy.cuda.get_current_stream().ptr
     device = torch.device("cuda", cupy.cuda.Device().id)
-    pointer = cupy.cuda.get_current_stream().ptr
     stream = torch.cuda.ExternalStream(pointer, device) if pointer else torch.cuda.default_stream(device)
-    context: AbstractContextManager[Any] = torch.cuda.stream(stream)
-    return context
+    return torch.cuda.stream(stream)  # type: ignore[no-any-return]

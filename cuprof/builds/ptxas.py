@@ -10,6 +10,9 @@ from cuprof.core.errors import BuildError, ImpossibleError
 from cuprof.core.records import BuildFacts
 from cuprof.core.text import compare
 
+FIGURES = (r"Used (\d+) registers", r"(\d+) bytes smem", r"(\d+) bytes stack frame", r"(\d+) bytes spill (?:stor|load)")
+"""In the order of `KernelFacts`; what is there several times is summed."""
+
 
 @dataclass(frozen=True)
 class KernelFacts:
@@ -23,16 +26,10 @@ class KernelFacts:
 
 def read_resources(log: str) -> dict[str, KernelFacts]:
     """Return each kernel's resources from the output of `ptxas -v`."""
-    kernels: dict[str, KernelFacts] = {}
-    for part in re.split(r"Compiling entry function '", log)[1:]:
-        kernel = part.partition("'")[0]
-        kernels[kernel] = KernelFacts(
-            registers=_number(r"Used (\d+) registers", part),
-            shared_bytes=_number(r"(\d+) bytes smem", part),
-            stack_bytes=_number(r"(\d+) bytes stack frame", part),
-            spill_bytes=_number(r"(\d+) bytes spill stores", part) + _number(r"(\d+) bytes spill loads", part),
-        )
-    return kernels
+    parts = (part.partition("'") for part in log.split("Compiling entry function '")[1:])
+    return {
+        kernel: KernelFacts(*(sum(map(int, re.findall(each, text))) for each in FIGURES)) for kernel, _, text in parts
+    }
 
 
 def most_of(kernels: Iterable[KernelFacts | BuildFacts]) -> BuildFacts:
@@ -53,8 +50,3 @@ def refusal(message: str, log: str) -> BuildError | ImpossibleError:
         return BuildError(message, log)
     excess = compare("static shared memory a block", int(found[2], 16), int(found[3], 16), "bytes")
     return ImpossibleError(f"{excess} of kernel {found[1]}")
-
-
-def _number(pattern: str, text: str) -> int:
-    found = re.search(pattern, text)
-    return int(found.group(1)) if found else 0

@@ -44,6 +44,7 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 WHEREIN_KEYS_ARE = ("triton.runtime.cache", "triton.compiler.compiler")
 LATE = "triton.experimental.gluon.nvidia.hopper"
 """A module that Triton imports at its first compilation."""
+Described = tuple[str, bool, int | float | None]
 UNSPECIALIZED = ("do_not_specialize", "do_not_specialize_on_alignment")
 
 
@@ -62,16 +63,15 @@ class TritonBuild(Build):
     Args:
         text: of the file and of those it imports (`cuprof.families.sources`).
         name: of the kernel.
-        arguments: type of each argument of the launch, "" for one that is the constant 1 to Triton; and whether it is
-            a multiple of 16, as Triton tells kernels apart by.
-        values: what `@triton.heuristics` may ask of the arguments: whole numbers and floats, None for buffers.
+        arguments: of each argument of the launch its type, "" for one that is the constant 1 to Triton; whether it is a
+            multiple of 16, as Triton tells kernels apart by; and what `@triton.heuristics` may ask of it, None for a
+            buffer.
         constants: `tl.constexpr` parameters and options of the compiler.
     """
 
     text: str
     name: str
-    arguments: tuple[tuple[str, bool], ...]
-    values: tuple[int | float | None, ...]
+    arguments: tuple[Described, ...]
     constants: tuple[tuple[str, int | float | str | bool | None], ...]
     arch: str
 
@@ -87,11 +87,9 @@ class TritonBuild(Build):
         arch: str,
     ) -> TritonBuild:
         """Return the build of a launch's kernel."""
-        described = [_describe(argument, buffers) for argument in launch.args]
-        values = tuple(value for _, _, value in described)
-        kinds = tuple((kind, divisible) for kind, divisible, _ in described)
+        arguments = tuple(_describe(argument, buffers) for argument in launch.args)
         constants = tuple((name, _read_constant(name, defines[name])) for name in sorted(defines))
-        return cls(text, launch.kernel, kinds, values, constants, arch)
+        return cls(text, launch.kernel, arguments, constants, arch)
 
     @property
     def preload(self) -> Preload:
@@ -101,7 +99,7 @@ class TritonBuild(Build):
     def content(self) -> list[object]:
         """Return what decides the result."""
         version = [get_version("triton"), ISOLATED]
-        return [self.text, self.name, self.arguments, self.values, self.constants, self.arch, *version]
+        return [self.text, self.name, self.arguments, self.constants, self.arch, *version]
 
     def run(self) -> Built:
         """Compile in this process, which nothing else is compiled in; Triton's own cache on disk serves what it has.
@@ -120,7 +118,7 @@ class TritonBuild(Build):
             raise BuildError(f"Triton refused {self.name}: {explain(error, printed)}", log) from error
 
 
-def _describe(argument: object, buffers: Mapping[str, Array]) -> tuple[str, bool, int | float | None]:
+def _describe(argument: object, buffers: Mapping[str, Array]) -> Described:
     """Return an argument's type, whether Triton may take it for a multiple of 16, and its value."""
     if isinstance(argument, str):
         return "*" + _name(buffers[argument].type), True, None
@@ -193,18 +191,14 @@ def _compile(build: TritonBuild, layers: Sequence[Any]) -> Built:
     return Built(image, "", {}, {build.name: facts.name}, launch)
 
 
-def _match(
-    build: TritonBuild, function: Any, constants: Mapping[str, Any]
-) -> Iterator[tuple[str, tuple[str, bool, int | float | None]]]:
-    """Yield each argument of the launch with its parameter's name: its type, "" for a constant; whether it is a
-    multiple of 16; its value."""
-    count = len(build.arguments)
-    rest = iter(zip(build.arguments, build.values, strict=True))
+def _match(build: TritonBuild, function: Any, constants: Mapping[str, Any]) -> Iterator[tuple[str, Described]]:
+    """Yield each argument of the launch with its parameter's name, as Triton takes it there."""
+    count, rest = len(build.arguments), iter(build.arguments)
     for parameter in function.params:
         if parameter.name in constants or parameter.is_constexpr:  # or by a heuristic, or its default
             continue
         try:
-            (kind, is_divisible), value = next(rest)
+            kind, is_divisible, value = next(rest)
         except StopIteration:
             raise ValueError(f"the launch gives {count} arguments, none for {parameter.name}") from None
         if not kind and getattr(parameter, "do_not_specialize", False):

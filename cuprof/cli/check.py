@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -41,7 +40,10 @@ PARSER.add_argument("--log", action="store_true", help="print the compiler's who
 
 def main(argv: Sequence[str]) -> int:
     """Compile and print; return the exit code."""
-    arguments = _parse(argv)
+    arguments = PARSER.parse_intermixed_args(argv)
+    named = arguments.family.removeprefix("family=")  # as for cuprof sweep
+    if odd := next((setting for setting in arguments.settings if "=" not in setting), ""):
+        raise UsageError(f"{odd!r} is not a setting; write NAME=VALUE, and see cuprof check --help")
     from cuprof.cli.choice import tell_choice
     from cuprof.config.composer import compose
     from cuprof.config.overrides import quoted
@@ -50,10 +52,9 @@ def main(argv: Sequence[str]) -> int:
     from cuprof.families.origin import list_families
 
     project = find_project()
-    if not arguments.family or "=" in arguments.family:
+    if not named or "=" in named:
         return tell_choice("check", project, [*list_families(project.kernel_folders)])
-    settings = [f"family={quoted(arguments.family)}", *arguments.settings]
-    config = compose(settings, project)
+    config = compose([f"family={quoted(named)}", *arguments.settings], project)
     building = prepare_building(replace(config, tune={"all": ("all",), **config.tune}), project)
     refused: dict[str, list[Built]] = {}
     for built in building.run(arguments.arch):
@@ -88,12 +89,3 @@ def _summarize(building: Building, faults: Sequence[Built], arch: str) -> Iterat
         yield f"compiled where they run: {', '.join(late)}"
     if plain := [name for name in building.others if name not in compiled]:
         yield f"functions and libraries, checked by cuprof sweep alone: {', '.join(plain)}"
-
-
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    arguments = PARSER.parse_intermixed_args(argv)
-    arguments.family = arguments.family.removeprefix("family=")  # as for cuprof sweep
-    for setting in arguments.settings:
-        if "=" not in setting:
-            raise UsageError(f"{setting!r} is not a setting; write NAME=VALUE, and see cuprof check --help")
-    return arguments

@@ -101,7 +101,7 @@ def source_diff(base: str, new: str) -> Iterator[str]:
 def ptx_diff(base: NamedTrial, new: NamedTrial, project: Project) -> Iterator[str]:
     """Yield the changed lines of two trials' PTX, folded as `source_diff` folds them."""
     from cuprof.builds.sass import compare_texts
-    from cuprof.engine.rebuilding import rebuild_ptx
+    from cuprof.engine.building import rebuild_ptx
 
     before, after = (list(read_ptx(rebuild_ptx(each, project))) for each in (base, new))
     yield from fold(compare_texts(before, after, lambda line: _PTX_NUMBERS.sub("", line)), "lines")
@@ -117,7 +117,7 @@ def read_ptx(text: str) -> Iterator[str]:
 def code_diff(base: NamedTrial, new: NamedTrial, project: Project) -> dict[str, Any]:
     """Return how the machine code of two trials differs: kernel by kernel, and in the counts by opcode."""
     from cuprof.builds.sass import compare_code, compare_opcodes, disassemble
-    from cuprof.engine.rebuilding import rebuild
+    from cuprof.engine.building import rebuild
 
     images = [rebuild(each, project) for each in (base, new)]
     if set(images[0]) == set(images[1]):

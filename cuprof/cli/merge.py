@@ -52,19 +52,15 @@ def main(argv: Sequence[str]) -> int:
     with Store.open(target) as store:
         for source in sources:
             result = merge_database(source, store, project.artifacts)
-            told.append(_to_json(result))
+            merged = result.merged
+            counts = {f"{name}s": merged.added[name] for name in SHOWN}
+            counts |= {"reports": result.reports, "missing_reports": result.missing}
+            told.append({"database": merged.place, **counts, "refused": dict(merged.refused), "notes": merged.notes})
             if not arguments.json:
                 show(*map(Line, _describe(result)))
     if arguments.json:
         print_json(told)
     return 0
-
-
-def _to_json(result: MergeResult) -> dict[str, object]:
-    counts = {f"{name}s": result.merged.added[name] for name in SHOWN}
-    files = {"reports": result.reports, "missing_reports": result.missing}
-    told = {"refused": dict(result.merged.refused), "notes": result.merged.notes}
-    return {"database": result.merged.place, **counts, **files, **told}
 
 
 def _describe(result: MergeResult) -> list[str]:

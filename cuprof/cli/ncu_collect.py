@@ -15,9 +15,10 @@ from cuprof.core.project import Project
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
     from cuprof.engine.checking import ProfilingResult
-    from cuprof.engine.profiling import CollectResult
     from cuprof.ncu.collector import Collector
 
+MOST_METRICS = 8
+"""Metrics of a whole set that are shown, of those that cuprof explains: they share a table's width."""
 CounterRow = tuple[str, Mapping[str, float | str | None], str]
 """A trial's label; metric → value, or text, or None where there is none; why there are none."""
 
@@ -78,13 +79,17 @@ def task(config: SweepConfig, project: Project) -> int:
         with make_observer() as observer:
             result = profile_selection(config, project, collector, observer)
     _print_counters(result, collector, config.output)
-    _print_failures(result.collected)
+    for failure in result.collected.failures:
+        stored = " (stored; retry=failed tries it again)" if failure.is_stored else ""
+        print_message(f"failed: {failure.label}: {failure.state.value}: {failure.message}{stored}")
+    for reason in result.collected.missing.values():
+        print_message(f"missing: {reason}")
     return result.exit_code
 
 
 def _print_counters(result: ProfilingResult, collector: Collector, output: str) -> None:
     """Print the counters that are stored of these trials, those of earlier collections included."""
-    from cuprof.ncu.metrics import list_matches
+    from cuprof.ncu.metrics import find_metric, list_matches
 
     trials, request = result.trials, collector.request
     values: dict[str, dict[str, float | str | None]] = {trial.identity: {} for trial in trials}
@@ -104,7 +109,8 @@ def _print_counters(result: ProfilingResult, collector: Collector, output: str) 
     failed = {failure.identity: failure.state.value for failure in result.collected.failures}
     notes = {**result.collected.skipped, **failed}
     counted = [(trial.label, values[trial.identity], notes.get(trial.identity, "")) for trial in trials]
-    show(*counter_parts(counted, metrics or _headline(units), units))
+    metrics = metrics or [name for name in sorted(units) if find_metric(name)][:MOST_METRICS]
+    show(*counter_parts(counted, metrics, units))
     if request.whole:
         show(Line(""), Line(f'{len(units)} metrics are stored; see cuprof query "SELECT * FROM counters"'))
 
@@ -125,18 +131,3 @@ def counter_parts(rows: Sequence[CounterRow], metrics: Sequence[str], units: Map
         unit = f" in {units[name]}" if units.get(name) else ""
         parts.append(Line(f"{heading} {name}{unit}{': ' + known.meaning if known else ''}"))
     return parts
-
-
-def _headline(units: dict[str, str]) -> list[str]:
-    """Return which metrics of a whole set are shown: those that cuprof explains and that share a table's width."""
-    from cuprof.ncu.metrics import find_metric
-
-    return [name for name in sorted(units) if find_metric(name)][:8]
-
-
-def _print_failures(result: CollectResult) -> None:
-    for failure in result.failures:
-        stored = " (stored; retry=failed tries it again)" if failure.is_stored else ""
-        print_message(f"failed: {failure.label}: {failure.state.value}: {failure.message}{stored}")
-    for reason in result.missing.values():
-        print_message(f"missing: {reason}")

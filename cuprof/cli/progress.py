@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 from cuprof.cli.marks import is_expected, mark_of
 from cuprof.cli.stream import styled
 from cuprof.cli.units import format_duration, format_time
-from cuprof.core.records import FAILED, NOT_RUN, Measure, Outcome, State, Summary, Trial
+from cuprof.core.records import FAILED, NOT_RUN, Measure, Outcome, State, Trial
 from cuprof.core.text import count, describe_tried, visible
 from cuprof.engine.observer import Observer
 from cuprof.statistics.median import is_mere_range
@@ -267,18 +267,14 @@ def _line(trial: Trial, outcome: Outcome) -> str:
 
 
 def _result(outcome: Outcome) -> str:
+    """Return a message; or a time with half the width of its interval, or how many samples where they are few."""
     if outcome.state is not State.OK:
         return outcome.message or outcome.state.value
-    timed = {timing.measure: timing.summary for timing in outcome.timings}
-    for measure in (Measure.COLD, Measure.HOT, Measure.TOTAL):
-        if measure in timed:
-            return f"{format_time(timed[measure].median_ns)} {_sureness(timed[measure])} {measure.value}"
-    return "ok"
-
-
-def _sureness(summary: Summary) -> str:
-    """Return the half width of the median's interval, or how many samples where they are too few for one."""
-    if is_mere_range(summary.count, summary.confidence):
-        return f"({count(summary.count, 'sample')})"
-    half = (summary.high_ns - summary.low_ns) / 2 / summary.median_ns if summary.median_ns else 0.0
-    return f"±{half:.1%}"
+    timed = next(filter(None, map(outcome.find_timing, (Measure.COLD, Measure.HOT, Measure.TOTAL))), None)
+    if timed is None:
+        return "ok"
+    found = timed.summary
+    half = (found.high_ns - found.low_ns) / 2 / found.median_ns if found.median_ns else 0.0
+    few = is_mere_range(found.count, found.confidence)
+    sureness = f"({count(found.count, 'sample')})" if few else f"±{half:.1%}"
+    return f"{format_time(found.median_ns)} {sureness} {timed.measure}"

@@ -14,7 +14,9 @@ from cuprof.core.project import Project
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
+    from cuprof.report.study import Study
     from cuprof.results.sweeps import SweepRow
+    from cuprof.store import Store
 
 HELP = """\
 usage: cuprof report [SETTING=VALUE ...] [OPTION ...]
@@ -49,15 +51,11 @@ def main(argv: Sequence[str]) -> int:
 def task(config: SweepConfig, project: Project) -> int:
     """Write the page of one experiment, unless it is up to date, and print its path."""
     from cuprof.interop.origins import name_family
-    from cuprof.report import digest, is_current, write
-    from cuprof.report.load import load_study
     from cuprof.results.sweeps import get_sweep
     from cuprof.store import Store
 
-    url, chosen = config.store.url or project.database_url, config.report.sweep
-    name = config.experiment or name_family(config.family)
-    folders, reports = project.experiment_folders, project.report_folders
-    with Store.open(url, create=False, read_only=True) as store:
+    chosen, name = config.report.sweep, config.experiment or name_family(config.family)
+    with Store.open(config.store.url or project.database_url, create=False, read_only=True) as store:
         with store.snapshot() as connection:
             try:
                 sweep = get_sweep(connection, name, chosen)
@@ -65,16 +63,39 @@ def task(config: SweepConfig, project: Project) -> int:
                 if config.family.endswith(".py") and not Path(config.family).exists():
                     raise UsageError(f"there is no file {config.family}, and no sweep of it is stored") from error
                 raise
-        file, folder = name_page(sweep, name, chosen, project), config.report.folder(project)
-        path, made_of = folder / f"{file}.html", digest(store, sweep, name, experiments=folders, reports=reports)
-        if not is_current(path, made_of):
-            study = load_study(store, name, sweep_id=sweep.id, folders=folders)
-            write(study, folder, name=file, folders=reports, made_of=made_of)
+        path = write_page(store, sweep, config, project, name, chosen)
     if config.output == "json":
         print_json({"experiment": config.experiment, "sweep": sweep.id, "report": str(path)})
     else:
         print(path)
     return 0
+
+
+def write_page(
+    store: Store,
+    sweep: SweepRow,
+    config: SweepConfig,
+    project: Project,
+    name: str = "",
+    number: int | None = None,
+    study: Study | None = None,
+) -> Path:
+    """Write the page of a sweep, unless it is up to date; return its path.
+
+    Args:
+        name, number: the experiment and the sweep's number, as `page_name` takes them.
+        study: the sweep's, where it has been loaded.
+    """
+    from cuprof.report import digest, is_current, write
+    from cuprof.report.load import load_study
+
+    folders, reports = project.experiment_folders, project.report_folders
+    file, folder = name_page(sweep, name, number, project), config.report.folder(project)
+    path, made_of = folder / f"{file}.html", digest(store, sweep, name, experiments=folders, reports=reports)
+    if not is_current(path, made_of):
+        study = study or load_study(store, name, sweep_id=sweep.id, folders=folders)
+        write(study, folder, name=file, folders=reports, made_of=made_of)
+    return path
 
 
 def name_page(sweep: SweepRow, experiment: str, sweep_id: int | None, project: Project) -> str:

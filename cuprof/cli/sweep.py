@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
@@ -125,7 +124,12 @@ def task(config: SweepConfig, project: Project) -> int:
         print_preview(preview_sweep(config, project), config.output)
         return 0
     if config.report.enabled:
-        _check_writable(config.report.folder(project))  # found before anything is measured
+        folder = config.report.folder(project)
+        try:
+            try_writing(folder)  # before anything is measured
+        except OSError as error:
+            what_to_do = "set another report.path, or report=none"
+            raise UsageError(f"the page's folder {folder} cannot be written: {error.strerror}; {what_to_do}") from None
     from cuprof.cli.progress import make_observer
     from cuprof.engine.sweep import import_ahead, run_sweep
 
@@ -150,54 +154,31 @@ def task(config: SweepConfig, project: Project) -> int:
     return code
 
 
-def _check_writable(folder: Path) -> None:
-    try:
-        try_writing(folder)
-    except OSError as error:
-        raise UsageError(
-            f"the page's folder {folder} cannot be written: {error.strerror}; set another report.path, or report=none"
-        ) from None
-
-
 def show_results(config: SweepConfig, project: Project, result: SweepResult) -> None:
     """Write the page of a sweep, then print its results and the page's path.
 
     Of sweeps side by side that differ the newest has the page's name, as in `cuprof report`, and
     the others' pages have their numbers besides; jobs of one sweep write one page.
     """
+    from cuprof.cli.report import write_page
     from cuprof.cli.results import print_results
-    from cuprof.store.store import wait_for
-
-    study, number, made_of = wait_for(partial(_read_study, config, project, result))
-    page = None
-    try:
-        if config.report.enabled:
-            from cuprof.cli.report import name_page
-            from cuprof.report import is_current, write
-
-            folder, name = config.report.folder(project), name_page(study.sweep, "", number, project)
-            path = folder / f"{name}.html"
-            if not is_current(path, made_of):
-                write(study, folder, name=name, folders=project.report_folders, made_of=made_of)
-            page = path
-    finally:  # the results are shown, whatever becomes of the page
-        print_results(study, config.output, page)
-
-
-def _read_study(config: SweepConfig, project: Project, result: SweepResult) -> tuple[Study, int | None, str]:
-    """Return the stored study of a sweep, its number if a newer sweep has taken the page's name, and the digest."""
     from cuprof.report.load import load_study
     from cuprof.results.sweeps import get_sweep, is_newest
     from cuprof.store import Store
+    from cuprof.store.store import wait_for
 
-    with Store.open(result.url, create=False, read_only=True) as store:
-        with store.snapshot() as connection:
-            sweep = get_sweep(connection, "", result.sweep_id)
-            number = None if is_newest(connection, sweep) else sweep.id
-        study = load_study(store, sweep_id=sweep.id, folders=project.experiment_folders)
-        if not config.report.enabled:
-            return study, number, ""
-        from cuprof.report import digest
+    def read() -> tuple[Study, int | None]:
+        with Store.open(result.url, create=False, read_only=True) as store:
+            with store.snapshot() as connection:
+                sweep = get_sweep(connection, "", result.sweep_id)
+                number = None if is_newest(connection, sweep) else sweep.id
+            return load_study(store, sweep_id=sweep.id, folders=project.experiment_folders), number
 
-        reports = project.report_folders
-        return study, number, digest(store, sweep, experiments=project.experiment_folders, reports=reports)
+    study, number = wait_for(read)
+    page = None
+    try:
+        if config.report.enabled:
+            with Store.open(result.url, create=False, read_only=True) as store:
+                page = write_page(store, study.sweep, config, project, number=number, study=study)
+    finally:  # the results are shown, whatever becomes of the page
+        print_results(study, config.output, page)

@@ -56,7 +56,8 @@ class Composer:
     def __init__(self, project: Project, typed: Sequence[str], options: Mapping[str, Any] | None = None) -> None:
         self.project, self.options = project, options or {}
         self.folders = [*map(Path, filter(None, [self.options.get("config_dir")])), *project.conf_folders]
-        self.settings = choose_experiments(typed, self.folders, self._find_main())
+        files = (folder / f"{self._main.removesuffix('.yaml')}.yaml" for folder in self.folders)
+        self.settings = choose_experiments(typed, self.folders, next(filter(Path.is_file, files), None))
         self.arguments = read_settings(self.settings)
 
     def config(self, command_line: str = "") -> SweepConfig:
@@ -121,11 +122,6 @@ class Composer:
     @property
     def _main(self) -> str:
         return str(self.options.get("config_name", "config"))
-
-    def _find_main(self) -> Path | None:
-        """Return the file of the main configuration, or None where there is none; an earlier folder wins."""
-        name = self._main.removesuffix(".yaml")
-        return next((path for folder in self.folders if (path := folder / f"{name}.yaml").is_file()), None)
 
     def _show_config(self) -> str:
         """Return the composed configuration, or a part of it, as YAML."""

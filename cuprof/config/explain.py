@@ -26,7 +26,11 @@ def explain(error: Exception, folders: Sequence[Path]) -> CuprofError | None:
         return error
     said = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        return _explain_missing(error.missing_cfg_file, list(error.options or ()))
+        name = error.missing_cfg_file.removesuffix(".yaml")
+        group, _, choice = name.rpartition("/")
+        if group:
+            return UnknownNameError(group, choice, list(error.options or ()))
+        return ConfigError(f"there is no configuration file {name}.yaml; look with --info searchpath")
     if isinstance(error, YAMLError):
         return ConfigError(f"a configuration file is not valid YAML: {said}")
     if isinstance(error, (HydraException, OmegaConfBaseException)):
@@ -59,14 +63,6 @@ def _explain_text(text: str) -> CuprofError:
     if found := re.search(r"Could not delete(?: from)? config\. '([^']+)' does not exist", text):
         return UnknownNameError("setting to delete", found[1], list_settings())
     return ConfigError(" ".join(lines))
-
-
-def _explain_missing(file: str, options: list[str]) -> CuprofError:
-    name = file.removesuffix(".yaml")
-    group, _, choice = name.rpartition("/")
-    if not group:
-        return ConfigError(f"there is no configuration file {name}.yaml; look with --info searchpath")
-    return UnknownNameError(group, choice, options)
 
 
 def _is_text(path: Path) -> bool:

@@ -60,16 +60,14 @@ def visible(text: str, keep: str = "\t\n") -> str:
     """
     if text.isprintable():  # nearly every text, in a tenth of the time
         return text
-    return _INVISIBLE.sub(lambda match: match[0] if match[0] in keep else _escape(ord(match[0])), text)
+    return _INVISIBLE.sub(
+        lambda found: found[0] if found[0] in keep else found[0].encode("unicode_escape").decode(), text
+    )
 
 
 def visible_json(text: str) -> str:
     r"""Return JSON with such characters in JSON's own escapes ("\u001b"): the data stay what they are."""
     return _INVISIBLE.sub(lambda match: match[0] if match[0] in "\t\n" else f"\\u{ord(match[0]):04x}", text)
-
-
-def _escape(code: int) -> str:
-    return {9: "\\t", 10: "\\n", 13: "\\r"}.get(code) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
 
 
 HIDDEN = "***"

@@ -12,7 +12,8 @@ from cuprof.engine.devices import open_executors
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
 from cuprof.engine.profiling import CollectResult, collect
-from cuprof.engine.running import SweepResult, run_prepared
+from cuprof.engine.recorder import Recorder
+from cuprof.engine.running import Run, SweepResult
 from cuprof.ncu import BACKENDS
 from cuprof.ncu.collector import Collector
 from cuprof.results.counters import NewestCounter, list_newest_counters
@@ -87,7 +88,7 @@ def check_trials(
         planned = prepared.plan.trials
         wanted = tuple(trial for trial in planned if trial.backend in backends)
         part = replace(prepared, plan=replace(prepared.plan, trials=wanted))
-        result = run_prepared(part, project, store, executors, observer)
+        result = Run(Recorder(part, project, store, executors, observer), project).run()
     known = part.stored(store)
     outcomes = {identity: Outcome(identity, stored.state, stored.message) for identity, stored in known.items()}
     return planned, outcomes, result

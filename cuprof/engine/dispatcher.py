@@ -132,7 +132,9 @@ class Dispatcher:
         meanwhile, self._meanwhile = self._meanwhile, None
         if meanwhile:
             Thread(target=meanwhile, daemon=True).start()
-        self.recorder.report_started(executor, identity, phase)
+        trial, name = self.recorder.trials[identity], phase.name.lower()
+        executor.doing = f"{name}: {trial.label}"
+        self.recorder.observer.trial_started(trial, name)
 
     def _rest(self, executor: Executor) -> None:
         executor.doing = ""

@@ -36,6 +36,11 @@ class Launched:
     log_path: Path
     folder: ScratchFolder
 
+    @property
+    def pid(self) -> int:
+        """Return the process id of the worker's guardian, which ends with it."""
+        return self.process.pid
+
     def poll(self) -> int | None:
         """Return the exit code, None while it runs; an interrupt amid Popen's own would leave its lock taken."""
         with shielded():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import SearchConfig
@@ -49,26 +49,23 @@ def check_trials(trials: Sequence[Trial], measure: Measure, settings: SearchConf
         UsageError: there is one. For counters the profiler need not be installed.
     """
 
-    def refuse(is_measured: Callable[[str], bool], said: str) -> None:
-        for trial in trials:
-            if not is_measured(trial.backend):
-                of = f"of {trial.variant} ({trial.backend})"
-                raise UsageError(said.format(of=of, leave=f"leave it out with variants=!{trial.variant}"))
-
-    refuse(
-        lambda backend: measure in get_spec(backend).measures,
+    energy = "search.objective asks for energy, which is not measured {of}; {leave}, or take search.objective=time"
+    names = ", ".join(settings.counters)
+    counters = f"search.objective asks for {names}, and {TITLE} reads no counters {{of}}; {{leave}}"
+    time = (
         f"a search goes by the first of measure.modes, {measure}, which is not measured {{of}}; "
-        "name another one first, or {leave}",
+        "name another one first, or {leave}"
     )
-    if "energy" in settings.factors:
-        refuse(
-            lambda backend: get_spec(backend).heeds("energy"),
-            "search.objective asks for energy, which is not measured {of}; {leave}, or take search.objective=time",
-        )
-    if settings.counters:
-        names = ", ".join(settings.counters)
-        said = f"search.objective asks for {names}, and {TITLE} reads no counters {{of}}; {{leave}}"
-        refuse(lambda backend: backend in BACKENDS, said)
+    for trial in trials:
+        spec = get_spec(trial.backend)
+        said = "" if measure in spec.measures else time
+        if "energy" in settings.factors and not spec.heeds("energy"):
+            said = said or energy
+        if settings.counters and trial.backend not in BACKENDS:
+            said = said or counters
+        if said:
+            of = f"of {trial.variant} ({trial.backend})"
+            raise UsageError(said.format(of=of, leave=f"leave it out with variants=!{trial.variant}"))
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -115,15 +112,8 @@ class ObjectiveCounters:
             ProfilerError: the profiler cannot work, or the chip does not have a counter.
             UsageError: a name stands for several counters.
         """
-        result = collect(
-            trials,
-            outcomes,
-            self.collector,
-            store=self.store,
-            sweep_id=self.sweep_id,
-            observer=Observer(),
-            hold=self.hold,
-        )
+        store, sweep_id, hold, silent = self.store, self.sweep_id, self.hold, Observer()
+        result = collect(trials, outcomes, self.collector, store=store, sweep_id=sweep_id, observer=silent, hold=hold)
         if result.missing:
             raise ProfilerError(f"search.objective: {'; '.join(result.missing.values())}")
         return self.read([trial.identity for trial in trials])

@@ -62,7 +62,7 @@ class Replanner:
 
     def __init__(self, project: Project, planned: Plan, devices: Mapping[str, DeviceFacts | Unavailable]) -> None:
         self.project, self.plan, self.devices = project, planned, devices
-        self._again: dict[str, dict[tuple[Point, Point], Trial]] = {}
+        self._again: dict[tuple[str, Point, Point], Trial] = {}
 
     def find(self, trial: Trial, opened: Iterable[str]) -> Trial:
         """Return the trial, or another one of the same problem and tunables, and remember its variant's files."""
@@ -75,5 +75,5 @@ class Replanner:
             files.add_to(family)
             selection = replace(self.plan.selection, variants=(name,), optional=frozenset(self.plan.selection.tune))
             again = plan(family, selection, self.devices).trials
-            self._again[name] = {(one.problem, one.tunables): one for one in again}
-        return self._again[name][trial.problem, trial.tunables] if name in self._again else trial
+            self._again |= {(name, one.problem, one.tunables): one for one in again}
+        return self._again.get((name, trial.problem, trial.tunables), trial)

@@ -4,7 +4,7 @@ trial."""
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -126,12 +126,6 @@ class Prepared:
         chosen = {trial.identity: trial for _, trial in bests.values() if known[trial.identity].sweep_id != sweep_id}
         return list(chosen.values())
 
-    def is_skipped_again(self, trial: Trial, known: StoredTrial | None) -> bool:
-        """Return whether a trial cannot run here for the reason that is stored of it."""
-        if trial.unavailable is None or known is None or known.state is not State.SKIPPED:
-            return False
-        return known.message == str(trial.unavailable)
-
 
 def prepare(
     config: SweepConfig,
@@ -185,7 +179,10 @@ def prepare(
     }
     planned = plan(family, selection, devices)
     if timed:
-        planned = replace(planned, notes=(*planned.notes, *_ignored(config, devices), *notes))
+        usable = [backend for backend, device in devices.items() if isinstance(device, DeviceFacts)]
+        ignored = ignored_settings(config.measure, usable)
+        unheeded = (f"measure.{name} has no effect on {' and '.join(usable)} variants" for name in ignored)
+        planned = replace(planned, notes=(*planned.notes, *unheeded, *notes))
     if not config.dry_run:
         planned.require_runnable()
     prepared = Prepared(config, family, planned, devices, by_backend, _hash(config, planned, by_backend))
@@ -230,13 +227,6 @@ def _probe(family: Family, selection: Selection, config: SweepConfig, executor: 
     if probed.fault:
         raise FamilyError(f"family {family.name}: {probed.fault}")
     family.learn(dict(zip(problems, probed.samples, strict=True)))
-
-
-def _ignored(config: SweepConfig, devices: Mapping[str, DeviceFacts | Unavailable]) -> Iterator[str]:
-    """Yield a note on each setting that none of the back ends that can run here heeds."""
-    usable = [backend for backend, device in devices.items() if isinstance(device, DeviceFacts)]
-    for name in ignored_settings(config.measure, usable):
-        yield f"measure.{name} has no effect on {' and '.join(usable)} variants"
 
 
 def find_whole_space(family: Family, config: SweepConfig) -> Axes:

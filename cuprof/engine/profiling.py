@@ -108,9 +108,7 @@ def collect(
         if (found := settled.get(trial.identity)) is not None and found.state in FAILED
     ]
     now = [
-        Failure(profile.identity or "", profile.name, profile.state, profile.message)
-        for profile in profiles
-        if profile.state in FAILED
+        Failure(each.identity or "", each.name, each.state, each.message) for each in profiles if each.state in FAILED
     ]
     missing = {name: reason for found in settled.values() for name, reason in found.missing.items()}
     return CollectResult(tuple(profiles), tuple(settled), (*earlier, *now), skipped, {**missing, **collector.missing})
@@ -151,44 +149,31 @@ def _profile_batch(
     hold: Hold,
 ) -> Iterator[Profile]:
     """Profile a batch, and again without the trials that brought it down, until every trial is decided and stored."""
-    by_identity = {trial.identity: trial for trial in trials}
+    by_identity, shown = {trial.identity: trial for trial in trials}, ""
     left, device = tuple(trials), trials[0].device
+
+    def show(identity: str) -> None:
+        nonlocal shown
+        if identity in by_identity and identity != shown:
+            shown = identity
+            observer.trial_started(by_identity[identity], "profile")
+
     while left:
         with hold(device) if device else nullcontext():
-            result = collector.profile(left, _tell(by_identity, observer))
+            result = collector.profile(left, show)
         for note in result.notes:
             observer.note(note)
         for profile in result.profiles:
             store.record_profile(sweep_id, profile)
-            observer.trial_finished(by_identity[profile.identity or ""], _outcome(profile))
+            outcome = Outcome(
+                profile.identity or "", profile.state, profile.message, profile.log, Step.LAUNCHING.value,
+                started_at=profile.started_at, duration_ns=profile.duration_ns,
+            )  # fmt: skip
+            observer.trial_finished(by_identity[outcome.identity], outcome)
             yield profile
         if result.interrupted:
             raise KeyboardInterrupt
         left = result.remaining
-
-
-def _tell(trials: Mapping[str, Trial], observer: Observer) -> Callable[[str], None]:
-    shown = ""
-
-    def show(identity: str) -> None:
-        nonlocal shown
-        if identity in trials and identity != shown:
-            shown = identity
-            observer.trial_started(trials[identity], "profile")
-
-    return show
-
-
-def _outcome(profile: Profile) -> Outcome:
-    return Outcome(
-        profile.identity or "",
-        profile.state,
-        profile.message,
-        profile.log,
-        phase=Step.LAUNCHING.value,
-        started_at=profile.started_at,
-        duration_ns=profile.duration_ns,
-    )
 
 
 def _device_of(trial: Trial) -> tuple[str, int]:

@@ -12,13 +12,12 @@ from cuprof.engine.executor import Executor, Result
 from cuprof.engine.observer import Observer
 from cuprof.engine.opened import Replanner
 from cuprof.engine.planning import Prepared
-from cuprof.results.trials import list_ends, list_medians, list_tried
+from cuprof.results.trials import list_ends, list_medians
 from cuprof.store import Store
 from cuprof.store.outcomes import NOWHERE, Origin
 from cuprof.store.stations import Claim
 from cuprof.store.store import wait_for
 from cuprof.store.trials import StoredTrial
-from cuprof.worker.status_page import Phase
 
 
 class Recorder:
@@ -67,22 +66,15 @@ class Recorder:
             Those that the sweep goes by.
         """
         self.enlist([self.trials[result.outcome.identity] for _, result in results])
-        ran = [self._find_ran(result.outcome) for _, result in results]
-        outcomes = [
-            replace(result.outcome, identity=trial.identity) for (_, result), trial in zip(results, ran, strict=True)
-        ]
-        origins = [
-            Origin(
-                executor.number,
-                self._find_device_key(executor, trial.backend),
-                result.batch.series,
-                again=result.outcome.identity in result.batch.beside,
-            )
-            for (executor, result), trial in zip(results, ran, strict=True)
-        ]
-        keys = self.store.record_all(self.sweep_id, list(zip(outcomes, origins, strict=True)))
+        rows = []
+        for executor, result in results:
+            ran, is_beside = self._find_ran(result.outcome), result.outcome.identity in result.batch.beside
+            device_key = self._find_device_key(executor, ran.backend)
+            origin = Origin(executor.number, device_key, result.batch.series, again=is_beside)
+            rows.append((replace(result.outcome, identity=ran.identity), origin))
         kept = []
-        for one, trial, outcome, origin, key in zip(results, ran, outcomes, origins, keys, strict=True):
+        for one, (outcome, origin), key in zip(results, rows, self.store.record_all(self.sweep_id, rows), strict=True):
+            trial = self.trials[outcome.identity]
             if key is None:
                 self.observer.note(f"{trial.label} had been taken over by another process; its result here is not kept")
             elif not origin.again:
@@ -124,16 +116,6 @@ class Recorder:
             if reason and (trial.backend, reason) not in self._without_energy:
                 self._without_energy.add((trial.backend, reason))
                 self.observer.note(f"{trial.backend}: energy is not measured: {reason}")
-
-    def report_started(self, executor: Executor, identity: str, phase: Phase) -> None:
-        """Report that a trial enters a phase."""
-        executor.doing = f"{phase.name.lower()}: {self.trials[identity].label}"
-        self.observer.trial_started(self.trials[identity], phase.name.lower())
-
-    def recall(self) -> None:
-        """Load the trials that this sweep tried before it was interrupted."""
-        with self.store.snapshot() as connection:
-            self.members = list_tried(connection, self.sweep_id)
 
     def enlist(self, trials: Sequence[Trial], reused: Mapping[str, StoredTrial] | None = None) -> None:
         """Make trials members of the sweep that are not yet.

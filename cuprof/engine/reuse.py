@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from cuprof.core.records import Trial
+from cuprof.core.records import State, Trial
 from cuprof.core.text import count, list_first
 from cuprof.engine.planning import Prepared
 from cuprof.engine.recorder import Recorder
@@ -24,7 +24,13 @@ def take_up(recorder: Recorder, before: Recorder | None = None) -> tuple[list[Tr
     prepared, store, sweep_id = recorder.prepared, recorder.store, recorder.sweep_id
     trials, known = prepared.plan.trials, prepared.stored(store)
     settled = [trial for trial in trials if prepared.is_settled(trial, known.get(trial.identity), sweep_id)]
-    skipped = [trial for trial in trials if prepared.is_skipped_again(trial, known.get(trial.identity))]
+    skipped = [  # for the reason that is stored
+        trial
+        for trial in trials
+        if trial.unavailable
+        and (stored := known.get(trial.identity))
+        and (stored.state, stored.message) == (State.SKIPPED, str(trial.unavailable))
+    ]
     done = {trial.identity for trial in settled}
     new = [trial for trial in trials if not trial.unavailable and trial.identity not in done]
     references = prepared.find_references(known, new, sweep_id) if settled else []

@@ -18,16 +18,12 @@ from cuprof.core.project import Project
 from cuprof.core.records import Outcome, SweepFacts, Trial
 from cuprof.core.text import count
 from cuprof.engine.dispatcher import Dispatcher, Scheduler
-from cuprof.engine.executor import Executor
 from cuprof.engine.grid import open_grid
-from cuprof.engine.observer import Observer
-from cuprof.engine.planning import Prepared
 from cuprof.engine.presence import present
 from cuprof.engine.provenance import git_state, software_versions, typed_command
 from cuprof.engine.recorder import Recorder
 from cuprof.engine.reuse import report_sessions, take_up
 from cuprof.results.earlier import count_outdated
-from cuprof.store import Store
 from cuprof.store.connection import database_file
 from cuprof.store.network import describe_network
 
@@ -60,17 +56,6 @@ class SweepResult:
         return 1 if self.failed or self.surprises or self.faults else 0
 
 
-def run_prepared(
-    prepared: Prepared, project: Project, store: Store, executors: Sequence[Executor], observer: Observer
-) -> SweepResult:
-    """Run a planned sweep into an open store.
-
-    Raises:
-        KeyboardInterrupt: after the sweep has been marked as interrupted.
-    """
-    return Run(Recorder(prepared, project, store, executors, observer), project).run()
-
-
 class Run:
     """A sweep that is carried out.
 
@@ -93,7 +78,11 @@ class Run:
         self._again: set[str] = set()
 
     def run(self) -> SweepResult:
-        """Run the trials that are left."""
+        """Run the trials that are left.
+
+        Raises:
+            KeyboardInterrupt: after the sweep has been marked as interrupted.
+        """
         store, recorder = self.store, self.recorder
         store.note = self.observer.note
         if (finished := self._find_finished()) is not None:

@@ -31,6 +31,7 @@ from cuprof.engine.planning import Prepared
 from cuprof.engine.recorder import Recorder
 from cuprof.ncu.collector import open_collector
 from cuprof.results.earlier import EarlierRun, list_earlier
+from cuprof.results.trials import list_tried
 from cuprof.search.registry import make_strategy
 from cuprof.search.space import Space
 from cuprof.worker.messages import Job
@@ -94,7 +95,14 @@ class SearchScheduler:
         seed = secrets.randbits(63) if self.settings.seed is None else self.settings.seed
         if told:
             note(told)
-        self.strategy = make_strategy(self.settings.name, self._make_space(), seed, hints)
+        numbers = {problem: number for number, problem in enumerate(self.problems)}
+        groups = [numbers[trial.problem] for trial in trials]
+        supposed = [  # a host's processor has no blocks
+            0.0 if is_host(trial.device) else get_spec(trial.backend).usual_block.suppose(trial.threads)
+            for trial in trials
+        ]
+        space = Space([_columns(trial) for trial in trials], groups, supposed)
+        self.strategy = make_strategy(self.settings.name, space, seed, hints)
         self.ladder = Ladder(prepared.config, self.trials, self.strategy, self._value_of)
         known, self._spent_before_s = learn_stored(earlier, self.ladder, prepared.config, sweep_id, self._value_of_run)
         if known:
@@ -159,16 +167,17 @@ class SearchScheduler:
         return self._spent_before_s + self.clock() - self._began
 
     @property
-    def _is_time_up(self) -> bool:
+    def _left_s(self) -> float:
+        """Return the seconds left for trying, which may be negative."""
         budget_s = self.settings.budget_s
-        return budget_s is not None and self.spent_s >= budget_s - self._kept_s
+        return math.inf if budget_s is None else budget_s - self._kept_s - self.spent_s
 
     def _ask_trials(self, executor: Executor) -> Batch | None:
         """Return trials for the first or the second rung, or what to build for them; None where there are none."""
         asked = self._asked[executor]
         asked += self._orphans
         self._orphans.clear()
-        if self._is_time_up:
+        if self._left_s <= 0:
             asked.clear()
             return None
         ready = self._list_ready(executor)
@@ -225,11 +234,8 @@ class SearchScheduler:
 
     def _find_fitting(self) -> list[int]:
         """Return the trials whose second rung fits into the time left for trying: what has begun is finished."""
-        indices = self.ladder.take_promising()
-        if self.settings.budget_s is None or self.settings.objective != "time":
-            return indices
-        left_s, fitting = self.settings.budget_s - self._kept_s - self.spent_s, list[int]()
-        for index in indices:
+        left_s, fitting = self._left_s if self.settings.objective == "time" else math.inf, list[int]()
+        for index in self.ladder.take_promising():
             left_s -= LEAST_EXECUTIONS * self.strategy.values[index]
             if left_s > 0:
                 fitting.append(index)
@@ -240,15 +246,13 @@ class SearchScheduler:
         together: dict[tuple[Point, str], list[Trial]] = defaultdict(list)
         for index in indices:
             together[job_key(self.trials[index])].append(self.trials[index])
-        return [
-            replace(job, measure=measure, methods=methods(measure, backend), is_block=self._keeps_arrays(members[0]))
-            for (problem, backend), members in together.items()
-            for job in make_jobs(self.prepared, problem, members, self.seed)
-        ]
-
-    def _keeps_arrays(self, trial: Trial) -> bool:
-        """Return whether arrays stay on the device for the next job; a profiled process needs its memory, too."""
-        return self.counting is None and not is_host(trial.device)
+        jobs = list[Job]()
+        for (problem, backend), members in together.items():
+            # Arrays stay on the device for the next job, but where a profiled process needs the memory, too.
+            stays = self.counting is None and not is_host(members[0].device)
+            for job in make_jobs(self.prepared, problem, members, self.seed):
+                jobs.append(replace(job, measure=measure, methods=methods(measure, backend), is_block=stays))
+        return jobs
 
     def _count(self, executor: Executor) -> None:
         """Have right trials profiled, on their executor's devices, and learn from their counters."""
@@ -280,19 +284,15 @@ class SearchScheduler:
         finals: deque[Final] = deque()
         for problem, chosen in zip(self.problems, candidates, strict=True):
             if not chosen:
-                self._note_nothing(problem, known_of[problem])
+                lacks = "" if is_time else f" with a known {self.settings.objective}"
+                said = f"none of {count(known_of[problem], 'configuration')} tried gives a right result{lacks}"
+                none = f"no configuration was tried; give a larger {' or '.join(self.settings.bounds)}"
+                self.note(f"search: {problem.label}: {said if known_of[problem] else none}")
                 continue
-            times = [values[index] for index in chosen]
+            times, trials = [values[index] for index in chosen], tuple(self.trials[index] for index in chosen)
+            value, known_s = (times[0], []) if not is_time else (None, times if self.settings.budget_s else [])
             finals.append(
-                Final(
-                    self.prepared,
-                    tuple(self.trials[index] for index in chosen),
-                    self.measure,
-                    self.seed,
-                    self.clock,
-                    value=None if is_time else times[0],
-                    known_s=times if is_time and self.settings.budget_s else (),
-                )
+                Final(self.prepared, trials, self.measure, self.seed, self.clock, value=value, known_s=known_s)
             )
         return finals
 
@@ -318,20 +318,6 @@ class SearchScheduler:
             return max(LEAST_S, OF_TRYING * self._tried_s / self._final_turns)
         turns = max(1, math.ceil(len(self._finals or ()) / max(1, self.executors)))
         return max(self._kept_s / self._final_turns, (self.settings.budget_s - self.spent_s) / turns)
-
-    def _note_nothing(self, problem: Point, tried: int) -> None:
-        """Say that a problem has no candidate, and why."""
-        lacks = "" if self.settings.objective == "time" else f" with a known {self.settings.objective}"
-        said = f"none of {count(tried, 'configuration')} tried gives a right result{lacks}"
-        bounds = " or ".join(self.settings.bounds)
-        self.note(
-            f"search: {problem.label}: {said if tried else f'no configuration was tried; give a larger {bounds}'}"
-        )
-
-    def _make_space(self) -> Space:
-        numbers = {problem: number for number, problem in enumerate(self.problems)}
-        groups = [numbers[trial.problem] for trial in self.trials]
-        return Space([_columns(trial) for trial in self.trials], groups, [_suppose(trial) for trial in self.trials])
 
     def _value_of(self, outcome: Outcome) -> float:
         """Return the objective of an outcome; NaN if it is unknown."""
@@ -368,7 +354,8 @@ def open_search(
     """
     prepared, store, note = recorder.prepared, recorder.store, recorder.observer.note
     config, every = prepared.config, prepared.plan.trials
-    recorder.recall()
+    with store.snapshot() as connection:
+        recorder.members = list_tried(connection, recorder.sweep_id)
     recorder.observer.started(None, recorder.members)
     note(f"a search among {count(len(every), 'trial')}")
     if before is not None:
@@ -400,8 +387,3 @@ def _columns(trial: Trial) -> dict[str, Coordinate]:
         "variant": trial.variant,
         **{f"{trial.variant}.{name}": value for name, value in trial.tunables.items()},
     }
-
-
-def _suppose(trial: Trial) -> float:
-    """Return the prior guess that a back end allows for a trial; 0 on a host's processor, which has no blocks."""
-    return 0.0 if is_host(trial.device) else get_spec(trial.backend).usual_block.suppose(trial.threads)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from cuprof.core.errors import WorkerError
 from cuprof.core.interrupts import stop_if_requested
-from cuprof.engine.launch import take
+from cuprof.engine.launch import Launched, take
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Calibrate, Describe, Probe, WorkerSettings
 from cuprof.worker.status_page import Phase, Status
@@ -40,29 +40,23 @@ class WorkerDiedError(WorkerError):
         super().__init__(f"the worker process died ({cause}{f': {said}' if said else ''})")
 
 
-class WorkerProcess:
-    """One worker with its pipe, its status page and its log; use as a context manager."""
+class WorkerProcess(Launched):
+    """One worker that is spoken to; use as a context manager."""
 
     def __init__(self, settings: WorkerSettings, sandbox: Sandbox | None = None) -> None:
-        self._launched = take(sandbox)
-        self.page, self.pipe = self._launched.page, Wire(self._launched.pipe)
-        self._log_path = self._launched.log_path
+        super().__init__(**vars(take(sandbox)))
+        self.wire = Wire(self.pipe)
         try:
             self.send(settings)
         except WorkerDiedError:
-            self.close()
+            self.discard()
             raise
 
     def __enter__(self) -> WorkerProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def pid(self) -> int:
-        """Return the process id of the worker's guardian, which ends with it."""
-        return self._launched.process.pid
+        self.discard()
 
     def ask(self, question: Describe | Calibrate | Probe, kind: type[T], limit_s: float = START_LIMIT_S) -> T:
         """Ask something, and return the answer of that kind.
@@ -88,7 +82,7 @@ class WorkerProcess:
             WorkerDiedError: nobody is there to take it.
         """
         try:
-            self.pipe.send(message)
+            self.wire.send(message)
         except (BrokenPipeError, ConnectionResetError):
             raise self._died() from None
 
@@ -101,9 +95,9 @@ class WorkerProcess:
         while True:
             stop_if_requested()
             try:
-                message = self.pipe.receive() if self.pipe.poll(POLL_S) else None
+                message = self.wire.receive() if self.wire.poll(POLL_S) else None
                 # A process that the worker forked may hold the pipe open after the worker's death.
-                ended = message is None and self._launched.poll() is not None and not self.pipe.poll()
+                ended = message is None and self.poll() is not None and not self.wire.poll()
             except (EOFError, ConnectionResetError):
                 raise self._died() from None
             except NonsenseError:
@@ -114,23 +108,11 @@ class WorkerProcess:
                 raise self._died()
             yield message
 
-    def kill(self) -> None:
-        """End the worker and whatever it started, at once."""
-        self._launched.kill()
-
-    def close(self) -> None:
-        """End the worker and remove its files."""
-        self._launched.discard()
-
-    def retire(self) -> None:
-        """End the worker while others go on; the next worker waits for that."""
-        self._launched.retire()
-
     def log_tail(self) -> str:
         """Return the end of the worker's output."""
         try:
-            with self._log_path.open("rb") as log:
-                log.seek(max(self._log_path.stat().st_size - LOG_TAIL_BYTES, 0))
+            with self.log_path.open("rb") as log:
+                log.seek(max(self.log_path.stat().st_size - LOG_TAIL_BYTES, 0))
                 return log.read(LOG_TAIL_BYTES).decode(errors="replace").strip()
         except OSError:
             return ""
@@ -138,7 +120,7 @@ class WorkerProcess:
     def _died(self) -> WorkerDiedError:
         status = self.page.read()  # at once: a worker that merely lost its pipe goes on with other trials
         give_up = time.monotonic() + END_LIMIT_S
-        while (code := self._launched.poll()) is None:
+        while (code := self.poll()) is None:
             if time.monotonic() > give_up:
                 self.kill()
             time.sleep(SHORT_POLL_S)

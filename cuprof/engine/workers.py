@@ -81,7 +81,7 @@ class Workers:
         the right trial.
         """
         if self._worker is not None:
-            self._worker.close()
+            self._worker.discard()
         self._worker = None
         self.built |= self.building
         self.building.clear()

@@ -65,50 +65,38 @@ def extend(family: Family, extension: Extension) -> tuple[str, ...]:
         FamilyError: the file cannot be run, adds no variant, or adds one that is not valid or makes rules of its own.
     """
     if extension.like:
-        added = [_stand_in(family.variant(extension.like), extension)]
+        name = re.sub(r"[^A-Za-z0-9_+-]", "_", Path(extension.file).stem).lstrip("_+-") or "candidate"
+        own = {"description": "", "origin": "", "expected": "right", "tolerance": None}
+        added = [replace(family.variant(extension.like), name=name, source=extension.file, **own)]  # type: ignore[arg-type]
     elif extension.file.endswith(SOLUTION):
         if family.add_solution is None:
             raise FamilyError(f"family {family.name} has no definition; a solution in JSON belongs to a definition")
         added = [family.add_solution(Path(extension.file))]
     else:
-        beside = extension.beside
-        added = [
-            replace(one, source=str(beside / one.source)) if one.source and (beside / one.source).is_file() else one
-            for one in _register(family, extension)
-        ]
-        if not added:
-            raise FamilyError(f"{extension.file} adds no variant; register one with @family.cuda, @family.cpu, …")
-    taken = [
-        replace(variant, name=f"{variant.name}_candidate") if variant.name in family.variants else variant
-        for variant in added
-    ]
-    for variant in taken:
+        added = _register(family, extension)
+    chosen: dict[str, Variant] = {}
+    for variant in added:
+        name = f"{variant.name}_candidate" if variant.name in family.variants else variant.name
         if variant.tolerance is not None or variant.expected != "right":
             what = "a tolerance" if variant.tolerance is not None else 'expected="wrong"'
-            raise FamilyError(f"variant {variant.name} states {what} of its own; the family's rules hold for it")
-    chosen = [variant for variant in taken if extension.only in ("", variant.name)]
-    check_family(replace(family, variants={variant.name: variant for variant in chosen}, baseline=""))
-    family.variants.update({variant.name: variant for variant in chosen})
-    return tuple(variant.name for variant in chosen)
-
-
-def _stand_in(like: Variant, extension: Extension) -> Variant:
-    file = Path(extension.file)
-    name = re.sub(r"[^A-Za-z0-9_+-]", "_", file.stem).lstrip("_+-") or "candidate"
-    return replace(like, name=name, source=str(file), description="", origin="", expected="right", tolerance=None)
+            raise FamilyError(f"variant {name} states {what} of its own; the family's rules hold for it")
+        if extension.only in ("", name):
+            chosen[name] = replace(variant, name=name)
+    check_family(replace(family, variants=chosen, baseline=""))
+    family.variants.update(chosen)
+    return tuple(chosen)
 
 
 def _register(family: Family, extension: Extension) -> list[Variant]:
     """Run a Python file; return the variants it registered, and undo its changes to the family's own variants."""
     if family.folder is None:
         raise ValueError("the family was not loaded from a folder")
-    own = dict(family.variants)
-    offered = replace(family, variants={})
-    file = family.folder / extension.file
+    own, offered = dict(family.variants), replace(family, variants={})
+    file, beside = family.folder / extension.file, extension.beside
     name = f"{module_name(family.folder / FAMILY_FILE)}.{file.stem}"
     loader = SourceFileLoader(name, str(file))
     module = new_module(name, file, loader)
-    module.family = offered  # type: ignore[attr-defined]
+    vars(module)["family"] = offered
     try:
         loader.exec_module(module)
     except (Exception, SystemExit) as error:
@@ -117,4 +105,10 @@ def _register(family: Family, extension: Extension) -> list[Variant]:
         registered = {key: variant for key, variant in family.variants.items() if own.get(key) is not variant}
         family.variants.clear()
         family.variants.update(own)
-    return [*{**registered, **offered.variants}.values()]
+    added = [*{**registered, **offered.variants}.values()]
+    if not added:
+        raise FamilyError(f"{extension.file} adds no variant; register one with @family.cuda, @family.cpu, …")
+    return [
+        replace(one, source=str(beside / one.source)) if one.source and (beside / one.source).is_file() else one
+        for one in added
+    ]

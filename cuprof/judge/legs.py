@@ -15,7 +15,8 @@ from cuprof.core.records import Outcome, Trial
 from cuprof.engine.executor import Executor
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared
-from cuprof.engine.running import run_prepared
+from cuprof.engine.recorder import Recorder
+from cuprof.engine.running import Run
 from cuprof.families import Family
 from cuprof.families.candidate import Extension
 from cuprof.interop.origins import AnyOrigin
@@ -93,7 +94,8 @@ class Course(Observer):
         )
         settings = WorkerSettings(config.device.numbers())
         with self._open_executor(settings, sandbox, over_border=over_border) as executor:
-            return run_prepared(leg, self.project, self.store, [executor], self).sweep_id
+            recorder = Recorder(leg, self.project, self.store, [executor], self)
+            return Run(recorder, self.project).run().sweep_id
 
     def _open_executor(self, settings: WorkerSettings, sandbox: Sandbox | None, *, over_border: bool) -> Executor:
         if over_border:

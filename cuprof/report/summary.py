@@ -90,7 +90,8 @@ def conclude(study: Study) -> Conclusions:
     endings: Counter[str] = Counter()
     for group in failure_groups(study):
         endings[group.words] += group.trials
-    headline = say_once(WORDS, "headline", ranked, dict(endings), is_near_peak(ranked[0]) if ranked else False)
+    is_clear = len(ranked) > 1 and study.verdict(ranked[1], ranked[0]) not in LEVEL
+    headline = say_once(WORDS, "headline", ranked, dict(endings), ranked and is_near_peak(ranked[0]), is_clear)
     if not ranked:
         return Conclusions(headline, (), cautions, "")
     sentences = say(WORDS, "sentences", study, _facts(study, ranked))
@@ -273,4 +274,9 @@ def _sampling(study: Study) -> dict[str, Any]:
         "wide": len(wide),
         "few": len(wide) - len(known),
         "reach": float(reach.max()) if len(known) else 0.0,
+        "widest": _name_widest(frame.loc[known.index[int(reach.argmax())]]) if len(known) else "",
     }
+
+
+def _name_widest(trial: Any) -> str:
+    return f"{trial['contender']} at {trial['problem_name']}"

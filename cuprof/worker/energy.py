@@ -126,7 +126,7 @@ class EnergyMeter:
             def execute(seconds: float) -> int:
                 attend()
                 count = max(1, min(MOST_EXECUTIONS, int(seconds * 1e9 / max(timing.summary.median_ns, 1e3))))
-                session.repeat(runnable, count)
+                session.run(runnable, count)
                 return count
 
             attend()

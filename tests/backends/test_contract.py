@@ -229,8 +229,8 @@ def test_scratch_is_poisoned(desk: Desk) -> None:
 def test_repeating_runs_so_often(desk: Desk) -> None:
     adds, twice = desk.prepare("adds"), desk.prepare("adds_twice")
     assert desk.executions(adds, lambda: desk.session.run(adds)) == 1
-    assert desk.executions(adds, lambda: desk.session.repeat(adds, 5)) == 5
-    assert desk.executions(twice, lambda: desk.session.repeat(twice, 3)) == 6
+    assert desk.executions(adds, lambda: desk.session.run(adds, 5)) == 5
+    assert desk.executions(twice, lambda: desk.session.run(twice, 3)) == 6
 
 
 def test_runnables_share_arrays_and_outlive_one_another(desk: Desk) -> None:

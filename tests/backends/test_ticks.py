@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cuprof.backends.ticks import smallest_step
+from cuprof.backends.contract import smallest_step
 
 
 @pytest.mark.parametrize("tick", [32.0, 1024.0, 1.0])

@@ -17,7 +17,7 @@ HOW_TO = re.search(
 )
 """The how-to pages of the table of contents."""
 
-NO_OUTPUT = ("judging", "glossary", "architecture", "index")
+NO_OUTPUT = ("glossary", "architecture", "index")
 """Pages that need no annotated output: lists, and the one for people who change the code."""
 
 

@@ -27,7 +27,7 @@ FAULTS: dict[str, tuple[State, str]] = {
     "cuda_endless": (State.TIMED_OUT, r"stopped after 10 s while checking"),
     "cuda_shared": (State.IMPOSSIBLE, r"shared memory a block 1024 KiB > \d+ KiB of kernel sound"),
     "cuda_threads": (State.IMPOSSIBLE, r"threads a block for .*__launch_bounds__ 1,024 > \d+ of kernel few_threads"),
-    "cuda_scratch": (State.LAUNCH_ERROR, r"put the inputs on the device: out of device memory: .*"),
+    "cuda_scratch": (State.LAUNCH_ERROR, r"allocate scratch: out of device memory: .*"),
     "cuda_does_not_compile": (State.COMPILE_ERROR, r"NVRTC refused broken\.cu for sm_\d+: broken\.cu\(2\): error: .*"),
     "cuda_no_such_kernel": (State.LAUNCH_ERROR, r"find kernel absent: faults\.cu has no such kernel; there are .*"),
     "cuda_nan": (State.WRONG_RESULT, r"y\[64\] = nan, .*; 1 of 128 elements are wrong"),

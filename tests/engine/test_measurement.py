@@ -74,7 +74,7 @@ class Worker:
     def kill(self) -> None:
         self.ended.append("killed")
 
-    def close(self) -> None:
+    def discard(self) -> None:
         self.ended.append("closed")
 
 

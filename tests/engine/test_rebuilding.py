@@ -9,7 +9,7 @@ import pytest
 from cuprof.core.errors import UsageError
 from cuprof.core.point import Point
 from cuprof.core.project import find_project
-from cuprof.engine.rebuilding import rebuild, rebuild_ptx
+from cuprof.engine.building import rebuild, rebuild_ptx
 from cuprof.families.fingerprint import source_text
 from cuprof.families.origin import find_folder
 from cuprof.results.named_trials import NamedTrial

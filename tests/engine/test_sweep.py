@@ -335,7 +335,7 @@ def test_a_worker_ends_when_its_engine_does_and_leaves_no_files(tmp_path: Path, 
     config = bench.config()
     with Executor(WorkerSettings(), config.limits) as executor:
         executor.worker.ask(Describe(("cpu",)), Described)
-        process, folder = psutil.Process(executor.worker.pid), Path(executor.worker._launched.folder.path)
+        process, folder = psutil.Process(executor.worker.pid), Path(executor.worker.folder.path)
         assert process.is_running()
         assert folder.exists()
     assert not process.is_running()

@@ -24,7 +24,7 @@ from cuprof.store import Store
 SETS = ("study", "memory", "compute", "instructions", "roofline", "occupancy", "full")
 SIXTEEN_MIB = ["problem.n=2**22", "problem.dtype=float32", "variants=sequential"]
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.gpu, pytest.mark.alone, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ def test_only_a_few_names_are_listed(cautions) -> None:
 def test_wide_intervals_are_counted(cautions) -> None:
     wide = [Made(name, spread=0.1, stopped_by="time") for name in "bc"]
     (note,) = cautions(Made("a"), *wide)
-    assert note.startswith(f"2 of 3 {BEGIN}the widest reaches ±")
+    assert note.startswith(f"2 of 3 {BEGIN}the widest, of c at ")
 
 
 def test_timings_of_too_few_samples_reach_no_width(cautions) -> None:
@@ -50,7 +50,7 @@ def test_timings_of_too_few_samples_reach_no_width(cautions) -> None:
 
 def test_wide_intervals_and_few_samples_are_told_apart(cautions) -> None:
     (note,) = cautions(Made("few", **FEW), Made("fewer", **FEW), Made("wide", spread=0.1, stopped_by="time"))
-    assert note.startswith(f"3 of 3 {BEGIN}the widest reaches ±")
+    assert note.startswith(f"3 of 3 {BEGIN}the widest, of wide at ")
     assert note.endswith("%; 2 of them have too few samples for an interval.")
 
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from cuprof.backends.contract import ReadingOptions
-from cuprof.backends.cpu import caches
-from cuprof.backends.cpu.backend import CpuBackend
-from cuprof.backends.cpu.session import CpuSession
+from cuprof.backends.cpu import processor
+from cuprof.backends.cpu.backend import CpuBackend, CpuSession
 from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure, State
 from cuprof.families import Arrays, Point, Signature
@@ -52,7 +51,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Watched:
         watched.closed.append(session)
         close(session)
 
-    monkeypatch.setattr(caches, "cache_bytes", lambda: 1 << 16)
+    monkeypatch.setattr(processor, "cache_bytes", lambda: 1 << 16)
     monkeypatch.setattr(CpuSession, "close", closing)
     return watched
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cuprof.backends.built_in import CPU
 from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.cpu.backend import CpuBackend
-from cuprof.backends.cpu.spec import SPEC
 from cuprof.config.model import MeasureConfig
 from cuprof.core.errors import BuildError, DeviceMemoryError
 from cuprof.core.records import ENERGY_UNAVAILABLE, DeviceFacts, Measure, Outcome, State
@@ -309,7 +309,7 @@ def test_a_variant_may_have_a_tolerance_of_its_own(family: Family) -> None:
 class Refusing:
     """A back end of kernels that refuses as it is told to; sound kernels write what the reference says."""
 
-    spec = SPEC
+    spec = CPU
 
     def __init__(self, most_bytes: int = 1 << 40, lose: str = "", most_stocked: int = 1 << 40) -> None:
         self.most_bytes, self.lose, self.most_stocked = most_bytes, lose, most_stocked
@@ -600,7 +600,7 @@ class Board:
 class Powered(CpuBackend):
     """A processor of which energy is asked."""
 
-    spec = replace(SPEC, unheeded=frozenset())
+    spec = replace(CPU, unheeded=frozenset())
 
 
 def run_with_energy(family: Family, board: Board | None, **changes: Any) -> tuple[Outcome, Watched]:

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cuprof.backends.built_in import CPU
 from cuprof.backends.contract import Draw
-from cuprof.backends.cpu import caches
-from cuprof.backends.cpu.backend import CpuBackend
-from cuprof.backends.cpu.session import CpuSession
-from cuprof.backends.cpu.spec import SPEC
+from cuprof.backends.cpu import processor
+from cuprof.backends.cpu.backend import CpuBackend, CpuSession
 from cuprof.config.model import MeasureConfig
 from cuprof.core.records import ENERGY_UNAVAILABLE, Measure, Outcome, State
 from cuprof.families import Point
@@ -159,7 +158,7 @@ def reads_old_output(problem: Point, tune: Point, inputs: Arrays, outputs: Array
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
     """Return what carries out a job of named variants and gives their outcomes by name."""
-    monkeypatch.setattr(caches, "cache_bytes", lambda: 1 << 16)
+    monkeypatch.setattr(processor, "cache_bytes", lambda: 1 << 16)
 
     def run_job(
         measures: tuple[Measure, ...] = (Measure.COLD,),
@@ -346,7 +345,7 @@ def test_what_was_measured_beside_a_variant_that_raises_counts_and_has_its_energ
                 raise RuntimeError("late")
 
     monkeypatch.setattr(Rotations, "_sample", sample_others_first)
-    monkeypatch.setattr(CpuBackend, "spec", replace(SPEC, unheeded=SPEC.unheeded - {"energy"}))
+    monkeypatch.setattr(CpuBackend, "spec", replace(CPU, unheeded=CPU.unheeded - {"energy"}))
     found = run(measures, energy=True, before=honest, raises=honest, after=honest)
     assert asked == [
         (Measure.COLD, ["before", "raises", "after"]),

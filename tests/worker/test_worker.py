@@ -153,9 +153,9 @@ def test_nothing_can_be_sent_to_a_dead_worker(worker: WorkerProcess) -> None:
 
 def test_closing_leaves_no_process_and_no_file() -> None:
     worker = WorkerProcess(WorkerSettings())
-    process, folder = psutil.Process(worker.pid), Path(worker._launched.folder.path)
+    process, folder = psutil.Process(worker.pid), Path(worker.folder.path)
     worker.ask(Describe(("cpu",)), Described)
-    worker.close()
+    worker.discard()
     assert not process.is_running()
     assert not folder.exists()
 
@@ -163,7 +163,7 @@ def test_closing_leaves_no_process_and_no_file() -> None:
 def test_a_child_left_behind_is_ended_with_the_worker(worker: WorkerProcess) -> None:
     with pytest.raises(WorkerDiedError):
         do(worker, make_job("leaves_a_child"))
-    assert not [process for process in psutil.process_iter() if _is_of(process, worker._launched.folder.path)]
+    assert not [process for process in psutil.process_iter() if _is_of(process, worker.folder.path)]
 
 
 def _is_of(process: psutil.Process, folder: Path) -> bool:
@@ -179,7 +179,7 @@ def test_children_that_left_the_session_are_ended_with_the_worker() -> None:
     folder = FAULTY.parent / "restless"
     with WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
         assert do(worker, make_job("leaves_daemons", folder=folder))[0] == {"leaves_daemons": State.OK}
-        files = worker._launched.folder.path
+        files = worker.folder.path
         assert len([process for process in psutil.process_iter() if _is_of(process, files)]) == 4
     assert not [process for process in psutil.process_iter() if _is_of(process, files)]
 
@@ -189,7 +189,7 @@ def test_a_guardian_that_is_killed_takes_the_others_along() -> None:
     folder = FAULTY.parent / "restless"
     with WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
         do(worker, make_job("leaves_daemons", folder=folder))
-        files = worker._launched.folder.path
+        files = worker.folder.path
         os.kill(worker.pid, signal.SIGKILL)
     give_up = time.monotonic() + 5
     while (left := [each for each in psutil.process_iter() if _is_of(each, files)]) and time.monotonic() < give_up:
@@ -233,7 +233,7 @@ def test_a_worker_that_cannot_even_start_says_why(tmp_path: Path, monkeypatch: p
 
 def test_a_page_that_was_written_over_or_cut_off_says_nothing(worker: WorkerProcess) -> None:
     worker.ask(Describe(("cpu",)), Described)
-    path = worker._launched.folder.path / "status"
+    path = worker.folder.path / "status"
     path.write_bytes(b"\xff" * 32)
     assert (worker.page.read().index, worker.page.read().phase) == (NO_TRIAL, Phase.IDLE)
     path.write_bytes(b"")

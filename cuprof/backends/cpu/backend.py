@@ -1,29 +1,41 @@
 """The CPU back end: measures on the host's processor.
 
-Raise `timing_version` in spec.py when a change to the timing changes the meaning of a number.
+Raise `timing_version` in built_in.py when a change to the timing changes the meaning of a number.
 """
 
 from __future__ import annotations
 
+import gc
 import math
 import platform
-import time
+import re
+import secrets
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic_ns, perf_counter_ns
 
 import numpy as np
 import psutil
 
-from cuprof.backends.contract import Backend, ReadingOptions
-from cuprof.backends.cpu.caches import Caches
+from cuprof.backends.built_in import CPU
+from cuprof.backends.call import prepare_call
+from cuprof.backends.contract import Backend, Draw, Draws, Frame, Reading, Runnable, Session
 from cuprof.backends.cpu.compilations import Compilations
-from cuprof.backends.cpu.processor import cache_bytes, cpu_name
-from cuprof.backends.cpu.session import CpuRunnable, CpuSession
-from cuprof.backends.cpu.spec import SPEC
+from cuprof.backends.cpu.memory import HostMemory
+from cuprof.backends.cpu.processor import Caches, cache_bytes, cpu_name
+from cuprof.backends.declared import find_mismatch
 from cuprof.backends.host_memory import available_bytes
+from cuprof.backends.invoke import bind, load_library
+from cuprof.builds.native import NativeBuild
+from cuprof.core.errors import BuildError, LaunchError
+from cuprof.core.point import Point
 from cuprof.core.processes import count_cores
-from cuprof.core.records import Calibration, DeviceFacts
-from cuprof.families import Arrays, Signature
+from cuprof.core.records import BuildFacts, Calibration, DeviceFacts, Measure
+from cuprof.families import Invoke, Program, Variant
+from cuprof.families.program import as_scalar
 
+EARLY = 64
+"""Read this many random elements of a result before copying it all. If a tenth is still to be written, this shows it
+with a probability of 99.9 %."""
 CALIBRATION_READINGS = 10
 READING_LIMIT_NS = 1_000_000_000
 CACHES = 8
@@ -32,19 +44,114 @@ MEMORY_SHARE = 8
 LEAST_READ_BYTES = 8 << 20
 
 
-class CpuBackend(Backend[CpuRunnable]):
+class CpuSession(Session[Runnable]):
+    """Inputs and outputs of one problem in host memory.
+
+    Each is between guard bytes. Otherwise a variant that writes past the end of an array would hit whatever the
+    allocator put there: it could pass one run and crash the process in the next.
+    """
+
+    backend: CpuBackend
+
+    def prepare(
+        self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
+    ) -> Runnable:
+        """Build the variant's library, or let it prepare itself (compile, plan), once and untimed."""
+        if program is not None:
+            return self._prepare_library(variant, program, text)
+        if "numba" in variant.requires:
+            import numba
+
+            self.backend.compilations.install(numba)
+            numba.set_num_threads(min(self.backend.threads, numba.config.NUMBA_NUM_THREADS))
+        started = monotonic_ns()
+        call, deliver = prepare_call(variant, problem, tunables, self.inputs, self.outputs)
+        build = BuildFacts(build_ns=monotonic_ns() - started)
+        return Runnable(call, self.outputs, build, deliver=deliver)
+
+    def _prepare_library(self, variant: Variant, program: Program, text: str) -> Runnable:
+        """Build a shared library of the variant's source and bind its functions to the arrays."""
+        if not variant.compiler:
+            raise BuildError(f'{variant.name}: a source for the CPU names its compiler, compiler="g++" or "gcc"')
+        started = monotonic_ns()
+        built, cached = self.backend.cache.compile(NativeBuild.of(variant, program, text, "library"))
+        library, arrays = load_library(built.image, variant.name), self._lay_out(program)
+        if fault := find_mismatch(program, text, {name: array.dtype for name, array in arrays.items()}):
+            raise LaunchError(fault)
+        actions = []
+        for step in program.steps:
+            assert isinstance(step, Invoke)
+            given = (arrays[each].ctypes.data if isinstance(each, str) else as_scalar(each) for each in step.args)
+            is_void = re.search(rf"\bvoid\s+{re.escape(step.function)}\s*\(", text) is not None
+            actions.append(bind(library, step, list(given), is_void=is_void))
+
+        def call() -> None:
+            for action in actions:
+                action()
+
+        build = BuildFacts(cached=cached, build_ns=monotonic_ns() - started, log=built.log)
+        return Runnable(call, build=build, **self._find_results(program, arrays))
+
+    def run(self, runnable: Runnable, count: int = 1) -> None:
+        """Execute back to back; garbage may be collected again at the next writing."""
+        super().run(runnable, count)
+        gc.disable()  # no finaliser works between an execution and the look at its result
+
+    def _fill(self, runnable: Runnable, byte: int) -> None:
+        gc.enable()
+        super()._fill(runnable, byte)
+
+    def fetch(self, runnable: Runnable) -> dict[str, np.ndarray]:
+        """Copy the outputs.
+
+        Random elements are read first, or a thread that is still running could write just ahead of the copy.
+        """
+        self._bring(runnable)
+        drawn = np.frombuffer(secrets.token_bytes(8 * EARLY), np.uint64)
+        early = {}
+        for name, array in self.outputs.items():
+            if array.size and runnable.results[name] is array:
+                places = (drawn % np.uint64(array.size)).astype(np.intp)
+                early[name] = places, array.reshape(-1)[places]
+        found = super().fetch(runnable)
+        for name, (places, values) in early.items():
+            found[name].reshape(-1)[places] = values
+        return found
+
+    def begin(self, runnable: Runnable, measure: Measure, batch: int = 1, draw: Draws = Draw) -> Frame:
+        """Time one execution after reading other data (cold), or a batch back to back (hot)."""
+        gc.enable()
+        self.give(runnable, draw())
+        if measure is Measure.COLD:
+            self.backend.caches.flush(self.options.flush)
+        call = runnable.enqueue
+        started = perf_counter_ns()
+        for _ in range(batch):
+            call()
+        duration_ns = perf_counter_ns() - started
+        gc.disable()  # no finaliser works between the clock and the look at the result
+        return Frame.ended(Reading(duration_ns / batch))
+
+    def close(self) -> None:
+        """Drop the arrays."""
+        gc.enable()
+        super().close()
+
+
+class CpuBackend(Backend[Runnable]):
     """The host's processor.
 
     Args:
         threads: threads that parallel variants may use (Numba's); all the process may run on by default, and at most.
     """
 
-    spec = SPEC
+    spec = CPU
+    sessions = CpuSession
 
     def __init__(self, threads: int | None = None) -> None:
         usable = count_cores()
         self.threads = min(threads or usable, usable)
-        self._caches, self._compilations = Caches(), Compilations()
+        self.caches, self.compilations = Caches(), Compilations()
 
     def facts(self) -> DeviceFacts:
         """Return the processor's model and the memory of the host."""
@@ -67,6 +174,10 @@ class CpuBackend(Backend[CpuRunnable]):
             },
         )
 
+    def make_memory(self) -> HostMemory:
+        """Return host memory."""
+        return HostMemory()
+
     def calibrate(self) -> Calibration:
         """Measure read bandwidth on a buffer of `CACHES` times the last-level cache, as far as memory allows.
 
@@ -84,20 +195,16 @@ class CpuBackend(Backend[CpuRunnable]):
         best_ns = math.inf  # the best of all, since a roof is what the machine can do when nothing disturbs it
         with ThreadPoolExecutor(self.threads) as pool:
             for reader in (np.max, np.sum):
-                give_up = time.perf_counter_ns() + READING_LIMIT_NS
+                give_up = perf_counter_ns() + READING_LIMIT_NS
                 for _ in range(CALIBRATION_READINGS):
-                    started = time.perf_counter_ns()
+                    started = perf_counter_ns()
                     list(pool.map(reader, parts))
-                    ended = time.perf_counter_ns()
+                    ended = perf_counter_ns()
                     best_ns = min(best_ns, ended - started)
                     if ended > give_up:
                         break
         bandwidth = data.nbytes / (best_ns * 1e-9)
         return Calibration(self.spec.name, read_bandwidth=bandwidth, details={"read_bytes": data.nbytes})
-
-    def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0) -> CpuSession:
-        """Copy the inputs and allocate outputs, guard bytes around each."""
-        return CpuSession(self._caches, self._compilations, self.threads, signature, inputs, options, scratch_bytes)
 
 
 def plan_calibration() -> tuple[int, int]:

@@ -7,7 +7,7 @@ would then compile the same few lines for each problem, which takes seconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial, wraps
+from functools import wraps
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -32,36 +32,31 @@ class Compilations:
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], Any] = {}
-        self._functions: dict[str, Any] = {}
 
     def install(self, numba: Any) -> None:
-        """Let `numba.njit` and `numba.jit` ask here first; called again, put back what somebody replaced of Numba's."""
-        for name in () if self._functions else ("njit", "jit"):
-            original = getattr(numba, name)
-            if getattr(original, "__wrapped__", None) is None:
-                setattr(numba, name, self._asking(original))
-        self._functions = self._functions or {name: each for name, each in vars(numba).items() if callable(each)}
-        vars(numba).update(self._functions)
+        """Let `numba.njit` and `numba.jit` ask here first."""
+        for name in ("njit", "jit"):
+            if not hasattr(getattr(numba, name), "__wrapped__"):
+                setattr(numba, name, self._asking(getattr(numba, name)))
 
     def _asking(self, compiler: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(compiler)
-        def compile_once(*arguments: Any, **options: Any) -> Any:
-            direct = bool(arguments) and isinstance(arguments[0], FunctionType)
-            given = arguments[1:] if direct else arguments
-            told = (compiler.__name__, repr(given), repr(sorted(options.items())))
-            compiled = partial(self._compile, compiler(*given, **options), told)
-            return compiled(arguments[0]) if direct else compiled
+        def compile_once(*given: Any, **options: Any) -> Any:
+            if given and isinstance(given[0], FunctionType):
+                return compile_once(*given[1:], **options)(given[0])
+
+            def decorate(function: Any) -> Any:
+                try:
+                    key = (compiler.__name__, repr(given), repr(sorted(options.items())), *self._identity(function))
+                except (ValueError, AttributeError):
+                    return compiler(*given, **options)(function)
+                if key not in self._known:
+                    self._known[key] = compiler(*given, **options)(function)
+                return self._known[key]
+
+            return decorate
 
         return compile_once
-
-    def _compile(self, decorate: Callable[[Any], Any], told: tuple[str, ...], function: Any) -> Any:
-        try:
-            key = (*told, *self._identity(function))
-        except (ValueError, AttributeError):
-            return decorate(function)
-        if key not in self._known:
-            self._known[key] = decorate(function)
-        return self._known[key]
 
     def _identity(self, function: FunctionType) -> Iterator[object]:
         """Yield the values that distinguish functions; raise ValueError if they cannot be distinguished."""
@@ -79,8 +74,7 @@ class Compilations:
             return tuple(self._frozen(each) for each in value)
         if isinstance(value, PLAIN):
             return type(value), repr(value)
-        if isinstance(value, ModuleType) and value.__name__.startswith(FAMILIES):
-            raise ValueError(f"{value!r} may hold another value under the same name")
-        if isinstance(value, NAMED) or any(value is known for known in self._known.values()):
+        is_familys = isinstance(value, ModuleType) and value.__name__.startswith(FAMILIES)  # others of one name follow
+        if not is_familys and (isinstance(value, NAMED) or any(value is known for known in self._known.values())):
             return id(value), value
         raise ValueError(f"nothing is known of {value!r}")

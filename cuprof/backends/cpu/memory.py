@@ -28,22 +28,30 @@ class HostMemory(Memory[np.ndarray]):
         self.mend()
         return memory[start : start + size].view(dtype).reshape(shape)
 
+    def part(self, buffer: np.ndarray, start: int, array: Array) -> np.ndarray:
+        """Return a view."""
+        return buffer[start : start + array.nbytes].view(array.type).reshape(array.shape)
+
     def write(self, buffer: np.ndarray, content: Content) -> None:
         """Copy the host's values."""
         buffer[...] = content.host
 
-    def fill(self, buffer: np.ndarray, byte: int) -> None:
-        """Overwrite every byte."""
-        buffer.reshape(-1).view(np.uint8).fill(byte)
+    def copy(self, target: np.ndarray, source: np.ndarray, size: int) -> None:
+        """Copy within the host."""
+        _as_bytes(target)[:size] = _as_bytes(source)[:size]
+
+    def fill(self, buffer: np.ndarray, byte: int, start: int = 0, size: int | None = None) -> None:
+        """Overwrite bytes."""
+        _as_bytes(buffer)[start:][:size] = byte
 
     def read(self, buffer: np.ndarray, array: Array) -> np.ndarray:
         """Return a copy."""
-        return buffer.copy()
+        return _as_bytes(buffer)[: array.nbytes].copy().view(array.type).reshape(array.shape)
 
     def holds(self, buffers: Mapping[str, np.ndarray], contents: Contents) -> Iterator[tuple[str, bool]]:
         """Compare bytes, whatever they mean (NaN equals itself)."""
         for name, buffer in buffers.items():
-            ours, theirs = (array.reshape(-1).view(np.uint8) for array in (buffer, contents[name].host))
+            ours, theirs = _as_bytes(buffer), _as_bytes(contents[name].host)
             words = ours.size // 8 * 8  # eight at a time: of 256 MiB that is a tenth of a second less, and often
             yield (
                 name,
@@ -65,3 +73,7 @@ class HostMemory(Memory[np.ndarray]):
     def free(self) -> None:
         """Release the guards, and with them the arrays that have no other owner."""
         self._guards = {}
+
+
+def _as_bytes(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1).view(np.uint8)

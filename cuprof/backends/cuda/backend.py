@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import Backend, Frame, ReadingOptions
+from cuprof.backends.built_in import CUDA
+from cuprof.backends.contract import Backend, Frame
 from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.facts import read_facts
+from cuprof.backends.cuda.memory import CudaMemory
 from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.cuda.session import CudaSession
-from cuprof.backends.cuda.spec import SPEC
 from cuprof.backends.cuda.timing import Work
 from cuprof.backends.device_state import find_other_processes
 from cuprof.builds import Build, BuildPool
+from cuprof.builds.compilers import COMPILERS
 from cuprof.builds.languages import list_builds
+from cuprof.builds.nvrtc import load_nvrtc
 from cuprof.core.errors import BuildError
 from cuprof.core.records import Calibration, DeviceFacts, Measure
-from cuprof.families import Arrays, Program, Signature, Variant
+from cuprof.families import Program, Signature, Variant
 
 FMA_BLOCKS, FMA_THREADS, FMA_STEPS, FMA_CHAINS = 8, 256, 4096, 4
 """For the arithmetic rate: blocks per multiprocessor, threads per block, steps per thread, independent chains per
@@ -38,7 +41,8 @@ class CudaBackend(Backend[CudaRunnable]):
     Raises as `require_device` and `CudaDevice` do.
     """
 
-    spec = SPEC
+    spec = CUDA
+    sessions = CudaSession
 
     def __init__(self, index: int | None = None, cache: BuildPool | None = None) -> None:
         require_device(index or 0)
@@ -52,40 +56,40 @@ class CudaBackend(Backend[CudaRunnable]):
             self._facts = read_facts(self.device.index)
         return self._facts
 
+    def make_memory(self) -> CudaMemory:
+        """Return memory of the device."""
+        return CudaMemory(self.device)
+
     def warm_up(self) -> None:
-        """Load cuprof's own kernels, and measure what timing itself costs."""
+        """Start a compiler, load cuprof's own kernels, and measure what timing itself costs."""
+        COMPILERS.prepare((load_nvrtc,))
         with self.device.errors("prepare the timer"):
             _ = self.device.timer
 
     def calibrate(self) -> Calibration:
         """Measure read bandwidth on a buffer of at least 16 times the L2 cache, and what timing itself costs."""
-        device = self.device
+        device, timer = self.device, self.device.timer
         free, _ = device.cupy.cuda.runtime.memGetInfo()
-        size = min(max(16 * device.attribute("L2_CACHE_SIZE"), 1 << 30), free // 4) // 4096 * 4096
-        buffer = device.cupy.empty(size, dtype=device.cupy.uint8)
+        cache_bytes = device.attribute("L2_CACHE_SIZE")
+        size = min(max(16 * cache_bytes, 1 << 30), free // 4) // 4096 * 4096
+        buffer = device.cupy.empty(size, np.uint8)
         buffer.fill(1)
         others = find_other_processes(self.facts().uuid)
-        timer = device.timer
         readings = [[_time(timer.cold(Work(read))) for _ in range(13)] for read in self._readers(buffer)]
+        part = buffer[: cache_bytes // 4 // 4096 * 4096]
+        cached_ns = min(_time(timer.hot(Work(read), 20)) for read in self._readers(part) for _ in range(5))
         return Calibration(
             backend=self.spec.name,
             read_bandwidth=size / (min(statistics.median(each[3:]) for each in readings) * 1e-9),
-            event_overhead_ns=timer.calibration.correction_ns,
+            event_overhead_ns=timer.correction_ns,
             details={
                 "read_bytes": size,
                 "other_processes": others,
-                "cache_bandwidth": self._cache_bandwidth(buffer),
+                "cache_bandwidth": part.nbytes / (cached_ns * 1e-9),
                 "fma_rate": self._fma_rate(),
                 **timer.own_costs,
             },
         )
-
-    def _cache_bandwidth(self, buffer: Any) -> float:
-        """Return bytes a second of reading a quarter of the L2 cache's size again and again."""
-        part = buffer[: self.device.attribute("L2_CACHE_SIZE") // 4 // 4096 * 4096]
-        timer = self.device.timer
-        shortest_ns = min(_time(timer.hot(Work(read), 20)) for read in self._readers(part) for _ in range(5))
-        return float(part.nbytes / (shortest_ns * 1e-9))
 
     def _readers(self, buffer: Any) -> Iterator[Callable[[], None]]:
         """Yield what reads a buffer, for each of `READ_BLOCKS`."""
@@ -96,23 +100,20 @@ class CudaBackend(Backend[CudaRunnable]):
     def _fma_rate(self) -> float:
         """Return float32 operations a second of fused multiply-adds alone, two operations each."""
         device = self.device
-        sink = device.cupy.zeros(1, device.cupy.float32)
+        sink = device.cupy.zeros(1, np.float32)
         blocks = FMA_BLOCKS * device.multiprocessors
         arguments = [np.float32(0.999), np.uint32(FMA_STEPS), sink.data.ptr]
-        enqueue = partial(device.kernels.launch("multiply_add", blocks, FMA_THREADS, arguments), device.stream.ptr)
+        enqueue = partial(device.launch("multiply_add", blocks, FMA_THREADS, arguments), device.stream.ptr)
         shortest_ns = min(_time(device.timer.cold(Work(enqueue))) for _ in range(5))
         return 2.0 * FMA_CHAINS * FMA_STEPS * FMA_THREADS * blocks / (shortest_ns * 1e-9)
 
     def correction_ns(self, measure: Measure) -> float:
         """Return the cost of an event pair around kernels, as this process measured it; total time is the host's."""
-        return 0.0 if measure is Measure.TOTAL else self.device.timer.calibration.correction_ns
+        return 0.0 if measure is Measure.TOTAL else self.device.timer.correction_ns
 
-    def open(
-        self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
-    ) -> CudaSession:
-        """Copy the inputs to the device and allocate outputs and the scratch arena."""
-        with self.device.errors("put the inputs on the device"):
-            return CudaSession(self.device, signature, inputs, options, scratch_bytes)
+    def errors(self, what: str) -> AbstractContextManager[None]:
+        """Turn exceptions on the device into cuprof's."""
+        return self.device.errors(what)
 
     def list_builds(self, signature: Signature, variant: Variant, program: Program, text: str) -> Sequence[Build]:
         """Return what NVRTC, nvcc or Triton compiles for a program; see `Backend.list_builds`."""

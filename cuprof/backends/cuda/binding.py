@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from cuprof.backends.call import prepare_call
-from cuprof.backends.contract import SCRATCH_ALIGNMENT, own_views
+from cuprof.backends.contract import Runnable
 from cuprof.backends.cuda.comparison import DeviceVerification
 from cuprof.backends.cuda.descriptors import make_tensor_map, make_texture
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import PackedLaunch, call, release_with
-from cuprof.backends.cuda.launches import Needs, check_arguments, check_launch, read_parameter_sizes
-from cuprof.backends.cuda.loading import Loaded, load_program
+from cuprof.backends.cuda.launches import Resources, check_arguments, check_launch, read_parameter_sizes
+from cuprof.backends.cuda.loading import load_program
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
 from cuprof.backends.declared import find_fault
 from cuprof.backends.invoke import bind
@@ -25,21 +25,7 @@ from cuprof.builds.machine_code import hash_program
 from cuprof.builds.ptxas import most_of
 from cuprof.core.errors import LaunchError
 from cuprof.core.records import BuildFacts
-from cuprof.families import (
-    Array,
-    Copy,
-    Fill,
-    Invoke,
-    Launch,
-    Point,
-    Program,
-    Reduced,
-    Repeat,
-    Signature,
-    TensorMap,
-    Texture,
-    Variant,
-)
+from cuprof.families import Copy, Fill, Invoke, Launch, Point, Program, Repeat, Signature, TensorMap, Texture, Variant
 from cuprof.families.program import Argument, Step, as_scalar
 
 STEPS_OF_A_CALL = 8
@@ -54,32 +40,20 @@ Action = Callable[[], object]
 
 
 @dataclass
-class CudaRunnable:
+class CudaRunnable(Runnable):
     """A variant ready to run: `enqueue()` puts one execution on the session's stream.
 
     Args:
-        results: output name → device address and array.
-        steps: the largest number of operations that one execution enqueues.
-        launches: the number of launches among them; None if unknown.
+        launches: how many launches an execution makes; None if unknown.
         calls_host: code of others enqueues it: a library or a function of the host.
         waits: enqueuing waits for the device.
         expired: readings in a row for which the device did not wait for the host.
-        before: untimed work after the inputs are written: copies into `__constant__` memory, the program's set-up.
-        reduced: outputs left as partial results.
-        deliver: enqueues the copy of returned results into the outputs; see `cuprof.families.Call`.
     """
 
-    enqueue: Action
-    results: Mapping[str, tuple[int, Any]]
-    build: BuildFacts = field(default_factory=BuildFacts)
-    steps: int = 1
     launches: int | None = 1
     calls_host: bool = False
     waits: bool = False
     expired: int = 0
-    before: tuple[Callable[[int], object], ...] = ()
-    reduced: Mapping[str, Reduced] = field(default_factory=dict)
-    deliver: Action | None = None
     verification: DeviceVerification | None = None
 
     @property
@@ -87,34 +61,33 @@ class CudaRunnable:
         """Return whether the stream may be held while this is enqueued: not if it synchronises by itself."""
         return not self.waits and self.expired < MOST_EXPIRED
 
-    @property
-    def launch_phases(self) -> int:
-        """Return over how many phases of the launch queue a cold sample has to be taken; one launch has no gaps."""
-        return 1 if self.steps == 1 else LAUNCH_PHASES
-
 
 def bind_call(
     device: CudaDevice,
-    signature: Signature,
     variant: Variant,
     point: tuple[Point, Point],
-    arrays: tuple[Mapping[str, Any], Mapping[str, Any]],
+    inputs: Mapping[str, Any],
+    outputs: Mapping[str, Any],
 ) -> CudaRunnable:
     """Let a variant prepare itself on views of the arrays that are its own.
 
     Args:
         point: the problem and the tunables.
-        arrays: inputs and outputs by name.
     """
     started = time.monotonic_ns()
     device.claim()
     with device.errors(f"prepare {variant.name}"):
-        function, deliver = prepare_call(variant, *point, *map(own_views, arrays))
-    device.runtimes.look()
-    results = {name: (array.data.ptr, signature.outputs[name]) for name, array in arrays[1].items()}
-    facts = BuildFacts(build_ns=time.monotonic_ns() - started)
+        function, deliver = prepare_call(variant, *point, inputs, outputs)
+    device.find_runtimes()
     return CudaRunnable(
-        _claiming(device, function), results, facts, STEPS_OF_A_CALL, None, calls_host=True, deliver=deliver
+        _claiming(device, function),
+        outputs,
+        BuildFacts(build_ns=time.monotonic_ns() - started),
+        STEPS_OF_A_CALL,
+        LAUNCH_PHASES,
+        deliver=deliver,
+        launches=None,
+        calls_host=True,
     )
 
 
@@ -122,98 +95,86 @@ class ProgramBinder:
     """Turn a program's steps into functions that each enqueue one step on a stream.
 
     Args:
-        arrays: inputs and outputs by name.
-        scratch: the arena in which the program's scratch buffers are laid out.
         text: the source with its includes expanded.
+        arrays: the program's inputs, outputs and scratch by name.
     """
 
     def __init__(
-        self, device: CudaDevice, signature: Signature, arrays: Mapping[str, Any], scratch: Any, text: str
+        self,
+        device: CudaDevice,
+        signature: Signature,
+        variant: Variant,
+        program: Program,
+        text: str,
+        arrays: Mapping[str, Any],
     ) -> None:
-        self.device, self.driver, self.signature, self.text = device, device.driver, signature, text
-        self._arrays, self._scratch = arrays, scratch
+        self.device, self.driver, self.text, self.program = device, device.driver, text, program
+        started = time.monotonic_ns()
+        self.loaded = load_program(device, variant, program, text, signature)
+        self.build_ns = time.monotonic_ns() - started
+        self.buffers = {**signature.inputs, **signature.outputs, **program.scratch}
+        self.addresses = {name: int(array.data.ptr) for name, array in arrays.items()}
         self._kernels: dict[str, BuildFacts] = {}
 
-    def bind(self, variant: Variant, program: Program, *, graph: bool) -> CudaRunnable:
-        """Build and load the program, and bind its steps.
+    def bind(self, results: Mapping[str, Any], *, graph: bool) -> CudaRunnable:
+        """Bind the steps.
 
         Args:
+            results: the fields of the runnable that say where the results are.
             graph: replay several steps as one CUDA graph.
 
         Raises:
             LaunchError: a kernel is missing, its parameters differ, or the device refuses its needs.
         """
-        started = time.monotonic_ns()
-        self.loaded = loaded = load_program(self.device, variant, program, self.text, self.signature)
-        build_ns = time.monotonic_ns() - started
-        self.buffers = {**self.signature.inputs, **self.signature.outputs, **program.scratch}
-        self.addresses = self._lay_out(program)
+        program, loaded = self.program, self.loaded
         rounds = [step for step in program.steps if isinstance(step, Repeat)]
         waits = any(step.until for step in rounds)
         captured = graph and len(program.steps) > 1 and not waits
-        stream = self.device.capturing_stream if captured else self.device.stream.ptr
-        actions = [self._bind(step, stream) for step in program.steps]
+        stream = self.device.cupy.cuda.Stream(non_blocking=True) if captured else self.device.stream
+        actions = [self._bind(step, stream.ptr) for step in program.steps]
+        setup = tuple(self._list_setup())
         facts = most_of([*self._kernels.values()] or loaded.resources.values())
-        before = tuple(self._list_before(program))
         # A fill may be a launch; a function may make many.
         plain = all(isinstance(step, Launch) for step in (*program.steps, *program.setup))
         steps = STEPS_OF_A_CALL if program.calls_host else len(actions)
+        steps += sum(step.times * len(step.steps) for step in rounds)
         runnable = CudaRunnable(
             actions[0] if len(actions) == 1 else partial(_run_all, actions),
-            dict(self._list_results(program)),
-            replace(
+            build=replace(
                 facts,
                 cached=loaded.cached,
-                build_ns=build_ns,
+                build_ns=self.build_ns,
                 log=loaded.log,
                 sass_hash=hash_program(loaded.sass_hash, program),
             ),
-            steps + sum(step.times * len(step.steps) for step in rounds),
-            len(program.steps) if plain else None,
+            steps=1 if captured else steps,
+            launch_phases=1 if captured or steps == 1 else LAUNCH_PHASES,
+            setup=setup,
+            launches=len(program.steps) if plain else None,
             calls_host=program.calls_host,
             waits=waits,
-            before=before,
-            reduced={name: each for name, each in program.results.items() if isinstance(each, Reduced)},
+            **results,
         )
         release_with(runnable, loaded.unload)
         if captured:
-            self._replay_as_graph(runnable, stream)
+            stream.begin_capture()
+            runnable.enqueue()
+            runnable.enqueue = partial(stream.end_capture().launch, self.device.stream)
         return runnable
 
-    loaded: Loaded
-    buffers: Mapping[str, Array]
-    addresses: Mapping[str, int]
-
-    def _lay_out(self, program: Program) -> dict[str, int]:
-        """Return the address of each buffer."""
-        addresses = {name: int(array.data.ptr) for name, array in self._arrays.items()}
-        offset = 0
-        for name, spec in program.scratch.items():
-            addresses[name] = int(self._scratch.data.ptr) + offset
-            offset += -(-spec.nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
-        if offset > self._scratch.nbytes:
-            raise LaunchError(f"scratch of {offset} bytes asked for, {self._scratch.nbytes} set aside")
-        return addresses
-
-    def _list_results(self, program: Program) -> Iterable[tuple[str, tuple[int, Array]]]:
-        for name, spec in self.signature.outputs.items():
-            buffer, given = program.find_result(name), program.results.get(name)
-            held = self.buffers[given.buffer] if isinstance(given, Reduced) else spec
-            yield name, (self.addresses[buffer], held)
-
-    def _list_before(self, program: Program) -> Iterable[Callable[[int], object]]:
+    def _list_setup(self) -> Iterable[Action]:
         """Yield what each execution needs before it: `__constant__` memory filled (now too), and the set-up."""
         stream = self.device.stream.ptr
-        for symbol, source in program.constants.items():
+        for symbol, source in self.program.constants.items():
             address, size = self.loaded.constant(symbol)
             given = self.buffers[source].nbytes
             if given > size:
                 raise LaunchError(f"__constant__ {symbol} holds {size} bytes, input {source} has {given}")
             fill = self._copy(address, self.addresses[source], given, stream)
             fill()
-            yield _on_any(fill)
-        for step in program.setup:
-            yield _on_any(self._bind(step, stream))
+            yield fill
+        for step in self.program.setup:
+            yield self._bind(step, stream)
 
     def _bind(self, step: Step, stream: int) -> Action:
         """Return the function of one step."""
@@ -228,35 +189,37 @@ class ProgramBinder:
         if isinstance(step, Invoke):
             return self._bind_function(step, stream)
         assert isinstance(step, Launch)
-        return self._bind_launch(step, stream)
+        return partial(self._bind_launch(step), stream)
 
     def _copy(self, target: int, source: int, size: int, stream: int) -> Action:
         return lambda: call(self.driver.cuMemcpyDtoDAsync(target, source, size, stream), "copy a buffer")
 
-    def _bind_launch(self, step: Launch, stream: int) -> Action:
+    def _bind_launch(self, step: Launch) -> PackedLaunch:
         function = self.loaded.function(step.kernel)
         keep: list[Any] = []
         arguments = [self._argument(value, keep) for value in step.args]
         built, sizes = self.loaded.built(step.kernel), read_parameter_sizes(self.driver, function)
-        if built is not None and built.launch:
-            step, arguments = self._as_triton(step, built.launch, arguments, sizes, keep)
+        of_triton = built.launch if built is not None else {}
+        if of_triton:
+            step, arguments = self._as_triton(step, of_triton, arguments, sizes, keep)
         else:
-            check_arguments(sizes, step.kernel, arguments, self.text)
-        registers, static, most, local = (
+            self._check_declaration(step)
+            check_arguments(sizes, step.kernel, arguments)
+        most, registers, static, local = (
             self._attribute(function, name)
-            for name in ("NUM_REGS", "SHARED_SIZE_BYTES", "MAX_THREADS_PER_BLOCK", "LOCAL_SIZE_BYTES")
+            for name in ("MAX_THREADS_PER_BLOCK", "NUM_REGS", "SHARED_SIZE_BYTES", "LOCAL_SIZE_BYTES")
         )
-        check_launch(step, Needs(registers, static, most), self.device.limits)
+        check_launch(step, Resources(most, registers, static), self.device.limits)
         if static + step.shared_bytes > STATIC_LIMIT_BYTES:
             self._set(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", step.shared_bytes)
         if np.prod(step.cluster, dtype=int) > PORTABLE_CLUSTER:
             self._set(function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
-        dynamic = built.launch.get("shared_bytes", 0) if built else 0
+        shared_bytes = static + of_triton.get("shared_bytes", 0)
         spills = self.loaded.spill_bytes(step.kernel, local)
-        self._kernels[step.kernel] = BuildFacts(registers, static + dynamic, spills)
+        self._kernels[step.kernel] = BuildFacts(registers, shared_bytes, spills)
         launch = PackedLaunch(step, function, arguments)
         launch.keep(keep)
-        return partial(launch, stream)
+        return launch
 
     def _bind_rounds(self, step: Repeat, stream: int) -> Action:
         driver = self.driver
@@ -277,10 +240,14 @@ class ProgramBinder:
 
     def _bind_function(self, step: Invoke, stream: int) -> Action:
         assert self.loaded.library is not None
-        if fault := find_fault(step, self.text, {name: array.type for name, array in self.buffers.items()}):
-            raise LaunchError(fault)
+        self._check_declaration(step)
         arguments = [self._argument(value, []) for value in step.args]
         return _claiming(self.device, bind(self.loaded.library, step, [*arguments, stream]))
+
+    def _check_declaration(self, step: Launch | Invoke) -> None:
+        types = {name: array.type for name, array in self.buffers.items()}
+        if fault := find_fault(step, self.text, types, self.program.defines):
+            raise LaunchError(fault)
 
     def _as_triton(
         self,
@@ -293,7 +260,7 @@ class ProgramBinder:
         """Return the launch as Triton compiled it: without arguments that became constants, with the compiler's own."""
         given = [value for place, value in enumerate(arguments) if needs["kept"] >> place & 1]
         blocks = int(np.prod(step.grid, dtype=np.int64)) * needs["blocks"]
-        memory = self.device.cupy.zeros(max(needs["global_bytes"] * blocks, 1), "uint8")
+        memory = self.device.cupy.zeros(max(needs["global_bytes"] * blocks, 1), np.uint8)
         keep.append(memory)
         hidden = 2 if sizes is None else max(len(sizes) - len(given), 0)
         given += [int(memory.data.ptr), 0, 0, 0][:hidden]
@@ -329,29 +296,10 @@ class ProgramBinder:
         attribute = getattr(self.driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
         call(self.driver.cuFuncSetAttribute(function, attribute, value), f"ask for {name} of {value}")
 
-    def _replay_as_graph(self, runnable: CudaRunnable, capturing: int) -> None:
-        """Make the runnable replay its work on the capturing stream as one CUDA graph."""
-        driver, stream = self.driver, self.device.stream.ptr
-        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        call(driver.cuStreamBeginCapture(capturing, mode), "begin a graph")
-        runnable.enqueue()
-        graph = call(driver.cuStreamEndCapture(capturing), "end a graph")
-        try:
-            executable = call(driver.cuGraphInstantiate(graph, 0), "make a graph executable")
-        finally:
-            driver.cuGraphDestroy(graph)
-        release_with(runnable, partial(driver.cuGraphExecDestroy, executable))
-        runnable.enqueue, runnable.steps = lambda: call(driver.cuGraphLaunch(executable, stream), "launch a graph"), 1
-
 
 def _run_all(actions: Sequence[Action]) -> None:
     for action in actions:
         action()
-
-
-def _on_any(action: Action) -> Callable[[int], object]:
-    """Adapt a step to take a stream, which it ignores: it is bound to its own."""
-    return lambda _: action()
 
 
 def _claiming(device: CudaDevice, function: Action) -> Action:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from cuprof.backends.contract import Tally
 from cuprof.backends.cuda.device import CudaDevice
-from cuprof.backends.cuda.driver import PackedLaunch
 from cuprof.core.records import Check
-from cuprof.families import Array, Arrays, Launch, Tolerance, Tolerances
+from cuprof.families import Array, Arrays, Tolerance, Tolerances
 
 C_TYPES = {
     "float32": "float",
@@ -56,14 +57,13 @@ class DeviceComparison:
     def __init__(self, device: CudaDevice, references: Sequence[Arrays | None]) -> None:
         self.device = device
         known = [reference for reference in references if reference]
-        self._shapes = [{name: array.shape for name, array in (each or {}).items()} for each in references]
         self._types = {name: _common_type([each[name] for each in known]) for name in (known[0] if known else ())}
         self._expected = [
-            {name: self._upload(array, self._types[name]) for name, array in (reference or {}).items()}
+            {name: self._upload(array, self._types[name], array.shape) for name, array in (reference or {}).items()}
             for reference in references
         ]
         self._bounds: list[tuple[Tolerance, tuple[object, ...], Any]] = []
-        self._found = device.cupy.zeros(FOUND.size, device.cupy.uint8)
+        self._found = device.cupy.zeros(FOUND.size, np.uint8)
 
     @staticmethod
     def fits(outputs: Mapping[str, Array], reference: Arrays) -> bool:
@@ -79,117 +79,103 @@ class DeviceComparison:
         """Return the passed check against the first set, or None where some element is not within tolerance."""
         worst: Check | None = None
         for name, (address, spec) in results.items():
-            found = self._compare(name, address, spec, Tolerance.of(tolerances, name))
+            found = self._compare(name, address, spec, Tolerance.of(tolerances, name), seed)
             if found is None:
                 return None
             if worst is None or found.error >= worst.error:
                 worst = found
-        return None if worst is None else Check(True, worst.error, worst.error_absolute, worst.error_relative, "", seed)
+        return worst
 
-    def verification(
-        self, results: Results, tolerances: Sequence[Tolerances | None], draw_address: int
-    ) -> DeviceVerification:
+    def _compare(self, name: str, address: int, spec: Array, tolerance: Tolerance, seed: int) -> Check | None:
+        expected, bound = self._expected[0][name], _common_type([tolerance.absolute])
+        absolute, one = self._bound(tolerance, expected.shape, bound)
+        self._found.fill(0)
+        arguments = [
+            address, expected.data.ptr, absolute, np.float64(one), np.float64(tolerance.relative),
+            np.uint64(expected.size), self._found.data.ptr,
+        ]  # fmt: skip
+        self._launch("compare", name, spec, bound, arguments)()
+        failing, error, distance, examined, squared, squared_expected = FOUND.unpack(self._found.get().tobytes())
+        if failing or examined != expected.size or not math.isfinite(squared + squared_expected):
+            return None
+        relative = math.sqrt(squared / squared_expected) if squared_expected else math.inf if squared else 0.0
+        return Check(True, error, distance, relative, "", seed)
+
+    def verification(self, results: Results, tolerances: Sequence[Tolerances], draw_address: int) -> DeviceVerification:
         """Return a comparison of results with the drawn set, without the host.
 
         Args:
             tolerances: the tolerances of the results, for each set.
             draw_address: device address of the drawn set's number.
         """
-        tally = self.device.cupy.zeros(TALLY.size, self.device.cupy.uint8)
-        keep: list[Any] = [tally]
-        glances, launches = [], []
+        made = DeviceVerification(self.device.cupy.zeros(TALLY.size, np.uint8))
         for place, (name, (address, spec)) in enumerate(results.items()):
-            own = [None if each is None else Tolerance.of(each, name) for each in tolerances]
-            bound = _common_type([each.absolute for each in own if each is not None and np.ndim(each.absolute)])
+            own = [Tolerance.of(each, name) for each in tolerances]
+            bound = _common_type([each.absolute for each in own if np.ndim(each.absolute)])
             standards = np.zeros(len(self._expected), STANDARD)
             for number, (expected, tolerance) in enumerate(zip(self._expected, own, strict=True)):
-                if name in expected and tolerance is not None:
-                    absolute, one = self._bound(tolerance, self._shapes[number][name], bound)
+                if name in expected:
                     right = expected[name]
+                    absolute, one = self._bound(tolerance, right.shape, bound)
                     standards[number] = (right.data.ptr, absolute, one, tolerance.relative, right.size)
             table = self.device.upload(standards.view(np.uint8))
-            keep.append(table)
-            arguments = [
-                address, table.data.ptr, draw_address,
-                np.uint32(place == len(results) - 1), tally.data.ptr,
-            ]  # fmt: skip
-            glance = [*arguments[:3], tally.data.ptr]
-            glances.append(self._launch("glance", name, spec.dtype, bound, GLANCE_BLOCKS, glance))
-            launches.append(self._launch("verify", name, spec.dtype, bound, self._blocks(spec.size), arguments))
-        return DeviceVerification(tuple(glances), tuple(launches), tally, keep)
+            made.keep.append(table)
+            common, is_last = [address, table.data.ptr, draw_address], np.uint32(place == len(results) - 1)
+            tally = made.tally.data.ptr
+            made.glances.append(self._launch("glance", name, spec, bound, [*common, tally], GLANCE_BLOCKS))
+            made.launches.append(self._launch("verify", name, spec, bound, [*common, is_last, tally]))
+        return made
 
     def _bound(self, tolerance: Tolerance, shape: tuple[int, ...], kind: str) -> tuple[int, float]:
         """Return the address of a tolerance's bounds of an output's elements, or 0 and its one bound."""
         if not np.ndim(tolerance.absolute):
             return 0, float(tolerance.absolute)
-        alike = [(known, bounds) for known, of, bounds in self._bounds if of == (kind, shape)]
-        bounds = next((each for known, each in alike if known is tolerance), None)
-        if bounds is None:  # comparing large ones takes a tenth of a second: each is known by itself from then on
-            bounds = next((each for known, each in alike if _equal(known.absolute, tolerance.absolute)), None)
-            if bounds is None:
-                bounds = self.device.upload(np.ascontiguousarray(np.broadcast_to(tolerance.absolute, shape), kind))
+        # Comparing large ones takes a tenth of a second: the same tolerance is found first.
+        known = sorted(self._bounds, key=lambda each: each[0] is not tolerance)
+        alike = (
+            held
+            for one, of, held in known
+            if of == (kind, shape) and (one is tolerance or np.array_equal(one.absolute, tolerance.absolute))
+        )
+        bounds = next(alike, None)
+        if bounds is None:
+            bounds = self._upload(np.broadcast_to(tolerance.absolute, shape), kind, shape)
             self._bounds.append((tolerance, (kind, shape), bounds))
         return int(bounds.data.ptr), 0.0
 
-    def _compare(self, name: str, address: int, spec: Array, tolerance: Tolerance) -> Check | None:
-        device, count = self.device, self._expected[0][name].size
-        bound = _common_type([tolerance.absolute])
-        absolute, one_absolute = self._bound(tolerance, self._shapes[0][name], bound)
-        self._found.fill(0)
-        arguments = [
-            address,
-            self._expected[0][name].data.ptr,
-            absolute,
-            np.float64(one_absolute),
-            np.float64(tolerance.relative),
-            np.uint64(count),
-            self._found.data.ptr,
-        ]
-        self._launch("compare", name, spec.dtype, bound, self._blocks(count), arguments)(device.stream.ptr)
-        device.stream.synchronize()
-        failing, error, distance, examined, squared_distance, squared_expected = FOUND.unpack(
-            self._found.get().tobytes()
-        )
-        finite = math.isfinite(squared_distance) and math.isfinite(squared_expected)
-        if failing or examined != count or not finite:
-            return None
-        if squared_expected:
-            relative = math.sqrt(squared_distance / squared_expected)
-        else:
-            relative = math.inf if squared_distance else 0.0
-        return Check(True, error, distance, relative)
-
-    def _blocks(self, count: int) -> int:
-        return max(1, min(-(-count // THREADS), BLOCKS_A_MULTIPROCESSOR * self.device.multiprocessors))
-
     def _launch(
-        self, kernel: str, output: str, dtype: str, bound: str, blocks: int, arguments: Sequence[Any]
-    ) -> PackedLaunch:
-        """Return a launch of a kernel for an output's type, its reference's and its bounds'."""
-        types = {"OUT": C_TYPES.get(dtype, dtype), "REF": C_TYPES[self._types[output]], "BOUND": C_TYPES[bound]}
-        function = self.device.comparison_kernel(kernel, **types)
-        return PackedLaunch(Launch(f"cuprof_{kernel}", (blocks,), (THREADS,)), function, arguments)
+        self, kernel: str, output: str, spec: Array, bound: str, arguments: Sequence[Any], blocks: int = 0
+    ) -> Callable[[], None]:
+        """Return what launches a kernel for an output's type, its reference's and its bounds'."""
+        blocks = blocks or max(1, min(-(-spec.size // THREADS), BLOCKS_A_MULTIPROCESSOR * self.device.multiprocessors))
+        types = {
+            "OUT": C_TYPES.get(spec.dtype, spec.dtype), "REF": C_TYPES[self._types[output]], "BOUND": C_TYPES[bound],
+        }  # fmt: skip
+        launch = self.device.launch(kernel, blocks, THREADS, list(arguments), file="compare_kernel.cu", types=types)
+        return partial(launch, self.device.stream.ptr)
 
-    def _upload(self, array: np.ndarray, kind: str) -> Any:
-        return self.device.upload(np.ascontiguousarray(array, kind).reshape(-1))
+    def _upload(self, array: np.ndarray, kind: str, shape: tuple[int, ...]) -> Any:
+        return self.device.upload(np.ascontiguousarray(array, kind).reshape(shape))
 
 
+@dataclass
 class DeviceVerification:
     """Compare one runnable's results after each execution, and count on the device.
 
     Args:
         glances: compare some elements as soon as the frame has ended; untimed executions need none.
         launches: compare all elements.
+        keep: what the launches point to.
     """
 
-    def __init__(
-        self, glances: tuple[PackedLaunch, ...], launches: tuple[PackedLaunch, ...], tally: Any, keep: list[Any]
-    ) -> None:
-        self.glances, self.launches, self._tally, self._keep = glances, launches, tally, keep
+    tally: Any
+    glances: list[Callable[[], object]] = field(default_factory=list)
+    launches: list[Callable[[], object]] = field(default_factory=list)
+    keep: list[Any] = field(default_factory=list)
 
     def read(self) -> Tally:
         """Wait for the device and return its counts."""
-        return Tally(*TALLY.unpack(self._tally.get().tobytes())[-2:])
+        return Tally(*TALLY.unpack(self.tally.get().tobytes())[-2:])
 
 
 def _common_type(arrays: Sequence[Any]) -> str:
@@ -197,7 +183,3 @@ def _common_type(arrays: Sequence[Any]) -> str:
     names = {str(np.asarray(array).dtype).replace("float16", "float32") for array in arrays}
     (name,) = names if len(names) == 1 else ("float64",)
     return name if name in C_TYPES else "float64"
-
-
-def _equal(one: Any, other: Any) -> bool:
-    return np.shape(one) == np.shape(other) and np.array_equal(one, other)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from cuprof.core.errors import LaunchError, MissingDependencyError
 
@@ -16,8 +15,7 @@ MARK = "cuprof_empty"
 """The kernel that precedes a frame which CUPTI times: a set-up lies before it."""
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """One kernel, with its times by the device's clock."""
 
     name: str
@@ -50,18 +48,11 @@ class CuptiRecords:
         return sorted(self._records, key=lambda each: each.start_ns)
 
     def _take(self, activities: Any) -> None:
-        for each in activities:
-            self._records.append(Record(str(each.name), int(each.start), int(each.end)))
+        self._records += (Record(str(each.name), int(each.start), int(each.end)) for each in activities)
 
 
-@cache
-def get_records() -> CuptiRecords:
-    """Return this process's records, which are collected from now on.
-
-    Raises:
-        MissingDependencyError: cupti-python is not installed.
-    """
-    return CuptiRecords()
+get_records = cache(CuptiRecords)
+"""Return this process's records, which are collected from the first call on; raise `MissingDependencyError`."""
 
 
 def span_ns(records: Sequence[Record]) -> float:

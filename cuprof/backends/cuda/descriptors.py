@@ -34,20 +34,17 @@ def make_texture(cupy: Any, texture: Texture, array: Array, address: int) -> Any
             f"of {texture.channels} numbers of at most 4 bytes"
         )
     bits = [8 * dtype.itemsize] * texture.channels + [0] * (4 - texture.channels)
-    channel = module.ChannelFormatDescriptor(*bits, kinds[dtype.kind])
     memory = cupy.cuda.UnownedMemory(address, array.nbytes, None)
-    view = cupy.ndarray((array.size,), dtype, memptr=cupy.cuda.MemoryPointer(memory, 0))
+    view = {
+        "arr": cupy.ndarray((array.size,), dtype, memptr=cupy.cuda.MemoryPointer(memory, 0)),
+        "chDesc": module.ChannelFormatDescriptor(*bits, kinds[dtype.kind]),
+    }
     if texture.width:
-        texels = array.size // texture.channels
         pitch = texture.width * texture.channels * dtype.itemsize
-        resource = module.ResourceDescriptor(
-            runtime.cudaResourceTypePitch2D, arr=view, chDesc=channel, width=texture.width,
-            height=texels // texture.width, pitchInBytes=pitch,
-        )  # fmt: skip
+        size = {"width": texture.width, "height": array.nbytes // pitch, "pitchInBytes": pitch}
+        resource = module.ResourceDescriptor(runtime.cudaResourceTypePitch2D, **view, **size)
     else:
-        resource = module.ResourceDescriptor(
-            runtime.cudaResourceTypeLinear, arr=view, chDesc=channel, sizeInBytes=array.nbytes
-        )
+        resource = module.ResourceDescriptor(runtime.cudaResourceTypeLinear, **view, sizeInBytes=array.nbytes)
     described = module.TextureDescriptor(
         (runtime.cudaAddressModeClamp,) * 2,
         runtime.cudaFilterModeLinear if texture.interpolates else runtime.cudaFilterModePoint,

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cached_property
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cached_property, lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from cuprof.backends.contract import DeviceLostError
-from cuprof.backends.cuda.driver import CONTEXT_LOST, call, error_for, load_driver, read_attribute
-from cuprof.backends.cuda.kernels import DeviceKernels
-from cuprof.backends.cuda.launches import Limits
-from cuprof.backends.cuda.runtimes import SharedRuntimes
+from cuprof.backends.cuda.driver import CONTEXT_LOST, PackedLaunch, call, error_for, load_driver, read_attribute
+from cuprof.backends.cuda.launches import Resources
 from cuprof.backends.cuda.timing import CudaTimer
 from cuprof.builds import BuildPool
 from cuprof.builds.nvrtc import NvrtcBuild, pick_arch
 from cuprof.core.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.families import Launch
 from cuprof.families.program import is_extended
 
 LIMITS = (
@@ -28,6 +31,12 @@ LIMITS = (
 """Limits of a context that a variant may change."""
 SAID = ("OutOfResources", "LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch")
 """How errors of Triton, Numba and PyTorch name a launch that is too large for the device."""
+CHECKSUM_BLOCKS, CHECKSUM_THREADS = 4, 512
+"""Blocks a multiprocessor, and threads a block."""
+RUNTIME = re.compile(r"(/\S*/libcudart[^/\s]*\.so\S*)$", re.MULTILINE)
+"""A copy of CUDA's runtime that libraries share (PyTorch, extensions), under whatever name its package gives it."""
+Parts = tuple[tuple[int, int], ...]
+"""Parts of the device's memory: address and bytes of each."""
 
 
 class CudaDevice:
@@ -38,9 +47,7 @@ class CudaDevice:
             import cupy
         except ImportError:
             raise MissingDependencyError("CuPy", "pip install 'cuprof[cuda13]' (or [cuda12])") from None
-        self.cupy = cupy
-        self.driver = load_driver()
-        self.index = index
+        self.cupy, self.driver, self.index = cupy, load_driver(), index
         cupy.cuda.Device(index).use()
         cupy.cuda.runtime.free(0)
         self.stream = cupy.cuda.Stream.null
@@ -48,29 +55,29 @@ class CudaDevice:
         self.cache = cache or BuildPool()
         self.arch = pick_arch(self.attribute("COMPUTE_CAPABILITY_MAJOR"), self.attribute("COMPUTE_CAPABILITY_MINOR"))
         self.multiprocessors = self.attribute("MULTIPROCESSOR_COUNT")
-        self._comparison_modules: dict[tuple[str, ...], Any] = {}
         self._context = call(self.driver.cuCtxGetCurrent(), "find the context")
         kinds = self.driver.CUlimit
         limits = [getattr(kinds, f"CU_LIMIT_{name}") for name in LIMITS if hasattr(kinds, f"CU_LIMIT_{name}")]
         self._limits = {limit: self._read_limit(limit) for limit in limits}
         self._cache_config = self.driver.cuCtxGetCacheConfig()[1]
         self._no_window = self.driver.CUstreamAttrValue()
-        self.runtimes = SharedRuntimes()
+        self._runtimes: list[ctypes.CDLL] = []
+        self._load_own = lru_cache(None)(self._load_own_anew)
+        self._prepare_checksums = lru_cache(16)(self._make_checksums)
 
     @cached_property
-    def limits(self) -> Limits:
+    def limits(self) -> Resources:
         """Return the device's limits for one block."""
-        return Limits(
+        return Resources(
             self.attribute("MAX_THREADS_PER_BLOCK"),
             self.attribute("MAX_REGISTERS_PER_BLOCK"),
             self.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         )
 
     @cached_property
-    def capturing_stream(self) -> int:
-        """Return a stream on which graphs are captured, made at first use."""
-        flags = self.driver.CUstream_flags.CU_STREAM_NON_BLOCKING
-        return int(call(self.driver.cuStreamCreate(flags), "create a stream"))
+    def timer(self) -> CudaTimer:
+        """Return the timing apparatus of this device, made (and its own cost measured) at first use."""
+        return CudaTimer(self)
 
     def claim(self) -> None:
         """Make this device and the legacy default stream current, in CuPy and, if loaded, in PyTorch.
@@ -85,6 +92,17 @@ class CudaDevice:
         if torch is not None and torch.cuda.is_initialized():
             torch.cuda.set_stream(torch.cuda.default_stream(self.index))
 
+    def find_runtimes(self) -> None:
+        """Record the copies of CUDA's runtime loaded by now; none if the system does not list them."""
+        with suppress(OSError):
+            files = dict.fromkeys(RUNTIME.findall(Path("/proc/self/maps").read_text()))
+            self._runtimes = [ctypes.CDLL(file, os.RTLD_NOLOAD | os.RTLD_NOW) for file in files]
+
+    def forget_errors(self) -> None:
+        """Clear every runtime's last error, or PyTorch would raise another variant's after its next launch."""
+        for runtime in self._runtimes:
+            runtime.cudaGetLastError()
+
     def put_back(self, *, settings: bool = True) -> bool:
         """Undo a variant's changes: current context and stream, errors, lines that persist in L2, and its settings.
 
@@ -97,7 +115,7 @@ class CudaDevice:
         driver, changed = self.driver, False
         driver.cuCtxSetCurrent(self._context)
         self.claim()
-        self.runtimes.forget_errors()
+        self.forget_errors()
         for limit, known in self._limits.items() if settings else ():
             if known is not None and self._read_limit(limit) != known:
                 driver.cuCtxSetLimit(limit, known)
@@ -117,24 +135,50 @@ class CudaDevice:
         status, value = self.driver.cuCtxGetLimit(limit)
         return None if int(status) else int(value)
 
-    @cached_property
-    def kernels(self) -> DeviceKernels:
-        """Return the framework's own kernels, compiled at first use."""
-        return DeviceKernels(self.cupy, self.stream, self._load_own("device_kernels.cu", {}))
+    def launch(
+        self,
+        name: str,
+        blocks: int,
+        threads: int,
+        arguments: list[Any],
+        rows: int = 1,
+        file: str = "device_kernels.cu",
+        types: Mapping[str, str] = MappingProxyType({}),
+    ) -> PackedLaunch:
+        """Return a launch of the framework's own kernel `cuprof_NAME`, compiled at first use.
 
-    @cached_property
-    def timer(self) -> CudaTimer:
-        """Return the timing apparatus of this device, made (and its own cost measured) at first use."""
-        return CudaTimer(self.cupy, self.stream, self.kernels, self.attribute("L2_CACHE_SIZE"))
+        Args:
+            arguments: addresses as integers, other numbers as NumPy scalars.
+            rows: of the grid, of `blocks` each.
+            types: macros of the file.
+        """
+        symbol, module = f"cuprof_{name}", self._load_own(file, tuple(types.items()))
+        function = call(self.driver.cuModuleGetFunction(module, symbol.encode()), f"find kernel {symbol}")
+        return PackedLaunch(Launch(symbol, (blocks, rows), (threads,)), function, arguments)
 
-    def comparison_kernel(self, name: str, **types: str) -> Any:
-        """Return the kernel cuprof_NAME of compare_kernel.cu, compiled at first use for the C types given."""
-        known = tuple(types.values())
-        if known not in self._comparison_modules:
-            self._comparison_modules[known] = self._load_own("compare_kernel.cu", dict(types))
-        symbol = f"cuprof_{name}"
-        module = self._comparison_modules[known]
-        return call(self.driver.cuModuleGetFunction(module, symbol.encode()), f"find {symbol}")
+    def _load_own_anew(self, file: str, types: tuple[tuple[str, str], ...]) -> Any:
+        source = (Path(__file__).parent / file).read_text()
+        return self.load(self.cache.compile(NvrtcBuild(source, file, self.arch, dict(types)))[0].image)
+
+    def checksums(self, parts: Parts) -> list[int]:
+        """Return a hash of each part of the device's memory.
+
+        Any change of one word changes it; changes of several leave it as it was with a probability of 2^-32.
+        """
+        if not parts:
+            return []
+        launch, sums = self._prepare_checksums(parts)
+        sums.fill(0)
+        launch(self.stream.ptr)
+        return [int(total) for total in sums.get()]
+
+    def _make_checksums(self, parts: Parts) -> tuple[PackedLaunch, Any]:
+        table = self.upload(np.array(parts, np.uint64))
+        sums = self.cupy.empty(len(parts), np.uint64)
+        blocks = CHECKSUM_BLOCKS * self.multiprocessors
+        launch = self.launch("checksum", blocks, CHECKSUM_THREADS, [table.data.ptr, sums.data.ptr], len(parts))
+        launch.keep([table])
+        return launch, sums
 
     def upload(self, array: np.ndarray, target: Any = None) -> Any:
         """Copy a host array to the device and wait.
@@ -161,7 +205,7 @@ class CudaDevice:
         return device
 
     def pinned_array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Return a page-locked host array, its elements undefined."""
+        """Return a page-locked host array, which kernels see at its own address; its elements are undefined."""
         count = int(np.prod(shape, dtype=np.int64))
         memory = self.cupy.cuda.alloc_pinned_memory(max(count * dtype.itemsize, 1))
         return np.frombuffer(memory, dtype, count).reshape(shape)
@@ -183,11 +227,6 @@ class CudaDevice:
             if mended := _translate(error, what):
                 raise mended from error
             raise
-
-    def _load_own(self, file: str, defines: dict[str, str | int]) -> Any:
-        source = (Path(__file__).parent / file).read_text()
-        built, _ = self.cache.compile(NvrtcBuild(source, file, self.arch, defines))
-        return self.load(built.image)
 
 
 def as_bits(array: np.ndarray) -> np.ndarray:

@@ -10,7 +10,6 @@ import ctypes
 import weakref
 from collections.abc import Callable, Sequence
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,16 +31,12 @@ NO_MEMORY = 2
 
 @cache
 def load_driver() -> Any:
-    """Return the functions of `cuda.bindings.driver`, or raise `MissingDependencyError`.
-
-    The first call copies them, before any variant's code is loaded. A variant that replaces them in the module later
-    has no effect here.
-    """
+    """Return the module `cuda.bindings.driver`, or raise `MissingDependencyError`."""
     try:
         from cuda.bindings import driver
     except ImportError:
         raise MissingDependencyError("cuda-bindings", "pip install 'cuprof[cuda13]' (or [cuda12])") from None
-    return SimpleNamespace(**vars(driver))
+    return driver
 
 
 def call(answer: tuple[Any, ...], what: str) -> Any:
@@ -131,20 +126,20 @@ class PackedLaunch:
 
 def _with_attributes(driver: Any, launch: Launch) -> Callable[..., tuple[Any, ...]]:
     """Return the launch with attributes, with the plain one's parameters."""
-    kinds, attributes = driver.CUlaunchAttributeID, []
-    if launch.cluster:
+    attributes: list[Any] = []
+
+    def add(name: str) -> Any:
         attributes.append(driver.CUlaunchAttribute())
-        attributes[-1].id = kinds.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        size = attributes[-1].value.clusterDim
+        attributes[-1].id = getattr(driver.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")
+        return attributes[-1].value
+
+    if launch.cluster:
+        size = add("CLUSTER_DIMENSION").clusterDim
         size.x, size.y, size.z = (*launch.cluster, 1, 1)[:3]
     if launch.overlaps:
-        attributes.append(driver.CUlaunchAttribute())
-        attributes[-1].id = kinds.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-        attributes[-1].value.programmaticStreamSerializationAllowed = 1
+        add("PROGRAMMATIC_STREAM_SERIALIZATION").programmaticStreamSerializationAllowed = 1
     if launch.cooperative:
-        attributes.append(driver.CUlaunchAttribute())
-        attributes[-1].id = kinds.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
-        attributes[-1].value.cooperative = 1
+        add("COOPERATIVE").cooperative = 1
     config = driver.CUlaunchConfig()
     config.attrs, config.numAttrs = attributes, len(attributes)
 
@@ -155,16 +150,3 @@ def _with_attributes(driver: Any, launch: Launch) -> Callable[..., tuple[Any, ..
         return answer
 
     return enqueue
-
-
-class MappedMemory:
-    """Page-locked host memory that kernels see: `array` is the host's view (uint64), `address` the device's."""
-
-    def __init__(self, words: int) -> None:
-        driver = load_driver()
-        flags = driver.CU_MEMHOSTALLOC_DEVICEMAP | driver.CU_MEMHOSTALLOC_PORTABLE
-        self._host = call(driver.cuMemHostAlloc(8 * words, flags), "allocate page-locked memory")
-        self.address = int(call(driver.cuMemHostGetDevicePointer(self._host, 0), "map page-locked memory"))
-        block = (ctypes.c_uint64 * words).from_address(int(self._host))
-        self.array: np.ndarray = np.ctypeslib.as_array(block)
-        self.array[:] = 0

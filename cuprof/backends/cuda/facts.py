@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import platform
 
+from cuprof.backends.built_in import CUDA
 from cuprof.backends.cuda.driver import call, load_driver, read_attribute
 from cuprof.backends.cuda.presence import require_device
-from cuprof.backends.cuda.spec import SPEC
 from cuprof.backends.device_state import StateMonitor, ask, find_nvml
 from cuprof.builds.nvrtc import nvrtc_version
 from cuprof.core.records import DeviceFacts
 from cuprof.families.toolchain import get_version
+
+LIMITS = {
+    "registers_per_multiprocessor": "MAX_REGISTERS_PER_MULTIPROCESSOR",
+    "blocks_per_multiprocessor": "MAX_BLOCKS_PER_MULTIPROCESSOR",
+    "shared_bytes_per_multiprocessor": "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",
+    "constant_bytes": "TOTAL_CONSTANT_MEMORY",
+}
+"""Name among the details → the driver's name."""
 
 
 def find_facts(index: int | None = None) -> DeviceFacts:
@@ -33,10 +41,11 @@ def read_facts(index: int) -> DeviceFacts:
     capability = f"{major}.{minor}"
     multiprocessors = read_attribute(index, "MULTIPROCESSOR_COUNT")
     api = str(call(driver.cuDriverGetVersion(), "read the driver's version"))
-    version, nvrtc = _driver_version() or f"CUDA {api}", nvrtc_version()
-    uuid = call(driver.cuDeviceGetUuid(index), "read the device's uuid").bytes.hex()
+    nvml = find_nvml()  # containers may lack it while CUDA works
+    version = str((ask(nvml.nvmlSystemGetDriverVersion) if nvml else "") or f"CUDA {api}")
+    nvrtc, uuid = nvrtc_version(), call(driver.cuDeviceGetUuid(index), "read the device's uuid").bytes.hex()
     return DeviceFacts(
-        backend=SPEC.name,
+        backend=CUDA.name,
         index=index,
         name=name,
         uuid=uuid,
@@ -69,21 +78,11 @@ def read_facts(index: int) -> DeviceFacts:
 def read_limits(index: int, uuid: str) -> dict[str, float | None]:
     """Return a data sheet's figures: memory width and bandwidth, resources of a multiprocessor, the power limit."""
     clock_khz, bus_bits = read_attribute(index, "MEMORY_CLOCK_RATE"), read_attribute(index, "GLOBAL_MEMORY_BUS_WIDTH")
-    warp = read_attribute(index, "WARP_SIZE")
-    monitor = StateMonitor.find(uuid)
+    threads, monitor = read_attribute(index, "MAX_THREADS_PER_MULTIPROCESSOR"), StateMonitor.find(uuid)
     return {
         "memory_bus_bits": bus_bits,
         "theoretical_bandwidth_gbs": 2 * clock_khz * bus_bits / 8 / 1e6,  # two transfers a clock
-        "registers_per_multiprocessor": read_attribute(index, "MAX_REGISTERS_PER_MULTIPROCESSOR"),
-        "warps_per_multiprocessor": read_attribute(index, "MAX_THREADS_PER_MULTIPROCESSOR") // warp,
-        "blocks_per_multiprocessor": read_attribute(index, "MAX_BLOCKS_PER_MULTIPROCESSOR"),
-        "shared_bytes_per_multiprocessor": read_attribute(index, "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
-        "constant_bytes": read_attribute(index, "TOTAL_CONSTANT_MEMORY"),
+        "warps_per_multiprocessor": threads // read_attribute(index, "WARP_SIZE"),
+        **{name: read_attribute(index, attribute) for name, attribute in LIMITS.items()},
         "power_limit_w": monitor.power_limit_w() if monitor else None,
     }
-
-
-def _driver_version() -> str:
-    """Return the driver's version, or nothing where NVML is absent: containers may lack it while CUDA works."""
-    nvml = find_nvml()
-    return str(ask(nvml.nvmlSystemGetDriverVersion) or "") if nvml else ""

@@ -8,32 +8,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cuprof.backends.declared import read_parameters
 from cuprof.core.errors import ImpossibleError, LaunchError
 from cuprof.core.text import compare
 from cuprof.families import Launch
 
-POINTER_BYTES = 8
-SIZED = {4: "np.int32, np.uint32 or np.float32", 8: "np.int64, np.uint64 or np.float64", 2: "np.int16 or np.float16"}
+SIZED = {2: "np.int16", 4: "np.int32 or np.float32", 8: "np.int64 or np.float64"}
 
 
-class Needs(NamedTuple):
-    """A compiled kernel's needs: registers per thread, static shared memory per block, most threads per block."""
+class Resources(NamedTuple):
+    """What a device has for one block, or a compiled kernel needs: threads at most, registers, shared memory.
 
-    registers: int
-    shared_bytes: int
-    threads: int
-
-
-class Limits(NamedTuple):
-    """A device's limits for one block, with the most shared memory that a kernel may request."""
+    A kernel's registers are those of a thread, and its shared memory is the static one.
+    """
 
     threads: int
     registers: int
     shared_bytes: int
 
 
-def check_launch(launch: Launch, needs: Needs, limits: Limits) -> None:
+def check_launch(launch: Launch, needs: Resources, limits: Resources) -> None:
     """Raise `ImpossibleError` if a launch needs more than the device has, naming the resource."""
     threads = math.prod(int(size) for size in launch.block)
     for excess in (
@@ -42,39 +35,31 @@ def check_launch(launch: Launch, needs: Needs, limits: Limits) -> None:
         compare("registers a block", needs.registers * threads, limits.registers),
         compare("threads a block for its registers or __launch_bounds__", threads, needs.threads),
     ):
-        if excess is not None:
+        if excess:
             raise ImpossibleError(f"{excess} of kernel {launch.kernel}")
 
 
-def check_arguments(sizes: Sequence[int] | None, kernel: str, given: Sequence[int | np.generic], text: str) -> None:
-    """Raise if the number or sizes of the arguments differ from the kernel's parameters.
+def check_arguments(sizes: Sequence[int] | None, kernel: str, given: Sequence[int | np.generic]) -> None:
+    """Raise `LaunchError` if the number or sizes of the arguments differ from the compiled kernel's parameters.
 
     Args:
         sizes: of the parameters in bytes; None where they are not known.
         given: addresses as Python ints, scalars as NumPy scalars.
-        text: the kernel's source, for the parameters' names.
-
-    Raises:
-        LaunchError: names the parameter, its size, and the argument given.
     """
     if sizes is None:
         return
-    declared = read_parameters(text, kernel.partition("<")[0].rpartition("::")[2]) or ()
-    names = [each.name or each.text for each in declared] if len(declared) == len(sizes) else []
     if len(sizes) != len(given):
-        listed = f" ({', '.join(names)})" if names else ""
+        number = f"{len(sizes)} argument{'s' if len(sizes) != 1 else ''}"
         raise LaunchError(
-            f"kernel {kernel} takes {len(sizes)} argument{'s' if len(sizes) != 1 else ''}{listed}, the launch gives "
-            f"{len(given)}; name one in args= for each parameter"
+            f"kernel {kernel} takes {number}, the launch gives {len(given)}; name one in args= for each parameter"
         )
-    for place, (size, value) in enumerate(zip(sizes, given, strict=True)):
-        found = POINTER_BYTES if isinstance(value, int) else value.nbytes
-        if found == size:
-            continue
-        which = f"argument {place + 1}" + (f" ({names[place]})" if names else "")
-        what = "a buffer's address" if isinstance(value, int) else f"{type(value).__name__}({value})"
-        mend = f"give it as {SIZED[size]}, as the kernel declares it" if size in SIZED else "give it as declared"
-        raise LaunchError(f"kernel {kernel}, {which}: takes {size} bytes, is given {what} of {found}; {mend}")
+    for place, (size, value) in enumerate(zip(sizes, given, strict=True), 1):
+        what, found = ("a buffer's address", 8) if isinstance(value, int) else (f"{value!r}", value.nbytes)
+        if found != size:
+            advice = f"a number of {size} bytes, such as {SIZED[size]}" if size in SIZED else "what the kernel declares"
+            raise LaunchError(
+                f"kernel {kernel}, argument {place}: takes {size} bytes, is given {what} of {found}; give {advice}"
+            )
 
 
 def read_parameter_sizes(driver: Any, function: Any) -> list[int] | None:

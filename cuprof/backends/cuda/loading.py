@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,11 +14,12 @@ from typing import Any
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import call, load_driver
 from cuprof.backends.invoke import load_library
-from cuprof.builds import Built
+from cuprof.builds import BuildPool, Built
 from cuprof.builds.languages import list_builds
 from cuprof.builds.machine_code import hash_launched
+from cuprof.builds.nvrtc import list_archs
 from cuprof.builds.ptxas import KernelFacts, read_resources
-from cuprof.core.errors import BuildError, LaunchError
+from cuprof.core.errors import BuildError, LaunchError, UsageError
 from cuprof.families import Program, Signature, Variant
 from cuprof.families.sources import to_bytes
 from cuprof.families.toolchain import REMEDY, find_headers
@@ -25,6 +27,8 @@ from cuprof.families.toolchain import REMEDY, find_headers
 RELOCATABLE = frozenset({"-rdc=true", "--relocatable-device-code=true", "-dc", "--device-c"})
 """Options whose cubin must be linked before it is loaded; kernels that launch kernels need them."""
 LOG_BYTES = 1 << 16
+CACHE = BuildPool()
+"""For architectures that need not be here."""
 
 
 @dataclass
@@ -110,7 +114,11 @@ def load_program(device: CudaDevice, variant: Variant, program: Program, text: s
     loaded = Loaded(variant.source or variant.name)
     builds = list_builds(variant, program, text, signature, device.arch)
     if not builds:
-        _load_image(device, loaded, to_bytes(text))
+        image = to_bytes(text)
+        if Path(loaded.name).suffix == ".ptx":
+            image, loaded.log = assemble(image.rstrip(b"\0") + b"\0", "PTX", loaded.name)
+            loaded.resources |= read_resources(loaded.log)
+        loaded.modules.append((device.load(image), None))
     made: dict[int, int] = {}
     for kernel, build in builds.items():
         if id(build) not in made:
@@ -128,11 +136,29 @@ def load_program(device: CudaDevice, variant: Variant, program: Program, text: s
     return loaded
 
 
-def _load_image(device: CudaDevice, loaded: Loaded, image: bytes) -> None:
-    if Path(loaded.name).suffix == ".ptx":
-        image, loaded.log = translate(image, loaded.name)
-        loaded.resources |= read_resources(loaded.log)
-    loaded.modules.append((device.load(image), None))
+def build_images(variant: Variant, program: Program, text: str, signature: Signature, arch: str) -> list[bytes]:
+    """Compile one program as before a run, and return its images; one compiled before comes from the cache.
+
+    Args:
+        arch: "sm_90" and the like; "compute_90" for PTX.
+
+    Raises:
+        UsageError: the compiler does not know the architecture.
+        BuildError: the compiler refused, or its output lacks a launched kernel.
+    """
+    known = list_archs()
+    if not re.fullmatch(r"(sm|compute)_\d+[af]?", arch) or f"sm_{arch.rpartition('_')[2].rstrip('af')}" not in known:
+        raise UsageError(f"unknown architecture {arch!r}; this compiler knows {', '.join(known)}")
+    images: dict[bytes, None] = {}
+    for kernel, each in list_builds(variant, program, text, signature, arch).items():
+        made, _ = CACHE.compile(each)
+        images[made.image] = None
+        if kernel and kernel not in made.symbols and made.image.startswith(b"\x7fELF"):
+            there = [demangle(name.decode()) for name in sorted({*re.findall(rb"\.text\.([\w$]+)", made.image)})]
+            if all(plain_name(name) != plain_name(kernel) for name in there):
+                found = ", ".join(there) or "none; a template is named with its arguments: scale<float>"
+                raise BuildError(f"{variant.source or variant.name} has no kernel {kernel}; there are {found}")
+    return list(images)
 
 
 def link(image: bytes, name: str) -> bytes:
@@ -141,41 +167,36 @@ def link(image: bytes, name: str) -> bytes:
     runtime = next((place for place in places if place.is_file()), None)
     if runtime is None:
         raise BuildError(f"{name}: -rdc=true needs libcudadevrt.a, which is not beside CUDA's headers; {REMEDY}")
-    return _link("CUBIN", image, name, runtime)[0]
+    return assemble(image, "CUBIN", name, runtime)[0]
 
 
-def translate(ptx: bytes, name: str) -> tuple[bytes, str]:
-    """Return the cubin that the driver's assembler makes of PTX, and its log."""
-    return _link("PTX", ptx.rstrip(b"\0") + b"\0", name)
-
-
-def _link(kind: str, image: bytes, name: str, runtime: Path | None = None) -> tuple[bytes, str]:
+def assemble(image: bytes, kind: str, name: str, runtime: Path | None = None) -> tuple[bytes, str]:
+    """Return the cubin that the driver makes of an image of this kind ("PTX", "CUBIN") and a library, and its log."""
     driver = load_driver()
     option, log, errors = driver.CUjit_option, bytearray(LOG_BYTES), bytearray(LOG_BYTES)
-    asked = {
-        option.CU_JIT_INFO_LOG_BUFFER: log,
-        option.CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: LOG_BYTES,
-        option.CU_JIT_ERROR_LOG_BUFFER: errors,
-        option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: LOG_BYTES,
-        option.CU_JIT_LOG_VERBOSE: 1,
-    }
+    asked: dict[Any, Any] = {option.CU_JIT_LOG_VERBOSE: 1}
+    for what, buffer in (("INFO", log), ("ERROR", errors)):
+        asked[getattr(option, f"CU_JIT_{what}_LOG_BUFFER")] = buffer
+        asked[getattr(option, f"CU_JIT_{what}_LOG_BUFFER_SIZE_BYTES")] = LOG_BYTES
     state = call(driver.cuLinkCreate(len(asked), list(asked), list(asked.values())), f"link {name}")
     try:
-        types = driver.CUjitInputType
-        given = getattr(types, f"CU_JIT_INPUT_{kind}")
-        status = driver.cuLinkAddData(state, given, image, len(image), name.encode(), 0, [], [])[0]
+        kinds = driver.CUjitInputType
+        given = getattr(kinds, f"CU_JIT_INPUT_{kind}")
+        status, *made = driver.cuLinkAddData(state, given, image, len(image), name.encode(), 0, [], [])
         if not int(status) and runtime is not None:
-            library = types.CU_JIT_INPUT_LIBRARY
-            status = driver.cuLinkAddFile(state, library, str(runtime).encode(), 0, [], [])[0]
-        cubin, size = 0, 0
+            status, *made = driver.cuLinkAddFile(state, kinds.CU_JIT_INPUT_LIBRARY, str(runtime).encode(), 0, [], [])
         if not int(status):
-            status, cubin, size = driver.cuLinkComplete(state)
+            status, *made = driver.cuLinkComplete(state)
         if int(status):
-            said = errors.rstrip(b"\0").decode(errors="replace").strip()
+            said = _read_log(errors)
             raise BuildError(f"the driver's linker refused {name}: {(said or status.name).splitlines()[0]}", said)
-        return ctypes.string_at(int(cubin), int(size)), log.rstrip(b"\0").decode(errors="replace").strip()
+        return ctypes.string_at(*map(int, made)), _read_log(log)
     finally:
         driver.cuLinkDestroy(state)
+
+
+def _read_log(buffer: bytearray) -> str:
+    return buffer.rstrip(b"\0").decode(errors="replace").strip()
 
 
 def _functions(module: Any) -> Iterator[Any]:
@@ -213,12 +234,12 @@ def demangle(symbol: str) -> str:
 
 def plain_name(text: str) -> str:
     """Return a kernel's name of its declaration: "void ns::scale<float, 256>(float*)" → "ns::scale<float,256>"."""
-    depth, begin, end = 0, 0, len(text)
+    depth, begin = 0, 0
     for place, letter in enumerate(text):
         depth += (letter == "<") - (letter == ">")
         if depth == 0 and letter == " ":
             begin = place + 1
         if depth == 0 and letter == "(":
-            end = place
+            text = text[:place]
             break
-    return text[begin:end].replace(" ", "").removeprefix("::")
+    return text[begin:].replace(" ", "").removeprefix("::")

@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
 
 from cuprof.backends.device_state import find_nvml
 from cuprof.backends.spec import ListedDevice
@@ -43,9 +42,13 @@ def find_driver() -> Driver | None:
     if nvml is None:
         return None
     try:
-        number = int(nvml.nvmlSystemGetCudaDriverVersion_v2())
-        gpus = tuple(_gpu(nvml, index) for index in range(nvml.nvmlDeviceGetCount()))
-        return Driver(str(nvml.nvmlSystemGetDriverVersion()), (number // 1000, number % 1000 // 10), gpus)
+        number, gpus = int(nvml.nvmlSystemGetCudaDriverVersion_v2()), []
+        for index in range(nvml.nvmlDeviceGetCount()):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            capability = "{}.{}".format(*nvml.nvmlDeviceGetCudaComputeCapability(handle))
+            size = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
+            gpus.append(Gpu(index, str(nvml.nvmlDeviceGetName(handle)), size, capability))
+        return Driver(str(nvml.nvmlSystemGetDriverVersion()), (number // 1000, number % 1000 // 10), tuple(gpus))
     except nvml.NVMLError:
         return None
     finally:
@@ -54,13 +57,11 @@ def find_driver() -> Driver | None:
 
 def list_devices() -> Iterator[ListedDevice]:
     """Yield the GPUs that the driver's management library lists; none without a driver."""
-    driver = find_driver()
-    if driver is None:
-        return
-    for gpu in driver.gpus:
-        memory = f"{gpu.memory_bytes / 2**30:.1f} GiB"
-        details = f"compute capability {gpu.compute_capability}, {memory}, driver {driver.version}"
-        yield ListedDevice(gpu.index, gpu.name, details)
+    if driver := find_driver():
+        for gpu in driver.gpus:
+            memory = f"{gpu.memory_bytes / 2**30:.1f} GiB"
+            details = f"compute capability {gpu.compute_capability}, {memory}, driver {driver.version}"
+            yield ListedDevice(gpu.index, gpu.name, details)
 
 
 def count_devices() -> int:
@@ -69,9 +70,8 @@ def count_devices() -> int:
     Raises:
         CuprofError: there is no driver, or no GPU.
     """
-    driver = _load_driver()
+    driver, count = _load_driver(), ctypes.c_int(0)
     status = driver.cuInit(0)
-    count = ctypes.c_int(0)
     if status == 0:
         driver.cuDeviceGetCount(ctypes.byref(count))
     if count.value == 0:
@@ -86,19 +86,17 @@ def require_device(index: int) -> None:
         CuprofError: there is no driver, or no such device.
         MissingDependencyError: a Python package is not installed.
     """
-    driver, count = _load_driver(), count_devices()
+    count, version = count_devices(), ctypes.c_int(0)
     if index >= count:
         raise CuprofError(f"device.cuda={index}: there are {count} CUDA devices, numbered from 0")
-    version = ctypes.c_int(0)
-    driver.cuDriverGetVersion(ctypes.byref(version))
-    remedy = f"pip install 'cuprof[cuda{13 if version.value >= 13000 else 12}]'"
+    _load_driver().cuDriverGetVersion(ctypes.byref(version))
     for module, what in (("cupy", "CuPy"), ("cuda.bindings", "cuda-bindings")):
         try:
             found = find_spec(module) is not None
         except ModuleNotFoundError:
             found = False
         if not found:
-            raise MissingDependencyError(what, remedy)
+            raise MissingDependencyError(what, f"pip install 'cuprof[cuda{13 if version.value >= 13000 else 12}]'")
 
 
 def _load_driver() -> ctypes.CDLL:
@@ -106,11 +104,3 @@ def _load_driver() -> ctypes.CDLL:
         return ctypes.CDLL("libcuda.so.1")
     except OSError:
         raise CuprofError("no NVIDIA driver on this machine (libcuda.so.1 is not found)") from None
-
-
-def _gpu(nvml: Any, index: int) -> Gpu:
-    handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
-    return Gpu(
-        index, str(nvml.nvmlDeviceGetName(handle)), int(nvml.nvmlDeviceGetMemoryInfo(handle).total), f"{major}.{minor}"
-    )

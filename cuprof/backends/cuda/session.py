@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from cuprof.backends.buffers import HostArrays
 from cuprof.backends.contract import (
     Draw,
     Draws,
@@ -16,14 +18,13 @@ from cuprof.backends.contract import (
     ReadingOptions,
     Session,
     Tally,
-    first_draw,
 )
 from cuprof.backends.cuda.binding import CudaRunnable, ProgramBinder, bind_call
-from cuprof.backends.cuda.comparison import DeviceComparison
+from cuprof.backends.cuda.comparison import DeviceComparison, Results
 from cuprof.backends.cuda.device import CudaDevice
-from cuprof.backends.cuda.driver import PackedLaunch, call
-from cuprof.backends.cuda.memory import CudaMemory
+from cuprof.backends.cuda.driver import call
 from cuprof.backends.cuda.timing import EXPIRED, PENDING, Work
+from cuprof.core.errors import DeviceMemoryError
 from cuprof.core.records import Check, Measure
 from cuprof.families import Arrays, Point, Program, Signature, Tolerances, Variant
 
@@ -34,23 +35,20 @@ REFILL_BLOCKS, REFILL_THREADS = 4, 512
 class CudaSession(Session[CudaRunnable]):
     """Inputs, outputs and scratch of one problem in device memory."""
 
-    memory: CudaMemory
-
     def __init__(
         self,
-        device: CudaDevice,
+        backend: Any,
         signature: Signature,
         inputs: Arrays,
         options: ReadingOptions,
         scratch_bytes: int,
     ) -> None:
-        self.device, self.driver = device, device.driver
-        super().__init__(CudaMemory(device), signature, inputs, options, scratch_bytes)
+        self.device: CudaDevice = backend.device
+        super().__init__(backend, signature, inputs, options, scratch_bytes)
         if options.cupti:
-            device.timer.use_cupti()
-        self._host = HostArrays(device.pinned_array if options.pinned else np.empty)
+            self.device.timer.use_cupti()
         self._references: list[Arrays | None] = [None]
-        self._refill: PackedLaunch | None = None
+        self._refill: Callable[[], object] | None = None
         self._comparison: DeviceComparison | None = None
 
     def prepare(
@@ -58,32 +56,10 @@ class CudaSession(Session[CudaRunnable]):
     ) -> CudaRunnable:
         """Build and bind; `text` is the variant's source with its includes expanded."""
         if program is None:
-            arrays = (self.inputs, self.outputs)
-            return bind_call(self.device, self.signature, variant, (problem, tunables), arrays)
-        binder = ProgramBinder(self.device, self.signature, {**self.inputs, **self.outputs}, self.scratch, text)
-        return binder.bind(variant, program, graph=self.options.graph)
-
-    def set_up(self, runnable: CudaRunnable) -> None:
-        """Enqueue the set-up of a runnable."""
-        for put in runnable.before:
-            put(self.device.stream.ptr)
-
-    def spoil(self, runnable: CudaRunnable, share: float, byte: int) -> None:
-        """Overwrite one element of each result."""
-        with self.device.errors("spoil the results"):
-            for pointer, spec in runnable.results.values():
-                size = spec.type.itemsize
-                address = pointer + int(share * (spec.nbytes // size)) * size
-                if spec.nbytes:
-                    call(self.driver.cuMemsetD8Async(address, byte, size, self.device.stream.ptr), "spoil a result")
-            self.device.stream.synchronize()
-
-    def repeat(self, runnable: CudaRunnable, count: int) -> None:
-        """Execute back to back and wait; the driver makes the host wait where its queue is full."""
-        with self.device.errors("execute"):
-            for _ in range(count):
-                runnable.enqueue()
-            self.device.stream.synchronize()
+            return bind_call(self.device, variant, (problem, tunables), self.inputs, self.outputs)
+        buffers = self._lay_out(program)
+        binder = ProgramBinder(self.device, self.signature, variant, program, text, buffers)
+        return binder.bind(self._find_results(program, buffers), graph=self.options.graph)
 
     def stock(self, sets: Sequence[InputSet]) -> int:
         """Keep the contents of the sets on the device; one kernel then writes the drawn one."""
@@ -105,23 +81,18 @@ class CudaSession(Session[CudaRunnable]):
         listed = self.device.upload(np.array(rows, np.uint64))
         blocks = REFILL_BLOCKS * self.device.multiprocessors
         given = [listed.data.ptr, np.uint32(len(rows)), self.device.timer.draw_address]
-        self._refill = self.device.kernels.launch("refill", blocks, REFILL_THREADS, given)
-        self._refill.keep([listed, *tables])
+        launch = self.device.launch("refill", blocks, REFILL_THREADS, given)
+        launch.keep([listed, *tables])
+        self._refill = partial(launch, self.device.stream.ptr)
 
     def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerances]) -> bool:
         """Compare the results on the device where their types allow it and its memory suffices."""
-        if runnable.reduced:
-            return False
-        with self.device.errors("compare the results"):
-            try:
-                comparison = self._compared_with()
-                if comparison is None:
-                    return False
+        with suppress(DeviceMemoryError), self.device.errors("compare the results"):
+            if comparison := self._compared_with(runnable):
                 address = self.device.timer.draw_address
-                runnable.verification = comparison.verification(runnable.results, tolerances, address)
-            except self.device.cupy.cuda.memory.OutOfMemoryError:
-                return False
-        return True
+                runnable.verification = comparison.verification(self._places(runnable), tolerances, address)
+                return True
+        return False
 
     def tally(self, runnable: CudaRunnable) -> Tally:
         """Return the device's counts."""
@@ -140,80 +111,60 @@ class CudaSession(Session[CudaRunnable]):
 
     def wait(self) -> None:
         """Wait for all streams of the context, and for work that a thread may still launch."""
+        super().wait()
         with self.device.errors("wait for the device"):
-            super().wait()
-            call((*self.driver.cuCtxSynchronize(),), "wait for the device")
+            call((*self.device.driver.cuCtxSynchronize(),), "wait for the device")
 
     def _work(self, runnable: CudaRunnable, draw: Draw, *, timed: bool = True) -> Work:
         """Return the next execution with the work around it, and record which inputs it gets."""
         calls_host, blocking = runnable.calls_host, self.options.blocking and runnable.holds_back
         if self._refill is None:
-            return Work(runnable.enqueue, draw.inputs, runnable.before, (), calls_host, blocking)
+            return Work(runnable.enqueue, draw.inputs, runnable.setup, (), calls_host, blocking)
         known, self._in_place = self._in_place, self._sets[draw.inputs] if self._sets else self._in_place
-        after: list[Callable[[int], object]] = []
+        after: tuple[Callable[[], object], ...] = ()
         if draw.compare and (found := runnable.verification):
-            if deliver := runnable.deliver:
-                after.append(lambda _: deliver())
-            after += [*(found.glances if timed and calls_host else ()), *found.launches]
-        before: tuple[Callable[[int], object], ...] = (self._refill, *runnable.before)
+            delivery = (runnable.deliver,) if runnable.deliver else ()
+            after = (*delivery, *(found.glances if timed and calls_host else ()), *found.launches)
         word = draw.inputs | draw.fill << 16 | (not draw.fresh and known is self._in_place) << 24
-        return Work(runnable.enqueue, word, before, tuple(after), calls_host, blocking)
+        return Work(runnable.enqueue, word, (self._refill, *runnable.setup), after, calls_host, blocking)
 
-    def _compared_with(self) -> DeviceComparison | None:
+    def _places(self, runnable: CudaRunnable) -> Results:
+        return {name: (runnable.results[name].data.ptr, spec) for name, spec in self.signature.outputs.items()}
+
+    def _compared_with(self, runnable: CudaRunnable) -> DeviceComparison | None:
         """Return the references on the device, copied there at first use; None if the device cannot compare them."""
-        if self._comparison is None:
-            references = self._references
-            if references[0] is None or not all(
-                reference is None or DeviceComparison.fits(self.signature.outputs, reference)
-                for reference in references
-            ):
-                return None
+        if runnable.reduced:
+            return None
+        references, outputs = self._references, self.signature.outputs
+        comparable = (reference is None or DeviceComparison.fits(outputs, reference) for reference in references)
+        if self._comparison is None and references[0] is not None and all(comparable):
             self._comparison = DeviceComparison(self.device, references)
         return self._comparison
 
     def check_in_place(self, runnable: CudaRunnable, tolerance: Tolerances, seed: int) -> Check | None:
         """Return the passed check where the device finds everything right; None leaves the verdict to the host."""
         self._bring(runnable)
-        if runnable.reduced:
-            return None
-        with self.device.errors("compare the results"):
-            try:
-                comparison = self._compared_with()
-                return comparison.check(runnable.results, tolerance, seed) if comparison else None
-            except self.device.cupy.cuda.memory.OutOfMemoryError:
-                return None
-
-    def _bring(self, runnable: CudaRunnable) -> None:
-        """Copy the last execution's returned results into the outputs, and wait."""
-        if runnable.deliver:
-            with self.device.errors("copy the results"):
-                runnable.deliver()
-                self.device.stream.synchronize()
+        with suppress(DeviceMemoryError), self.device.errors("compare the results"):
+            if comparison := self._compared_with(runnable):
+                return comparison.check(self._places(runnable), tolerance, seed)
+        return None
 
     def checksum(self, runnable: CudaRunnable) -> tuple[int, ...]:
         """Return a checksum of each result."""
         self._bring(runnable)
+        places = self._places(runnable)
+        parts = {name: (places[name][0], held) for name, (_, held) in runnable.reduced.items()}
         with self.device.errors("take checksums of the results"):
-            parts = tuple((address, spec.nbytes) for address, spec in runnable.results.values())
-            return tuple(self.device.kernels.checksums(parts))
+            found = ((address, spec.nbytes) for address, spec in {**places, **parts}.values())
+            return tuple(self.device.checksums(tuple(found)))
 
-    def fetch(self, runnable: CudaRunnable) -> dict[str, np.ndarray]:
-        """Copy the outputs to new host arrays."""
-        self._bring(runnable)
-        found = {}
-        for name, (address, spec) in runnable.results.items():
-            host = self.memory.read_at(address, spec)
-            own = runnable.reduced.get(name)
-            found[name] = own.put_together(host, self.signature.outputs[name].shape) if own else host
-        return found
-
-    def begin(self, runnable: CudaRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
+    def begin(self, runnable: CudaRunnable, measure: Measure, batch: int = 1, draw: Draws = Draw) -> Frame:
         """Execute and time; see `CudaTimer` for each measure."""
         timer, flush = self.device.timer, self.options.flush
         with self.device.errors("execute"):
             if measure is Measure.TOTAL:
                 work = self._work(runnable, draw())
-                return Frame.ended(timer.total(self._uploads(), work, self._downloads(runnable)))
+                return Frame.ended(timer.total(*self._transfers(runnable), work))
             if measure is Measure.HOT:
                 frame = timer.hot(self._work(runnable, draw()), batch)
             elif batch > 1:
@@ -225,7 +176,7 @@ class CudaSession(Session[CudaRunnable]):
 
     def in_flight(self, runnable: CudaRunnable) -> int:
         """Return 2 where the host may enqueue a frame while the device executes another: one launch, and no set-up."""
-        is_plain = runnable.steps == 1 and not (runnable.before or runnable.calls_host or self.options.cupti)
+        is_plain = runnable.steps == 1 and not (runnable.setup or runnable.calls_host or self.options.cupti)
         return PENDING if is_plain and runnable.holds_back else 1
 
     def _read(self, runnable: CudaRunnable, frame: Frame, blocking: bool) -> Reading:
@@ -238,20 +189,9 @@ class CudaSession(Session[CudaRunnable]):
 
     def tick_ns(self, measure: Measure) -> float:
         """Return the step of event times; total time is the host's."""
-        return 0.0 if measure is Measure.TOTAL else self.device.timer.calibration.tick_ns
+        return 0.0 if measure is Measure.TOTAL else self.device.timer.tick_ns
 
     def close(self) -> None:
         """Free the session's device and page-locked memory."""
-        self.scratch, self._refill, self._comparison = self.device.cupy.empty(1, "u1"), None, None
-        self._host = HostArrays(np.empty)
+        self._refill, self._comparison = None, None
         super().close()
-
-    def _uploads(self) -> list[tuple[int, int, int]]:
-        """Return the copies of the inputs in place to the device: target address, source address, bytes."""
-        hosts = {name: self._host.get_input(content.host) for name, content in self._in_place.items()}
-        return [(self.restored[name].data.ptr, array.ctypes.data, array.nbytes) for name, array in hosts.items()]
-
-    def _downloads(self, runnable: CudaRunnable) -> list[tuple[int, int, int]]:
-        """Return the copies of the results to the host."""
-        results = [(self._host.get_output(name, spec), address) for name, (address, spec) in runnable.results.items()]
-        return [(array.ctypes.data, address, array.nbytes) for array, address in results]

@@ -1,6 +1,6 @@
 """How CUDA executions are timed; docs/measurement.md gives each choice its reason.
 
-Raise `timing_version` in spec.py when a change here changes the meaning of a number.
+Raise `timing_version` in built_in.py when a change here changes the meaning of a number.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 from time import perf_counter_ns
@@ -16,11 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import NOT_COLD, Frame, Reading
+from cuprof.backends.contract import NOT_COLD, Frame, Reading, smallest_step
 from cuprof.backends.cuda.cupti import CuptiRecords, get_records, span_ns
-from cuprof.backends.cuda.driver import MappedMemory, PackedLaunch, call, load_driver
-from cuprof.backends.cuda.kernels import DeviceKernels
-from cuprof.backends.ticks import smallest_step
+from cuprof.backends.cuda.driver import PackedLaunch, call
 
 PENDING = 2
 """Frames of one launch that may be pending at once: one that is executed, and one that the host enqueues meanwhile.
@@ -56,7 +54,7 @@ EXPIRED = "the device did not wait for the host: the call synchronises, or the h
 WORDS = 8
 """Words of one slot: the gate and the draw; the hold's stamp (cycles, ns, expired); the flush's stamp (cycles, ns)."""
 
-Enqueue = Callable[[], object]
+Action = Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -73,61 +71,37 @@ class Work:
         blocking: hold the device until everything is enqueued.
     """
 
-    enqueue: Enqueue
+    enqueue: Action
     draw: int = 0
-    before: tuple[Callable[[int], object], ...] = ()
-    after: tuple[Callable[[int], object], ...] = ()
+    before: tuple[Action, ...] = ()
+    after: tuple[Action, ...] = ()
     calls_host: bool = False
     blocking: bool = True
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """Values that correct and question readings, measured once.
-
-    Args:
-        correction_ns: subtracted from the time between two events.
-        tick_ns: the step of event times.
-        clock_step_ns: the step of the device's nanosecond counter.
-        flush_least_ns: a flush that takes less has not read all that it has to.
-    """
-
-    correction_ns: float = 0.0
-    tick_ns: float = 0.0
-    clock_step_ns: int = 1
-    flush_least_ns: float = 0.0
-
-    @property
-    def hold_least_ns(self) -> int:
-        """Return how long a hold lasts at least from which the SM clock is read."""
-        return max(HOLD_LEAST_NS, CLOCK_STEPS * self.clock_step_ns)
-
-
-@dataclass
 class Slot:
     """What one pending frame has to itself: words that host and device share, launches that fill them, two events."""
 
-    words: np.ndarray
-    hold: PackedLaunch
-    flush: PackedLaunch
-    start: Any
-    end: Any
-    limits: tuple[int, int] = (0, 0)
-    frame: Frame | None = None
-    gate: np.ndarray = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.gate = self.words[:1].view(np.uint32)
+    def __init__(self, timer: CudaTimer, words: np.ndarray) -> None:
+        device, address = timer.device, words.ctypes.data
+        self.words, self.gate = words, words[:1].view(np.uint32)
+        stamps = [np.uint64(0), np.uint64(0), address + 8, timer.draw_address]
+        self._hold = device.launch("hold", 1, 1, [address, *stamps])
+        self._limits = (0, 0)
+        self.flush = timer.reader(timer.flush_buffer, 4 * device.multiprocessors, address + 32)
+        flags = device.driver.CUevent_flags.CU_EVENT_DEFAULT
+        self.start, self.end = (call(device.driver.cuEventCreate(flags), "create an event") for _ in range(2))
+        self.frame: Frame | None = None
 
     def close(self, stream: int, draw: int, least_ns: int, limit_ns: int) -> None:
         """Hold the stream until `gate[0]` is 1, for at least `least_ns` and at most `limit_ns`."""
         self.gate[0], self.gate[1] = 0, draw  # a hold that expires, since the call waits for the device, reads it too
         self.words[3] = self.words[5] = 0
-        if self.limits != (least_ns, limit_ns):
-            self.limits = least_ns, limit_ns
-            self.hold.set_argument(1, np.uint64(least_ns))
-            self.hold.set_argument(2, np.uint64(limit_ns))
-        self.hold(stream)
+        if self._limits != (least_ns, limit_ns):
+            self._limits = least_ns, limit_ns
+            self._hold.set_argument(1, np.uint64(least_ns))
+            self._hold.set_argument(2, np.uint64(limit_ns))
+        self._hold(stream)
 
 
 class CudaTimer:
@@ -142,53 +116,48 @@ class CudaTimer:
     flushes. A further one first waits for the oldest.
 
     Args:
-        cupy: the CuPy module, its device current.
-        stream: the legacy default stream.
-        kernels: the kernels that hold, flush and spin.
-        l2_bytes: the L2 cache's size.
+        device: the `CudaDevice`, current in this thread.
+
+    Attributes:
+        correction_ns: subtracted from the time between two events.
+        tick_ns: the step of event times.
+        clock_step_ns: the step of the device's nanosecond counter.
+        flush_least_ns: a flush that takes less has not read all that it has to.
     """
 
-    def __init__(self, cupy: Any, stream: Any, kernels: DeviceKernels, l2_bytes: int) -> None:
-        self.driver = load_driver()
-        self.cupy, self.stream, self.kernels = cupy, stream, kernels
+    def __init__(self, device: Any) -> None:
+        self.device, self.driver, self.stream = device, device.driver, device.stream
         self._random = Random()  # a generator of its own, which no variant can seed
-        self.flush_buffer = cupy.empty(max(FLUSH_FACTOR * l2_bytes, 32 << 20) // 4096 * 4096, cupy.uint8)
+        size = max(FLUSH_FACTOR * device.attribute("L2_CACHE_SIZE"), 32 << 20) // 4096 * 4096
+        self.flush_buffer = device.cupy.empty(size, np.uint8)
         self.flush_buffer.fill(1)
-        self._drawn = cupy.zeros(2, cupy.uint32)
-        self._multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
-        self._mapped = MappedMemory(WORDS * PENDING)
-        self._slots = [self._make_slot(number) for number in range(PENDING)]
+        self._drawn = device.cupy.zeros(2, np.uint32)
+        self.draw_address = int(self._drawn.data.ptr)
+        """Where the kernels around an execution find its draw."""
+        words = device.pinned_array((PENDING, WORDS), np.dtype(np.uint64))
+        words[:] = 0
+        self._slots = [Slot(self, each) for each in words]
         self._next = 0
-        self._empty = self.kernels.launch("empty", 1, 1, [])
+        self._empty = device.launch("empty", 1, 1, [])
         self.cupti: CuptiRecords | None = None
-        self.calibration = Calibration()
+        self.correction_ns = self.tick_ns = self.flush_least_ns = 0.0
+        self.clock_step_ns = 1
         self.own_costs = self._calibrate()
-
-    def _make_slot(self, number: int) -> Slot:
-        words, address = self._mapped.array[WORDS * number :][:WORDS], self._mapped.address + 8 * WORDS * number
-        stamps = [np.uint64(0), np.uint64(0), address + 8, self.draw_address]
-        flags = self.driver.CUevent_flags.CU_EVENT_DEFAULT
-        return Slot(
-            words,
-            self.kernels.launch("hold", 1, 1, [address, *stamps]),
-            self.reader(self.flush_buffer, 4 * self._multiprocessors, address + 32),
-            call(self.driver.cuEventCreate(flags), "create an event"),
-            call(self.driver.cuEventCreate(flags), "create an event"),
-        )
 
     def reader(self, buffer: Any, blocks: int, stamp_address: int = 0) -> PackedLaunch:
         """Return a launch that reads the whole buffer (a CuPy array of a multiple of 16 bytes)."""
         sink, words = self.draw_address + 4, np.uint64(buffer.nbytes // 16)
-        return self.kernels.launch("read_through", blocks, 512, [buffer.data.ptr, words, sink, stamp_address])
+        arguments = [buffer.data.ptr, words, sink, stamp_address]
+        return self.device.launch("read_through", blocks, 512, arguments)  # type: ignore[no-any-return]
 
     def spinner(self, duration_ns: int) -> PackedLaunch:
         """Return a launch of one thread that runs for the given time by the device's clock."""
-        return self.kernels.launch("spin", 1, 1, [np.uint64(duration_ns), 0])
+        return self.device.launch("spin", 1, 1, [np.uint64(duration_ns), 0])  # type: ignore[no-any-return]
 
     @property
-    def draw_address(self) -> int:
-        """Return where the kernels around an execution find its draw."""
-        return int(self._drawn.data.ptr)
+    def _hold_least_ns(self) -> int:
+        """Return how long a hold lasts at least from which the SM clock is read."""
+        return max(HOLD_LEAST_NS, CLOCK_STEPS * self.clock_step_ns)
 
     def cold(self, work: Work, flush: str = "clean") -> Frame:
         """Begin one execution with the caches full of other data.
@@ -197,7 +166,7 @@ class CudaTimer:
             flush: "clean" reads other data, "dirty" writes it (as nvbench and Triton do: the execution then pays for
                 writing those lines back), "none" leaves the caches as they are.
         """
-        return self._begin(work, 1, flush, 0 if flush == "clean" else self.calibration.hold_least_ns)
+        return self._begin(work, 1, flush, 0 if flush == "clean" else self._hold_least_ns)
 
     def cold_over_phases(self, draw: Callable[[], Work], launches: int | None, flush: str = "clean") -> Frame:
         """Time `LAUNCH_PHASES` executions, each with cold caches and one launch further on; their mean is read.
@@ -221,32 +190,36 @@ class CudaTimer:
 
     def hot(self, work: Work, batch: int) -> Frame:
         """Time `batch` executions back to back; the duration is one execution's share."""
-        frame = self._begin(work, batch, "none", self.calibration.hold_least_ns)
+        frame = self._begin(work, batch, "none", self._hold_least_ns)
         frame.reading()  # what is enqueued behind a batch would lengthen it
         return frame
 
-    def total(self, uploads: list[tuple[int, int, int]], work: Work, downloads: list[tuple[int, int, int]]) -> Reading:
+    def total(
+        self, uploads: Sequence[tuple[Any, np.ndarray]], downloads: Sequence[tuple[np.ndarray, Any]], work: Work
+    ) -> Reading:
         """Time transfers and execution by the host's clock, from before the first copy until the last has arrived.
 
         Args:
-            uploads: (device address, host address, bytes) copied before the execution.
-            downloads: (host address, device address, bytes) copied after it.
+            uploads: (device array, host array) copied before the execution.
+            downloads: (host array, device array) copied after it.
         """
-        stream = self.stream.ptr
+        stream, driver = self.stream.ptr, self.driver
+        copied_up = [(target.data.ptr, source.ctypes.data, source.nbytes) for target, source in uploads]
+        copied_down = [(target.ctypes.data, source.data.ptr, target.nbytes) for target, source in downloads]
         self._tell(work.draw)
         for put in work.before:
-            put(stream)
+            put()
         self.stream.synchronize()
         started = perf_counter_ns()
-        for target, source, size in uploads:
-            call(self.driver.cuMemcpyHtoDAsync(target, source, size, stream), "copy inputs to the device")
+        for target, source, size in copied_up:
+            call(driver.cuMemcpyHtoDAsync(target, source, size, stream), "copy inputs to the device")
         work.enqueue()
-        for target, source, size in downloads:
-            call(self.driver.cuMemcpyDtoHAsync(target, source, size, stream), "copy results to the host")
-        call((*self.driver.cuStreamSynchronize(stream),), "wait for the device")
+        for target, source, size in copied_down:
+            call(driver.cuMemcpyDtoHAsync(target, source, size, stream), "copy results to the host")
+        call((*driver.cuStreamSynchronize(stream),), "wait for the device")
         duration_ns = float(perf_counter_ns() - started)
         for put in work.after:
-            put(stream)
+            put()
         return Reading(duration_ns)
 
     def compare(self, works: Sequence[Work]) -> None:
@@ -264,11 +237,11 @@ class CudaTimer:
                 if not slot:
                     self._tell(work.draw)
                 for put in work.before:
-                    put(stream)
+                    put()
                 work.enqueue()
                 gc.disable()
                 for put in work.after:
-                    put(stream)
+                    put()
                 gc.enable()
         finally:
             gc.enable()
@@ -280,7 +253,7 @@ class CudaTimer:
         """Take durations from CUPTI from now on; raises `MissingDependencyError` where it is not installed."""
         if self.cupti is None:
             self.cupti = get_records()
-            self.calibration = replace(self.calibration, correction_ns=0.0, tick_ns=0.0)
+            self.correction_ns = self.tick_ns = 0.0
 
     def _take_slot(self) -> Slot:
         """Return the slot whose frame is the oldest, that frame read."""
@@ -298,7 +271,7 @@ class CudaTimer:
         slot.close(stream, work.draw, least_ns, HOLD_LIMIT_NS if work.blocking else 0)
         try:
             for put in work.before:
-                put(stream)
+                put()
             if flush == "clean":
                 slot.flush(stream)
             elif flush == "dirty":
@@ -311,7 +284,7 @@ class CudaTimer:
             gc.disable()  # no finaliser launches anything between the end of the frame and the comparison
             record(slot.end, stream)
             for put in work.after:
-                put(stream)
+                put()
         finally:
             gc.enable()
             slot.gate[0] = 1
@@ -322,7 +295,7 @@ class CudaTimer:
 
     def _read(self, slot: Slot, work: Work, count: int, flush: str) -> Reading:
         """Wait for the end of a slot's frame, and return its reading."""
-        driver, words, known = self.driver, slot.words, self.calibration
+        driver, words = self.driver, slot.words
         slot.frame = None
         call((*driver.cuEventSynchronize(slot.end),), "execute")
         suspect = ""
@@ -333,18 +306,18 @@ class CudaTimer:
         elif work.blocking and int(words[3]) & 1:
             self.stream.synchronize()
             suspect = EXPIRED
-        if flush == "clean" and int(words[5]) < known.flush_least_ns:
-            suspect = f"{NOT_COLD}: {words[5]} ns, not {known.flush_least_ns / FLUSH_LEAST_SHARE:.0f}"
+        if flush == "clean" and int(words[5]) < self.flush_least_ns:
+            suspect = f"{NOT_COLD}: {words[5]} ns, not {self.flush_least_ns / FLUSH_LEAST_SHARE:.0f}"
         stamp = 4 if flush == "clean" else 1
-        clock = clock_mhz(int(words[stamp]), int(words[stamp + 1]), known.clock_step_ns)
-        duration_ns = max(elapsed_ns - known.correction_ns, LEAST_NS) / count
+        clock = clock_mhz(int(words[stamp]), int(words[stamp + 1]), self.clock_step_ns)
+        duration_ns = max(elapsed_ns - self.correction_ns, LEAST_NS) / count
         return Reading(duration_ns, clock if flush == "clean" or work.blocking else None, suspect)
 
     def _tell(self, draw: int) -> None:
         """Write the drawn inputs and fill to the device, in stream order, for the executions that follow."""
         call((*self.driver.cuMemsetD32Async(self.draw_address, draw, 1, self.stream.ptr),), "draw inputs")
 
-    def _sample(self, enqueue: Enqueue, count: int, flush: str = "none") -> list[Reading]:
+    def _sample(self, enqueue: Action, count: int, flush: str = "none") -> list[Reading]:
         """Return readings of one execution, with a frame pending behind each."""
         frames = [self.cold(Work(enqueue), flush) for _ in range(count)]
         return [frame.reading() for frame in frames]
@@ -354,7 +327,7 @@ class CudaTimer:
 
         holds_ns: list[int] = []
 
-        def read(enqueue: Enqueue) -> list[float]:
+        def read(enqueue: Action) -> list[float]:
             found: list[float] = []
             while len(found) < OWN_COST_READINGS:
                 found += [each.duration_ns for each in self._sample(enqueue, OWN_COST_AT_ONCE)]
@@ -363,23 +336,19 @@ class CudaTimer:
 
         nothing, kernel = read(lambda: None), read(lambda: self._empty(self.stream.ptr))
         empty_kernel_ns = middle_mean(kernel[8:])
-        step_ns = max(math.gcd(*holds_ns), 1)
-        self.calibration = replace(
-            self.calibration,
-            correction_ns=max(empty_kernel_ns - EMPTY_KERNEL_NS, 0.0),
-            tick_ns=smallest_step([*nothing, *kernel]),
-            clock_step_ns=step_ns,
-        )
+        self.clock_step_ns = max(math.gcd(*holds_ns), 1)
+        self.correction_ns = max(empty_kernel_ns - EMPTY_KERNEL_NS, 0.0)
+        self.tick_ns = smallest_step([*nothing, *kernel])
         flushes_ns = []
         for _ in range(FLUSH_READINGS):
             self._sample(lambda: None, PENDING, "clean")
             flushes_ns += [int(slot.words[5]) for slot in self._slots]
-        self.calibration = replace(self.calibration, flush_least_ns=FLUSH_LEAST_SHARE * min(flushes_ns))
+        self.flush_least_ns = FLUSH_LEAST_SHARE * min(flushes_ns)
         return {
             "empty_events_ns": middle_mean(nothing[8:]),
             "empty_kernel_ns": empty_kernel_ns,
-            "clock_step_ns": float(step_ns),
-            "tick_ns": self.calibration.tick_ns,
+            "clock_step_ns": float(self.clock_step_ns),
+            "tick_ns": self.tick_ns,
         }
 
 

@@ -8,19 +8,22 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.buffers import GUARD_BYTES, PATTERN, Content, Contents, Memory
-from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.core.errors import DeviceMemoryError
 from cuprof.families import Array
 
 
 class OpenClMemory(Memory[Any]):
-    """Sub-buffers of at least a byte, each of an allocation that has a guard on either side."""
+    """Sub-buffers of at least a byte, each of an allocation that has a guard on either side.
 
-    def __init__(self, device: OpenClDevice) -> None:
+    Args:
+        device: the `OpenClBackend`.
+    """
+
+    def __init__(self, device: Any) -> None:
         self.device, self.cl, self.queue = device, device.cl, device.queue
-        alignment = max(device.handle.mem_base_addr_align // 8, 1)
-        self._origin = -(-GUARD_BYTES // alignment) * alignment
-        """Bytes from the start of an allocation to its sub-buffer, a multiple of the device's alignment."""
+        self.alignment = max(device.handle.mem_base_addr_align // 8, 1)
+        self._origin = -(-GUARD_BYTES // self.alignment) * self.alignment
+        """Bytes from the start of an allocation to its sub-buffer."""
         self._wholes: list[tuple[str, Any]] = []
         self._parts: dict[int, Any] = {}
 
@@ -34,9 +37,9 @@ class OpenClMemory(Memory[Any]):
         self._parts[buffer.int_ptr] = whole
         return buffer
 
-    def part(self, buffer: Any, start: int, size: int) -> Any:
-        """Return a sub-buffer of what `allocate` gave; OpenCL makes none of a sub-buffer."""
-        return self._parts[buffer.int_ptr].get_sub_region(self._origin + start, size)
+    def part(self, buffer: Any, start: int, array: Array) -> Any:
+        """Return a sub-buffer; OpenCL makes none of a sub-buffer."""
+        return self._parts[buffer.int_ptr].get_sub_region(self._origin + start, max(array.nbytes, 1))
 
     def keep(self, contents: Sequence[Content]) -> None:
         """Copy the values into buffers of their own."""
@@ -53,16 +56,22 @@ class OpenClMemory(Memory[Any]):
 
     def write(self, buffer: Any, content: Content) -> None:
         """Enqueue a copy."""
-        if content.host.nbytes:
-            given = {} if content.copy is None else {"byte_count": content.host.nbytes}
-            source = content.host if content.copy is None else content.copy
+        if content.copy is not None:
+            self.copy(buffer, content.copy, content.host.nbytes)
+        elif content.host.nbytes:
             with self.device.errors("write the inputs", waiting=True):
-                self.cl.enqueue_copy(self.queue, buffer, source, **given)
+                self.cl.enqueue_copy(self.queue, buffer, content.host)
 
-    def fill(self, buffer: Any, byte: int) -> None:
+    def copy(self, target: Any, source: Any, size: int) -> None:
+        """Enqueue a copy within the device."""
+        if size:
+            with self.device.errors("copy a buffer", waiting=True):
+                self.cl.enqueue_copy(self.queue, target, source, byte_count=size)
+
+    def fill(self, buffer: Any, byte: int, start: int = 0, size: int | None = None) -> None:
         """Enqueue a fill."""
         with self.device.errors("fill a buffer", waiting=True):
-            self.cl.enqueue_fill_buffer(self.queue, buffer, np.uint8(byte), 0, buffer.size)
+            self.cl.enqueue_fill_buffer(self.queue, buffer, np.uint8(byte), start, size or buffer.size)
 
     def read(self, buffer: Any, array: Array) -> np.ndarray:
         """Copy to the host."""
@@ -87,9 +96,17 @@ class OpenClMemory(Memory[Any]):
         for _, whole in self._wholes:
             self._write_guards(whole)
 
-    def wait(self) -> None:
+    def host_array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """Return a page-locked array."""
+        size, flags = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize, self.cl.mem_flags
+        buffer = self.cl.Buffer(self.device.context, flags.READ_WRITE | flags.ALLOC_HOST_PTR, max(size, 1))
+        both = self.cl.map_flags.READ | self.cl.map_flags.WRITE
+        array: np.ndarray = self.cl.enqueue_map_buffer(self.queue, buffer, both, 0, shape, dtype)[0]
+        return array
+
+    def wait(self, what: str = "write the arrays") -> None:
         """Wait for the queue."""
-        with self.device.errors("wait for the device", waiting=True):
+        with self.device.errors(what, waiting=True):
             self.queue.finish()
 
     def free(self) -> None:

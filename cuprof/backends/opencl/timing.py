@@ -1,6 +1,6 @@
 """How OpenCL executions are timed: by the profiling events of an in-order queue.
 
-Raise `timing_version` in spec.py when a change here changes the meaning of a number.
+Raise `timing_version` in built_in.py when a change here changes the meaning of a number.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import Reading
-from cuprof.backends.ticks import smallest_step
+from cuprof.backends.contract import Reading, smallest_step
 
 GPU_CACHE_BYTES = 64 << 20
 """Assume at least this cache for a GPU: the global memory cache that drivers report is not always the L2 cache."""
@@ -25,7 +24,8 @@ TICK_READINGS = 100
 READER_GROUPS_PER_UNIT = 8
 READER_ITEMS = 256
 
-Step = Callable[[Sequence[Any]], Any]
+Enqueue = Callable[..., list[Any]]
+"""Enqueue an execution, which begins after the given events, and return its steps' events."""
 
 
 class OpenClTimer:
@@ -58,8 +58,8 @@ class OpenClTimer:
     @cached_property
     def tick_ns(self) -> float:
         """Return the step of the events' times, measured with empty kernels: drivers report a coarser one."""
-        kernels = ([self.empty], [self.empty, self.empty])
-        return smallest_step([self.kernel_time(kernels[i % 2], "none").duration_ns for i in range(TICK_READINGS)])
+        batches = (1 + number % 2 for number in range(TICK_READINGS))
+        return smallest_step([self.kernel_time(self.empty, "none", each).duration_ns * each for each in batches])
 
     def filled_buffer(self, size: int) -> Any:
         """Return a device buffer of ones, `size` bytes."""
@@ -67,15 +67,15 @@ class OpenClTimer:
         self.cl.enqueue_fill_buffer(self.queue, buffer, np.uint8(1), 0, size)
         return buffer
 
-    def reader(self, buffer: Any) -> Step:
-        """Return a step that reads the whole buffer, whose size is a multiple of 64 bytes."""
+    def reader(self, buffer: Any) -> Enqueue:
+        """Return what reads the whole buffer, whose size is a multiple of 64 bytes."""
         groups = READER_GROUPS_PER_UNIT * self.device.max_compute_units
         if self.is_cpu:
             return self._kernel("read_apart", groups, 1, [buffer, np.uint32(buffer.size // 64), self._sink])
         items = min(READER_ITEMS, self.device.max_work_group_size)
         return self._kernel("read_together", groups, items, [buffer, np.uint32(buffer.size // 16), self._sink])
 
-    def kernel_time(self, steps: Sequence[Step], flush: str, batch: int = 1, blocking: bool = True) -> Reading:
+    def kernel_time(self, enqueue: Enqueue, flush: str, batch: int = 1, blocking: bool = True) -> Reading:
         """Time `batch` executions back to back; the duration is one execution's share.
 
         Args:
@@ -84,14 +84,15 @@ class OpenClTimer:
         """
         cl, queue = self.cl, self.queue
         if flush == "clean":
-            self._flush([])
+            self._flush()
         elif flush == "dirty":
             cl.enqueue_fill_buffer(queue, self._flush_buffer, np.uint8(2), 0, self._flush_buffer.size)
         queue.finish()
         gate = cl.UserEvent(self.context) if blocking else None
         try:
-            queued = [step for _ in range(batch) for step in steps]
-            events = [step([gate] if gate is not None and not number else []) for number, step in enumerate(queued)]
+            events = enqueue([] if gate is None else [gate])
+            for _ in range(batch - 1):
+                events += enqueue()
             queue.flush()
         finally:
             if gate is not None:
@@ -102,7 +103,7 @@ class OpenClTimer:
         return Reading((ended - started) / batch)
 
     def total_time(
-        self, uploads: Sequence[tuple[Any, Any]], steps: Sequence[Step], downloads: Sequence[tuple[Any, Any]]
+        self, uploads: Sequence[tuple[Any, Any]], enqueue: Enqueue, downloads: Sequence[tuple[Any, Any]]
     ) -> Reading:
         """Time transfers and execution by the host's clock, from before the first copy until the last has arrived.
 
@@ -114,20 +115,20 @@ class OpenClTimer:
         queue.finish()
         started = time.perf_counter_ns()
         pending = [copy(queue, target, source, is_blocking=False) for target, source in uploads]
-        pending += [step([]) for step in steps]
+        pending += enqueue()
         pending += [copy(queue, target, source, is_blocking=False) for target, source in downloads]
         queue.finish()
         elapsed = float(time.perf_counter_ns() - started)
         self.cl.wait_for_events(pending)  # raises where one of them failed
         return Reading(elapsed)
 
-    def _kernel(self, name: str, groups: int, items: int, arguments: Sequence[Any]) -> Step:
+    def _kernel(self, name: str, groups: int, items: int, arguments: Sequence[Any]) -> Enqueue:
         kernel = self.cl.Kernel(self.program, name)
         kernel.set_args(*arguments)
         size, group = (groups * items,), (items,)
 
-        def enqueue(after: Sequence[Any], keep: Sequence[Any] = arguments) -> Any:
+        def enqueue(after: Sequence[Any] = (), keep: Sequence[Any] = arguments) -> list[Any]:
             # A kernel does not hold the memory that it has as an argument; `keep` does.
-            return self.cl.enqueue_nd_range_kernel(self.queue, kernel, size, group, wait_for=after)
+            return [self.cl.enqueue_nd_range_kernel(self.queue, kernel, size, group, wait_for=after)]
 
         return enqueue

@@ -6,9 +6,8 @@ handed in. The library is compiled at first use, since CUPTI's records have a la
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cuprof.builds import BuildPool
 from cuprof.builds.native import NativeBuild
@@ -17,11 +16,12 @@ from cuprof.families.toolchain import find_headers
 
 TOOLKIT = Path("/usr/local/cuda/include")
 """Fallback for headers that NVIDIA's Python packages may leave out."""
+EXTRAS = "extras/CUPTI"
+"""A toolkit's folder of CUPTI."""
 INSTALL = "pip install nvidia-cuda-cupti, or set CUDA_HOME to a CUDA toolkit"
 
 
-@dataclass(frozen=True)
-class KernelRecord:
+class KernelRecord(NamedTuple):
     """One kernel of a program: its time by the device's clock, and its resources."""
 
     start_ns: int
@@ -31,36 +31,30 @@ class KernelRecord:
     local_bytes: int
 
 
-class KernelClock:
-    """Give programs a library that records their kernels."""
+def install_clock(cache: BuildPool, folder: Path) -> dict[str, str]:
+    """Put the library into a folder; return the variables that a program is started with.
 
-    def __init__(self, cache: BuildPool) -> None:
-        self.cache = cache
+    Raises:
+        MissingDependencyError: CUPTI or a C++ compiler is not installed.
+    """
+    include, library = find_cupti()
+    place = folder / "libkernel_times.so"
+    place.write_bytes(cache.compile(own_build("kernel_times.cpp", "g++", include))[0].image)
+    return {
+        "CUDA_INJECTION64_PATH": str(place),
+        "CUPROF_CUPTI": str(library),
+        "CUPROF_KERNEL_TIMES": str(folder / "kernel_times"),
+    }
 
-    def install(self, folder: Path) -> dict[str, str]:
-        """Put the library into a folder; return the variables that a program is started with.
 
-        Raises:
-            MissingDependencyError: CUPTI or a C++ compiler is not installed.
-        """
-        include, library = find_cupti()
-        built, _ = self.cache.compile(own_build("kernel_times.cpp", "g++", include))
-        place = folder / "libkernel_times.so"
-        place.write_bytes(built.image)
-        return {
-            "CUDA_INJECTION64_PATH": str(place),
-            "CUPROF_CUPTI": str(library),
-            "CUPROF_KERNEL_TIMES": str(folder / "kernel_times"),
-        }
-
-    def read(self, folder: Path) -> list[KernelRecord]:
-        """Return the records since the last call; empty if no kernel ran."""
-        place = folder / "kernel_times"
-        if not place.exists():
-            return []
-        records = [KernelRecord(*map(int, line.split())) for line in place.read_text().splitlines()]
-        place.unlink()
-        return records
+def read_records(folder: Path) -> list[KernelRecord]:
+    """Return the records since the last call; empty if no kernel ran."""
+    place = folder / "kernel_times"
+    if not place.exists():
+        return []
+    records = [KernelRecord(*map(int, line.split())) for line in place.read_text().splitlines()]
+    place.unlink()
+    return records
 
 
 def own_build(name: str, compiler: str, *first: Path) -> NativeBuild:
@@ -90,22 +84,13 @@ def find_cupti() -> tuple[Path, Path]:
     Raises:
         MissingDependencyError: one of them is not there.
     """
-    for include in _include_folders():
+    folders = [
+        folder for each in (*find_headers().folders, TOOLKIT) for folder in (each, each.parent / EXTRAS / "include")
+    ]
+    folders += [folder.parent.parent / "cuda_cupti" / "include" for folder in find_headers().folders]
+    for include in folders:
         if (include / "cupti.h").is_file():
-            for library in _libraries(include.parent):
-                return include, library
+            for place in ("lib", "lib64", f"{EXTRAS}/lib64"):
+                for library in sorted((include.parent / place).glob("libcupti.so*"), reverse=True):
+                    return include, library
     raise MissingDependencyError("CUPTI, which tells how long a program's kernels take,", INSTALL)
-
-
-def _include_folders() -> Iterator[Path]:
-    for folder in find_headers().folders:
-        yield folder
-        yield folder.parent / "extras" / "CUPTI" / "include"
-        yield folder.parent.parent / "cuda_cupti" / "include"
-    yield TOOLKIT
-    yield TOOLKIT.parent / "extras" / "CUPTI" / "include"
-
-
-def _libraries(root: Path) -> Iterator[Path]:
-    for place in ("lib", "lib64", "extras/CUPTI/lib64"):
-        yield from sorted((root / place).glob("libcupti.so*"), reverse=True)

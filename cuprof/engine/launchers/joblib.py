@@ -26,7 +26,8 @@ class Joblib(Launcher):
         self._ended: dict[int, JobState] = {}
         self._failure = ""
         options: dict[str, Any] = {"n_jobs": config.jobs, "prefer": "threads", **config.options}
-        gpus = list_visible_gpus(config.jobs * config.gpus)
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        gpus = visible.split(",") if visible else [str(ordinal) for ordinal in range(config.jobs * config.gpus)]
         jobs = [
             joblib.delayed(run_words)(
                 *(number, work.words_of(number), str(work.folder), str(work.log_of(number))),
@@ -41,9 +42,7 @@ class Joblib(Launcher):
     def _take(self, parallel: Any, jobs: list[Any]) -> None:
         try:
             for number, code in parallel(jobs):
-                self._ended[number] = (
-                    JobState("ended", code) if code >= 0 else JobState("lost", reason=f"signal {-code}")
-                )
+                self._ended[number] = JobState.of(code)
         except Exception as error:  # a back end lost its processes, or takes no such option
             self._failure = f"{type(error).__name__}: {error}"
 
@@ -62,13 +61,6 @@ class Joblib(Launcher):
 
 _RUNNING: set[subprocess.Popen[bytes]] = set()
 """The jobs that this process has started and that have not ended."""
-
-
-def list_visible_gpus(number: int) -> list[str]:
-    """Return the names of this many GPUs of those that this process may use."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    named = visible.split(",") if visible else [str(ordinal) for ordinal in range(number)]
-    return named[:number]
 
 
 def run_words(number: int, words: list[str], folder: str, log: str, gpus: str) -> tuple[int, int]:

@@ -68,6 +68,11 @@ class JobState:
     exit_code: int | None = None
     reason: str = ""
 
+    @classmethod
+    def of(cls, code: int) -> JobState:
+        """Return the state of a process that has ended, by a signal where its code is negative."""
+        return cls("ended", code) if code >= 0 else cls("lost", reason=f"signal {-code}")
+
 
 class Launcher(ABC):
     """Start the jobs of one command, say how each is, and stop them."""

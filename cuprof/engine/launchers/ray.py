@@ -48,8 +48,7 @@ class Ray(Launcher):
             try:
                 if ray.wait([task], timeout=0)[0]:
                     code, self._output[number] = ray.get(task)
-                    state = JobState("ended", code) if code >= 0 else JobState("lost", reason=f"signal {-code}")
-                    self._ended[number] = state
+                    self._ended[number] = JobState.of(code)
             except Exception as error:  # of Ray's many, each says that the task, its node or the head is gone
                 reason = str(error).strip().partition("\n")[0]
                 self._ended[number] = JobState("lost", reason=f"{type(error).__name__}: {reason}")

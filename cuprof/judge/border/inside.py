@@ -111,12 +111,12 @@ class _HostBench:
 
     def as_call(self, session: Any, runnable: Any) -> Callable[[], object]:
         """Return one execution, with its results where they belong."""
-        if runnable.deliver is None:
-            return runnable.call  # type: ignore[no-any-return]
 
         def execute() -> None:
-            runnable.call()
-            runnable.deliver()
+            for put in runnable.setup:
+                put()
+            runnable.enqueue()
+            session.land(runnable)
 
         return execute
 
@@ -135,27 +135,14 @@ class _OpenClBench(_HostBench):
     """Sets in the host's memory, used in place by an OpenCL device that is the host's own processor."""
 
     def _array(self, row: Any, place: Place, like: Any) -> Any:
-        cl = self.host.device.cl
+        cl = self.host.cl
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
-        return cl.Buffer(self.host.device.context, flags, hostbuf=row[place.offset : max(place.end, place.offset + 1)])
+        return cl.Buffer(self.host.context, flags, hostbuf=row[place.offset : max(place.end, place.offset + 1)])
 
-    def as_call(self, session: Any, runnable: Any) -> Callable[[], object]:
-        """Return one execution, with its results where they belong."""
-        cl, queue, outputs = self.host.device.cl, self.host.device.queue, session.outputs
-        moved = {name: outputs[name] for name, buffer in runnable.results.items() if buffer is not outputs[name]}
-
-        def execute() -> None:
-            for step in (*runnable.setup, *runnable.actions):
-                step([])
-            for name, target in moved.items():
-                if name in runnable.parts:
-                    array = session.fetch(runnable)[name]
-                    cl.enqueue_copy(queue, target, array)
-                else:
-                    cl.enqueue_copy(queue, target, runnable.results[name], byte_count=target.size)
-            queue.finish()
-
-        return execute
+    def wait(self) -> None:
+        """Wait for the device."""
+        with self.host.errors("execute", waiting=True):
+            self.host.queue.finish()
 
 
 class _CudaBench(_HostBench):
@@ -181,30 +168,6 @@ class _CudaBench(_HostBench):
 
     def _array(self, row: Any, place: Place, like: Any) -> Any:
         return self.cupy.ndarray(like.shape, like.dtype, memptr=row.data + place.offset)
-
-    def as_call(self, session: Any, runnable: Any) -> Callable[[], object]:
-        """Return one execution, with its results where they belong."""
-        outputs, copy_to = session.outputs, self.host.device.driver.cuMemcpyDtoDAsync
-        stream, moved = self.stream.ptr, []
-        for name, (address, spec) in runnable.results.items():
-            if name not in runnable.reduced and address != outputs[name].data.ptr:
-                moved.append((outputs[name].data.ptr, address, spec.nbytes))
-
-        def execute() -> None:
-            for put in runnable.before:
-                put(stream)
-            runnable.enqueue()
-            if runnable.deliver is not None:
-                runnable.deliver()
-            for target, source, size in moved:
-                copy_to(target, source, size, stream)
-            if runnable.reduced:
-                self.stream.synchronize()
-                found = session.fetch(runnable)
-                for name in runnable.reduced:
-                    outputs[name].set(found[name].view(outputs[name].dtype).reshape(outputs[name].shape), self.stream)
-
-        return execute
 
     def wait(self) -> None:
         """Wait for all work of this process."""

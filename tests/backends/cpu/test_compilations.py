@@ -103,15 +103,6 @@ def test_what_may_change_under_its_name_is_compiled_each_time(numba: SimpleNames
     assert first is not second
 
 
-def test_what_a_variant_replaced_of_numbas_is_put_back_before_the_next_one_prepares(numba: SimpleNamespace) -> None:
-    compilations = Compilations()
-    compilations.install(numba)
-    known = {**vars(numba)}
-    numba.njit, numba.prange = (lambda function: function), None
-    compilations.install(numba)
-    assert vars(numba) == known
-
-
 def test_numba_itself_compiles_once() -> None:
     real = pytest.importorskip("numba")
     made = SimpleNamespace(njit=real.njit, jit=real.jit)

@@ -14,12 +14,9 @@ import pytest
 
 from cuprof.backends import host_memory
 from cuprof.backends.contract import ReadingOptions
-from cuprof.backends.cpu import backend, caches, processor
-from cuprof.backends.cpu import session as session_module
-from cuprof.backends.cpu.backend import CpuBackend
-from cuprof.backends.cpu.caches import Caches
-from cuprof.backends.cpu.processor import DEFAULT_CACHE_BYTES, cache_bytes
-from cuprof.backends.cpu.session import CpuSession
+from cuprof.backends.cpu import backend, processor
+from cuprof.backends.cpu.backend import CpuBackend, CpuSession
+from cuprof.backends.cpu.processor import DEFAULT_CACHE_BYTES, Caches, cache_bytes
 from cuprof.core.errors import LaunchError
 from cuprof.core.processes import count_cores
 from cuprof.core.records import Measure
@@ -71,7 +68,7 @@ def test_a_batch_runs_so_often_and_counts_an_executions_share(
     monkeypatch: pytest.MonkeyPatch, batch: int, measure: Measure
 ) -> None:
     clock = SimpleNamespace(now=0)
-    monkeypatch.setattr(session_module, "perf_counter_ns", lambda: clock.now)
+    monkeypatch.setattr(backend, "perf_counter_ns", lambda: clock.now)
     session = open_session(flush="none")
 
     def take() -> None:
@@ -96,18 +93,18 @@ def test_only_cold_readings_flush_and_as_asked(
     session = open_session(flush=flush)
     log: list[str] = []
     data = SimpleNamespace(max=lambda **_: log.append("read"), fill=lambda value: log.append("written"))
-    session.caches.__dict__["_parts"] = [data, data]
+    session.backend.caches.__dict__["_parts"] = [data, data]
     runnable = prepare(session, lambda *_: lambda: log.append("run"))
     session.begin(runnable, measure).reading()
     assert log == (["run"] if expected == "untouched" else [expected, expected, "run"])
 
 
 def test_the_flush_reads_data_of_twice_the_last_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caches, "cache_bytes", lambda: 1 << 16)
+    monkeypatch.setattr(processor, "cache_bytes", lambda: 1 << 16)
     made = Caches()
     made.flush("clean")
     assert sum(part.nbytes for part in made._parts) == 1 << 17
-    assert len(made._parts) == min(count_cores(), caches.MOST_THREADS)
+    assert len(made._parts) == min(count_cores(), processor.MOST_THREADS)
     assert made._parts is made._parts
 
 
@@ -231,7 +228,7 @@ def test_elements_are_read_before_the_copying_so_that_nobody_writes_just_ahead_o
     session.outputs["y"] = mine.view(Late)
     found = session.fetch(runnable)["y"]
     late = int((found == 1).sum())
-    assert session_module.EARLY - 5 <= late <= session_module.EARLY
+    assert backend.EARLY - 5 <= late <= backend.EARLY
     assert int((found == 2).sum()) == size - late
 
 
@@ -264,6 +261,6 @@ def test_a_call_that_does_not_fit_its_declaration_is_refused_before_it_runs(
         with pytest.raises(LaunchError, match=re.escape(said)):
             session.prepare(variant, Point(), Point(), program, text)
     else:
-        session.prepare(variant, Point(), Point(), program, text).call()
+        session.prepare(variant, Point(), Point(), program, text).enqueue()
         assert session.outputs["y"].tolist() == session.inputs["x"].tolist()
     session.close()

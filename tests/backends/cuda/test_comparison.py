@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cuprof.backends.contract import InputSet, ReadingOptions
+from cuprof.backends.contract import InputSet, ReadingOptions, Runnable
 from cuprof.backends.cuda import comparison as cuda_compare
 from cuprof.backends.cuda.device import as_bits
 from cuprof.families import Array, Signature, Tolerance
@@ -34,8 +33,7 @@ def judge(backend: Any, output: np.ndarray, expected: np.ndarray, tolerance: Tol
     try:
         session.stock([InputSet({}, {"y": expected})])
         session.outputs["y"].set(as_bits(output))
-        results = {"y": (session.outputs["y"].data.ptr, spec)}
-        runnable = SimpleNamespace(results=results, deliver=None, reduced={})
+        runnable = Runnable(int, session.outputs)
         return session.check_in_place(runnable, tolerance, 7), compare({"y": output}, {"y": expected}, tolerance, 7)
     finally:
         session.close()

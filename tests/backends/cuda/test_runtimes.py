@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.backends.cuda.runtimes import FILE, SharedRuntimes
+from cuprof.backends.cuda.device import RUNTIME, CudaDevice
 
 # Without a driver the real one never forgets that there is none; tests/backends/cuda/test_session.py has it on a GPU.
 STANDS_IN = """
@@ -24,13 +24,13 @@ def test_an_error_that_nobody_asked_for_is_forgotten(tmp_path: Path) -> None:
     source, file = tmp_path / "runtime.c", tmp_path / "libcudart-9335f6a2.so.13"
     source.write_text(STANDS_IN)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", file, source], check=True)
-    shared = SharedRuntimes()
-    shared.look()
+    device = object.__new__(CudaDevice)
+    device.find_runtimes()
     runtime = ctypes.CDLL(str(file))
-    shared.forget_errors()
+    device.forget_errors()
     assert runtime.cudaPeekAtLastError() == 700  # it was not there yet
-    shared.look()
-    shared.forget_errors()
+    device.find_runtimes()
+    device.forget_errors()
     assert runtime.cudaPeekAtLastError() == 0
 
 
@@ -44,4 +44,4 @@ def test_an_error_that_nobody_asked_for_is_forgotten(tmp_path: Path) -> None:
     ],
 )
 def test_a_copy_is_known_by_whatever_name_it_has(line: str, file: str) -> None:
-    assert FILE.findall(line) == ([file] if file else [])
+    assert RUNTIME.findall(line) == ([file] if file else [])

@@ -21,7 +21,7 @@ from cuprof.core.errors import BuildError, DeviceMemoryError, LaunchError
 from cuprof.core.records import Measure
 from cuprof.families import Array, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
 N = 1024
 SIGNATURE = Signature({"x": Array((N,), "float32")}, {"y": Array((N,), "float32")})
@@ -160,7 +160,7 @@ def test_arrays_of_any_shape_lie_between_sound_guards(backend: Any, shape: tuple
     for array in (opened.inputs["x"], opened.outputs["y"]):
         assert (array.shape, array.dtype, array.data.ptr % 256) == (shape, np.dtype(dtype), 0)
     assert np.array_equal(opened.inputs["x"].get(), given)
-    opened.poison(SimpleNamespace(before=()))
+    opened.poison(SimpleNamespace(setup=()))
     assert opened.overrun_arrays() == ()
     opened.close()
 
@@ -168,7 +168,7 @@ def test_arrays_of_any_shape_lie_between_sound_guards(backend: Any, shape: tuple
 def test_repeating_executes_so_often_and_a_sample_of_several_launches_once_a_phase(session: Any) -> None:
     runnable = prepare(session, launch("more", "y", N), launch("more", "y", N))
     session.poison(runnable, 0)
-    session.repeat(runnable, 5)
+    session.run(runnable, 5)
     assert np.array_equal(session.fetch(runnable)["y"], np.full(N, 10.0, np.float32))
     session.poison(runnable, 0)
     reading = session.begin(runnable, Measure.COLD, runnable.launch_phases).reading()
@@ -235,8 +235,6 @@ def test_refusals_name_what_was_asked(session: Any) -> None:
         prepare(session, launch("absent"))
     with pytest.raises(BuildError, match=r"v\.cu\(1\): error"):
         prepare(session, launch("k"), text="nonsense")
-    with pytest.raises(LaunchError, match="scratch of"):
-        prepare(session, launch("scale"), scratch={"s": Array((1 << 20,), "uint8")})
 
 
 def test_buffers_larger_than_the_device_are_refused_and_the_next_ones_are_not(backend: Any, inputs: Any) -> None:
@@ -391,7 +389,7 @@ def test_nobody_meets_an_error_that_another_ones_call_left_behind(backend: Any) 
     with pytest.raises(Exception, match="CUDA error"):
         numbers + 1
     ctypes.CDLL(runtime).cudaFree(ctypes.c_void_p(1))
-    backend.device.runtimes.look()
+    backend.device.find_runtimes()
     backend.device.put_back()
     assert (numbers + 1).tolist() == [2.0] * 4
 

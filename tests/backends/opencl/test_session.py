@@ -13,7 +13,6 @@ import pytest
 from cuprof.backends.buffers import GUARD_BYTES
 from cuprof.backends.contract import ReadingOptions
 from cuprof.backends.opencl import backend as backend_module
-from cuprof.backends.opencl import device as device_module
 from cuprof.backends.opencl.backend import OpenClBackend
 from cuprof.backends.opencl.presence import find_devices
 from cuprof.core.errors import BuildError, CuprofError, LaunchError, MissingDependencyError
@@ -79,11 +78,11 @@ def test_an_nvidia_device_has_the_uuid_that_nvml_tells_for_its_pci_address(monke
     monkeypatch.setattr(backend_module, "find_uuid", lambda *address: f"uuid of {address}")
     backend = object.__new__(OpenClBackend)
     handle = SimpleNamespace(pci_domain_id_nv=0, pci_bus_id_nv=0xC4, pci_slot_id_nv=0x20)
-    device = backend.device = SimpleNamespace(cl=SimpleNamespace(Error=ValueError), handle=handle, is_nvidia=True)
+    backend.cl, backend.handle, backend.is_nvidia = SimpleNamespace(Error=ValueError), handle, True
     assert backend._uuid() == "uuid of (0, 196, 4)"
-    device.is_nvidia = False
+    backend.is_nvidia = False
     assert backend._uuid() == ""
-    device.is_nvidia, device.handle = True, SimpleNamespace()  # an old driver does not know the question
+    backend.is_nvidia, backend.handle = True, SimpleNamespace()  # an old driver does not know the question
     assert backend._uuid() == ""
 
 
@@ -223,7 +222,7 @@ def test_a_device_that_is_not_there_is_refused_with_the_numbers(backend: OpenClB
 
 
 def test_without_any_device_the_remedy_is_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_module, "find_devices", list)
+    monkeypatch.setattr(backend_module, "find_devices", list)
     with pytest.raises(MissingDependencyError, match=r"an OpenCL device is not available.*pocl-opencl-icd"):
         OpenClBackend()
 

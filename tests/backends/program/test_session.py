@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from cuprof.backends.contract import Draw, InputSet
-from cuprof.backends.program.kernel_clock import KernelClock, KernelRecord, busy_ns, find_cupti, own_build
-from cuprof.backends.program.session import ProgramRunnable, ProgramSession
+from cuprof.backends.program.backend import ProgramBackend, ProgramRunnable, ProgramSession
+from cuprof.backends.program.kernel_clock import KernelRecord, busy_ns, find_cupti, install_clock, own_build
 from cuprof.builds import BuildPool
 from cuprof.core.errors import LaunchError
 from cuprof.core.point import Point
@@ -28,9 +28,16 @@ PRINTS = f"{PYTHON}print('n = 6, y:', *(2 * float(each) for each in open(sys.arg
 Prepare = Callable[..., ProgramRunnable]
 
 
+def backend_in(folder: Path) -> ProgramBackend:
+    """Return the back end of a host without a GPU."""
+    backend = ProgramBackend(cache=BuildPool(folder))
+    backend.has_gpu = False
+    return backend
+
+
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[ProgramSession]:
-    session = ProgramSession(BuildPool(tmp_path), None, "", None, SIGNATURE, INPUTS)
+    session = ProgramSession(backend_in(tmp_path), SIGNATURE, INPUTS)
     yield session
     session.close()
 
@@ -64,7 +71,7 @@ def test_each_execution_has_the_inputs_that_are_drawn(session: ProgramSession, p
 
 def test_a_file_that_is_worked_on_in_place_holds_its_contents_before_each_execution(tmp_path: Path) -> None:
     first, second = ({**INPUTS, "y": np.full(N, value, np.float32)} for value in (10, 20))
-    session = ProgramSession(BuildPool(tmp_path), None, "", None, SIGNATURE, first)
+    session = ProgramSession(backend_in(tmp_path), SIGNATURE, first)
     assert session.stock([InputSet(first), InputSet(second)]) == 2
     adds = "y = array.array('f'); y.frombytes(open(sys.argv[2], 'rb').read())\n"
     adds += "open(sys.argv[2], 'wb').write(array.array('f', map(sum, zip(x, y))).tobytes())\n"
@@ -167,6 +174,6 @@ def test_the_libraries_that_are_loaded_into_programs_compile(tmp_path: Path) -> 
         find_cupti()
     except Exception as error:
         pytest.skip(str(error))
-    variables = KernelClock(BuildPool(tmp_path / "cache")).install(tmp_path)
+    variables = install_clock(BuildPool(tmp_path / "cache"), tmp_path)
     assert Path(variables["CUDA_INJECTION64_PATH"]).read_bytes().startswith(b"\x7fELF")
     assert own_build("mark.c", "gcc").run().image.startswith(b"\x7fELF")

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from time import perf_counter_ns
 
-import numpy as np
-
-from cuprof.backends.contract import Backend, Draws, Frame, Reading, ReadingOptions, Session, first_draw
+from cuprof.backends.contract import Backend, Draw, Draws, Frame, Reading, Runnable, Session
 from cuprof.backends.cpu.memory import HostMemory
 from cuprof.backends.spec import BackendSpec, ListedDevice
 from cuprof.core.point import Point
-from cuprof.core.records import BuildFacts, Calibration, DeviceFacts, Measure
-from cuprof.families import Arrays, Program, Signature, Variant
+from cuprof.core.records import Calibration, DeviceFacts, Measure
+from cuprof.families import Program, Variant
 
 
 def list_devices() -> Iterator[ListedDevice]:
@@ -33,46 +30,28 @@ SPEC = BackendSpec(
 )
 
 
-@dataclass
-class Prepared:
-    """A function that is ready to run."""
-
-    run: Callable[[], object]
-    build: BuildFacts = field(default_factory=BuildFacts)
-    steps: int = 1
-    launch_phases: int = 1
-
-
-class AbacusSession(Session[Prepared]):
+class AbacusSession(Session[Runnable]):
     """Arrays in host memory."""
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
-    ) -> Prepared:
+    ) -> Runnable:
         """Let the variant prepare itself."""
-        return Prepared(variant.make(problem, tunables, self.inputs, self.outputs))
+        return Runnable(variant.make(problem, tunables, self.inputs, self.outputs), self.outputs)
 
-    def repeat(self, runnable: Prepared, count: int) -> None:
-        """Execute back to back."""
-        for _ in range(count):
-            runnable.run()
-
-    def fetch(self, runnable: Prepared) -> dict[str, np.ndarray]:
-        """Copy the outputs."""
-        return {name: array.copy() for name, array in self.outputs.items()}
-
-    def begin(self, runnable: Prepared, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Frame:
+    def begin(self, runnable: Runnable, measure: Measure, batch: int = 1, draw: Draws = Draw) -> Frame:
         """Time one execution."""
         self.give(runnable, draw())
         started = perf_counter_ns()
-        runnable.run()
+        runnable.enqueue()
         return Frame.ended(Reading(float(perf_counter_ns() - started)))
 
 
-class Abacus(Backend[Prepared]):
+class Abacus(Backend[Runnable]):
     """The one device."""
 
     spec = SPEC
+    sessions = AbacusSession
 
     def __init__(self, number: int | None = None) -> None:
         pass
@@ -81,12 +60,10 @@ class Abacus(Backend[Prepared]):
         """Return its name."""
         return DeviceFacts(SPEC.name, 0, "abacus", memory_bytes=1 << 30, identity={"name": "abacus"})
 
+    def make_memory(self) -> HostMemory:
+        """Return host memory."""
+        return HostMemory()
+
     def calibrate(self) -> Calibration:
         """State a bandwidth that no abacus has."""
         return Calibration(SPEC.name, read_bandwidth=1e12)
-
-    def open(
-        self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
-    ) -> AbacusSession:
-        """Put the inputs into arrays."""
-        return AbacusSession(HostMemory(), signature, inputs, options, scratch_bytes)

@@ -1,0 +1,137 @@
+"""The arrays of a problem as the files that programs read and write."""
+
+from __future__ import annotations
+
+import io
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cuprof.backends.buffers import Content, Contents, Memory
+from cuprof.core.errors import LaunchError
+from cuprof.families import Array, File
+
+NUMBER = re.compile(r"[-+]?(?:inf\b|nan\b|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)", re.IGNORECASE)
+ENDINGS = {"raw": "bin", "npy": "npy", "text": "txt"}
+
+
+@dataclass(eq=False)
+class Slot:
+    """What the files of one array are to hold: values, bytes, or nothing yet."""
+
+    name: str
+    nbytes: int
+    content: np.ndarray | bytes | None = None
+
+
+class FileMemory(Memory[Slot]):
+    """Files in a folder, one for each array and format that a program asks for, written as it is started."""
+
+    def __init__(self) -> None:
+        self._owner = tempfile.TemporaryDirectory(prefix="cuprof-program-")
+        self.folder = Path(self._owner.name)
+        self._written: dict[Path, tuple[object, bytes]] = {}
+        """For each file: what its array was to hold, and the bytes that were written."""
+
+    def allocate(self, label: str, shape: tuple[int, ...], dtype: np.dtype) -> Slot:
+        """Return a slot; its files come later."""
+        return Slot(label.rpartition(" ")[2], int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
+
+    def write(self, buffer: Slot, content: Content) -> None:
+        """Note what the files are to hold."""
+        buffer.content = content.host
+
+    def fill(self, buffer: Slot, byte: int, start: int = 0, size: int | None = None) -> None:
+        """Note that the files are to hold this byte alone."""
+        buffer.content = bytes([byte]) * buffer.nbytes
+
+    def path(self, file: File) -> Path:
+        """Return where a file is."""
+        return self.folder / f"{file.buffer}.{ENDINGS[file.format]}"
+
+    def provide(self, slot: Slot, file: File) -> None:
+        """Write a file, unless it holds what it is to hold."""
+        path, (known, content) = self.path(file), self._written.get(self.path(file), (None, b""))
+        if slot.content is not None and known is not slot.content:
+            content = slot.content if isinstance(slot.content, bytes) else _encode(slot.content, file.format)
+            self._written[path] = slot.content, content
+        if slot.content is not None and not _holds(path, content):
+            path.write_bytes(content)
+
+    def read(self, buffer: Slot, array: Array) -> np.ndarray:
+        """Return what the raw file holds."""
+        return self.read_file(File(buffer.name), array, buffer.name)
+
+    def read_file(self, file: File, array: Array, name: str) -> np.ndarray:
+        """Return what a program of this name has left in a file.
+
+        Raises:
+            LaunchError: there is no file, or its content does not fit the array.
+        """
+        try:
+            content = self.path(file).read_bytes()
+        except OSError:
+            raise LaunchError(f"{name} left no file of output {file.buffer}") from None
+        where = f"{name} wrote to the file of output {file.buffer}"
+        if file.format == "text":
+            return read_numbers(content.decode(errors="replace"), array, where)
+        if file.format == "npy":
+            try:
+                found = np.load(io.BytesIO(content), allow_pickle=False)
+            except ValueError:
+                raise LaunchError(f"{where} something that is not a NumPy file") from None
+            if found.dtype != array.type or found.shape != array.shape:
+                raise LaunchError(f"{where} {found.dtype} of shape {found.shape}, not {array.dtype} of {array.shape}")
+            return np.asarray(found)
+        if len(content) != array.nbytes:
+            raise LaunchError(f"{where} {len(content)} bytes, not {array.nbytes} ({array.size} × {array.dtype})")
+        return np.frombuffer(content, array.type).reshape(array.shape).copy()
+
+    def holds(self, buffers: Mapping[str, Slot], contents: Contents) -> Iterator[tuple[str, bool]]:
+        """Compare each file with what was written."""
+        for name in buffers:
+            files = [(path, content) for path, (_, content) in self._written.items() if path.stem == name]
+            yield name, all(_holds(path, content) for path, content in files)
+
+    def find_damaged(self) -> tuple[str, ...]:
+        """Return nothing: a file's size is checked when it is read."""
+        return ()
+
+    def mend(self) -> None:
+        """Have all files written again."""
+        self._written = {}
+
+    def free(self) -> None:
+        """Remove the folder."""
+        self._owner.cleanup()
+
+
+def _encode(array: np.ndarray, format: str) -> bytes:
+    if format == "npy":
+        stream = io.BytesIO()
+        np.save(stream, array, allow_pickle=False)
+        return stream.getvalue()
+    if format == "text":
+        return ("\n".join(map(repr, array.reshape(-1).tolist())) + "\n").encode()
+    return array.tobytes()
+
+
+def read_numbers(text: str, array: Array, where: str) -> np.ndarray:
+    """Return the last numbers of a text as an array; raise `LaunchError` if they are too few or do not fit."""
+    numbers = NUMBER.findall(text)
+    if len(numbers) < array.size:
+        raise LaunchError(f"{where} {len(numbers)} numbers, and {array.size} are expected")
+    chosen = numbers[-array.size :]
+    read = int if array.type.kind in "iu" else float
+    try:
+        return np.array([read(each) for each in chosen], array.type).reshape(array.shape)
+    except (ValueError, OverflowError):
+        raise LaunchError(f"{where} {', '.join(chosen[:3])} …, which is not {array.dtype}") from None
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == content
