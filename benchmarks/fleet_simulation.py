@@ -102,7 +102,8 @@ class Station:
         """Take part."""
         slot: Any = Slot()
         self.sweep_id, (self.number,) = self.store.join_sweep(FACTS, [self.host])
-        scheduler, self.seen_at = GridScheduler(self.jobs, claims=self)  # type: ignore[arg-type], time.monotonic()
+        scheduler = GridScheduler(self.jobs, claims=self)  # type: ignore[arg-type]
+        self.seen_at = time.monotonic()
         while not scheduler.done:
             batch = scheduler.ask(slot)
             if batch and batch.job:
