@@ -52,7 +52,7 @@ class Calibrator:
     ) -> None:
         """Store a calibration, and let it bound the times of a device."""
         self.recorder.store.save_calibration(self.recorder.sweep_id, device, calibration)
-        if not is_kept:
+        if not is_kept and not calibration.details.get("other_processes"):  # whose work lowers every figure
             keep(device, calibration)
         self._known[executor, device.backend] = Plausibility(
             is_host(device),
