@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from cuprof.core.errors import CuprofError, FamilyError, ImpossibleError, SelectionError
 from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts, Trial, Unavailable
-from cuprof.core.text import summarize
+from cuprof.core.text import list_first, summarize
 from cuprof.families.fingerprint import contract_text, hash_text, source_text
 from cuprof.families.model import Family, Signature, Variant
 from cuprof.families.program import Program
@@ -205,7 +205,5 @@ def guarded(where: str, folder: Path | None, function: Callable[..., T], *argume
 
 
 def _nothing_left(excluded: list[str]) -> str:
-    reasons = list(dict.fromkeys(excluded))
-    shown = "; ".join(reasons[:MOST_REASONS])
-    more = f"; and {len(reasons) - MOST_REASONS} more reasons" if len(reasons) > MOST_REASONS else ""
-    return f"the constraints leave no trial of the {len(excluded)} combinations: {shown}{more}"
+    reasons = list_first(list(dict.fromkeys(excluded)), MOST_REASONS, "; ")
+    return f"the constraints leave no trial of the {len(excluded)} combinations: {reasons}"
