@@ -2,9 +2,9 @@
 
     python -m benchmarks.duels --out FOLDER
 
-Each duel is the engine's own, as it ends every search. Its candidates are one kernel that reads memory and then waits,
-by the device's clock, for as long as each configuration says, so which is best is known: four lie within 0.3 % of one
-another, two more are 2 and 5 % slower. Right is a duel whose winner is the true best, or level with it by what it says.
+A duel is the final comparison that ends every search. Its candidates are one kernel that reads memory and then waits,
+by the device's clock, for as long as each configuration says. So the best is known: four candidates lie within 0.3 % of
+one another, two more are 2 and 5 % slower. A duel is right if it names the true best, or a winner level with it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from cuprof.worker.messages import WorkerSettings
 
 FAMILY, VARIANT, TUNABLE = "padded_read", "other", "spin_ns"
 SLOWER = (0.0, 0.001, 0.002, 0.003, 0.02, 0.05)
-"""By how much each candidate is slower than the best."""
+"""Each candidate's share of time above the best."""
 LEAST_SPIN_NS = 100
-"""The best waits, too, so that all run the same instructions."""
+"""The best waits too, so that all candidates run the same instructions."""
 RIGHT = 0.95
 SETTLE_S = 0.05
 SEED = 1
@@ -46,11 +46,12 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Fought:
-    """One duel, what it came to, and what its last look measured.
+class DuelResult:
+    """The result of one duel.
 
     Args:
-        medians_ns: identity → median, of each candidate's last look.
+        medians_ns: identity → median of each candidate, when it was last timed.
+        looks: how often the duel timed candidates.
     """
 
     ending: Final
@@ -60,11 +61,11 @@ class Fought:
 
 
 class Ring:
-    """Duels of the same candidates, one after another, on one worker.
+    """Run duels of the same candidates, one after another, on one worker.
 
     Args:
-        config: of the family, the variant, the problem, and how a search ends.
-        project: where the family is.
+        config: names the family, the variant and the problem, and sets how a search ends.
+        project: has the family.
     """
 
     def __init__(self, executor: Executor, config: SweepConfig, project: Project) -> None:
@@ -76,15 +77,15 @@ class Ring:
         return prepare(config, self.project, [self.executor])
 
     def time_alone(self) -> float:
-        """Return the time in ns of the best, more closely than a duel does."""
+        """Return the time of the best in ns, measured more precisely than in a duel."""
         prepared = self.prepare([LEAST_SPIN_NS])
         careful = replace(self.config.measure, target=0.001, min_samples=400, max_samples=4000)
         job = Final(prepared, prepared.plan.trials, Measure.COLD, SEED).next_job()
         (outcome,) = self.executor.measure(replace(job, measure=careful))
         return cold_timing(outcome).summary.median_ns
 
-    def fight(self, prepared: Prepared, candidates: Sequence[Trial], allowed_s: float) -> Fought:
-        """Return what one duel comes to."""
+    def fight(self, prepared: Prepared, candidates: Sequence[Trial], allowed_s: float) -> DuelResult:
+        """Run one duel."""
         began = time.perf_counter()
         duel = Final(prepared, tuple(candidates), Measure.COLD, SEED, allowed_s=allowed_s)
         medians_ns: dict[str, float] = {}
@@ -93,7 +94,7 @@ class Ring:
             for outcome in self.executor.measure(job):
                 medians_ns[outcome.identity] = cold_timing(outcome).summary.median_ns
                 duel.tell(outcome)
-        return Fought(duel, medians_ns, duel.looks, time.perf_counter() - began)
+        return DuelResult(duel, medians_ns, duel.looks, time.perf_counter() - began)
 
 
 def rate(best: str, ending: Final) -> str:
@@ -111,7 +112,7 @@ def rate(best: str, ending: Final) -> str:
     return "undecided" if best in ending.standing.list_open() else "wrong"
 
 
-def make_row(trials: Sequence[Trial], effect: float, duels: Sequence[Fought]) -> dict[str, Any]:
+def make_row(trials: Sequence[Trial], effect: float, duels: Sequence[DuelResult]) -> dict[str, Any]:
     """Return the table's row of one smallest effect; the trials are sorted by their true time."""
     rated = [rate(trials[0].identity, each.ending) for each in duels]
     slow = {trial.identity for trial, by in zip(trials, SLOWER, strict=True) if by > 0.01}

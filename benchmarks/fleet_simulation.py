@@ -1,16 +1,16 @@
-"""Many stations as many hosts on one PostgreSQL, with trials that take 50 ms and cost nothing: what do claims cost?
+"""Measure what claims cost when many hosts share one PostgreSQL; trials sleep for 50 ms in place of measuring.
 
 python -m benchmarks.fleet_simulation [--hosts 16] [--processes 4] [--stations 4] [--trials 100000] [--done 0]
     [--kills 0] [--restarts 0] [--records plain]
 
 A server of its own is started on this host. On each host run several processes, and in each a few stations as threads:
-each has a connection, a `GridScheduler` and the store's own claims, as a process with one GPU has. In place of
-measuring it sleeps. `--records store` writes each outcome by `Store.record`, as the engine does; `plain` writes those
-of a block in one statement, which checks the claim alike, because two cores cannot run the engine's part of 256 hosts.
-A station's lease is renewed every 5 s, and each ends with the query for what others failed at. `--done` members of
-the sweep have runs before. `--kills` ends processes with SIGKILL amid the work, with all their stations; `--restarts`
-stops the server for a second. Printed are the median and the 95th percentile of a claim, of the query for what is left
-and of a record, the server's CPU, and whether each trial has one run.
+each has a connection, a `GridScheduler` and the store's own claims, as a process with one GPU has. `--records store`
+writes each outcome by `Store.record`, as the engine does. `plain` writes the outcomes of a block in one statement,
+which checks the claim too: two cores cannot run the engine's part of 256 hosts. A station renews its lease every 5 s,
+and ends with the query for what others failed at. `--done` trials of the sweep have runs before. `--kills` ends
+processes with SIGKILL amid the work, with all their stations; `--restarts` stops the server for a second. The output
+has the median and the 95th percentile of a claim, of the query for what is left and of a record, the server's CPU, and
+whether each trial has one run.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ class Station:
         """Take part."""
         slot: Any = Slot()
         self.sweep_id, (self.number,) = self.store.join_sweep(FACTS, [self.host])
-        scheduler, self.seen_at = GridScheduler(self.jobs, claims=self)  # type: ignore[arg-type], time.monotonic()
+        scheduler = GridScheduler(self.jobs, claims=self)  # type: ignore[arg-type]
+        self.seen_at = time.monotonic()
         while not scheduler.done:
             batch = scheduler.ask(slot)
             if batch and batch.job:

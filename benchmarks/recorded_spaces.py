@@ -28,27 +28,27 @@ from cuprof.core.point import Coordinate
 from cuprof.search.usual_block import ANY_BLOCK
 
 POINTS = 50
-"""At so many equal steps of the budget the best time is looked at."""
+"""The best time is read after each of this many equal parts of the budget, as the methodology says."""
 CUTOFF = 0.95
-"""The budget is what random search is expected to need for this part of the way from the median to the optimum."""
+"""The budget is the time that random search is expected to need for this part of the way from median to optimum."""
 KERNEL_TUNER_COSTS = ("compile_time", "verification_time", "benchmark_time")
 T4_COSTS = ("compilation", "compilation_time", "validation", "benchmark")
 BLOCK = re.compile("(thread_)?block(_size)?_[xyz]|work_group_size(_[xyz])?|[mn]dimc", re.IGNORECASE)
-"""What a block's dimensions are called: by Kernel Tuner and by us, by KTT, and in CLBlast's matrix product."""
+"""Names of a block's dimensions: Kernel Tuner's and ours, KTT's, and those of CLBlast's matrix product."""
 NVIDIA = re.compile(
     r"nvidia|geforce|tesla|quadro|titan|jetson|[gr]tx\w*|k[248]0|[pv]100|a([134]0|[18]00|[2456][05]00)|l40?s?|g?h[12]00|g?b[23]00"
 )
-"""A word of the names of NVIDIA's GPUs. T4 is none of them here, since it is a format's name too."""
+"""Words in the names of NVIDIA's GPUs. T4 is left out, since it is a format's name too."""
 AMD = re.compile(r"amd|radeon|instinct|firepro|vega\d*|rx|rx\d{3,4}\w*|w[5679]\d00|mi\d{1,3}[ax]?|gfx\d\w+")
-"""A word of the names of AMD's."""
+"""Words in the names of AMD's GPUs."""
 HOST = re.compile(r"cpu|epyc|ryzen|threadripper|opteron|athlon")
-"""A word of the names of AMD's that are processors of a host."""
+"""Words in the names of AMD's processors, which are no GPUs."""
 RESULTS = ("time_ms", "cost_s")
-"""The columns of a table that are no tunables."""
+"""Columns of a table that are results; all others are tunables."""
 NOT_A_SPACE = (
     LookupError, TypeError, ValueError, AttributeError, RecursionError, OSError, EOFError, zlib.error, csv.Error
 )  # fmt: skip
-"""What reading a file that is none may raise."""
+"""Errors that a file which is no space may raise when it is read."""
 SUFFIXES = (".csv", ".csv.gz", ".json", ".json.gz")
 
 
@@ -59,7 +59,7 @@ class RecordedSpace:
     Args:
         configurations: the tunables of each.
         times: what a search minimises, (n,), NaN where the configuration failed.
-        costs: seconds that finding it out took, (n,).
+        costs: seconds that measuring it took, (n,).
         limit_s: the budget, where it is not the methodology's.
         device: the name of the device that was recorded: what a cache of Kernel Tuner says, or else the file's name,
             which the community's collections take from the device.
@@ -74,15 +74,15 @@ class RecordedSpace:
 
     @property
     def backend(self) -> str | None:
-        """Return the back end whose devices the recorded one is known to be among; None of any other."""
+        """Return the back end that drives the recorded device, if its name tells; else None."""
         words = re.split(r"[\W_]+", self.device.lower())
         known = {"cuda": NVIDIA} | ({} if any(map(HOST.fullmatch, words)) else {"opencl": AMD})
         return next((backend for backend, names in known.items() if any(map(names.fullmatch, words))), None)
 
     def suppose(self, backend: str | None) -> list[float]:
-        """Return what a search on a device of this back end supposes of each configuration, (n,), as the engine does.
+        """Return the log time, relative to the usual, that a search expects of each configuration at its start, (n,).
 
-        The threads of a block are known by the usual names of its dimensions.
+        It goes by the threads of a block, known by the usual names of a block's dimensions.
         """
         usual = get_spec(backend).usual_block if backend else ANY_BLOCK
         blocks = [[value for name, value in each.items() if BLOCK.fullmatch(name)] for each in self.configurations]
@@ -102,18 +102,18 @@ class RecordedSpace:
         return float(self.ascending[0])
 
     def expected_best(self, draws: int) -> float:
-        """Return the expected best time of so many different configurations, drawn at random among those that work."""
+        """Return the expected best time of `draws` different configurations, drawn at random among those that work."""
         times = self.ascending
         count = times.size
         if draws >= count:
             return self.optimum
-        # the chance that all draws miss the i best: (count - i over draws) / (count over draws), by its ratios
+        # the chance that all draws miss the i best is C(count - i, draws) / C(count, draws), built up by ratios
         missed = np.cumprod(1 - draws / (count - np.arange(count - draws)))
         return float(times[0] + np.diff(times[: count - draws + 1]) @ missed)
 
     @cached_property
     def draws(self) -> int:
-        """Return how many draws random search is expected to need for `CUTOFF` of the way."""
+        """Return how many configurations random search is expected to try before it has gone `CUTOFF` of the way."""
         target = self.optimum + (1 - CUTOFF) * (float(np.median(self.ascending)) - self.optimum)
         low, high = 1, self.ascending.size
         while low < high:
@@ -128,12 +128,12 @@ class RecordedSpace:
 
     @cached_property
     def instants_s(self) -> np.ndarray:
-        """Return when the best time is looked at, (`POINTS`,)."""
+        """Return the times in seconds at which the best so far is read, (`POINTS`,)."""
         return np.linspace(self.budget_s / POINTS, self.budget_s, POINTS)
 
     @cached_property
     def random_curve(self) -> np.ndarray:
-        """Return what random search is expected to have at each instant, (`POINTS`,); at first, of one draw."""
+        """Return the best time that random search is expected to have at each instant, (`POINTS`,)."""
         draws = np.maximum(np.round(self.instants_s / self.costs.mean()), 1).astype(int)
         by_draws = {count: self.expected_best(int(count)) for count in np.unique(draws)}
         return np.array([by_draws[count] for count in draws])

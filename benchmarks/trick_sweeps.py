@@ -31,14 +31,14 @@ from cuprof.core.errors import CuprofError
 
 SETTINGS = ("report=none", "measure=quick", "measure.modes=[cold]", "limits.build_s=60", "limits.check_s=10")
 ONE_EACH = ("measure.max_seconds=30", "measure.patience_seconds=30", "measure.target=1e-5")
-"""With as many samples at least as at most, so that a clock that stands still ends nothing early."""
+"""Settings under which sampling ends by its number alone, so that a clock that stands still ends nothing early."""
 JUDGED = ("measure=quick", "measure.modes=[cold]", "limits.build_s=60", "limits.check_s=10")
 CANDIDATE = """
 from .problem import family as known
 trick = known.variant("{0}")
 family.{1}("judged", requires=trick.requires)(trick.make)
 """
-"""What `cuprof judge` is given: one variant of the family under another name."""
+"""A candidate for `cuprof judge`: one variant of the family under another name."""
 QUERY = """
 SELECT v.name AS variant, r.state, r.message,
        (SELECT g.median_ns FROM timing AS g WHERE g.run_id = r.id AND g.measure = 'cold') AS median_ns

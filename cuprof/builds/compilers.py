@@ -169,6 +169,11 @@ class Compilers:
         except OSError as error:
             raise BuildError(f"no compiler process can be started: {error}") from error
 
+    def prepare(self, preload: Preload) -> None:
+        """Start the origin that builds with this preload will need."""
+        with suppress(OSError), self._lock:  # a build reports what keeps it from starting
+            self._get(preload)
+
     def end(self) -> None:
         """End all processes and remove their files."""
         with self._lock:

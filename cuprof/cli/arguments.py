@@ -89,7 +89,7 @@ def share(text: str) -> float:
         value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         value = math.nan
-    if text.endswith("%") or value < 1:  # a 5 is not 500 %
+    if math.isfinite(value) and (text.endswith("%") or value < 1):  # a 5 is not 500 %
         return value
     raise argparse.ArgumentTypeError(f"{text!r} is not a share; write 1% or 0.01")
 

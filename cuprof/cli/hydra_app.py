@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from cuprof.cli.choice import is_chosen, tell_choice
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     Task = Callable[[SweepConfig, Project], int]
     Launch = Callable[[Sequence[SweepConfig], Sequence[str], Project], int]
 T = TypeVar("T")
+NVIDIA = Path("/dev/nvidiactl")
+"""Where there is none, a worker need not import CuPy before anybody asks for a device."""
 SLOW_IMPORTS = ("cupy", "torch")
 """Modules that variants on a GPU often need and that take seconds to import, in the order of use."""
 
@@ -156,4 +159,5 @@ def _prestart_worker(argv: Sequence[str]) -> None:
         from cuprof.engine.launch import prestart
 
         named = [argument.partition("=")[2] for argument in argv if argument.startswith("device.cuda=")]
-        prestart(len(named[-1].split(",")) if named else 1)
+        modules = ("cupy",) if NVIDIA.exists() and "device=cpu" not in argv else ()
+        prestart(len(named[-1].split(",")) if named else 1, modules)

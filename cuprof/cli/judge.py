@@ -60,6 +60,8 @@ FOUND = {
 MOST_LOG_LINES = 12
 MOST_COUNTERS = 20
 """Counters at one problem above which only those that cuprof explains are shown."""
+GIVEN = ("baseline", "like", "rounds", "noise", "sandbox", "as_root", "memory_bytes", "time_limit_s")
+"""Options that a request takes as they are."""
 NOT_SET_HERE = ("experiment", "family", "variants", "baseline", "store", "report", "retry", "dry_run", "output")
 
 
@@ -84,9 +86,21 @@ PARSER.add_argument(
     help="auto: what the system allows (default); required: all of it; off: processes of their own",
 )
 PARSER.add_argument("--as-root", action="store_true", help="judge as root, whose files a candidate can then read")
-PARSER.add_argument("--memory-limit", type=_size, default=0, metavar="BYTES", help="such as 4G (default: 3/4 of all)")
 PARSER.add_argument(
-    "--time-limit", type=SECONDS, default=0.0, metavar="SECONDS", help="of one execution, or of a build"
+    "--memory-limit",
+    dest="memory_bytes",
+    type=_size,
+    default=0,
+    metavar="BYTES",
+    help="such as 4G (default: 3/4 of all)",
+)
+PARSER.add_argument(
+    "--time-limit",
+    dest="time_limit_s",
+    type=SECONDS,
+    default=0.0,
+    metavar="SECONDS",
+    help="of one execution, or of a build",
 )
 PARSER.add_argument(
     "--counters",
@@ -133,15 +147,8 @@ def _judge_in(server: ForkServer, arguments: argparse.Namespace) -> int:
             config=config,
             origin=origin,
             candidates=tuple(check_file(Path(path)) for path in arguments.candidates),
-            baseline=arguments.baseline,
-            like=arguments.like,
-            rounds=arguments.rounds,
             rule=Rule(arguments.effect, arguments.error_rate),
-            noise=arguments.noise,
-            sandbox=arguments.sandbox,
-            as_root=arguments.as_root,
-            memory_bytes=arguments.memory_limit,
-            time_limit_s=arguments.time_limit,
+            **{name: getattr(arguments, name) for name in GIVEN},
             database=arguments.keep.absolute() if arguments.keep else None,
             counters=arguments.counters is not None,
         )

@@ -389,6 +389,8 @@ class SourceCounters:
         threads: how many threads did.
         stalls: reason ("long_scoreboard") → index of the instruction → samples of warps that waited there; `selected`
             and `not_selected` are no stalls.
+        excessive: "shared" or "global" → index of the instruction → wavefronts of shared memory, or sectors of global
+            memory, beyond what accesses without bank conflicts, or coalesced ones, would take.
         sample_count: samples of all kinds.
         interval_cycles: cycles between two samples of one scheduler.
         dropped_bytes: samples that the buffer had no room for, in bytes.
@@ -402,6 +404,7 @@ class SourceCounters:
     executed: tuple[int, ...]
     threads: tuple[int, ...] = ()
     stalls: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    excessive: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     sample_count: int = 0
     interval_cycles: int = 0
     dropped_bytes: int = 0

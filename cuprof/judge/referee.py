@@ -48,7 +48,7 @@ MEMORY_SHARE = 8
 LONG_NS = {"cuda": 5e6, "host": 20e6}
 """Executions of one request need take no longer together: the clock is a thousand times as fine."""
 MOST_PREPARE_S = 8.0
-MOST_DRAWING_S = 3.0
+MOST_DRAWING_S = 1.0
 """Prepare and draw only as many sets as fit into this time, but at least two."""
 RESPONSES = 15
 ROUND_TRIP_SLACK, ROUND_TRIP_SLACK_NS = 1.25, {"cuda": 15_000.0, "host": 50_000.0}
@@ -59,11 +59,10 @@ ALIKE, ALIKE_NS = 2.0, {"cuda": 20_000.0, "host": 100_000.0}
 BUSY_HOST = "the host was busy with other work"
 MOST_LAPS = 12
 """Ask this often for executions that nothing disturbs, on a machine that others use too."""
-FRESH_ROUNDS, FRESH_TRIES = 3, 4
+FRESH_TRIES = 6
 REMEMBERS, REMEMBERS_NS = {"cuda": 2.0, "host": 1.3}, 20_000.0
-"""A request on new contents may take this much longer than one on contents that have come up. It does not count unless
-each of `FRESH_ROUNDS` took longer than most others, `FRESH_TRIES` times in a row: others may use the machine.
-A device's clocks change by themselves."""
+"""A request on new contents may take this much longer than one on contents that have come up, and one of `FRESH_TRIES`
+times it must: others may use the machine, and a device that has rested has other clocks."""
 MOST_REFERENCES = 8
 MOST_KEPT = 8
 """Keep at most this many processes from one turn to the next; each holds its sets, and may hold a device's context."""
@@ -73,8 +72,6 @@ CHECK_ONE_IN = 4
 """Check a result and the memory around it after every Nth request, at random; check all after the last."""
 LOOK_SLACK, LOOK_SLACK_NS = 2.0, 20_000
 """Reading results may take this much longer than where nothing had been executed, else it counts as the executions'."""
-BUSY, BUSY_NS = 1.5, 200_000
-"""Emptying a device's caches may take this much longer than before the stranger's code was there."""
 EARLY_ROWS, EARLY_WORDS = 4, 16
 """Read this many random words of this many results before the clock stops."""
 LATE_S = 0.2
@@ -136,16 +133,13 @@ Kept = dict[tuple[AnyOrigin, Extension | None, str], "Referee"]
 """Origin, extension and identity → a trial whose process waits."""
 
 
-class _WrongError(Exception):
-    """End a trial whose results are wrong."""
+class _FoundError(Exception):
+    """End a trial whose results are wrong, or whose times cannot be what they seem."""
 
-    def __init__(self, check: Check) -> None:
-        self.check = check
-        super().__init__(check.message)
-
-
-class _DishonestError(Exception):
-    """End a trial whose times cannot be what they seem."""
+    def __init__(self, message: str, state: State = State.WRONG_RESULT, check: Check | None = None) -> None:
+        self.state = state
+        self.check = check and replace(check, message=message)
+        super().__init__(message)
 
 
 @dataclass
@@ -195,11 +189,10 @@ class Referee:
             return self._end(State.TIMED_OUT, f"{error} while {PHASE_TEXT[self.phase]}")
         except (LostError, msgspec.MsgspecError) as error:
             return self._end(State.CRASHED, f"{error} while {PHASE_TEXT[self.phase]}", self.suspect.log_tail())
-        except _WrongError as error:
-            self.check = error.check
-            return self._end(State.WRONG_RESULT, error.check.message)
-        except _DishonestError as error:
-            return self._end(State.IMPLAUSIBLE, str(error))
+        except _FoundError as error:
+            if error.state is State.WRONG_RESULT:
+                self.check = error.check or Check(False, math.inf, math.inf, math.inf, str(error))
+            return self._end(error.state, str(error))
         except LaunchError as error:
             return self._end(State.SKIPPED, str(error))
         except FamilyError as error:
@@ -214,10 +207,8 @@ class Referee:
         """
         try:
             self.problem = Problem.make(self.runner.family, self.job)
-        except FamilyError:
-            raise
         except Exception as error:  # whatever a family raises is the family's fault
-            raise FamilyError(describe(error)) from error
+            raise FamilyError(str(error) if isinstance(error, FamilyError) else describe(error)) from error
         self.variant = replace(next(iter(self.runner.family.variants.values())), tolerance=None)
         if self.job.extension is None:
             self.variant = self.runner.family.variant(self.job.trials[0].variant)
@@ -250,14 +241,13 @@ class Referee:
         suspect.open()
         suspect.stop()
         self.sets.draw_early(0)
-        trips, flushes_ns = [], []
+        trips = []
         for _ in range(RESPONSES):
-            flushes_ns.append(self.sets.flush(self.job.measure.flush))
+            self.sets.flush(self.job.measure.flush)
             trips.append(suspect.respond(self.sets.look))
         trips = [each for each in trips if each.is_sound] or trips
         self.round_trip_ns = float(statistics.median(each.duration_ns for each in trips))
         self.most_look_ns = LOOK_SLACK * statistics.median(each.look_ns for each in trips) + LOOK_SLACK_NS
-        self.most_flush_ns = BUSY * statistics.median(flushes_ns) + BUSY_NS
         suspect.go_on()
         suspect.ask(Ask.LOAD, 0, limits.build_s)
         started = time.monotonic()
@@ -295,7 +285,7 @@ class Referee:
             self._execute(1)
             check = self._judge(0, number)
             if not check.passed:
-                raise _WrongError(replace(check, message=check.message + self._find_lateness(number)))
+                raise _FoundError(check.message + self._find_lateness(number), check=check)
             first = first or check
             self._require_undamaged([0])
         assert first is not None
@@ -318,8 +308,7 @@ class Referee:
         self.sets.memory.wait()
         lap = self.suspect.execute(count, self.runner.limits.check_s, self.sets.look)
         if not self.sets.was_there():
-            check = Check(False, math.inf, math.inf, math.inf, "results change after the call has returned" + LATE)
-            raise _WrongError(check)
+            raise _FoundError("results change after the call has returned" + LATE)
         return lap
 
     def _judge(self, row: int, number: int) -> Check:
@@ -333,12 +322,11 @@ class Referee:
         """Raise if a row's results are wrong for the contents that it has."""
         check = self._judge(row, COMPARED_SETS + int(self.sets.order[row]))
         if not check.passed:
-            message = f"wrong on inputs that it met while it was timed: {check.message}"
-            raise _WrongError(replace(check, message=message))
+            raise _FoundError(f"wrong on inputs that it met while it was timed: {check.message}", check=check)
 
     def _require_undamaged(self, rows: list[int]) -> None:
         if damage := self.sets.find_damage(rows):
-            raise _WrongError(Check(False, math.inf, math.inf, math.inf, f"it {damage}"))
+            raise _FoundError(f"it {damage}")
 
     def _is_right_as_graph(self, count: int) -> bool:
         self.sets.give()
@@ -346,7 +334,7 @@ class Referee:
         try:
             self._require(secrets.randbelow(count))
             self._require(count - 1)
-        except _WrongError:
+        except _FoundError:
             return False
         return True
 
@@ -359,14 +347,14 @@ class Referee:
         slopes: list[tuple[float, bool]] = []
         spent_ns, last_look, reason, number = 0, 0, None, 0
         settled = time.monotonic() + config.settle_seconds
-        self.flushes_ns: list[int] = []
-        self.sets.draw(count)
+        new_ns, met_ns = self._read_new(count, flush), list[float]()
         while reason is None:
             began = time.perf_counter_ns()
             wanted = {low, count, *([1] if number % 4 == 0 else [])} - {0}
             laps = {each: self._read(each, flush) for each in sorted(wanted, key=lambda _: secrets.randbits(32))}
             for each, lap in laps.items():
                 times[each] += [self._count_ns(lap)] if lap.is_sound else []
+            met_ns.append(laps[count].cost_ns)
             base_ns = self._count_ns(laps[low]) if low else self.round_trip_ns
             is_sound = laps[count].is_sound and (not low or laps[low].is_sound)
             slopes.append(((self._count_ns(laps[count]) - base_ns) / (count - low), is_sound))
@@ -379,9 +367,8 @@ class Referee:
                 last_look = len(slopes)
                 sound = [max(each, 0.0) for each, is_sound in slopes if is_sound]
                 reason = rule.reason(sound, len(slopes) - len(sound), spent_ns, 0.0)
-        if self.sets.kind == "cuda" and flush != "none" and statistics.median(self.flushes_ns) > self.most_flush_ns:
-            raise _DishonestError("it keeps the device busy while inputs are written")
-        self._meet_new(count)
+        self._require_alike(count, flush, new_ns, statistics.median(met_ns))
+        self._read(count, flush)  # so that all rows have results
         for row in range(count):
             if int(self.sets.order[row]) + COMPARED_SETS in self.sets.late:
                 self._require(row)
@@ -392,22 +379,22 @@ class Referee:
         """Return the time of a lap, with what reading its results took beyond what that usually takes."""
         return lap.duration_ns + max(lap.look_ns - self.most_look_ns, 0.0)
 
-    def _read(self, count: int, flush: str, *, is_new: bool = False) -> Lap:
-        """Execute this number of times, on contents in a new order or on new ones; check a result now and then."""
-        for _ in range(MOST_LAPS):
-            if is_new:
-                self.sets.draw(count)
-            if self.suspect.spins:
-                self.suspect.ask(Ask.NULL)  # after a rest it waits asleep
+    def _read(self, count: int, flush: str, most: int = MOST_LAPS) -> Lap:
+        """Execute this number of times, on contents in a new order; check a result now and then.
+
+        Args:
+            most: how often to try if others disturb it.
+        """
+        for _ in range(most):
             self.sets.give()
-            self.flushes_ns.append(self.sets.flush(flush))
+            self.sets.flush(flush)
             lap = self._execute(count)
             if lap.is_sound:
                 break
         odd = self.sets.find_odd(count)
         for row in odd[:MOST_ODD]:  # sums in another order are right, too
             self._require(row)
-        if is_new or secrets.randbelow(CHECK_ONE_IN) == 0:
+        if secrets.randbelow(CHECK_ONE_IN) == 0:
             late = self.sets.late
             rows = [row for row in range(count) if int(self.sets.order[row]) + COMPARED_SETS in late]
             chosen = secrets.randbelow(count) if len(late) < MOST_REFERENCES or not rows else secrets.choice(rows)
@@ -415,25 +402,27 @@ class Referee:
             self._require_undamaged([chosen])
         return lap
 
-    def _meet_new(self, count: int) -> None:
-        """Execute on contents that never were there before, and again; raise if new ones always take longer.
+    def _read_new(self, count: int, flush: str) -> float:
+        """Return the cost of a first request on new contents."""
+        self.sets.draw(count)
+        if self.suspect.spins:
+            self.suspect.ask(Ask.NULL)  # after a rest it waits asleep
+        return self._read(count, flush, most=1).cost_ns  # the second one would meet them again
+
+    def _require_alike(self, count: int, flush: str, new_ns: float, met_ns: float) -> None:
+        """Raise if executions on contents that never were there before always take longer than those on others.
 
         On the host that counts which a process used of the processors, since others use them too.
+
+        Args:
+            new_ns: of the first request on the contents that the others had.
         """
         for _ in range(FRESH_TRIES):
-            times: dict[bool, list[float]] = {True: [], False: []}
-            for _ in range(FRESH_ROUNDS):
-                for is_new in (True, False, False):
-                    if not is_new and self.suspect.spins:
-                        time.sleep(self.sets.drew_s)  # both come after the same rest
-                    lap = self._read(count, "clean", is_new=is_new)
-                    times[is_new].append(self._count_ns(lap) if lap.cpu_ns is None else float(lap.cpu_ns))
-            new_ns, met_ns = min(times[True]), min(times[False])
-            alike = REMEMBERS[self.sets.kind] * met_ns + REMEMBERS_NS
-            if new_ns <= max(alike, statistics.median(times[False])):
+            if new_ns <= REMEMBERS[self.sets.kind] * met_ns + REMEMBERS_NS:
                 return
+            new_ns = self._read_new(count, flush)
         found = f"{new_ns / count / 1e3:.2f} µs on inputs that are new, {met_ns / count / 1e3:.2f} µs on others"
-        raise _DishonestError(f"it remembers results: an execution takes {found}")
+        raise _FoundError(f"it remembers results: an execution takes {found}", State.IMPLAUSIBLE)
 
     def _conclude(
         self, measure: Measure, slopes: list[tuple[float, bool]], times: dict[int, list[float]], count: int, reason: str
@@ -470,7 +459,6 @@ class Sets:
 
     Attributes:
         order: which contents each row has.
-        drew_s: how long drawing the contents took.
     """
 
     task: Task
@@ -480,7 +468,6 @@ class Sets:
     junk: Any
     draw_s: float
     contents: Any = None
-    drew_s: float = 0.0
     drawn: list[Arrays] = field(default_factory=list)
     sums: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))
     is_summed: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
@@ -523,7 +510,7 @@ class Sets:
 
     def draw(self, count: int) -> None:
         """Draw new contents, unlike any before, for the first rows."""
-        stride, began = self.task.layout.stride, time.monotonic()
+        stride = self.task.layout.stride
         self.drawn, self.late = [self.problem.draw() for _ in range(count)], {}
         self.sums = np.zeros(count, np.uint64)
         self.is_summed = np.zeros(count, bool)
@@ -532,7 +519,6 @@ class Sets:
         for row, each in enumerate(inputs):
             self.task.layout.fill(host[row], each, (POISON_BYTE, SECOND_POISON_BYTE)[row % 2])
         self.contents = self.memory.array_module.asarray(host).view(np.uint64)
-        self.drew_s = time.monotonic() - began
 
     def give(self) -> None:
         """Give each row contents, in a random order."""
@@ -551,16 +537,14 @@ class Sets:
         self._put = host
         self.memory.rows[row] = self.memory.array_module.asarray(host)
 
-    def flush(self, how: str) -> int:
-        """Fill the caches with other data; return the nanoseconds that this took."""
+    def flush(self, how: str) -> None:
+        """Fill the caches with other data once all is written."""
         self.memory.wait()
-        started = time.perf_counter_ns()
         if how == "clean":
             self.junk.max()
         elif how == "dirty":
             self.junk.fill(1.0)
         self.memory.wait()
-        return time.perf_counter_ns() - started
 
     def draw_early(self, count: int) -> None:
         """Choose the words to read once this number of executions has been reported."""

@@ -10,6 +10,11 @@ from cuprof.core.records import SourceCounters
 
 STALL = "smsp__pcsamp_warps_issue_stalled_"
 """How the metrics begin that count samples by reason. Those that end in `_not_issued` count a part of them again."""
+EXCESSIVE = {
+    "shared": "derived__memory_l1_wavefronts_shared_excessive",
+    "global": "derived__memory_l2_theoretical_sectors_global_excessive",
+}
+"""What accesses take beyond what they need: wavefronts of shared memory, sectors of global memory."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 """An address within the code. Shorter numbers are constants."""
 
@@ -24,6 +29,7 @@ def read_instructions(action: Any) -> SourceCounters | None:
         for name in action.metric_names()
         if name.startswith(STALL) and not name.endswith("_not_issued")
     }
+    excessive = {kind: _by_address(action, metric) for kind, metric in EXCESSIVE.items()}
     addresses = sorted(executed.keys() | {address for found in stalls.values() for address in found})
     numbers = {address: number for number, address in enumerate(addresses)}
     threads = _by_address(action, "thread_inst_executed")
@@ -41,6 +47,11 @@ def read_instructions(action: Any) -> SourceCounters | None:
             reason: {numbers[address]: count for address, count in found.items() if count}
             for reason, found in sorted(stalls.items())
             if any(found.values())
+        },
+        excessive={
+            kind: {numbers[address]: count for address, count in found.items() if count and address in numbers}
+            for kind, found in excessive.items()
+            if found
         },
         sample_count=_whole(action, "smsp__pcsamp_sample_count"),
         interval_cycles=_whole(action, "smsp__pcsamp_interval_cycles"),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
 
 from cuprof.core.errors import SelectionError
 from cuprof.core.expression import ExpressionError, evaluate, shorten
@@ -21,7 +20,7 @@ MOST_NAMES = 4
 """How many variants a message names."""
 
 
-def axis_values(axis: Axis, given: Iterable[Coordinate]) -> tuple[Coordinate, ...]:
+def axis_values(axis: Axis, given: Sequence[Coordinate]) -> tuple[Coordinate, ...]:
     """Return the values of a problem axis in the order given, arithmetic evaluated, each once.
 
     Raises:
@@ -29,15 +28,17 @@ def axis_values(axis: Axis, given: Iterable[Coordinate]) -> tuple[Coordinate, ..
     """
     values: list[Coordinate] = []
     for value in given:
-        if value == ALL and axis.choices and ALL not in axis.choices:
-            values += axis.choices
+        if not axis.choices:
+            values.append(_whole(axis, value))
+        elif found := _take(value, axis.choices):
+            values += found
         else:
-            values.append(_choice(axis, value) if axis.choices else _whole(axis, value))
+            raise _refusal(axis, value, "is not allowed")
     return tuple(dict.fromkeys(values))
 
 
 def tunable_values(
-    name: str, given: Iterable[Coordinate], variants: Sequence[Variant]
+    name: str, given: Sequence[Coordinate], variants: Sequence[Variant]
 ) -> dict[str, tuple[tuple[Coordinate, ...], tuple[Coordinate, ...]]]:
     """Return variant name → those of a tunable's values that it allows, and those that it does not.
 
@@ -46,22 +47,22 @@ def tunable_values(
     Args:
         name: the tunable.
         given: its values, `all` for every allowed one.
-        variants: the selected variants that have the tunable.
+        variants: the selected variants; those without the tunable are passed over.
 
     Raises:
         SelectionError: none of the variants allows a value; the message says what each of them allows.
     """
-    values = list(given)
-    found = {variant.name: [_take(value, _allowed(name, variant)) for value in values] for variant in variants}
-    for value, *taken in zip(values, *found.values(), strict=True):
-        if not any(taken):
-            raise SelectionError(f"tune.{name}={_show(value)} is not allowed: {_allowances(name, variants)}")
+    allowed = {variant.name: tunable.values for variant in variants if (tunable := variant.tunable(name))}
+    for value in given:
+        if not any(_take(value, each) for each in allowed.values()):
+            said = f"tune.{name}={shorten(str(value))} is not allowed"
+            raise SelectionError(f"{said}: {_describe_allowed(name, allowed)}")
     return {
         variant: (
-            tuple(dict.fromkeys(chain.from_iterable(taken))),
-            tuple(dict.fromkeys(value for value, each in zip(values, taken, strict=True) if not each)),
+            tuple(dict.fromkeys(one for value in given for one in _take(value, each))),
+            tuple(dict.fromkeys(value for value in given if not _take(value, each))),
         )
-        for variant, taken in found.items()
+        for variant, each in allowed.items()
     }
 
 
@@ -74,12 +75,7 @@ def match(value: Coordinate, allowed: Sequence[Coordinate]) -> Coordinate | None
     for one in allowed:
         if type(one) is type(value) and one == value:
             return one
-    if isinstance(value, str):
-        meant = _read(value)
-    elif isinstance(value, bool):
-        meant = None
-    else:
-        meant = value
+    meant = _read(value) if isinstance(value, str) else None if isinstance(value, bool) else value
     for one in allowed:
         if isinstance(one, bool) or isinstance(meant, bool):
             if one is meant:
@@ -93,7 +89,7 @@ def match(value: Coordinate, allowed: Sequence[Coordinate]) -> Coordinate | None
 
 
 def _take(value: Coordinate, allowed: Sequence[Coordinate]) -> Sequence[Coordinate]:
-    """Return what a value stands for among those that a tunable allows; nothing if it allows none."""
+    """Return what a value stands for among those that are allowed; nothing if it is none of them."""
     if value == ALL and ALL not in allowed:
         return allowed
     found = match(value, allowed)
@@ -107,13 +103,6 @@ def _read(text: str) -> Coordinate | None:
         return evaluate(text)
     except ExpressionError:
         return None
-
-
-def _choice(axis: Axis, value: Coordinate) -> Coordinate:
-    found = match(value, axis.choices)
-    if found is None:
-        raise _refusal(axis, value, "is not allowed")
-    return found
 
 
 def _whole(axis: Axis, value: Coordinate) -> int:
@@ -132,32 +121,18 @@ def _whole(axis: Axis, value: Coordinate) -> int:
 
 def _refusal(axis: Axis, value: Coordinate, fault: str) -> SelectionError:
     hint = "" if axis.choices else " (arithmetic such as 2**24 works)"
-    return SelectionError(
-        f"problem.{axis.name}={_show(value)} {fault}; problem axis {axis.name} takes {axis.domain()}{hint}"
-    )
+    said = f"problem.{axis.name}={shorten(str(value))} {fault}"
+    return SelectionError(f"{said}; problem axis {axis.name} takes {axis.domain()}{hint}")
 
 
-def _allowed(name: str, variant: Variant) -> tuple[Coordinate, ...]:
-    tunable = variant.tunable(name)
-    return tunable.values if tunable else ()
-
-
-def _allowances(name: str, variants: Sequence[Variant]) -> str:
+def _describe_allowed(name: str, allowed: Mapping[str, Sequence[Coordinate]]) -> str:
     """Return "plain and shuffle take block = 64, 128; vector takes block = 256"."""
     by_values: dict[tuple[Coordinate, ...], list[str]] = {}
-    for variant in variants:
-        by_values.setdefault(_allowed(name, variant), []).append(variant.name)
-    return "; ".join(
-        f"{_join(names)} {'take' if len(names) > 1 else 'takes'} {name} = {', '.join(map(str, values))}"
-        for values, names in by_values.items()
-    )
-
-
-def _join(names: list[str]) -> str:
-    if len(names) > MOST_NAMES:
-        return list_first(names, MOST_NAMES)
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-
-
-def _show(value: Coordinate) -> str:
-    return shorten(str(value))
+    for variant, values in allowed.items():
+        by_values.setdefault(tuple(values), []).append(variant)
+    said = []
+    for values, names in by_values.items():
+        few = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+        who = list_first(names, MOST_NAMES) if len(names) > MOST_NAMES else few
+        said.append(f"{who} {'take' if len(names) > 1 else 'takes'} {name} = {', '.join(map(str, values))}")
+    return "; ".join(said)

@@ -139,12 +139,11 @@ def _tunable_axes(
     }
     lacking: dict[str, list[str]] = {}
     for name, given in selection.tune.items():
-        having = [variant for variant in variants if variant.tunable(name)]
-        if not having:
+        if not any(variant.tunable(name) for variant in variants):
             if name in selection.optional and any(variant.tunable(name) for variant in family.variants.values()):
                 continue
             raise _unknown_tunable(name, variants, family)
-        for variant, (taken, refused) in tunable_values(name, given, having).items():
+        for variant, (taken, refused) in tunable_values(name, given, variants).items():
             grids[variant][name] = taken
             if refused:
                 values = ", ".join(map(str, refused))

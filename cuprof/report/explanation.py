@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from cuprof.builds.sass import Instruction, find_causes
+from cuprof.ncu.instructions import EXCESSIVE as METRICS_BY_KIND
 from cuprof.report.templates import say_once
 from cuprof.results.source import FEW_SAMPLES, KernelSource
 
 WORDS = "explanation.txt"
+HOT_SPOTS = ("bank_conflicts", "uncoalesced", "barrier_in_loop")
+"""Patterns that cost time; waits that show one are told first."""
+EXCESSIVE = {
+    "shared": ("bank_conflicts", ("short_scoreboard", "mio_throttle")),
+    "global": ("uncoalesced", ("long_scoreboard", "lg_throttle", "mio_throttle")),
+}
+"""Kind of excessive accesses → the pattern that they are, and the waits that they make longer: all accesses of a kind
+go through one pipe, so that one line's excess delays the others."""
 LARGE = 0.1
 """Reasons below this share of the stalled samples go unmentioned."""
 MOST_WAITS = 3
@@ -123,7 +132,7 @@ def diagnose(name: str, kernel: KernelSource, value: Value) -> Diagnosis:
         for place, (reason, samples) in enumerate(leading)
         if place == 0 or samples >= LARGE * kernel.stalled
     ]
-    return Diagnosis(name, kernel, tuple(waits))
+    return Diagnosis(name, kernel, tuple(sorted(waits, key=lambda wait: wait.pattern not in HOT_SPOTS)))
 
 
 def _find_wait(kernel: KernelSource, reason: str, value: Value) -> Wait:
@@ -136,7 +145,10 @@ def _find_wait(kernel: KernelSource, reason: str, value: Value) -> Wait:
     own = {number: count for number, count in samples.items() if (code[number].file, code[number].line) == line}
     number = max(own, key=lambda each: own[each])
     cause = find_causes(code, {number: reason}).get(number)
-    pattern, evidence = _find_pattern(kernel, reason, code[number if cause is None else cause], value)
+    if (found := _find_excess(kernel, reason)) is not None:
+        cause, pattern, evidence = found
+    else:
+        pattern, evidence = _find_pattern(kernel, reason, code[number if cause is None else cause], value)
     stalled = kernel.instructions["stalled"]
     on_line = (kernel.instructions["file"] == line[0]) & (kernel.instructions["line"] == line[1])
     return Wait(
@@ -144,17 +156,36 @@ def _find_wait(kernel: KernelSource, reason: str, value: Value) -> Wait:
         sum(samples.values()) / kernel.stalled,
         _place(kernel, number),
         own[number] / sum(samples.values()),
-        None if cause is None else _place(kernel, cause),
+        None if cause in (None, number) else _place(kernel, cause),
         pattern,
         evidence,
         float(stalled[on_line].sum()) / kernel.stalled,
     )
 
 
+def _find_excess(kernel: KernelSource, reason: str) -> tuple[int, str, tuple[str, float]] | None:
+    """Return the access with the greatest excess of a kind that makes a wait longer, its pattern, and the evidence.
+
+    It is on the line with most excess; one that takes less than one wavefront or sector more each time is none.
+    """
+    for kind, (pattern, reasons) in EXCESSIVE.items():
+        excess = kernel.counters.excessive.get(kind, {}) if reason in reasons else {}
+        by_line: Counter[tuple[str, int]] = Counter()
+        for number, count in excess.items():
+            by_line[kernel.code[number].file, kernel.code[number].line] += count
+        worst = max(
+            excess, key=lambda each: (by_line[kernel.code[each].file, kernel.code[each].line], excess[each]), default=-1
+        )
+        if worst >= 0 and excess[worst] >= kernel.counters.executed[worst]:
+            return worst, pattern, (METRICS_BY_KIND[kind], float(sum(excess.values())))
+    return None
+
+
 def _find_pattern(kernel: KernelSource, reason: str, one: Instruction, value: Value) -> tuple[str, tuple[str, float]]:
     """Return which known pattern an instruction that is waited for shows, and the counter that proves it."""
     if reason in ("short_scoreboard", "mio_throttle") and one.operation in SHARED_ACCESSES:
-        metric, found = _first_known(CONFLICTS, value)
+        known = ((each, found) for each in CONFLICTS if (found := value(each)) is not None)
+        metric, found = next(known, ("", 0.0))
         return ("bank_conflicts", (metric, found)) if found else ("", ("", 0.0))
     if reason in ("long_scoreboard", "lg_throttle") and one.operation in GLOBAL_LOADS:
         sectors, waste = value(SECTORS), value(WASTE)
@@ -168,10 +199,6 @@ def _find_pattern(kernel: KernelSource, reason: str, one: Instruction, value: Va
         times = kernel.counters.executed[kernel.code.index(one)] / max(1, kernel.counters.executed[0])
         return ("barrier_in_loop", ("inst_executed", times)) if times > 1 else ("", ("", 0.0))
     return "", ("", 0.0)
-
-
-def _first_known(metrics: Iterable[str], value: Value) -> tuple[str, float]:
-    return next(((metric, found) for metric in metrics if (found := value(metric)) is not None), ("", 0.0))
 
 
 def _place(kernel: KernelSource, number: int) -> Place:

@@ -127,20 +127,31 @@ def make_engine(url: URL, *, read_only: bool = False, foreign_keys: bool = True)
             f"the driver for {url.get_backend_name()} ({DRIVERS[url.get_backend_name()]})",
             "pip install 'cuprof[postgres]'",
         ) from None
-    event.listen(engine, "connect", lambda connection, _: _prepare_server(connection, read_only))
+    event.listen(engine, "connect", partial(_prepare_server, read_only))
+    event.listen(engine, "begin", _set_again)
     return engine
 
 
-def _prepare_server(connection: Any, read_only: bool) -> None:
+SETTINGS = ("TIME ZONE 'UTC'", "jit = off", f"lock_timeout = {int(BUSY_SECONDS * 1000)}")
+"""Compiling a view (jit) takes two seconds, more than it saves."""
+
+
+def _prepare_server(read_only: bool, connection: Any, record: Any) -> None:
+    # In a stricter isolation, a transaction that waited for a lock would not see what changed meanwhile.
+    connection.isolation_level = 2  # psycopg.IsolationLevel.READ_COMMITTED
     connection.autocommit = True
-    # In a stricter isolation, a transaction that waited for a lock would not see what changed meanwhile. Compiling a
-    # view (jit) takes two seconds, more than it saves.
-    connection.execute(
-        "SET TIME ZONE 'UTC'; SET default_transaction_isolation = 'read committed'; SET jit = off; "
-        f"SET lock_timeout = {int(BUSY_SECONDS * 1000)}"
-    )
+    connection.execute("; ".join(f"SET {each}" for each in SETTINGS))
+    (pid,) = connection.execute("SELECT pg_backend_pid()").fetchone()
+    if pid != connection.info.backend_pid:  # a pooler (PgBouncer) may give each transaction to another session
+        connection.prepare_threshold = None
+        record.info["is_pooled"] = True
     connection.autocommit = False
     connection.read_only = read_only
+
+
+def _set_again(connection: sa.Connection) -> None:
+    if connection.info.get("is_pooled"):
+        connection.exec_driver_sql("; ".join(f"SET LOCAL {each}" for each in SETTINGS))
 
 
 def _begin(read_only: bool, connection: sa.Connection) -> None:

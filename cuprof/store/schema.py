@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cuprof.core.project import bundled
 
-REVISION = "0008"
+REVISION = "0009"
 """The newest migration. A database of this revision opens without Alembic."""
 VERSION_TABLE = "cuprof_revision"
 

@@ -27,6 +27,7 @@ def as_row(source: SourceCounters) -> dict[str, Any]:
         "opcode_names": names,
         "opcodes": [names.index(each) for each in opcodes],
         "stalls": {reason: dict(found) for reason, found in source.stalls.items()},
+        "excessive": {kind: dict(found) for kind, found in source.excessive.items()},
         "offsets": [] if source.offsets == _regular(len(source.sass)) else list(source.offsets),
         **{name: list(getattr(source, name)) for name in _LISTS},
     }
@@ -38,14 +39,16 @@ def from_row(row: Mapping[str, Any]) -> SourceCounters:
     Raises:
         ValueError: the row is damaged.
     """
-    stalls = {
-        reason: {int(number): int(count) for number, count in found.items()} for reason, found in row["stalls"].items()
-    }
+    stalls, excessive = (
+        {name: {int(number): int(count) for number, count in found.items()} for name, found in (by_name or {}).items()}
+        for by_name in (row["stalls"], row["excessive"])
+    )
     sass = tuple(unpack(row["sass"]).split("\n"))
     return SourceCounters(
         sass=sass,
         offsets=tuple(row["offsets"]) or _regular(len(sass)),
         stalls=stalls,
+        excessive=excessive,
         files=tuple(row["files"]),
         file_numbers=tuple(row["file_numbers"]),
         lines=tuple(row["lines"]),

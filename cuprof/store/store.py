@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
@@ -36,8 +35,8 @@ NOTED_SECONDS = 2.0
 """How long a server is away before a line says so: a lost connection is made again at once."""
 CROSSED = ("40P01", "40001")
 """PostgreSQL's codes of a transaction that it rolled back for another one: deadlock, serialization failure."""
-PART, PARTS = 10_000, 3
-"""More trials than PART go to a server in up to PARTS parts, each over a connection of its own."""
+PART = 10_000
+"""As many trials are enlisted in one transaction."""
 MERGES = 3
 """How often a merge is tried that collides with what another process has just written."""
 
@@ -55,7 +54,7 @@ def transaction(function: Callable[Concatenate[Connection, P], T]) -> Callable[C
 class Store:
     """Write and read one database; the modules beside this one say what each method writes.
 
-    Every method is one transaction, except `enlist` on a server: when it returns, everything is stored, and when it
+    Every method is one transaction, except `enlist`: when it returns, everything is stored, and when it
     raises, nothing is. An interrupt waits for the end of the transaction, and leaves it stored.
 
     On SQLite (WAL, synchronous=NORMAL) what is stored survives the end of the process, however it ends; a power cut may
@@ -156,21 +155,13 @@ class Store:
     ) -> None:
         """Write the rows of trials and their membership in the sweep; see `cuprof.store.trials.enlist`.
 
-        A server takes many of them in several transactions side by side, so some may be stored when others fail.
+        Many go in several transactions, so some may be stored when others fail: other processes, which enlist the same
+        trials, wait for one of them no longer than for a lock.
         """
-        parts = 1 if database_file(self.parsed_url) is not None else min(PARTS, 1 + len(listed) // PART)
-        size = max(1, -(-len(listed) // parts))
-
-        def write(start: int) -> None:
-            part = listed[start : start + size]
+        for start in range(0, len(listed), PART):
+            part = listed[start : start + PART]
             known = {trial.identity: reused[trial.identity] for trial in part if trial.identity in reused}
-            self._write(lambda connection: trials.enlist(connection, sweep_id, part, first + start, known))
-
-        if parts == 1:
-            write(0)
-            return
-        with shielded(), ThreadPoolExecutor(parts) as threads:
-            list(threads.map(write, range(0, len(listed), size)))
+            self._write(partial(trials.enlist, sweep_id=sweep_id, trials=part, first=first + start, reused=known))
 
     def merge(self, source: Source, paths: Mapping[str, str] = MappingProxyType({})) -> Merged:
         """Take in another database, all of it or nothing; rows that are here already are not taken again.

@@ -327,6 +327,7 @@ source_counters = _table(
         Json(list), "opcode_names", "opcodes", "offsets", "files", "file_numbers", "lines", "executed", "threads"
     ),
     *required(Json(dict), "stalls"),
+    *optional(Json(dict), "excessive"),
 )
 """Counters of a launch by machine instruction, one list a fact; the view `instructions` has a row for each one."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,11 @@ def torch() -> Any:
 
 
 @pytest.fixture
-def jax() -> Any:
-    return pytest.importorskip("jax")
+def jax() -> Iterator[Any]:
+    """JAX with arrays on the host, also beside a GPU."""
+    jax = pytest.importorskip("jax")
+    with jax.default_device(jax.devices("cpu")[0]):
+        yield jax
 
 
 def test_modules_optimised_modules_methods_and_callable_objects_are_functions(tmp_path: Path, torch: Any) -> None:

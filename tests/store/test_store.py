@@ -208,7 +208,9 @@ def test_a_sweep_can_go_by_an_earlier_run(store: Store) -> None:
     assert sorted(query(store.url, "sweep_timings")["sweep_id"]) == [first, first, second, second]
 
 
-def test_parts_that_are_written_side_by_side_come_to_the_same(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_that_are_written_one_after_another_come_to_the_same(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trials = [make_trial(variant, n=n) for n in range(1, 11) for variant in ("interleaved", "last_warp")]
     whole, parted, again = (store.begin_sweep(replace(FACTS, plan_hash=name)) for name in ("a", "b", "b"))
     store.enlist(whole, trials)

@@ -21,7 +21,9 @@ from cuprof.backends.cuda.session import CudaSession
 from cuprof.backends.cuda.timing import Work
 from cuprof.backends.device_state import find_other_processes
 from cuprof.builds import Build, BuildPool
+from cuprof.builds.compilers import COMPILERS
 from cuprof.builds.languages import list_builds
+from cuprof.builds.nvrtc import load_nvrtc
 from cuprof.core.errors import BuildError
 from cuprof.core.records import Calibration, DeviceFacts, Measure
 from cuprof.families import Program, Signature, Variant
@@ -59,7 +61,8 @@ class CudaBackend(Backend[CudaRunnable]):
         return CudaMemory(self.device)
 
     def warm_up(self) -> None:
-        """Load cuprof's own kernels, and measure what timing itself costs."""
+        """Start a compiler, load cuprof's own kernels, and measure what timing itself costs."""
+        COMPILERS.prepare((load_nvrtc,))
         with self.device.errors("prepare the timer"):
             _ = self.device.timer
 

@@ -66,6 +66,11 @@ class Lap(NamedTuple):
     cpu_ns: int | None = None
     is_sound: bool = True
 
+    @property
+    def cost_ns(self) -> float:
+        """Return the CPU time where it is known, else the duration."""
+        return float(self.duration_ns if self.cpu_ns is None else self.cpu_ns)
+
 
 class Suspect:
     """One process that runs a stranger's code; use as a context manager.
