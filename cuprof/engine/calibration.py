@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -52,7 +52,7 @@ class Calibrator:
     ) -> None:
         """Store a calibration, and let it bound the times of a device."""
         self.recorder.store.save_calibration(self.recorder.sweep_id, device, calibration)
-        if not is_kept:
+        if not is_kept and not calibration.details.get("other_processes"):  # whose work lowers every figure
             keep(device, calibration)
         self._known[executor, device.backend] = Plausibility(
             is_host(device),
@@ -93,7 +93,11 @@ class Calibrator:
         if answer.calibration is None:
             self.note(f"{backend}: the device could not be calibrated: {answer.fault}")
         elif others := answer.calibration.details.get("other_processes"):
-            self.note(f"{backend}: other processes compute on the device: {_name_processes(others)}")
+            names = {
+                process.pid: f"{process.info['name']} (pid {process.pid})" for process in psutil.process_iter(["name"])
+            }
+            named = ", ".join(names.get(pid, f"pid {pid}") for pid in others)  # another container's have no name here
+            self.note(f"{backend}: other processes compute on the device: {named}")
         return answer.calibration
 
 
@@ -129,14 +133,3 @@ def find_larger(one: Calibration, other: Calibration) -> Calibration:
             details[name] = max(float(one.details[name]), float(other.details[name]))
     bandwidths = [each.read_bandwidth for each in (one, other) if each.read_bandwidth]
     return replace(other, read_bandwidth=max(bandwidths, default=None), details=details)
-
-
-def _name_processes(pids: Sequence[int]) -> str:
-    """Return processes as text, "python3 (pid 12), pid 13" where one cannot be named (another container's)."""
-    named = []
-    for pid in pids:
-        try:
-            named.append(f"{psutil.Process(pid).name()} (pid {pid})")
-        except psutil.Error:
-            named.append(f"pid {pid}")
-    return ", ".join(named)

@@ -90,19 +90,15 @@ class Dispatcher:
             for thread in threads:
                 thread.start()
             while not (self.scheduler.done and len(self._idle) == len(self._inboxes)):
-                self._give()
+                for executor in list(self._idle):
+                    if (batch := self.scheduler.ask(executor)) is not None:
+                        del self._idle[executor]
+                        self._inboxes[executor].put(batch)
                 if not self.scheduler.done:
                     self._answer(self._wait())
             is_over = True
         finally:
             self._end(threads, is_over)
-
-    def _give(self) -> None:
-        """Ask for a batch for every executor that has none."""
-        for executor in list(self._idle):
-            if (batch := self.scheduler.ask(executor)) is not None:
-                del self._idle[executor]
-                self._inboxes[executor].put(batch)
 
     def _wait(self) -> Iterator[Event]:
         """Yield the events that are there, after waiting for the first one for a moment."""

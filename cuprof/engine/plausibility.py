@@ -20,12 +20,8 @@ ARITHMETIC_MARGIN = 64.0
 family counts (Winograd's, Strassen's). Only a time beyond both is impossible."""
 
 
-@dataclass(frozen=True)
-class Floor:
-    """A duration that nothing beats, and why."""
-
-    duration_ns: float
-    reason: str
+Floor = tuple[float, str]
+"""A duration in ns that nothing beats, and why."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +48,10 @@ class Plausibility:
         if outcome.state is not State.OK:
             return outcome
         for timing in outcome.timings:
-            floor = max(self._floors(trial, timing, output_bytes), key=lambda each: each.duration_ns)
-            if not timing.summary.median_ns >= floor.duration_ns:  # NaN is not a time either
+            shortest_ns, reason = max(self._floors(trial, timing, output_bytes))
+            if not timing.summary.median_ns >= shortest_ns:  # NaN is not a time either
                 message = (
-                    f"{timing.measure.value} time {_text(timing.summary.median_ns)} is impossible: {floor.reason}; "
+                    f"{timing.measure.value} time {_text(timing.summary.median_ns)} is impossible: {reason}; "
                     "what it launches does not lie within its frame, or the family states more work than there is"
                 )
                 return replace(outcome, state=State.IMPLAUSIBLE, message=message)
@@ -63,9 +59,9 @@ class Plausibility:
 
     def _floors(self, trial: Trial, timing: Timing, output_bytes: int) -> Iterator[Floor]:
         if self.on_host:
-            yield Floor(EMPTY_CALL_NS, f"a call that does nothing takes {EMPTY_CALL_NS:g} ns at least")
+            yield EMPTY_CALL_NS, f"a call that does nothing takes {EMPTY_CALL_NS:g} ns at least"
         else:
-            yield Floor(EMPTY_LAUNCH_NS, f"an empty launch takes {EMPTY_LAUNCH_NS:g} ns at least")
+            yield EMPTY_LAUNCH_NS, f"an empty launch takes {EMPTY_LAUNCH_NS:g} ns at least"
         calibration, useful = self.calibration, trial.useful_bytes or 0
         if calibration is None:
             return
@@ -80,7 +76,7 @@ class Plausibility:
         rate = calibration.details.get("fma_rate")
         if rate and trial.flops:
             shortest = trial.flops / (float(rate) * ARITHMETIC_MARGIN) * 1e9
-            yield Floor(
+            yield (
                 shortest,
                 f"its {trial.flops:.3g} operations take {_text(shortest)} even at {ARITHMETIC_MARGIN:g} times the "
                 f"measured rate of {float(rate) / 1e12:.3g} TFLOP/s",
@@ -90,7 +86,7 @@ class Plausibility:
 def _moving(size: int, bandwidth: float, margin: float, what: str) -> Floor:
     shortest = size / (bandwidth * margin) * 1e9
     measured = f"{what} ({bandwidth / 1e9:.4g} GB/s)"
-    return Floor(shortest, f"moving {size / 1e6:.4g} MB takes {_text(shortest)} even at {margin:g} times {measured}")
+    return shortest, f"moving {size / 1e6:.4g} MB takes {_text(shortest)} even at {margin:g} times {measured}"
 
 
 def _text(duration_ns: float) -> str:

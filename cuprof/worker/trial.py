@@ -8,15 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from cuprof.backends.contract import DeviceLostError, Runnable
-from cuprof.core.errors import (
-    BuildError,
-    CuprofError,
-    DeviceMemoryError,
-    FamilyFault,
-    ImpossibleError,
-    LaunchError,
-    MissingDependencyError,
-)
+from cuprof.core import errors
 from cuprof.core.records import OF_FAMILY, Check, Measure, Outcome, State, Timing
 from cuprof.families import Program, Tolerances, Variant
 from cuprof.families.trace import describe, last_frames
@@ -68,7 +60,7 @@ class Trial:
             LaunchError: it has not been prepared.
         """
         if self.runnable is None:
-            raise LaunchError(f"{self.variant.name} has not been prepared")
+            raise errors.LaunchError(f"{self.variant.name} has not been prepared")
         return self.runnable
 
     def attempt(self, phase: Phase, action: Callable[[Trial], None]) -> Finished | None:
@@ -82,18 +74,18 @@ class Trial:
     def fail(self, phase: Phase, error: Exception) -> Finished:
         """Return the answer for an error raised in a phase."""
         name = phase.name.lower()
-        message = one_line(str(error)) if isinstance(error, CuprofError | ImportError) else describe(error)
-        if isinstance(error, FamilyFault):
+        message = one_line(str(error)) if isinstance(error, errors.CuprofError | ImportError) else describe(error)
+        if isinstance(error, errors.FamilyFault):
             return self.reject(State.SKIPPED, f"the family's {message}", OF_FAMILY)
-        if isinstance(error, BuildError):
+        if isinstance(error, errors.BuildError):
             return self.finish(State.COMPILE_ERROR, message, excerpt(error.log), name)
-        if isinstance(error, ImpossibleError):
+        if isinstance(error, errors.ImpossibleError):
             return self.finish(State.IMPOSSIBLE, message, phase=name)
-        if isinstance(error, MissingDependencyError | ImportError):
+        if isinstance(error, errors.MissingDependencyError | ImportError):
             return self.finish(State.SKIPPED, message, phase=name)
-        if isinstance(error, LaunchError):
+        if isinstance(error, errors.LaunchError):
             finished = self.reject(State.LAUNCH_ERROR, message, name)
-            lost, starved = isinstance(error, DeviceLostError), isinstance(error, DeviceMemoryError)
+            lost, starved = isinstance(error, DeviceLostError), isinstance(error, errors.DeviceMemoryError)
             return replace(finished, lost=lost, starved=starved)
         log = excerpt("".join(traceback.format_exception(error)))
         return self.finish(State.LAUNCH_ERROR, describe(error) + last_frames(error), log, name)
