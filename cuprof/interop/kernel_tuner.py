@@ -190,7 +190,7 @@ class _Call:
 
     def _refuse(self, what: str) -> None:
         taken = "CUDA and OpenCL kernels from a text or a file, with arrays, numbers, constant and shared memory, are"
-        raise FamilyError(f"{self.script}: {what} of tune_kernel is not taken in; {taken}")
+        raise FamilyError(f"{self.script}: {what} of tune_kernel is not supported; {taken}")
 
 
 class _Judge:
