@@ -1,4 +1,4 @@
-"""What tunables may be: constraints, and the list of `@triton.autotune`, of which only configurations are tried.
+"""What tunables may be: constraints, and the list of `@triton.autotune`, whose configurations alone are tried.
 
 A process of its own imports a file for its list: planning needs no Triton, and a list that depends on the device sees
 the device. The answer is kept on disk until the file or Triton changes.
