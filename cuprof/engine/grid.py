@@ -198,7 +198,7 @@ class GridScheduler:
         self._problems[:] = self._problems[place:] + self._problems[:place]
 
     def _find_left(self, executor: Executor) -> None:
-        """Ask for the rest of the sweep, and forget the trials of others that are done; wait for those that they hold."""
+        """Ask for the rest of the sweep; forget what others have done, and wait for the trials that they hold."""
         if self.claims is None:
             return
         asked_at = self.clock()
