@@ -12,7 +12,6 @@ import linecache
 import operator
 import pickle
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,7 @@ import cloudpickle
 from cuprof.core.errors import UsageError
 from cuprof.families import Family
 from cuprof.families.origin import Snapshot, restore_code
-from cuprof.families.syntax import imported_files
+from cuprof.families.syntax import imported_files, is_cell
 from cuprof.families.triton_text import own_folder
 
 JIT_OPTIONS = ("do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline", "launch_metadata")
@@ -49,7 +48,7 @@ def take_snapshot(family: Family, folder: Path) -> Family:
     path = folder / "snapshot.pickle"
     with path.open("wb") as stream:
         pickler = _Pickler(stream)
-        pickle.dump(_read_cells(), stream)
+        pickle.dump({name: linecache.getlines(name) for name in [*linecache.cache] if is_cell(name)}, stream)
         try:
             pickler.dump(family)
         except Exception as error:
@@ -58,28 +57,37 @@ def take_snapshot(family: Family, folder: Path) -> Family:
                 "object in the function that uses it, or put the call into a file: cuprof sweep FILE.py"
             ) from error
     known = imported_files(family.path) if family.path is not None else []
-    files = tuple(pickler.list_files())
-    elsewhere = [str(file) for file in files if file not in known]  # the text of a variant says nothing of these
+    elsewhere = [
+        str(file) for file in pickler.files if file not in known
+    ]  # the text of a variant says nothing of these
     for name, variant in family.variants.items():
         family.variants[name] = replace(variant, files=(*variant.files, *elsewhere))
-    family.origin = Snapshot(path, tuple(sys.path), files)
+    family.origin = Snapshot(path, tuple(sys.path), pickler.files)
     family.code = family.origin.digests()
     return family
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Pickle functions and classes of the script by value, and remember the modules of the user's own."""
+    """Pickle functions and classes of the script by value."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         super().__init__(stream)
-        self._modules: dict[str, ModuleType] = {}
-        self._texts: list[Path] = []
+        self._texts: dict[Path, None] = {}
+        self._modules: dict[Path, None] = {}
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Return the files of the user's own that are read when the pickle is loaded.
+
+        These are those in which Triton looks for its functions, and the modules that it imports, with what they import.
+        """
+        return (*{**self._texts, **self._modules},)
 
     def reducer_override(self, value: Any) -> Any:
         """Return how to rebuild an object whose library does not pickle it."""
         name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
         if isinstance(value, FunctionType | type | ModuleType) and name in sys.modules and name != "__main__":
-            self._modules[name] = sys.modules[name]
+            self._note_module(sys.modules[name])
         if isinstance(value, FunctionType) and hasattr(value, "_torchdynamo_orig_callable"):
             context = inspect.getclosurevars(value).nonlocals["self"]
             return operator.call, (context, value._torchdynamo_orig_callable)
@@ -93,24 +101,13 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return torch.jit.load, (io.BytesIO(content.getvalue()),)
         kind: Any = type(value)
         if kind.__module__.partition(".")[0] == "triton" and hasattr(value, "fn") and hasattr(value, "params"):
-            self._texts.append(Path(inspect.unwrap(value.fn).__code__.co_filename).absolute())
+            file = Path(inspect.unwrap(value.fn).__code__.co_filename).resolve()
+            self._texts |= {file: None} if file.is_file() else {}
             told = {key: getattr(value, key) for key in JIT_OPTIONS if hasattr(value, key)}
             return partial(kind, **told), (value.fn,)
         return super().reducer_override(value)
 
-    def list_files(self) -> Iterator[Path]:
-        """Return the files of the user's own that are read when the pickle is loaded.
-
-        These are the modules that it imports, with what they import, and those in which Triton looks for its functions.
-        """
-        found = dict.fromkeys(file.resolve() for file in self._texts if file.is_file())
-        for module in self._modules.values():
-            if own_folder(module) is not None:
-                found |= dict.fromkeys(imported_files(Path(str(module.__file__)).resolve()))
-        yield from found
-
-
-def _read_cells() -> dict[str, list[str]]:
-    """Return the lines of a notebook's cells, by Python's name for each cell."""
-    names = [name for name, entry in linecache.cache.items() if len(entry) > 1 and entry[1] is None]
-    return {name: linecache.getlines(name) for name in names}
+    def _note_module(self, module: ModuleType) -> None:
+        file = getattr(module, "__file__", None)
+        if file is not None and Path(file).resolve() not in self._modules and own_folder(module) is not None:
+            self._modules |= dict.fromkeys(imported_files(Path(file).resolve()))

@@ -93,15 +93,12 @@ def find_nvdisasm() -> str:
         MissingDependencyError: there is none.
     """
     spec = find_spec("nvidia")
-    beside = [found for folder in (spec and spec.submodule_search_locations) or () for found in _glob(folder)]
+    folders = map(Path, (spec and spec.submodule_search_locations) or ())
+    beside = [found for folder in folders for found in folder.glob("*/bin/nvdisasm")]
     for place in (*beside, shutil.which("nvdisasm"), "/usr/local/cuda/bin/nvdisasm"):
         if place and Path(place).is_file():
             return str(place)
     raise MissingDependencyError("nvdisasm", "pip install nvidia-cuda-nvdisasm")
-
-
-def _glob(folder: str) -> Iterator[Path]:
-    return Path(folder).glob("*/bin/nvdisasm")
 
 
 def _read_kernel(listing: str) -> tuple[Instruction, ...]:

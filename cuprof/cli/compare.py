@@ -80,7 +80,7 @@ PARSER.add_argument(
     "--tunables", choices=("best", "equal"), default="best", help="of two variants: each at its fastest, or equal"
 )
 PARSER.add_argument("--sample-more", action="store_true", help="time undecided variants again, side by side")
-PARSER.add_argument("--sweep", type=int, metavar="ID", help="the sweep that variants are taken from")
+PARSER.add_argument("--sweep", type=int, metavar="ID", help="the sweep in which to find two variants")
 PARSER.add_argument("--all", action="store_true", help="list every trial that is the same")
 formats = PARSER.add_mutually_exclusive_group()
 formats.add_argument("--format", choices=FORMATS, default="table", help="how it is written (default: table)")
@@ -295,7 +295,7 @@ def _heading(comparison: Comparison) -> list[str]:
 
 
 def _remarks(comparison: Comparison) -> Iterator[Line]:
-    """Yield what is broken, what was left out, warnings, the noise, and the rule that the verdicts follow."""
+    """Yield broken trials, trials left out, warnings, the noise, and the rule that the verdicts follow."""
     from cuprof.comparison.trials import each, ending_of
 
     yield from (Line(f"BROKEN {ending_of(trial)}", "bold red") for trial in each(comparison.missing.broken))

@@ -97,7 +97,8 @@ def source_lines(source: KernelSource, *, with_sass: bool = False) -> Iterator[L
         yield Line("")
         yield Line(f"{file or 'no line'}{stored if file else ''}", "bold")
         yield Line(heading, "dim")
-        costs: dict[int, Any] = {row.line: row for row in _each(lines[lines["file"] == file])}
+        rows: Any = lines[lines["file"] == file].itertuples()
+        costs: dict[int, Any] = {row.line: row for row in rows}
         before = None
         for number in _shown(list(costs), len(text)):
             if before is not None and number > before + 1:
@@ -109,11 +110,6 @@ def source_lines(source: KernelSource, *, with_sass: bool = False) -> Iterator[L
                 instructions = source.instructions
                 own = (instructions["file"] == file) & (instructions["line"] == number)
                 yield from _instruction_lines(source, own.to_numpy().nonzero()[0].tolist())
-
-
-def _each(rows: Any) -> Iterator[Any]:
-    """Yield the rows of a frame, their columns as attributes."""
-    return iter(rows.itertuples())
 
 
 def _shown(lines: Sequence[int], length: int) -> list[int]:

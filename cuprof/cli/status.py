@@ -98,7 +98,7 @@ def _sweep_parts(sweep: Progress) -> Iterator[Part]:
         numbers = ("pid", "done", "seen")
         yield Table(("station", "host", *numbers, "doing"), rows, numbers, styles)
     if sweep.state in ("interrupted", "abandoned"):
-        yield Line("nobody works on it; the same command goes on where it stopped")
+        yield Line("no process works on it; the same command goes on where it stopped")
     if sweep.is_outdated:
         yield Line("its trials have identities of an earlier version: they stay readable, and no sweep reuses them")
     for label, message in sweep.failures:

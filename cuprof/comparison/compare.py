@@ -461,7 +461,7 @@ def _warnings(base: Side, new: Side, matched: pd.DataFrame, rows: pd.DataFrame) 
     if odd and not matched["unchanged"].all():
         texts.append(
             f"{odd} called slower or faster although nothing has changed in {'it' if odd == 1 else 'them'}: the noise "
-            "between the sides is larger than reckoned with, so doubt the other differences too"
+            "between the sides is larger than allowed for, so doubt the other differences too"
         )
     return tuple(dict.fromkeys(texts))
 

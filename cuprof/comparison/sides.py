@@ -95,7 +95,7 @@ def load_sides(base: str, new: str, url: str, experiment: str = "", sweep: int |
     if finder.is_variant(base):
         return finder.variants(base, new)
     if sweep is not None:
-        raise UsageError(f"--sweep {sweep} says where variants are taken from, and {base!r} is none; {FORMS}")
+        raise UsageError(f"--sweep {sweep} chooses the sweep of two variants, and {base!r} is not a variant; {FORMS}")
     return finder.find(base), finder.find(new)
 
 

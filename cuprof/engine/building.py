@@ -21,7 +21,7 @@ from cuprof.engine.planning import prepare
 from cuprof.families import Family, Program
 from cuprof.families.origin import find_folder
 from cuprof.families.sources import relocate
-from cuprof.plan.identity import canonical_json, program_json
+from cuprof.plan.identity import canonical_json, describe_program
 from cuprof.results.named_trials import NamedTrial
 
 
@@ -103,7 +103,7 @@ def prepare_building(config: SweepConfig, project: Project) -> Building:
         if trial.kind != "kernel":
             continue
         program: Program = family.variant(trial.variant).make(trial.problem, trial.tunables)
-        compiled = program_json(replace(program, steps=()))
+        compiled = describe_program(replace(program, steps=()))
         kernels = sorted({launch.kernel for launch in program.launches})
         kept = programs if has_builder else unbuilt
         kept.setdefault(canonical_json([trial.variant, compiled, kernels]), (trial, program))

@@ -55,7 +55,7 @@ class ImportResult:
             f"{count(elsewhere, 'trial')} of another device not joined, {under}": elsewhere,
             f"{count(outside, 'foreign launch', 'es')} under {self.name + '/KERNEL'!r}": outside,
             f"{crashed} crashed": crashed,
-            f"{self.already} already taken in" if self.taken else "already taken in": self.already,
+            f"{self.already} already imported" if self.taken else "already imported": self.already,
         }
         return f"{'; '.join(part for part, found in parts.items() if found)} ({self.cache_mode})"
 

@@ -83,7 +83,9 @@ class Computation(FunctionFamily):
         self._terms: dict[Point, int] = {}
         self._settled: set[Point] = set()
         if not self.functions and self.reference is None and self.verify is None:
-            raise UsageError("a kernel's source alone says not what is right; give reference=, or a function beside it")
+            raise UsageError(
+                "a kernel's source does not say which results are right; give reference=, or a function beside it"
+            )
         if not self.functions and not self.outputs:
             raise UsageError("name what the kernel writes: outputs='y', one of the names of the inputs")
 

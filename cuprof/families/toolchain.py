@@ -26,11 +26,7 @@ from typing import NamedTuple
 from cuprof.core.errors import FamilyError, MissingDependencyError
 from cuprof.core.records import Unavailable
 
-COMPILERS = {
-    "nvcc": ("-std=c++17", "-O3", "-lineinfo"),
-    "g++": ("-std=c++17", "-O3"),
-    "gcc": ("-O3",),
-}
+COMPILERS = {"nvcc": ("-std=c++17", "-O3", "-lineinfo"), "g++": ("-std=c++17", "-O3"), "gcc": ("-O3",)}
 """Name → the options of every compilation; a program's own options follow them."""
 REMEDIES = {
     "nvcc": "install NVIDIA's CUDA toolkit, or set CUDA_HOME to one",

@@ -41,7 +41,7 @@ class DefinitionFamily(FunctionFamily):
     """Draw inputs, compute the right results, and bind solutions to a session's arrays, as both benchmarks do.
 
     Raises:
-        UsageError: a file cannot be read, or asks for what is not supported.
+        UsageError: a file cannot be read, or asks for something unsupported.
     """
 
     expectation = "the definition says"
@@ -171,7 +171,7 @@ class DefinitionFamily(FunctionFamily):
             error = np.abs(outputs[name].astype(np.float64) - right)
             share = float(np.mean(error <= bounds.max_atol + bounds.max_rtol * np.abs(right))) if right.size else 1.0
             if share < bounds.required_matched_ratio:
-                return f"{share:.2%} of {name} is near the reference, and {bounds.required_matched_ratio:.2%} has to be"
+                return f"{share:.2%} of {name} is near the reference, and {bounds.required_matched_ratio:.2%} must be"
         return None
 
     def bind(self, solution: Solution, problem: Point, tunables: Point, inputs: Arrays, outputs: Arrays) -> Any:

@@ -122,7 +122,7 @@ def open_regular(path: Path, most: int = 0) -> BufferedReader:
     if stat.S_ISREG(found.st_mode) and not 0 < most < found.st_size:
         return stream
     stream.close()
-    what = f"has {found.st_size} bytes, and {most} are taken" if stat.S_ISREG(found.st_mode) else "is not a file"
+    what = f"has {found.st_size} bytes; at most {most} are read" if stat.S_ISREG(found.st_mode) else "is not a file"
     raise UsageError(f"{path} cannot be read: it {what}")
 
 

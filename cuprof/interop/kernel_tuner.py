@@ -42,7 +42,7 @@ def read_script(script: Path) -> Computation:
     """Return what a script tunes; the script runs up to its call.
 
     Raises:
-        FamilyError: the script raises, calls no `tune_kernel`, or asks for what is not supported.
+        FamilyError: the script raises, calls no `tune_kernel`, or asks for something unsupported.
     """
     call = _Call(find_call(script), script)
     return Computation(family_name(script.name), [call.make_kernel()], script, **call.make_rest())
@@ -190,7 +190,7 @@ class _Call:
 
     def _refuse(self, what: str) -> None:
         taken = "CUDA and OpenCL kernels from a text or a file, with arrays, numbers, constant and shared memory, are"
-        raise FamilyError(f"{self.script}: {what} of tune_kernel is not taken in; {taken}")
+        raise FamilyError(f"{self.script}: {what} of tune_kernel is not supported; {taken}")
 
 
 class _Judge:

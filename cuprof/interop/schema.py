@@ -62,18 +62,18 @@ class Definition(msgspec.Struct):
     custom_inputs_entrypoint: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is not supported."""
+        """Refuse a definition that cuprof does not support."""
         parse_python(self.reference, "the reference")
         for name, one in {**self.inputs, **self.outputs}.items():
             if one.dtype not in DTYPES:
-                raise ValueError(f"{name} is of type {one.dtype}; taken in are {', '.join(DTYPES)}")
+                raise ValueError(f"{name} is of type {one.dtype}; supported are {', '.join(DTYPES)}")
             absent = [each for each in one.shape or () if not each.isdigit() and each not in self.axes]
             if absent:
                 raise ValueError(f"{name} has the axis {absent[0]}; there are {', '.join(self.axes)}")
         if shared := self.inputs.keys() & self.outputs.keys():
             raise ValueError(f"{shared.pop()} is an input and an output; give one another name")
         if self.op_type == "sampling":
-            raise ValueError("op_type sampling compares distributions of results, which is not taken in")
+            raise ValueError("op_type sampling compares distributions of results, which is not supported")
 
     def size(self, axes: dict[str, int]) -> dict[str, int]:
         """Return the value of every axis, from those of a workload."""
@@ -159,7 +159,7 @@ class Solution(msgspec.Struct):
                 f"entry_point {self.spec.entry_point} must be FILE::FUNCTION with one of {', '.join(paths)}"
             )
         if self.spec.binding not in (None, "torch", "tvm-ffi"):
-            raise ValueError(f"binding {self.spec.binding}; taken in are torch and tvm-ffi")
+            raise ValueError(f"binding {self.spec.binding} is not supported; give torch or tvm-ffi")
 
     @property
     def binding(self) -> str:
@@ -206,7 +206,7 @@ class Workload(msgspec.Struct):
 
 
 def read_definition(path: Path) -> Definition:
-    """Return a definition; raise `UsageError` if the file is none, or asks for what is not supported."""
+    """Return a definition; raise `UsageError` if the file is none, or asks for something unsupported."""
     with _naming(path, "definition"):
         return msgspec.json.decode(read_bytes(path), type=Definition)
 

@@ -48,7 +48,7 @@ def read_tensor(path: Path, key: str, spec: Array) -> np.ndarray:
         with open_regular(path) as stream:
             length = struct.unpack("<Q", stream.read(8))[0]
             if length > MOST_HEADER_BYTES:
-                raise ValueError(f"its header has {length} bytes, and {MOST_HEADER_BYTES} are taken")
+                raise ValueError(f"its header has {length} bytes; at most {MOST_HEADER_BYTES} are read")
             header = json.loads(stream.read(length))
             if key not in header:
                 raise ValueError(f"no tensor {key}; there are {list_first(sorted({*header} - {'__metadata__'}), 4)}")

@@ -38,20 +38,26 @@ class _LieError(Exception):
 
 @dataclass(frozen=True)
 class Contender:
-    """One variant of a candidate's file.
+    """One variant that takes part: of a candidate's file, or the baseline.
 
     Args:
         origin: of the family; for a Python file of a copy with the file in it.
-        runs_on_host: code of the file runs in a process of the host, so it stays beyond the border.
+        runs_on_host: its code runs in a process of the host, and stays beyond the border.
+        file: None for the baseline, as is `extension`.
     """
 
-    file: Path
     variant: str
     backend: str
     origin: AnyOrigin
-    extension: Extension
     trials: tuple[Trial, ...]
     runs_on_host: bool
+    extension: Extension | None = None
+    file: Path | None = None
+
+    @property
+    def kind(self) -> tuple[str, bool]:
+        """Return what those have in common that are timed in the same way."""
+        return self.backend, self.runs_on_host
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,7 @@ class Entrance:
             trials = tuple(self._confirm(trial) for trial in outlined.trials if trial.variant == name)
             only = replace(extension, only=name) if file.suffix == PYTHON else extension
             on_host = not extension.like or self._calls_host(extension.like, trials)
-            yield Contender(file, name, trials[0].backend, origin, only, trials, on_host)
+            yield Contender(name, trials[0].backend, origin, trials, on_host, only, file)
 
     def _calls_host(self, like: str, trials: Sequence[Trial]) -> bool:
         """Return whether a source in the place of this variant's becomes code of a process of the host."""

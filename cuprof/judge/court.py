@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from cuprof.backends.registry import get_spec, shares_memory
 from cuprof.comparison.trials import ending_of, label_of
@@ -36,6 +37,8 @@ from cuprof.store import Store
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.messages import WorkerSettings
 
+Baselines = dict[str, tuple[Trial, ...]]
+"""Back end → trials."""
 SLOW = ("cupy", "torch", "triton", "numba")
 """Modules that take seconds to import; they are imported once for all processes."""
 MOST_READ = 1 << 16
@@ -68,11 +71,8 @@ def judge(request: Request, project: Project, observer: Observer, server: ForkSe
     refusal = "" if request.sandbox == "off" else find_refusal()
     if refusal and request.sandbox == "required":
         raise UsageError(f"this system refuses a sandbox ({refusal}); see docs/judging.md, or take --sandbox=auto")
-    workshop = ScratchFolder()
-    try:
-        return _Trial(request, project, observer, files, workshop.path, refusal, server).hold()
-    finally:
-        workshop.cleanup()
+    with ScratchFolder() as workshop:
+        return _Trial(request, project, observer, files, Path(workshop), refusal, server).hold()
 
 
 @dataclass
@@ -91,23 +91,51 @@ class _Trial:
 
     def hold(self) -> Report:
         """Judge all candidates, from admission to report."""
-        family = self.request.origin.load()
-        config = self._config()
-        conditions = None
-        if self.request.counters:  # what cannot work is found before anything is timed
+        request, config = self.request, self._config()
+        conditions, noises = None, dict[str, str]()
+        if request.counters:  # what cannot work is found before anything is timed
             conditions = make_request(config.ncu).conditions
             check_collection(config, Project(self.workshop))
+        family = request.origin.load()
         devices = self._find_devices(config, family)
-        if self.request.sandbox != "off" and not self.refusal:
+        if request.sandbox != "off" and not self.refusal:
             self.server.load([name for name in SLOW if self._needs(name, devices)])
-        selection = Selection(
+        asked = config.problem, config.tune, config.presets
+        selection = Selection(family.name, ("all",), *asked, frozenset(config.tune))
+        baselines = _plan_baselines(family, selection, devices, request.baseline)
+        contenders = [*self._admit(config, family, selection, devices, baselines)]
+        if contenders:
+            database = request.database or self.workshop / "judge.sqlite"
+            with Store.open(f"sqlite:///{database}") as store:
+                course = Course(config, family, devices, self.project, store, self.server, self.observer)
+                try:
+                    noises, judged = self._race(course, contenders, baselines)
+                finally:
+                    course.close()
+                if request.counters:
+                    counting = Counting(course, database.parent / "artifacts", request.sandbox == "off", self.notes)
+                    self.done += counting.count(judged, baselines, request.origin)
+                else:
+                    self.done += [candidate for _, candidate in judged]
+        order = list(map(str, self.files))
+        return Report(
             family=family.name,
-            problem=config.problem,
-            tune=config.tune,
-            presets=config.presets,
-            optional=frozenset(config.tune),
+            candidates=tuple(sorted(self.done, key=lambda each: order.index(each.file))),
+            sandbox=self._describe_sandbox(),
+            refusal=self.refusal,
+            noise=noises,
+            notes=tuple(dict.fromkeys(self.notes)),
+            database=str(request.database or ""),
+            effect=request.rule.effect,
+            error_rate=request.rule.error_rate,
+            rounds=request.rounds,
+            conditions=conditions,
         )
-        baselines = _plan_baselines(family, selection, devices, self.request.baseline)
+
+    def _admit(
+        self, config: SweepConfig, family: Family, selection: Selection, devices: Devices, baselines: Baselines
+    ) -> Iterator[Contender]:
+        """Yield the variants of all files that take part; the others' rulings are done."""
         entrance = Entrance(
             family=family,
             selection=selection,
@@ -119,47 +147,15 @@ class _Trial:
             limit_s=config.limits.build_s,
             server=self.server,
         )
-        contenders: list[Contender] = []
         for number, file in enumerate(self.files):
             admitted = entrance.admit(file, number)
-            if isinstance(admitted, Candidate):
-                self.done.append(admitted)
-            else:
-                contenders += admitted
-        database = self.request.database or self.workshop / "judge.sqlite"
-        url = f"sqlite:///{database}"
-        noises: dict[str, str] = {}
-        order = list(map(str, self.files))
-        if contenders:
-            with Store.open(url) as store:
-                course = Course(config, family, devices, self.project, store, self.server, self.observer)
-                try:
-                    noises, judged = self._race(course, contenders, baselines)
-                finally:
-                    course.close()
-                if not self.request.counters:
-                    self.done += [candidate for _, candidate in judged]
+            for contender in [admitted] if isinstance(admitted, Candidate) else admitted:
+                if isinstance(contender, Candidate):
+                    self.done.append(contender)
+                elif why := _cannot_run(contender, baselines):
+                    self.done.append(_candidate(contender, "", Ruling.UNUSABLE, why))
                 else:
-                    counting = Counting(
-                        course=course,
-                        artifacts=database.parent / "artifacts",
-                        may_run_host_code=self.request.sandbox == "off",
-                        notes=self.notes,
-                    )
-                    self.done += counting.count(judged, baselines, self.request.origin)
-        return Report(
-            family=family.name,
-            candidates=tuple(sorted(self.done, key=lambda each: order.index(each.file))),
-            sandbox=self._describe_sandbox(),
-            refusal=self.refusal,
-            noise=noises,
-            notes=tuple(dict.fromkeys(self.notes)),
-            database=str(self.request.database or ""),
-            effect=self.request.rule.effect,
-            error_rate=self.request.rule.error_rate,
-            rounds=self.request.rounds,
-            conditions=conditions,
-        )
+                    yield contender
 
     def _config(self) -> SweepConfig:
         config = self.request.config
@@ -194,56 +190,48 @@ class _Trial:
         return False
 
     def _race(
-        self, course: Course, contenders: Sequence[Contender], baselines: dict[str, tuple[Trial, ...]]
+        self, course: Course, contenders: Sequence[Contender], baselines: Baselines
     ) -> tuple[dict[str, str], list[tuple[Contender, Candidate]]]:
         """Time all in turns and judge the right ones together; return also the noise that the comparison used."""
-        running: list[tuple[Contender, Legs]] = []
-        for contender in contenders:
-            why = _cannot_run(contender, baselines)
-            if why:
-                self.done.append(_candidate(contender, "", Ruling.UNUSABLE, why))
-            else:
-                running.append((contender, Legs(contender.variant)))
-        bases = {_kind(one): Legs(baselines[one.backend][0].variant) for one, _ in running}
-        planned = sum(len(one.trials) for one, _ in running) * self.request.rounds
-        planned += sum(len(baselines[backend]) for backend, _ in bases) * (self.request.rounds + 1)
-        self.observer.started(planned, ())
-        for turn in range(self.request.rounds + 1):
-            for backend, over_border in {_kind(one) for one, _ in running}:
-                base = bases[backend, over_border]
-                shown = self._sandbox(backend, (self.request.origin.folder,)) if over_border else None
-                sweep_id = course.run(baselines[backend], self.request.origin, sandbox=shown, over_border=over_border)
-                base.read(course.store, sweep_id)
-                if base.failed or base.skipped:
-                    entry = (base.failed or base.skipped)[0]
+        running, rounds = [(one, Legs(one.variant)) for one in contenders], self.request.rounds
+        bases: dict[tuple[str, bool], tuple[Contender, Legs]] = {}
+        for backend, on_host in dict.fromkeys(one.kind for one in contenders):
+            trials = baselines[backend]
+            base = Contender(trials[0].variant, backend, self.request.origin, trials, on_host)
+            bases[base.kind] = base, Legs(base.variant)
+        turns = [(one, rounds) for one in contenders] + [(base, rounds + 1) for base, _ in bases.values()]
+        self.observer.started(sum(len(one.trials) * count for one, count in turns), ())
+        for turn in range(rounds + 1):
+            for kind in {one.kind for one, _ in running}:
+                if failed := self._run(course, *bases[kind]):
                     raise UsageError(
-                        f"the baseline cannot be timed here: {ending_of(entry)}; name another one with --baseline"
+                        f"the baseline cannot be timed here: {ending_of(failed[0])}; name another one with --baseline"
                     )
-            if turn < self.request.rounds:
-                for contender, legs in list(running):
-                    shown = self._sandbox(contender.backend, (contender.origin.folder, contender.file.parent))
-                    sweep_id = course.run(
-                        contender.trials, contender.origin, contender.extension, shown,
-                        over_border=contender.runs_on_host,
-                    )  # fmt: skip
-                    legs.read(course.store, sweep_id)
-                    if legs.failed or legs.skipped:
-                        running.remove((contender, legs))
-                        self.done.append(self._dismiss(contender, legs, bases[_kind(contender)].variant, course.logs))
-        for base in bases.values():
-            self.notes += [f"the baseline drifts, so verdicts are less sure: {text}" for text in base.drifts()]
+            for contender, legs in list(running) if turn < rounds else ():
+                if self._run(course, contender, legs):
+                    running.remove((contender, legs))
+                    self.done.append(self._dismiss(contender, legs, bases[contender.kind][0].variant, course.logs))
+        for _, legs in bases.values():
+            self.notes += [f"the baseline drifts, so verdicts are less sure: {text}" for text in legs.drifts()]
         if not running:
             return {}, []
-        pairs = [(bases[_kind(contender)], legs) for contender, legs in running]
+        pairs = [(bases[contender.kind][1], legs) for contender, legs in running]
         compared = compare_legs(pairs, self.request.rule, self.request.noise)
         judged = []
         for (contender, legs), rows, problems in zip(running, compared.rows, compared.problems, strict=True):
             ruling = Ruling.GOOD if is_accepted(rows) and not problems else Ruling.NOT_FASTER
             reasons = [*([] if rows else ["none of its trials could be compared"]), *problems]
-            decided = _candidate(contender, bases[_kind(contender)].variant, ruling, "; ".join(reasons))
+            decided = _candidate(contender, bases[contender.kind][0].variant, ruling, "; ".join(reasons))
             evidence = tuple(Evidence("uneven", text, counts=False) for text in legs.drifts())
             judged.append((contender, replace(decided, rows=rows, evidence=evidence)))
         return {device: noise.text for device, noise in compared.noises.items()}, judged
+
+    def _run(self, course: Course, contender: Contender, legs: Legs) -> list[Any]:
+        """Run a leg; return the trials that failed or could not be run."""
+        folders = [contender.origin.folder, *([contender.file.parent] if contender.file else [])]
+        confined = contender.runs_on_host or contender.file
+        legs.read(course.store, course.run(contender, self._sandbox(contender.backend, folders) if confined else None))
+        return legs.failed or legs.skipped
 
     @staticmethod
     def _dismiss(contender: Contender, legs: Legs, baseline: str, logs: Mapping[str, str]) -> Candidate:
@@ -302,9 +290,7 @@ class _Trial:
         )
 
 
-def _plan_baselines(
-    family: Family, selection: Selection, devices: Devices, wanted: str
-) -> dict[str, tuple[Trial, ...]]:
+def _plan_baselines(family: Family, selection: Selection, devices: Devices, wanted: str) -> Baselines:
     """Return back end → the trials of its baseline: the requested variant, else the family's, else the first.
 
     Unless another baseline is requested, a candidate is compared with a variant on the same device.
@@ -322,12 +308,7 @@ def _plan_baselines(
     return found
 
 
-def _kind(contender: Contender) -> tuple[str, bool]:
-    """Return what candidates have in common that are timed in the same way: back end, and whether over the border."""
-    return contender.backend, contender.runs_on_host
-
-
-def _cannot_run(contender: Contender, baselines: dict[str, tuple[Trial, ...]]) -> str:
+def _cannot_run(contender: Contender, baselines: Baselines) -> str:
     """Return why a candidate cannot be judged here, or an empty string."""
     if contender.backend not in baselines:
         return f"the family has no {contender.backend} variant to compare it with; name a baseline with --baseline"

@@ -6,7 +6,6 @@ and the baseline itself shows how much a time varies from process to process.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from cuprof.config.model import SweepConfig
@@ -18,10 +17,8 @@ from cuprof.engine.planning import Prepared
 from cuprof.engine.recorder import Recorder
 from cuprof.engine.running import Run
 from cuprof.families import Family
-from cuprof.families.candidate import Extension
-from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.border.fork_server import ForkServer
-from cuprof.judge.contenders import Devices
+from cuprof.judge.contenders import Contender, Devices
 from cuprof.judge.referee import BorderExecutor, Kept
 from cuprof.plan import Plan, Selection, plan_hash
 from cuprof.sandbox.settings import Sandbox
@@ -56,53 +53,34 @@ class Course(Observer):
     logs: dict[str, str] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
 
-    def run(
-        self,
-        trials: Sequence[Trial],
-        origin: AnyOrigin,
-        extension: Extension | None = None,
-        sandbox: Sandbox | None = None,
-        *,
-        over_border: bool = False,
-    ) -> int:
-        """Check and time trials in new workers; return the number of their sweep.
-
-        Args:
-            origin: where the workers load the family from.
-            extension: variants that they add to it.
-            sandbox: the sandbox that they run in.
-            over_border: run their code beyond the border, timed from here.
-        """
+    def run(self, contender: Contender, sandbox: Sandbox | None) -> int:
+        """Check and time trials in new workers; return the number of their sweep."""
+        origin, backend, over_border = contender.origin, contender.backend, contender.runs_on_host
         # candidates cannot write there, so its code needs no guard
         family = replace(self.family, folder=origin.folder, path=origin.path, origin=origin, code={})
-        backend = trials[0].backend
-        selection = Selection(family.name, tuple(dict.fromkeys(trial.variant for trial in trials)))
-        plan = Plan(family, selection, tuple(trials))
+        selection = Selection(family.name, tuple(dict.fromkeys(trial.variant for trial in contender.trials)))
+        plan = Plan(family, selection, contender.trials)
         by_measure = methods(self.config.measure, backend, over_border=over_border)
-        config = replace(self.config, variants=selection.variants, baseline="", purpose=PURPOSE)
         leg = Prepared(
-            config=config,
+            config=replace(self.config, variants=selection.variants, baseline="", purpose=PURPOSE),
             family=family,
             plan=plan,
             devices=self.devices,
             methods={backend: by_measure},
             hash=plan_hash(plan, {str(measure): value for measure, value in by_measure.items()}),
-            extension=extension,
+            extension=contender.extension,
             is_shared=False,
             reuses=False,  # a leg never reuses another leg's results
             remembers=False,  # a stranger's process must not change the project through files it reports
         )
-        settings = WorkerSettings(config.device.numbers())
-        with self._open_executor(settings, sandbox, over_border=over_border) as executor:
+        settings, limits = WorkerSettings(self.config.device.numbers()), self.config.limits
+        with (
+            BorderExecutor(settings, limits, self.family, sandbox, self.devices, self.server, self.kept)
+            if over_border
+            else Executor(settings, limits, sandbox, self.devices)
+        ) as executor:
             recorder = Recorder(leg, self.project, self.store, [executor], self)
             return Run(recorder, self.project).run().sweep_id
-
-    def _open_executor(self, settings: WorkerSettings, sandbox: Sandbox | None, *, over_border: bool) -> Executor:
-        if over_border:
-            return BorderExecutor(
-                settings, self.config.limits, self.family, sandbox, self.devices, self.server, self.kept
-            )
-        return Executor(settings, self.config.limits, sandbox, self.devices)
 
     def close(self) -> None:
         """End the processes that wait for another turn."""

@@ -55,78 +55,50 @@ class Attribution:
         Raises:
             ProfilerError: ncu failed, and not because of one of the trials.
         """
-        refused = tuple(name for name in list_unknown_metrics(self.result.output) if name in self._asked)
+        output, asked = self.result.output, self.setting.collection.metrics
+        refused = tuple(name for name in list_unknown_metrics(output) if name in asked)
         if refused and not self.launches:
             return BatchResult(remaining=tuple(self.trials)), refused
-        explanation = find_explanation(self.result.output)
+        explanation = find_explanation(output)
         # A report that was not saved completely lacks launches of trials whose first ones it has.
-        if explanation and not self.result.timed_out and (not self.launches or is_report_lost(self.result.output)):
+        if explanation and not self.result.timed_out and (not self.launches or is_report_lost(output)):
             raise ProfilerError(explanation)
-        decided = [self._profile(trial, self.launches.get(trial.identity, ())) for trial in self.trials]
-        profiles = tuple(profile for profile in decided if profile is not None)
-        remaining = tuple(trial for trial, profile in zip(self.trials, decided, strict=True) if profile is None)
+        decided = [(trial, self._profile(trial, self.launches.get(trial.identity, ()))) for trial in self.trials]
+        profiles = tuple(profile for _, profile in decided if profile is not None)
+        remaining = tuple(trial for trial, profile in decided if profile is None)
         if not profiles and not self.result.interrupted:
             raise ProfilerError(self._failure())
-        absent = self._absent(profiles)
+        absent = _list_absent(asked, profiles)
         return BatchResult(profiles, remaining, interrupted=self.result.interrupted), (*refused, *absent)
-
-    @property
-    def _asked(self) -> tuple[str, ...]:
-        return self.setting.collection.metrics
-
-    def _absent(self, profiles: Sequence[Profile]) -> tuple[str, ...]:
-        """Return the metrics that ncu left out silently, as it does where the chip does not have them.
-
-        A metric requested without a suffix is collected under one (dram__bytes_read as dram__bytes_read.sum).
-        """
-        present = {counter.metric for profile in profiles for launch in profile.launches for counter in launch.counters}
-        if not present:
-            return ()
-        exact = [name for name in self._asked if not name.startswith(("regex:", "group:")) and name not in present]
-        return tuple(name for name in exact if not any(other.startswith(f"{name}.") for other in present))
 
     def _profile(self, trial: Trial, launches: tuple[LaunchRecord, ...]) -> Profile | None:
         """Return the trial's profile, or None where it has to be run again."""
-        step = self.progress.steps.get(trial.identity)
+        progress, result, steps = self.progress, self.result, self.progress.steps
+        step = steps.get(trial.identity)
         if step is Step.FAILED:
-            state = State.CRASHED if trial.identity == self._took_the_process_down else State.LAUNCH_ERROR
-            return self._failed(trial, state, self.progress.messages.get(trial.identity, "it failed"))
+            # after the last one's error the process gave up: its device context was lost
+            gave_up = result.returncode != 0 and not result.interrupted and trial.identity == next(reversed(steps))
+            state = State.CRASHED if gave_up else State.LAUNCH_ERROR
+            return self._make(trial, state, progress.messages.get(trial.identity, "it failed"))
         if step is Step.DONE and launches:
-            blank = self._blank(trial, State.OK)
-            return replace(blank, artifact=self.artifact, launches=launches, rolled=roll_up(launches))
-        if trial.identity == self.progress.open and not self.result.interrupted:
-            return self._culprit(trial, step or Step.PREPARING)
-        if step is Step.DONE and self._complete and not launches and not list_messages(self.result.output):
-            return self._failed(trial, State.LAUNCH_ERROR, "no kernel was launched while it was executed")
+            made = self._make(trial, State.OK)
+            return replace(made, artifact=self.artifact, launches=launches, rolled=roll_up(launches))
+        if trial.identity == progress.open and not result.interrupted:
+            doing = (step or Step.PREPARING).value
+            if result.timed_out:
+                limit = f"{self.setting.collection.time_limit_s:g} s"
+                return self._make(trial, State.TIMED_OUT, f"{doing} took longer than {limit} (ncu.time_limit_s)")
+            died = f"Nsight Compute was killed ({result.killed_by})" if result.killed_by else "the process died"
+            return self._make(
+                trial, State.CRASHED, ": ".join(filter(None, (f"{died} while {doing}", _last_line(result.output))))
+            )
+        is_complete = progress.open is None and len(steps) == len(self.trials)
+        if step is Step.DONE and is_complete and not launches and not list_messages(result.output):
+            return self._make(trial, State.LAUNCH_ERROR, "no kernel was launched while it was executed")
         return None
 
-    @property
-    def _complete(self) -> bool:
-        """Return whether the process got through every trial."""
-        return self.progress.open is None and len(self.progress.steps) == len(self.trials)
-
-    @property
-    def _took_the_process_down(self) -> str | None:
-        """Return the trial after whose error the process gave up: its device context was lost."""
-        last = next(reversed(self.progress.steps), None)
-        gave_up = self.result.returncode != 0 and not self.result.interrupted
-        return last if gave_up and last is not None and self.progress.steps[last] is Step.FAILED else None
-
-    def _culprit(self, trial: Trial, step: Step) -> Profile:
-        if self.result.timed_out:
-            limit = f"{self.setting.collection.time_limit_s:g} s"
-            return self._failed(trial, State.TIMED_OUT, f"{step.value} took longer than {limit} (ncu.time_limit_s)")
-        if self.result.killed_by:
-            how = f"Nsight Compute was killed ({self.result.killed_by}) while {step.value}"
-        else:
-            how = f"the process died while {step.value}"
-        return self._failed(trial, State.CRASHED, ": ".join(filter(None, (how, self._last_line()))))
-
-    def _failed(self, trial: Trial, state: State, message: str) -> Profile:
-        log = self.result.output[-LOG_TAIL:]
-        return replace(self._blank(trial, state), message=f"under Nsight Compute: {message}", log=log)
-
-    def _blank(self, trial: Trial, state: State) -> Profile:
+    def _make(self, trial: Trial, state: State, message: str = "") -> Profile:
+        """Return a profile without counters; one with a message has ncu's output beside it."""
         return Profile(
             identity=trial.identity,
             name=trial.label,
@@ -136,23 +108,37 @@ class Attribution:
             metrics=self.setting.request.metrics,
             started_at=self.started_at,
             duration_ns=self.result.duration_ns,
+            message=f"under Nsight Compute: {message}" if message else "",
+            log=self.result.output[-LOG_TAIL:] if message else "",
         )
-
-    def _last_line(self) -> str:
-        """Return the most telling line: ncu's first own error, or the program's where ncu only reports an exit code."""
-        errors = [text for text in list_messages(self.result.output) if "returned an error code" not in text]
-        lines = [line.strip() for line in self.result.output.splitlines() if line.strip() and not line.startswith("==")]
-        return errors[0] if errors else (lines or list_messages(self.result.output) or [""])[-1]
 
     def _failure(self) -> str:
         """Return one line for a process that failed before any trial; its output is kept beside the artifacts."""
-        log = self.setting.artifacts / f"ncu-failed-{time.strftime('%Y%m%dT%H%M%S')}.log"
+        result, log = self.result, self.setting.artifacts / f"ncu-failed-{time.strftime('%Y%m%dT%H%M%S')}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text(" ".join(self.result.command) + "\n\n" + self.result.output, encoding="utf-8")
-        if self.result.timed_out:
+        log.write_text(" ".join(result.command) + "\n\n" + result.output, encoding="utf-8")
+        if result.timed_out:
             how = "did not get to the first trial in time and was stopped"
-        elif self.result.killed_by:
-            how = f"was killed ({self.result.killed_by}); is there enough memory?"
+        elif result.killed_by:
+            how = f"was killed ({result.killed_by}); is there enough memory?"
         else:
-            how = f"ended with exit code {self.result.returncode} before any trial was profiled"
-        return f"{self.setting.executable.path} {how}: {self._last_line() or 'it said nothing'}; its output is in {log}"
+            how = f"ended with exit code {result.returncode} before any trial was profiled"
+        said = _last_line(result.output) or "it said nothing"
+        return f"{self.setting.executable.path} {how}: {said}; its output is in {log}"
+
+
+def _list_absent(asked: Sequence[str], profiles: Sequence[Profile]) -> tuple[str, ...]:
+    """Return the metrics that ncu left out silently, as it does where the chip does not have them.
+
+    A metric requested without a suffix is collected under one (dram__bytes_read as dram__bytes_read.sum).
+    """
+    present = {counter.metric for profile in profiles for launch in profile.launches for counter in launch.counters}
+    exact = [name for name in asked if not name.startswith(("regex:", "group:")) and name not in present]
+    return tuple(name for name in exact if present and not any(other.startswith(f"{name}.") for other in present))
+
+
+def _last_line(output: str) -> str:
+    """Return the most telling line: ncu's first own error, or the program's where ncu only reports an exit code."""
+    errors = [text for text in list_messages(output) if "returned an error code" not in text]
+    lines = [line.strip() for line in output.splitlines() if line.strip() and not line.startswith("==")]
+    return errors[0] if errors else (lines or list_messages(output) or [""])[-1]

@@ -122,12 +122,12 @@ def _read(name: str) -> Iterator[dict[str, Any]]:
         yield from csv.DictReader(file)
 
 
-def _metric(row: dict[str, Any]) -> Metric:
-    rule = row.pop("rule") or derive_rule(row["name"], row["unit"])
-    return Metric(rule=rule, telling=int(row.pop("telling") or 0), **row)
-
-
-METRICS = {metric.name: metric for metric in sorted(map(_metric, _read("metrics.csv")), key=lambda each: each.name)}
+METRICS = {
+    row["name"]: Metric(
+        **{**row, "rule": row["rule"] or derive_rule(row["name"], row["unit"]), "telling": int(row["telling"] or 0)}
+    )
+    for row in sorted(_read("metrics.csv"), key=lambda row: row["name"])
+}
 """The described metrics by name, in order of their names."""
 KINDS = tuple(Kind(**row) for row in _read("kinds.csv"))
 

@@ -52,7 +52,6 @@ from cuprof.families.program import (
     Invoke,
     Launch,
     Program,
-    Reduced,
     Repeat,
     Step,
     TensorMap,
@@ -105,7 +104,7 @@ class Identifier:
 
     def identify(self, problem: Point, tunables: Point, program: Program | None) -> str:
         """Return the identity of one trial; `program` is None for anything but a kernel variant."""
-        described = describe_program(program) if program is not None else None
+        described = None if program is None else describe_program(program)
         content = {"problem": dict(problem), "program": described, "tunables": dict(tunables)}
         digest = self._shared.copy()
         digest.update(canonical_json(content).encode())
@@ -148,26 +147,19 @@ canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_n
 data, ValueError for numbers that are not finite."""
 
 
-def program_json(program: Program) -> str:
-    """Return the canonical JSON of a program; see the module's docstring."""
-    return canonical_json(describe_program(program))
-
-
 def describe_program(program: Program) -> dict[str, object]:
     """Return what a program is to an identity, as plain data."""
     return {
         "constants": dict(program.constants),
         "defines": {name: str(value) for name, value in program.defines.items()},
         "options": program.options,
-        "results": {name: _result(each) for name, each in program.results.items()},
+        "results": {
+            name: each if isinstance(each, str) else [each.by, each.buffer] for name, each in program.results.items()
+        },
         "scratch": {name: _array(array) for name, array in program.scratch.items()},
         **({"setup": [_step(step) for step in program.setup]} if program.setup else {}),
         "steps": [_step(step) for step in program.steps],
     }
-
-
-def _result(result: str | Reduced) -> str | list[str]:
-    return result if isinstance(result, str) else [result.by, result.buffer]
 
 
 def _step(step: Step) -> tuple[object, ...]:

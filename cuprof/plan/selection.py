@@ -86,24 +86,21 @@ def select_variants(family: Family, wanted: Sequence[str]) -> tuple[Variant, ...
         UnknownNameError: a word that chooses nothing.
         SelectionError: nothing is left after the exclusions.
     """
-    chosen: set[str] = set() if any(not word.startswith("!") for word in wanted) else set(family.variants)
-    taken_out: set[str] = set()
-    for word in wanted:
-        plain = word.removeprefix("!")
-        names = {plain} if plain in family.variants else _matching(family, plain)
+    found = {word: _matching(family, word.removeprefix("!")) for word in wanted}
+    for word, names in found.items():
         if not names:
-            raise UnknownNameError("variant", plain, [*family.variants, ALL], f"of family {family.name}")
-        if word.startswith("!"):
-            taken_out |= names
-        else:
-            chosen |= names
-    chosen -= taken_out
+            known = [*family.variants, ALL]
+            raise UnknownNameError("variant", word.removeprefix("!"), known, f"of family {family.name}")
+    included = [found[word] for word in wanted if not word.startswith("!")] or [set(family.variants)]
+    chosen = set().union(*included).difference(*(found[word] for word in wanted if word.startswith("!")))
     if not chosen:
         raise SelectionError(f"variants={','.join(wanted)} leaves no variant of family {family.name}")
     return tuple(variant for name, variant in family.variants.items() if name in chosen)
 
 
 def _matching(family: Family, word: str) -> set[str]:
+    if word in family.variants:
+        return {word}
     if word == ALL:
         return set(family.variants)
     if any(sign in word for sign in "*?["):

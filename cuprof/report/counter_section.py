@@ -29,6 +29,8 @@ MOST_CHANGES = 20
 FOLD = re.compile(r"\.(sum|avg|max|min)(?=\.|$)")
 """How a metric says what it makes of the units' values; several of one metric are one row."""
 
+_LINK = re.compile(r"@(url|section|source)[^@]*@|\s+")
+
 
 @dataclass(frozen=True)
 class CounterChange:
@@ -272,6 +274,11 @@ def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
     ratio = study.ratio(before, after)
     differing = _join_folds([change for change in changes if change.change != "="])
     telling = {each.metric for each in sorted(differing, key=lambda each: _rank(each, values))[:MOST_CHANGES]}
+    observations = [
+        Observation(trial.contender, row.kernel, row.title or row.rule, row.severity, _LINK.sub(" ", row.text).strip())
+        for trial in (before, after)
+        for row in counters.advice.get(trial.id, ())
+    ]
     return CounterPair(
         before=before.contender,
         after=after.contender,
@@ -282,7 +289,7 @@ def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
         changes=tuple(change for change in differing if change.metric in telling),
         further=tuple(change for change in differing if change.metric not in telling),
         same=tuple(f"{each.metric} {each.after} {each.unit}".strip() for each in changes if each.change == "="),
-        observations=tuple(dict.fromkeys(found for trial in (before, after) for found in _observations(study, trial))),
+        observations=tuple(dict.fromkeys(observations)),
     )
 
 
@@ -301,7 +308,7 @@ def _join_folds(changes: Sequence[CounterChange]) -> list[CounterChange]:
 
 
 def _rank(change: CounterChange, values: Mapping[str, tuple[float | None, ...]]) -> tuple[int, float]:
-    """Return a key that sorts what is telling first, then what has a meaning, each by how much it changed."""
+    """Return a key that sorts telling counters first, then those with a meaning, each by how much it changed."""
     known = find_metric(change.metric)
     meaning = 0 if known and known.telling else 1 if known or find_kind(change.metric) else 2
     before, after = (abs(value or 0.0) for value in values.get(change.metric, (0.0, 0.0)))
@@ -330,14 +337,6 @@ def _change(study: Study, metric: str, before: StudyTrial, after: StudyTrial) ->
         before_launches=launches[0],
         after_launches=launches[1],
     )
-
-
-def _observations(study: Study, trial: StudyTrial) -> list[Observation]:
-    found = []
-    for row in study.counters.advice.get(trial.id, ()):
-        text = re.sub(r"@(url|section|source)[^@]*@|\s+", " ", row.text).strip()
-        found.append(Observation(trial.contender, row.kernel, row.title or row.rule, row.severity, text))
-    return found
 
 
 def _topics(before_after: Mapping[str, tuple[float | None, ...]]) -> tuple[tuple[str, str], ...]:

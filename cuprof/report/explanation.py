@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from cuprof.results.source import FEW_SAMPLES, KernelSource
 
 WORDS = "explanation.txt"
 HOT_SPOTS = ("bank_conflicts", "uncoalesced", "barrier_in_loop")
-"""Patterns that cost time; waits that show one are told first."""
+"""Patterns that cost time; waits that show one come first."""
 EXCESSIVE = {
     "shared": ("bank_conflicts", ("short_scoreboard", "mio_throttle")),
     "global": ("uncoalesced", ("long_scoreboard", "lg_throttle", "mio_throttle")),
@@ -184,7 +184,8 @@ def _find_excess(kernel: KernelSource, reason: str) -> tuple[int, str, tuple[str
 def _find_pattern(kernel: KernelSource, reason: str, one: Instruction, value: Value) -> tuple[str, tuple[str, float]]:
     """Return which known pattern an instruction that is waited for shows, and the counter that proves it."""
     if reason in ("short_scoreboard", "mio_throttle") and one.operation in SHARED_ACCESSES:
-        metric, found = _first_known(CONFLICTS, value)
+        known = ((each, found) for each in CONFLICTS if (found := value(each)) is not None)
+        metric, found = next(known, ("", 0.0))
         return ("bank_conflicts", (metric, found)) if found else ("", ("", 0.0))
     if reason in ("long_scoreboard", "lg_throttle") and one.operation in GLOBAL_LOADS:
         sectors, waste = value(SECTORS), value(WASTE)
@@ -198,10 +199,6 @@ def _find_pattern(kernel: KernelSource, reason: str, one: Instruction, value: Va
         times = kernel.counters.executed[kernel.code.index(one)] / max(1, kernel.counters.executed[0])
         return ("barrier_in_loop", ("inst_executed", times)) if times > 1 else ("", ("", 0.0))
     return "", ("", 0.0)
-
-
-def _first_known(metrics: Iterable[str], value: Value) -> tuple[str, float]:
-    return next(((metric, found) for metric in metrics if (found := value(metric)) is not None), ("", 0.0))
 
 
 def _place(kernel: KernelSource, number: int) -> Place:

@@ -52,7 +52,9 @@ def scaling_figure(study: Study, styles: Styles) -> Figure | None:
     others = {name: value for name, value in study.reference.items() if name != axis}
     fits = (each for each in study.fastest if all(each.problem.get(name) == value for name, value in others.items()))
     best = sorted(fits, key=lambda trial: (trial.order, float(trial.problem[axis])))
-    drawn = _choose_lines(study, groups := grouped(best, lambda trial: trial.contender))
+    groups = grouped(best, lambda trial: trial.contender)
+    kept = sorted(groups, key=lambda name: min(map(by_time, groups[name])))[:MOST_LINES]
+    drawn = {name: own for name, own in groups.items() if name in kept or own[0].variant == study.baseline}
     scale = choose_scale("time", [median(map(by_time, best))])
     data = [
         _scaling_line(trials, name, axis, styles[contender], scale)
@@ -107,12 +109,6 @@ def _longest_axis(study: Study) -> str | None:
 def is_number(value: object) -> bool:
     """Return whether a fact is a number."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _choose_lines(study: Study, groups: Mapping[str, Sequence[StudyTrial]]) -> dict[str, Sequence[StudyTrial]]:
-    """Return the lines with the shortest times, and the baseline's."""
-    fastest = sorted(groups, key=lambda name: min(map(by_time, groups[name])))[:MOST_LINES]
-    return {name: trials for name, trials in groups.items() if name in fastest or trials[0].variant == study.baseline}
 
 
 def list_roofs(study: Study, sizes: Mapping[str, Mapping[Any, float]], *, is_flat: bool = False) -> list[Roof]:

@@ -171,7 +171,8 @@ def make_frames(
     trials["sure_ns"] = trials["sure_ns"].fillna(np.inf)
     trials["measure"] = trials["measure"].fillna("")
     trials["energy_unavailable"] = trials["energy_unavailable"].fillna("")
-    trials["sampled"] = _sampled(trials, timed)
+    sampled = [trials["identity"].isin(timed["identity"][timed["measure"] == measure.value]) for measure in RANKING]
+    trials["sampled"] = [tuple(compress(RANKING, each)) for each in zip(*sampled, strict=True)]
     is_right = (trials["state"] == State.OK.value) & (trials["expected"] != "wrong") & (trials["measure"] != "")
     on_cpu = trials["total_ns"].isna() & (trials["backend"] == "cpu")
     trials = trials.assign(
@@ -221,12 +222,6 @@ def _energies(timings: pd.DataFrame) -> dict[str, pd.Series[Any]]:
         **{name: metered[name][~metered.index.duplicated()] for name in ENERGIES},
         "energy_unavailable": why[~why.index.duplicated()],
     }
-
-
-def _sampled(trials: pd.DataFrame, timed: pd.DataFrame) -> list[tuple[Measure, ...]]:
-    """Return the ranking measures that each trial has samples of."""
-    found = [trials["identity"].isin(timed["identity"][timed["measure"] == measure.value]) for measure in RANKING]
-    return [tuple(compress(RANKING, each)) for each in zip(*found, strict=True)]
 
 
 def _rates(trials: pd.DataFrame, devices: Mapping[int, Device]) -> dict[str, pd.Series[Any]]:

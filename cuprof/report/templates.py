@@ -66,11 +66,10 @@ def coded(text: str) -> Markup:
 
 @cache
 def _words(template: str) -> Any:
-    return _make_environment((), _on_one_line).get_template(template).module
+    def on_one_line(value: Any) -> Any:
+        return value.strip("\n").replace("\n", " ") if isinstance(value, str) else value
 
-
-def _on_one_line(value: Any) -> Any:
-    return value.strip("\n").replace("\n", " ") if isinstance(value, str) else value
+    return _make_environment((), on_one_line).get_template(template).module
 
 
 def _make_environment(folders: Sequence[Path], finalize: Callable[[Any], Any]) -> Environment:

@@ -8,24 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from cuprof.sandbox.kernel import (
-    CLONE_NEWIPC,
-    CLONE_NEWNET,
-    CLONE_NEWNS,
-    CLONE_NEWPID,
-    CLONE_NEWUSER,
-    MS_BIND,
-    MS_MOVE,
-    MS_NODEV,
-    MS_NOEXEC,
-    MS_NOSUID,
-    MS_PRIVATE,
-    MS_REC,
-    make_read_only,
-    make_writable,
-    mount,
-    unshare,
-)
+from cuprof.sandbox import kernel
 from cuprof.sandbox.settings import DATABASE, HIDDEN, HOME, Sandbox, needed_paths
 
 PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -46,21 +29,21 @@ def enter_namespaces(sandbox: Sandbox) -> None:
         OSError: the system refuses it; the steps done by then do no harm.
     """
     user, group = os.geteuid(), os.getegid()
-    unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC)
+    kernel.unshare(kernel.NAMESPACES)
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
-    mount("none", "/", "", MS_REC | MS_PRIVATE)
-    make_read_only("/")
+    kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
+    kernel.make_read_only("/")
     visible = _open_hidden((*needed_paths(), *sandbox.visible, *sandbox.writable))
     _hide(sandbox)
     for path, handle in sorted(visible.items()):
         _show(path, handle)
     for path in sandbox.writable:
-        make_writable(path)
+        kernel.make_writable(path)
     for path in (*sandbox.hidden, *(each for folder in sandbox.visible for each in _find_doors(folder))):
         if os.path.exists(path):  # noqa: PTH110
-            mount("/dev/null", path, "", MS_BIND)
+            kernel.mount("/dev/null", path, "", kernel.MS_BIND)
     Path(HOME).mkdir(exist_ok=True)
     os.chdir(HOME)  # the folder that we were in is reached past what hides it
 
@@ -73,33 +56,33 @@ def show_own_processes() -> None:
     Raises:
         OSError: the kernel's switches cannot be made read-only.
     """
-    unshare(CLONE_NEWNS)  # the keeper goes on to see all
+    kernel.unshare(kernel.CLONE_NEWNS)  # the keeper goes on to see all
     with contextlib.suppress(OSError):
-        mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        kernel.mount("proc", "/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
     for path in KERNEL_SWITCHES:  # the rest stays as it is: CUDA's driver writes below /proc/self
         if os.path.exists(path):  # noqa: PTH110
-            mount(path, path, "", MS_BIND | MS_REC)
-            make_read_only(path)
+            kernel.mount(path, path, "", kernel.MS_BIND | kernel.MS_REC)
+            kernel.make_read_only(path)
 
 
 def _hide(sandbox: Sandbox) -> None:
     limit = f"size={max(sandbox.memory_bytes, LEAST_BYTES)}"
-    mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, f"{limit},mode=1777")
+    kernel.mount("tmpfs", "/tmp", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, f"{limit},mode=1777")
     Path(DEVICES_AT).mkdir()
-    mount("tmpfs", DEVICES_AT, "tmpfs", MS_NOSUID | MS_NOEXEC, "size=64k,mode=755")
+    kernel.mount("tmpfs", DEVICES_AT, "tmpfs", kernel.MS_NOSUID | kernel.MS_NOEXEC, "size=64k,mode=755")
     for device in list_devices(sandbox):
         place = Path(DEVICES_AT, device.relative_to("/dev"))
         place.parent.mkdir(parents=True, exist_ok=True)
         place.touch()
-        mount(str(device), str(place), "", MS_BIND)
+        kernel.mount(str(device), str(place), "", kernel.MS_BIND)
     for name, target in (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
         Path(DEVICES_AT, name).symlink_to(target)
     Path(DEVICES_AT, "shm").mkdir()
-    mount(DEVICES_AT, "/dev", "", MS_MOVE)
+    kernel.mount(DEVICES_AT, "/dev", "", kernel.MS_MOVE)
     Path(DEVICES_AT).rmdir()
     for folder in HIDDEN[1:]:
         if os.path.isdir(folder) and not os.path.islink(folder):  # noqa: PTH112, PTH114
-            mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"{limit},mode=1777")
+            kernel.mount("tmpfs", folder, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, f"{limit},mode=1777")
 
 
 def list_devices(sandbox: Sandbox) -> Iterator[Path]:
@@ -136,5 +119,5 @@ def _show(path: str, handle: int) -> None:
         else:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.touch()
-    mount(source, path, "", MS_BIND | MS_REC)
+    kernel.mount(source, path, "", kernel.MS_BIND | kernel.MS_REC)
     os.close(handle)

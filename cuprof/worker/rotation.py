@@ -21,8 +21,7 @@ from cuprof.worker.executions import Executions, Results
 from cuprof.worker.messages import Finished, Job
 from cuprof.worker.method import stopping_rule, version
 from cuprof.worker.problem import Problem
-from cuprof.worker.process_state import ProcessState
-from cuprof.worker.protection import LATE, LATE_LOOKS, Protection
+from cuprof.worker.protection import LATE, LATE_LOOKS, ProcessState, Protection
 from cuprof.worker.sampler import Sampler
 from cuprof.worker.status_page import Phase, StatusPage
 from cuprof.worker.stopping import Race

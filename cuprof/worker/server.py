@@ -25,24 +25,10 @@ from cuprof.families import Family, Program, Variant
 from cuprof.families.candidate import extend
 from cuprof.families.trace import describe
 from cuprof.interop.origins import AnyOrigin
+from cuprof.worker import messages
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.excerpt import excerpt
 from cuprof.worker.job import Held, JobRun, make_program
-from cuprof.worker.messages import (
-    Build,
-    Built,
-    Calibrate,
-    Calibrated,
-    Describe,
-    Described,
-    Job,
-    JobDone,
-    Load,
-    Open,
-    Probe,
-    Probed,
-    WorkerSettings,
-)
 from cuprof.worker.problem import Problem
 from cuprof.worker.status_page import NO_TRIAL, Phase, StatusPage
 from cuprof.worker.wire import Wire
@@ -58,7 +44,7 @@ BUILT_S = 0.002
 class Worker:
     """Answer the engine's messages until it goes away, or until this process can do no more."""
 
-    def __init__(self, pipe: Wire, page: StatusPage, settings: WorkerSettings) -> None:
+    def __init__(self, pipe: Wire, page: StatusPage, settings: messages.WorkerSettings) -> None:
         self.pipe, self.page = pipe, page
         BuildPool.workers = settings.workers
         self.devices = DeviceTable(settings)
@@ -67,19 +53,19 @@ class Worker:
         self._families: dict[AnyOrigin, Family] = {}
         self._ahead: dict[str, None] = {}
         self._building: dict[str, Sequence[Future[Any]]] = {}
-        self._next: Job | None = None
+        self._next: messages.Job | None = None
         self._is_over = False
 
     def serve(self) -> None:
         """Serve requests until the engine closes the connection."""
         answers: dict[type, tuple[Phase, Callable[[Any], None]]] = {
-            Describe: (Phase.START, self._describe),
-            Open: (Phase.START, self._open),
-            Calibrate: (Phase.CALIBRATE, self._calibrate),
-            Load: (Phase.INPUTS, self._load_ahead),
-            Probe: (Phase.INPUTS, self._probe),
-            Build: (Phase.BUILD, self._build),  # of variants' code, which may not return
-            Job: (Phase.INPUTS, self._do),
+            messages.Describe: (Phase.START, self._describe),
+            messages.Open: (Phase.START, self._open),
+            messages.Calibrate: (Phase.CALIBRATE, self._calibrate),
+            messages.Load: (Phase.INPUTS, self._load_ahead),
+            messages.Probe: (Phase.INPUTS, self._probe),
+            messages.Build: (Phase.BUILD, self._build),  # of variants' code, which may not return
+            messages.Job: (Phase.INPUTS, self._do),
         }
         while not self._is_over:
             self.page.enter(NO_TRIAL, Phase.IDLE)
@@ -98,37 +84,37 @@ class Worker:
             self.page.enter(NO_TRIAL, phase)
             answer(message)
 
-    def _open(self, message: Open) -> None:
+    def _open(self, message: messages.Open) -> None:
         for name in message.backends:
             with contextlib.suppress(Exception):  # a job that needs the device reports why it cannot be opened
                 self.devices.get(name).warm_up()
 
-    def _describe(self, message: Describe) -> None:
+    def _describe(self, message: messages.Describe) -> None:
         devices = {name: self.devices.describe(name) for name in message.backends}
         found = {name: device for name, device in devices.items() if isinstance(device, DeviceFacts)}
         self._ahead |= dict.fromkeys(module for name in found for module in get_spec(name).imports)
         absent = {name: reason for name, reason in devices.items() if isinstance(reason, Unavailable)}
-        self.pipe.send(Described(found, absent))
+        self.pipe.send(messages.Described(found, absent))
 
-    def _calibrate(self, message: Calibrate) -> None:
+    def _calibrate(self, message: messages.Calibrate) -> None:
         try:
-            self.pipe.send(Calibrated(self.devices.get(message.backend).calibrate()))
+            self.pipe.send(messages.Calibrated(self.devices.get(message.backend).calibrate()))
         except Exception as error:  # a process border: the engine reports it and goes on without a calibration
-            self.pipe.send(Calibrated(None, f"{type(error).__name__}: {error}"))
+            self.pipe.send(messages.Calibrated(None, f"{type(error).__name__}: {error}"))
 
-    def _load_ahead(self, message: Load) -> None:
+    def _load_ahead(self, message: messages.Load) -> None:
         with contextlib.suppress(Exception):  # reported when something is asked about the family
             self._load(message.origin)
 
-    def _probe(self, message: Probe) -> None:
+    def _probe(self, message: messages.Probe) -> None:
         """Say what a family's functions show of problems by running."""
         try:
             sample = self._load(message.origin).sample
-            self.pipe.send(Probed(tuple(map(sample, message.problems)) if sample else ()))
+            self.pipe.send(messages.Probed(tuple(map(sample, message.problems)) if sample else ()))
         except CuprofError as error:
-            self.pipe.send(Probed(fault=str(error)))
+            self.pipe.send(messages.Probed(fault=str(error)))
         except Exception as error:  # a process border: whatever a family raises is its own fault
-            self.pipe.send(Probed(fault=describe(error)))
+            self.pipe.send(messages.Probed(fault=describe(error)))
 
     def _load(self, origin: AnyOrigin) -> Family:
         """Return a family whose code runs once in this process."""
@@ -137,7 +123,7 @@ class Worker:
             self._families[origin] = origin.load()
         return self._families[origin]
 
-    def _build(self, message: Build) -> None:
+    def _build(self, message: messages.Build) -> None:
         """Begin to build the programs of a job that may follow; the job itself reports their errors."""
         job = self._next = message.job
         self._ahead.clear()
@@ -149,7 +135,7 @@ class Worker:
                     program, _ = self._held.programs[trial.identity] = make_program(variant, job.problem, trial)
                     self._begin_build(message, trial.identity, (variant, program, trial.source_text))
 
-    def _begin_build(self, message: Build, identity: str, build: tuple[Variant, Program, str]) -> None:
+    def _begin_build(self, message: messages.Build, identity: str, build: tuple[Variant, Program, str]) -> None:
         backend, family = self.devices.get(message.job.backend), self._load(message.job.origin)
         signature = family.signature(message.job.problem)
         (self._building[identity],) = backend.build_ahead(signature, [build], message.limit_s)
@@ -168,9 +154,9 @@ class Worker:
         if done:
             for identity in done:
                 del self._building[identity]
-            self.pipe.send(Built(tuple(done)))
+            self.pipe.send(messages.Built(tuple(done)))
 
-    def _do(self, job: Job) -> None:
+    def _do(self, job: messages.Job) -> None:
         """Carry out a job."""
         self._ahead.clear()
         self._next = None
@@ -197,9 +183,9 @@ class Worker:
                 return
         self.page.enter(NO_TRIAL, Phase.IDLE)  # before the engine can send a job whose trials count anew
         self._tell_built()
-        self.pipe.send(JobDone())
+        self.pipe.send(messages.JobDone())
 
-    def _get_problem(self, job: Job) -> Problem:
+    def _get_problem(self, job: messages.Job) -> Problem:
         """Return inputs and reference, kept from the previous job where it had the same problem."""
         key = (job.origin, job.extension, job.problem, job.seed)
         if self._problem is None or self._problem[0] != key:
@@ -213,16 +199,16 @@ class Worker:
         return self._problem[1]
 
 
-def _require_unchanged(family: Family, job: Job) -> None:
+def _require_unchanged(family: Family, job: messages.Job) -> None:
     """Raise `FamilyError` if the loaded code is not the planned code, under which results would be stored."""
     changed = [Path(file).name for file, digest in job.code.items() if family.code.get(file, digest) != digest]
     if changed:
         raise FamilyError(f"{list_first(changed, 3)} changed after the sweep had been planned; run it again")
 
 
-def _fault(error: Exception, said: str = "", *, unavailable: bool = False, of_family: bool = False) -> JobDone:
+def _fault(error: Exception, said: str = "", *, unavailable: bool = False, of_family: bool = False) -> messages.JobDone:
     starved = isinstance(error, DeviceMemoryError | MemoryError)
-    return JobDone(said or describe(error), excerpt(traceback.format_exc()), unavailable, of_family, starved)
+    return messages.JobDone(said or describe(error), excerpt(traceback.format_exc()), unavailable, of_family, starved)
 
 
 def serve(handle: int, status: Path) -> int:
@@ -240,7 +226,7 @@ def serve(handle: int, status: Path) -> int:
     try:
         if (modules := os.environ.get(AHEAD)) and not pipe.poll(SOON_S):
             _import(*modules.split(","))
-        settings: WorkerSettings = pipe.receive()
+        settings: messages.WorkerSettings = pipe.receive()
         Worker(pipe, page, settings).serve()
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return 1

@@ -144,7 +144,7 @@ def test_a_narrower_sweep_later_takes_no_problem_away(store: Store, url: str) ->
     assert (found.base.sweeps, found.exit_code) == ((2, 1), 1)
     of_one = compare(*load_sides("invented/first", "invented/second", url, sweep=2))
     assert [row.base_problem["n"] for row in each(of_one.rows)] == [8]
-    with pytest.raises(UsageError, match="--sweep 1 says where variants are taken from, and '1' is none"):
+    with pytest.raises(UsageError, match="--sweep 1 chooses the sweep of two variants, and '1' is not a variant"):
         load_sides("1", "2", url, sweep=1)
 
 

@@ -106,7 +106,7 @@ def test_sources_of_any_kind_and_size_are_bounded(tmp_path: Path, name: str) -> 
     (folder / name).unlink()
     with (folder / name).open("wb") as stream:
         stream.truncate(3 << 30)
-    with pytest.raises(UsageError, match="bytes, and 67108864 are taken"):
+    with pytest.raises(UsageError, match="bytes; at most 67108864 are read"):
         Definition(folder).load()
     (folder / name).unlink()
     os.mkfifo(folder / name)

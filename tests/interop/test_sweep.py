@@ -111,7 +111,7 @@ def test_a_share_of_the_elements_may_be_far(tmp_path: Path) -> None:
     made = task(tmp_path, workloads=[{**WORKLOADS[0], "tolerance": bounds}])
     expected = {"y": np.zeros((4, 64))}
     assert made.make_family().verify is not None
-    for wrong, said in ((25, None), (26, "89.84% of y is near the reference, and 90.00% has to be")):
+    for wrong, said in ((25, None), (26, "89.84% of y is near the reference, and 90.00% must be")):
         found = np.zeros(256)
         found[:wrong] = 1
         assert made.judge(Point(rows=4), {}, {"y": found.reshape(4, 64)}, expected) == said
@@ -159,7 +159,7 @@ SILENT = samples.solution("s", {"main.py": samples.WRITING})
     ("parts", "said"),
     [
         ({"definition": {**DEFINITION, "inputs": {"x": {"shape": ["rows"], "dtype": "float4_e2m1"}}}},
-         "x is of type float4_e2m1; taken in are float64, "),
+         "x is of type float4_e2m1; supported are float64, "),
         ({"definition": {**DEFINITION, "axes": {}}}, "x has the axis rows; there are "),
         ({"definition": {**DEFINITION, "op_type": "sampling"}}, "op_type sampling compares distributions"),
         ({"definition": {"name": "x"}}, "is no definition of FlashInfer-Bench or SOL-ExecBench: Object missing"),
@@ -169,7 +169,7 @@ SILENT = samples.solution("s", {"main.py": samples.WRITING})
         ({"solutions": [{**SILENT, "sources": [{"path": "../x.py", "content": "x"}]}]}, "a relative path without .."),
         ({"solutions": [{**SILENT, "spec": {"entry_point": "main.py"}}]}, "must be FILE::FUNCTION with one of main.py"),
         ({"solutions": [{**SILENT, "definition": "other"}]}, "no solution names definition rmsnorm_h64"),
-        ({"solutions": [{**SILENT, "spec": {**SILENT["spec"], "binding": "jni"}}]}, "binding jni; taken in are torch"),
+        ({"solutions": [{**SILENT, "spec": {**SILENT["spec"], "binding": "jni"}}]}, "binding jni is not supported"),
     ],
 )  # fmt: skip
 def test_what_is_not_taken_in_is_refused_in_a_line(tmp_path: Path, parts: dict[str, Any], said: str) -> None:

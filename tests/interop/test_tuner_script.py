@@ -187,7 +187,7 @@ def test_names_of_blocks_and_macros_of_its_own(
         ("    tune()", "    pass", "calls no kernel_tuner.tune_kernel"),
         ("source = ", "raise ValueError('no'); source = ", r"raised ValueError: no \(script.py, line 22, in tune\)"),
         ("source, (n", "sum(kernel_tuner.run_kernel(0, 1, 2, [3])), (n", "run_kernel gives is not known here; compute"),
-        ("strategy=", "lang='Fortran', strategy=", "lang='Fortran' of tune_kernel is not taken in; CUDA and OpenCL"),
+        ("strategy=", "lang='Fortran', strategy=", "lang='Fortran' of tune_kernel is not supported; CUDA and OpenCL"),
         ("source, (n", "lambda p: '', (n", "a kernel_source that is a function of tune_kernel"),
         ("[2 * x, None, None]", "[2 * x]", "an answer of 1 parts for 3 arguments"),
         ("[y, x, n]", "[y, x, Seen()]", "argument 2, a Seen of tune_kernel"),

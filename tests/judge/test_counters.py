@@ -45,8 +45,8 @@ class Bench:
         file = self.folder / name
         trial = self.make(identity, variant=file.stem, **{k: v for k, v in changes.items() if k == "backend"})
         contender = Contender(
-            file, file.stem, trial.backend, Folder(self.folder / "copy"), Extension(name, self.folder, "v1"), (trial,),
-            runs_on_host=changes.get("runs_on_host", file.suffix == ".py"),
+            file.stem, trial.backend, Folder(self.folder / "copy"), (trial,),
+            changes.get("runs_on_host", file.suffix == ".py"), Extension(name, self.folder, "v1"), file,
         )  # fmt: skip
         rows = tuple(Row(trial.problem, each, 1.0, 2.0, SLOWER, (BASE, identity)) for each in Measure)
         return contender, Candidate(str(file), file.stem, trial.backend, "v1", "", Ruling.NOT_FASTER, rows)

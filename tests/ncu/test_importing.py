@@ -154,11 +154,11 @@ def test_what_was_taken_in_is_not_taken_in_again(
             "SELECT (SELECT COUNT(*) FROM launch) AS a, (SELECT COUNT(*) FROM counter) AS b, COUNT(*) AS c FROM profile"
         )
         before = query(store.url, count).values.tolist()
-        assert take_in(report).describe() == "already taken in (cold)"
+        assert take_in(report).describe() == "already imported (cold)"
         assert query(store.url, count).values.tolist() == before
         enlist(ONE)
-        assert take_in(report).describe() == "1 trial joined; 1 already taken in (cold)"
-        assert take_in(report).describe() == "already taken in (cold)"
+        assert take_in(report).describe() == "1 trial joined; 1 already imported (cold)"
+        assert take_in(report).describe() == "already imported (cold)"
         hot = take_in(report, cache_mode="hot").describe()
         assert hot.startswith("1 trial joined; 1 trial of cuprof's not in this database")
 

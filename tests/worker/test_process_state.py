@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cuprof.worker.process_state import ProcessState
+from cuprof.worker.protection import ProcessState
 
 DENORMAL = np.float32(1e-40)
 LIBRARY = ctypes.CDLL(None)
