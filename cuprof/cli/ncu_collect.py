@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
+from cuprof.cli.labels import format_counter
 from cuprof.cli.output import print_json, print_message, show
 from cuprof.cli.table import Line, Part, Table
-from cuprof.cli.units import format_counter
 from cuprof.core.project import Project
 
 if TYPE_CHECKING:
