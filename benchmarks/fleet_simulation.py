@@ -61,14 +61,21 @@ WITH mine AS (
 )
 UPDATE sweep_trial m SET run_id = made.id FROM made WHERE m.sweep_id + 0 = :sweep AND m.trial_id = made.trial_id
 """
-FILL = """
-WITH made AS (
+FILL = (
+    """
+    INSERT INTO trial (identity, variant_id, problem_id, tunables, tunables_label, label, state)
+    SELECT lpad(to_hex(n), 32, '0'), 1, 1, '{}', '', 'fleet/plain ' || n, 'ok' FROM generate_series(:first, :last) n
+    """,
+    """
     INSERT INTO run (trial_id, sweep_id, state, phase, message, log, duration_ns, recorded_at)
-    SELECT trial_id, sweep_id, 'ok', '', '', '', 50000000, clock_timestamp()
-    FROM sweep_trial WHERE sweep_id = :sweep AND ordinal >= :first RETURNING id, trial_id
+    SELECT id, :sweep, 'ok', '', '', '', 50000000, clock_timestamp() FROM trial WHERE state = 'ok'
+    """,
+    """
+    INSERT INTO sweep_trial (sweep_id, trial_id, ordinal, run_id)
+    SELECT :sweep, trial.id, CAST(CAST('x' || right(identity, 8) AS bit(32)) AS integer), run.id
+    FROM run JOIN trial ON trial.id = trial_id
+    """,
 )
-UPDATE sweep_trial m SET run_id = made.id FROM made WHERE m.sweep_id = :sweep AND m.trial_id = made.trial_id
-"""
 
 
 class Slot:
@@ -251,15 +258,18 @@ def main() -> None:
 
 def run(server: Server, url: str, given: argparse.Namespace) -> None:
     """Fill the sweep, run the fleet on the rest, print the figures."""
-    trials = make_trials(given.trials + given.done)
-    jobs = make_jobs(trials[: given.trials])
+    trials = make_trials(given.trials)
+    jobs = make_jobs(trials)
     with Store.open(url) as store:
         sweep_id, (first,) = store.join_sweep(FACTS, ["first"])
         store.enlist(sweep_id, trials)
+        places = {"sweep": sweep_id, "first": given.trials, "last": given.trials + given.done - 1}
         with store.engine.begin() as connection:
-            connection.execute(sa.text(FILL), {"sweep": sweep_id, "first": given.trials})
-            runs_before = connection.scalar(sa.select(sa.func.count()).select_from(t.run))
-    print(f"{len(trials)} members, {runs_before} of them done before", flush=True)
+            for statement in FILL if given.done else ():
+                connection.execute(
+                    sa.text(statement), {name: places[name] for name in places if f":{name}" in statement}
+                )
+    print(f"{given.trials + given.done} members, {given.done} of them done before", flush=True)
     NAMES.extend(trial.identity for trial in trials)
     del trials
     watch, fork = Watch(server, url), multiprocessing.get_context("fork")

@@ -85,8 +85,8 @@ class NvrtcBuild(Build):
     @property
     def headers(self) -> Preload:
         """Return what compiles the first lines, which builds with other macros share; nothing without an include."""
-        first, _ = self._split()
-        return (precompile, first, self._arguments()) if first else ()
+        first, _, arguments = self._arrange()
+        return (precompile, first, arguments) if first else ()
 
     def content(self) -> list[object]:
         """Return what decides the result; the name of the file does not."""
@@ -103,10 +103,10 @@ class NvrtcBuild(Build):
             MissingDependencyError: cuda-bindings or the NVRTC library is not installed.
         """
         nvrtc = load_nvrtc()
-        arguments = list(self._arguments())
+        _, text, arguments = self._arrange()
         if precompiled := _PRECOMPILED.get(self.headers):
-            arguments.append(f"-use-pch={precompiled}")
-        with _program(self._arranged_text(), self.name) as program:
+            arguments += (f"-use-pch={precompiled}",)
+        with _program(text, self.name) as program:
             for expression in self.expressions:
                 _answer(nvrtc.nvrtcAddNameExpression(program, expression.encode()))
             status = _compile(program, arguments)[0]
@@ -122,28 +122,24 @@ class NvrtcBuild(Build):
             }
         return Built(image, log, read_resources(log), symbols)
 
-    def _split(self) -> tuple[str, str]:
-        """Return the lines up to the last leading include, and the rest; all is rest where macros stay options."""
-        if any(option.startswith(ADDS_HEADERS) for option in self.options):
-            return "", self.text
-        leading = LEADING.match(self.text)
-        includes = list(INCLUDE.finditer(leading[0])) if leading else []
-        end = includes[-1].end() if includes else 0
-        return self.text[:end], self.text[end:]
+    def _arrange(self) -> tuple[str, str, tuple[str, ...]]:
+        """Return the lines up to the last leading include, the text to compile, and the arguments.
 
-    def _arranged_text(self) -> str:
-        """Return the text with the macros after its includes; line numbers stay what they are in the file."""
-        first, rest = self._split()
-        if not first:
-            return self.text
-        macros = "".join(f"#define {name} {value}\n" for name, value in self.defines.items() if not _stays(name, value))
-        return f"{first}{macros}#line {first.count(chr(10)) + 1}\n{rest}"
-
-    def _arguments(self) -> tuple[str, ...]:
-        moves = bool(self._split()[0])
-        macros = (f"-D{name}={value}" for name, value in self.defines.items() if not moves or _stays(name, value))
+        The text has the macros after these lines, and the lines after them the numbers that they have in the file.
+        Where macros stay options there are no such lines.
+        """
+        leading, includes = LEADING.match(self.text), list[re.Match[str]]()
+        if leading and not any(option.startswith(ADDS_HEADERS) for option in self.options):
+            includes = list(INCLUDE.finditer(leading[0]))
+        first = self.text[: includes[-1].end()] if includes else ""
+        moved = {name: value for name, value in self.defines.items() if first and not _stays(name, value)}
+        macros = (f"-D{name}={value}" for name, value in self.defines.items() if name not in moved)
         folders = find_headers().folders if uses_headers(self.text) else ()
-        return f"-arch={self.arch}", *STANDARD_OPTIONS, *macros, *(f"-I{each}" for each in folders), *self.options
+        options = *macros, *(f"-I{each}" for each in folders), *self.options
+        defined = "".join(f"#define {name} {value}\n" for name, value in moved.items())
+        line = f"#line {first.count(chr(10)) + 1}\n" if first else ""
+        text = f"{first}{defined}{line}{self.text[len(first) :]}"
+        return first, text, (f"-arch={self.arch}", *STANDARD_OPTIONS, *options)
 
 
 def _stays(name: str, value: str | int) -> bool:

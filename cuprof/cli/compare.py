@@ -295,7 +295,7 @@ def _heading(comparison: Comparison) -> list[str]:
 
 
 def _remarks(comparison: Comparison) -> Iterator[Line]:
-    """Yield what is broken, what was left out, warnings, the noise, and the rule that the verdicts follow."""
+    """Yield broken trials, trials left out, warnings, the noise, and the rule that the verdicts follow."""
     from cuprof.comparison.trials import each, ending_of
 
     yield from (Line(f"BROKEN {ending_of(trial)}", "bold red") for trial in each(comparison.missing.broken))

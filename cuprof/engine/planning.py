@@ -154,12 +154,14 @@ def prepare(
     if config.baseline:
         family.variant(config.baseline)
     usual_tune, is_whole = family.usual.get("tune", {}), config.search.name or ALL in config.tune
+    usual_problem = {} if config.presets else dict(family.usual.get("problem", {}))
+    presets = config.presets or tuple(map(str, usual_problem.pop("preset", ())))
     selection = Selection(
         family=config.family,
         variants=config.variants,
-        problem={**({} if config.presets else family.usual.get("problem", {})), **config.problem},
+        problem={**usual_problem, **config.problem},
         tune=find_whole_space(family, config) if is_whole else {**usual_tune, **config.tune},
-        presets=config.presets,
+        presets=presets,
         optional=config.optional | (usual_tune.keys() - config.tune.keys()),
     )
     _probe(family, selection, config, executors[0])

@@ -5,13 +5,8 @@ from __future__ import annotations
 from cuprof.backends.contract import SCRATCH_ALIGNMENT
 from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts, Unavailable
-from cuprof.families.model import Family, Signature
+from cuprof.families.model import Family
 from cuprof.families.program import Program
-
-
-def signature_bytes(signature: Signature) -> int:
-    """Return the bytes of all inputs and outputs; one copy serves all variants of a problem."""
-    return sum(array.nbytes for array in (*signature.inputs.values(), *signature.outputs.values()))
 
 
 def scratch_bytes(program: Program) -> int:

@@ -16,10 +16,10 @@ from cuprof.families.program import Program
 from cuprof.families.toolchain import check_requirements
 from cuprof.families.trace import describe, place_of
 from cuprof.plan.identity import Identifier, headers_of
-from cuprof.plan.memory import explain_excess, scratch_bytes, signature_bytes
+from cuprof.plan.memory import explain_excess, scratch_bytes
 from cuprof.plan.model import Exclusion, Plan, Selection
 from cuprof.plan.program_check import check_program
-from cuprof.plan.selection import Choice, points_of, read_selection
+from cuprof.plan.selection import points_of, read_selection
 
 T = TypeVar("T")
 
@@ -46,18 +46,10 @@ def plan(family: Family, selection: Selection, devices: Mapping[str, DeviceFacts
     choice = read_selection(family, selection)
     contract = hash_text(contract_text(family))
     lines = [_VariantPlanner(family, variant, devices, contract) for variant in choice.variants]
-    return _expand(family, selection, choice, lines)
-
-
-def _expand(family: Family, selection: Selection, choice: Choice, lines: list[_VariantPlanner]) -> Plan:
     trials: list[Trial] = []
-    present: set[str] = set()
     refused: dict[str, list[str]] = {}
-    excluded = [
-        Exclusion(f"{family.name}/{variant}", reason)
-        for variant, reasons in choice.lacking.items()
-        for reason in reasons
-    ]
+    lacking = ((variant, reason) for variant, reasons in choice.lacking.items() for reason in reasons)
+    excluded = [Exclusion(f"{family.name}/{variant}", reason) for variant, reason in lacking]
     for preset, point in choice.problems:
         problem = _Problem(family, point, preset)
         if problem.excluded:
@@ -66,20 +58,20 @@ def _expand(family: Family, selection: Selection, choice: Choice, lines: list[_V
         for line in lines:
             for tunables in points_of(choice.tunables[line.variant.name]):
                 made = line.make(problem, tunables)
-                if isinstance(made, Exclusion):
+                if isinstance(made, Trial):
+                    trials.append(made)
+                else:
                     excluded.append(made)
                     refused.setdefault(line.variant.name, []).append(made.reason)
-                else:
-                    trials.append(made)
-                    present.add(line.variant.name)
     if not trials:
         raise SelectionError(_nothing_left([each.reason for each in excluded]))
-    impossible = summarize(exclusion.reason for exclusion in excluded if exclusion.is_impossible)
-    notes = [f"{count} impossible whatever the device: {reason}" for count, reason in impossible]
+    impossible = [each.reason for each in excluded if each.is_impossible]
+    notes = [f"{count} impossible whatever the device: {reason}" for count, reason in summarize(impossible)]
+    present = {trial.variant for trial in trials}
     notes += [
-        f"{name}: {_nothing_left(reasons)}"
-        for name, reasons in refused.items()
-        if name not in present and not {*reasons} <= {each.reason for each in excluded if each.is_impossible}
+        f"{name}: {_nothing_left(refused[name])}"
+        for name in refused
+        if name not in present and not {*refused[name]} <= {*impossible}
     ]
     return Plan(family, selection, tuple(trials), tuple(excluded), (*choice.notes, *notes))
 
@@ -95,7 +87,8 @@ class _Problem:
         if self.excluded:
             return
         self.signature: Signature = self._value("signature", family.signature)
-        self.bytes: int = self._value("signature", lambda _: signature_bytes(self.signature))
+        arrays = (*self.signature.inputs.values(), *self.signature.outputs.values())
+        self.bytes: int = self._value("signature", lambda _: sum(array.nbytes for array in arrays))
         self.useful_bytes: int = self._value("useful_bytes", lambda point: int(family.useful_bytes(point)))
         flops = family.flops
         self.flops: int | None = self._value("flops", lambda point: int(flops(point))) if flops else None

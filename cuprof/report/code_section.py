@@ -24,7 +24,7 @@ AROUND = 2
 MOST_INSTRUCTIONS = 700
 """Listed a side, about 40 kB; beyond that, the lines that warps wait least at are not opened."""
 MOST_CHANGES = 80
-"""Lines of a pair's machine-code diff: what is longer is another kernel, and `cuprof diff` shows it whole."""
+"""Lines of a pair's machine-code diff: a longer diff is of another kernel, and `cuprof diff` shows it whole."""
 MOST_OPCODES = 12
 MOST_BARS = 6
 TEXT_WIDTH = 160
@@ -111,7 +111,7 @@ class CodePair:
 
 
 def code_section(study: Study) -> tuple[CodePair, ...]:
-    """Return the pairs of the counters' section of which a side has counters by instruction; () without any."""
+    """Return the counters' section's pairs that have counters by instruction on a side; () without any."""
     pairs: list[CodePair] = []
     shown: set[int] = set()
     for trials in list_pairs(study)[:MOST_PAIRS]:

@@ -29,10 +29,8 @@ from cuprof.results.counters import (
     LaunchCounter,
     ProfileDuration,
     TrialCounter,
-    list_advice,
-    list_launch_counters,
     list_profile_durations,
-    list_trial_counters,
+    list_rows,
 )
 
 UNLOCKED = ("none", "")
@@ -142,7 +140,7 @@ def read_counters(connection: Connection, sweep_id: int, trials: pd.DataFrame) -
     Args:
         trials: rows of a study's frame.
     """
-    stored = list_trial_counters(connection, sweep_id)
+    stored = list_rows(connection, sweep_id, TrialCounter)
     if not stored:
         return Counters()
     unlocked = [row for row in list_profile_durations(connection, sweep_id) if row.clock_control in UNLOCKED]
@@ -154,9 +152,13 @@ def read_counters(connection: Connection, sweep_id: int, trials: pd.DataFrame) -
     in_mode.sort(key=lambda row: (row.trial_id, row.metric, row.profile_id))
     values = {(row.trial_id, row.metric): row for row in in_mode}  # the newest profile's
     chosen = {(row.profile_id, row.metric) for row in values.values()}
-    launches = [row for row in list_launch_counters(connection, sweep_id) if (row.profile_id, row.metric) in chosen]
+    launches = [row for row in list_rows(connection, sweep_id, LaunchCounter) if (row.profile_id, row.metric) in chosen]
     profiles = {row.profile_id for row in counters}
-    advice = [row for row in list_advice(connection, sweep_id) if row.profile_id in profiles and row.cache_mode == mode]
+    advice = [
+        row
+        for row in list_rows(connection, sweep_id, LaunchAdvice)
+        if row.profile_id in profiles and row.cache_mode == mode
+    ]
     newest = {row.trial_id: row.profile_id for row in sorted(advice, key=lambda row: row.profile_id)}
     return Counters(
         values,

@@ -14,7 +14,7 @@ from cuprof.results.source import FEW_SAMPLES, KernelSource
 
 WORDS = "explanation.txt"
 HOT_SPOTS = ("bank_conflicts", "uncoalesced", "barrier_in_loop")
-"""Patterns that cost time; waits that show one are told first."""
+"""Patterns that cost time; waits that show one come first."""
 EXCESSIVE = {
     "shared": ("bank_conflicts", ("short_scoreboard", "mio_throttle")),
     "global": ("uncoalesced", ("long_scoreboard", "lg_throttle", "mio_throttle")),

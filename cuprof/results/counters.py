@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -95,45 +95,28 @@ class NewestCounter(NamedTuple):
     text: str
 
 
-@intact
-def list_trial_counters(connection: Connection, sweep_id: int) -> list[TrialCounter]:
-    """Return every stored value of the trials of a sweep, whichever sweep it was collected in, by profile and name."""
-    rows = connection.execute(
-        _select(TrialCounter, _ROLLED)
-        .join(_ROLLED, _ROLLED.c.profile_id == _PROFILE.c.id)
-        .join(_METRIC, _METRIC.c.id == _ROLLED.c.metric_id)
-        .where(_of_sweep(sweep_id))
-        .order_by(_PROFILE.c.id, _METRIC.c.name)
-    )
-    return [TrialCounter._make(row) for row in rows]
+Row = TypeVar("Row", TrialCounter, LaunchCounter, LaunchAdvice)
 
 
 @intact
-def list_launch_counters(connection: Connection, sweep_id: int) -> list[LaunchCounter]:
-    """Return every stored value of the launches of a sweep's trials, by profile, launch and name."""
-    counter = t.counter
-    rows = connection.execute(
-        _select(LaunchCounter, counter)
-        .join(_LAUNCH, _LAUNCH.c.profile_id == _PROFILE.c.id)
-        .join(counter, counter.c.launch_id == _LAUNCH.c.id)
-        .join(_METRIC, _METRIC.c.id == counter.c.metric_id)
-        .where(_of_sweep(sweep_id))
-        .order_by(_PROFILE.c.id, _LAUNCH.c.ordinal, _METRIC.c.name)
-    )
-    return [LaunchCounter._make(row) for row in rows]
+def list_rows(connection: Connection, sweep_id: int, kind: type[Row]) -> list[Row]:
+    """Return every stored row of a kind of a sweep's trials, whichever sweep it was collected in.
 
-
-@intact
-def list_advice(connection: Connection, sweep_id: int) -> list[LaunchAdvice]:
-    """Return the advice about the launches of a sweep's trials, by profile and launch, in the profiler's order."""
-    rows = connection.execute(
-        _select(LaunchAdvice, t.advice)
-        .join(_LAUNCH, _LAUNCH.c.profile_id == _PROFILE.c.id)
-        .join(t.advice, t.advice.c.launch_id == _LAUNCH.c.id)
-        .where(_of_sweep(sweep_id))
-        .order_by(_PROFILE.c.id, _LAUNCH.c.ordinal, t.advice.c.ordinal)
-    )
-    return [LaunchAdvice._make(row) for row in rows]
+    They come by profile, launch, and the metric's name or the profiler's order.
+    """
+    table, order = _TABLES[kind], [_PROFILE.c.id]
+    query = _select(kind, table)
+    if "launch_id" in table.c:
+        query = query.join(_LAUNCH, _LAUNCH.c.profile_id == _PROFILE.c.id).join(
+            table, table.c.launch_id == _LAUNCH.c.id
+        )
+        order.append(_LAUNCH.c.ordinal)
+    else:
+        query = query.join(table, table.c.profile_id == _PROFILE.c.id)
+    if "metric_id" in table.c:
+        query = query.join(_METRIC, _METRIC.c.id == table.c.metric_id)
+    order.append(_METRIC.c.name if "metric_id" in table.c else table.c.ordinal)
+    return [kind(*row) for row in connection.execute(query.where(_of_sweep(sweep_id)).order_by(*order))]
 
 
 @intact
@@ -178,6 +161,7 @@ def list_newest_counters(
     return list({(counter.identity, counter.metric): counter for counter in found}.values())
 
 
+_TABLES: dict[Any, sa.Table] = {TrialCounter: t.trial_counter, LaunchCounter: t.counter, LaunchAdvice: t.advice}
 _PROFILE, _LAUNCH, _METRIC, _ROLLED = t.profile, t.launch, t.metric, t.trial_counter
 _COLUMNS = {
     **{name: _PROFILE.c[name] for name in ("trial_id", "cache_mode", "clock_control")},

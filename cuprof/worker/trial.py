@@ -73,22 +73,13 @@ class Trial:
 
     def fail(self, phase: Phase, error: Exception) -> Finished:
         """Return the answer for an error raised in a phase."""
-        name = phase.name.lower()
-        message = one_line(str(error)) if isinstance(error, errors.CuprofError | ImportError) else describe(error)
         if isinstance(error, errors.FamilyFault):
-            return self.reject(State.SKIPPED, f"the family's {message}", OF_FAMILY)
-        if isinstance(error, errors.BuildError):
-            return self.finish(State.COMPILE_ERROR, message, excerpt(error.log), name)
-        if isinstance(error, errors.ImpossibleError):
-            return self.finish(State.IMPOSSIBLE, message, phase=name)
-        if isinstance(error, errors.MissingDependencyError | ImportError):
-            return self.finish(State.SKIPPED, message, phase=name)
+            return self.reject(State.SKIPPED, f"the family's {one_line(str(error))}", OF_FAMILY)
         if isinstance(error, errors.LaunchError):
-            finished = self.reject(State.LAUNCH_ERROR, message, name)
-            lost, starved = isinstance(error, DeviceLostError), isinstance(error, errors.DeviceMemoryError)
-            return replace(finished, lost=lost, starved=starved)
-        log = excerpt("".join(traceback.format_exception(error)))
-        return self.finish(State.LAUNCH_ERROR, describe(error) + last_frames(error), log, name)
+            self.timings = {}
+        finished = self.finish(*explain(error), phase.name.lower())
+        lost, starved = isinstance(error, DeviceLostError), isinstance(error, errors.DeviceMemoryError)
+        return replace(finished, lost=lost, starved=starved)
 
     def reject(self, state: State, message: str, phase: str = "time") -> Finished:
         """Return the answer to a trial whose times do not count."""
@@ -115,3 +106,17 @@ class Trial:
     def release(self) -> None:
         """Release its resources and measurements: samples, library plans and their workspace."""
         self.runnable, self.check, self.timings = None, None, {}
+
+
+def explain(error: BaseException) -> tuple[State, str, str]:
+    """Return how an error ends a trial, what its author needs to know of it, and the log."""
+    if isinstance(error, errors.BuildError):
+        return State.COMPILE_ERROR, one_line(str(error)), excerpt(error.log)
+    if isinstance(error, errors.ImpossibleError):
+        return State.IMPOSSIBLE, one_line(str(error)), ""
+    if isinstance(error, errors.MissingDependencyError | ImportError):
+        return State.SKIPPED, one_line(str(error)), ""
+    if isinstance(error, errors.LaunchError):
+        return State.LAUNCH_ERROR, one_line(str(error)), ""
+    log = excerpt("".join(traceback.format_exception(error)))
+    return State.LAUNCH_ERROR, describe(error) + last_frames(error), log

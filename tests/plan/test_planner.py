@@ -9,7 +9,7 @@ from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.families import Point
 from cuprof.families.origin import load_family
 from cuprof.plan import Selection, plan
-from cuprof.plan.memory import scratch_bytes, signature_bytes
+from cuprof.plan.memory import scratch_bytes
 from tests.plan.test_identity import identity
 
 FAMILIES = Path(__file__).parent.parent / "data" / "families"
@@ -261,7 +261,9 @@ def test_memory_counts_scratch_and_only_devices_that_are_there(make_scale, devic
     family = make_scale()
     problem = Point(n=2**30)
     program = family.variant("open").make(problem, Point(block=64))
-    assert (signature_bytes(family.signature(problem)), scratch_bytes(program)) == (2**33, 2**32)
+    signature = family.signature(problem)
+    arrays = (*signature.inputs.values(), *signature.outputs.values())
+    assert (sum(array.nbytes for array in arrays), scratch_bytes(program)) == (2**33, 2**32)
     small = DeviceFacts("opencl", 0, "Small", memory_bytes=2**33)
     made = plan(family, Selection("scale", ("open",), {"n": ("2**29", "2**30")}), {"opencl": small})
     assert [trial.unavailable is None for trial in made.trials] == [True, False]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from store_samples import FACTS, make_counter, make_profile, make_trial
 
-from cuprof.results.counters import list_advice, list_launch_counters, list_profile_durations, list_trial_counters
+from cuprof.results.counters import LaunchAdvice, LaunchCounter, TrialCounter, list_profile_durations, list_rows
 from cuprof.results.read import read_results
 from cuprof.store import Store
 
@@ -22,9 +22,9 @@ def test_counters_of_a_sweeps_trials_come_whichever_sweep_collected_them(store: 
     store.record_profile(None, make_profile(None, make_counter("dram__bytes_read.sum", 1.0), name="foreign"))
     with store.snapshot() as connection:
         (trial_id,) = read_results(connection, [sweep])["trial_id"]
-        rolled = list_trial_counters(connection, sweep)
-        launched = list_launch_counters(connection, sweep)
-        advice = list_advice(connection, sweep)
+        rolled = list_rows(connection, sweep, TrialCounter)
+        launched = list_rows(connection, sweep, LaunchCounter)
+        advice = list_rows(connection, sweep, LaunchAdvice)
         durations = list_profile_durations(connection, sweep)
     assert [(row.profile_id, row.trial_id, row.value, row.unit) for row in rolled] == [
         (first, trial_id, 4e6, "byte"),

@@ -17,7 +17,6 @@ import numpy as np
 import psutil
 
 from cuprof.backends.built_in import CPU
-from cuprof.backends.call import prepare_call
 from cuprof.backends.contract import Backend, Draw, Draws, Frame, Reading, Runnable, Session
 from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.cpu.memory import HostMemory
@@ -25,6 +24,7 @@ from cuprof.backends.cpu.processor import Caches, cache_bytes, cpu_name
 from cuprof.backends.declared import find_mismatch
 from cuprof.backends.host_memory import available_bytes
 from cuprof.backends.invoke import bind, load_library
+from cuprof.backends.switches import prepare_call
 from cuprof.builds.native import NativeBuild
 from cuprof.core.errors import BuildError, LaunchError
 from cuprof.core.point import Point
@@ -187,7 +187,7 @@ class CpuBackend(Backend[Runnable]):
         Raises:
             MemoryError: not even `LEAST_READ_BYTES` can be spared.
         """
-        _, size = plan_calibration()
+        size = min(max(CACHES * cache_bytes(), 128 << 20), available_bytes() // MEMORY_SHARE)
         if size < LEAST_READ_BYTES:
             raise MemoryError(f"too little memory is free to measure bandwidth ({size * MEMORY_SHARE >> 20} MiB)")
         data = np.ones(size // 8)
@@ -195,19 +195,12 @@ class CpuBackend(Backend[Runnable]):
         best_ns = math.inf  # the best of all, since a roof is what the machine can do when nothing disturbs it
         with ThreadPoolExecutor(self.threads) as pool:
             for reader in (np.max, np.sum):
-                give_up = perf_counter_ns() + READING_LIMIT_NS
+                began = started = perf_counter_ns()
                 for _ in range(CALIBRATION_READINGS):
-                    started = perf_counter_ns()
                     list(pool.map(reader, parts))
                     ended = perf_counter_ns()
-                    best_ns = min(best_ns, ended - started)
-                    if ended > give_up:
+                    best_ns, started = min(best_ns, ended - started), ended
+                    if ended > began + READING_LIMIT_NS:
                         break
         bandwidth = data.nbytes / (best_ns * 1e-9)
         return Calibration(self.spec.name, read_bandwidth=bandwidth, details={"read_bytes": data.nbytes})
-
-
-def plan_calibration() -> tuple[int, int]:
-    """Return how many bytes the calibration would read at best, and how many the free memory lets it."""
-    wanted = max(CACHES * cache_bytes(), 128 << 20)
-    return wanted, min(wanted, available_bytes() // MEMORY_SHARE)

@@ -14,7 +14,7 @@ from cuprof.backends.built_in import CUDA
 from cuprof.backends.contract import Backend, Frame
 from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.device import CudaDevice
-from cuprof.backends.cuda.facts import read_facts
+from cuprof.backends.cuda.facts import find_facts
 from cuprof.backends.cuda.memory import CudaMemory
 from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.cuda.session import CudaSession
@@ -53,7 +53,7 @@ class CudaBackend(Backend[CudaRunnable]):
     def facts(self) -> DeviceFacts:
         """Return the device's name, memory and the versions that its timings depend on."""
         if self._facts is None:
-            self._facts = read_facts(self.device.index)
+            self._facts = find_facts(self.device.index)
         return self._facts
 
     def make_memory(self) -> CudaMemory:

@@ -10,17 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.call import prepare_call
 from cuprof.backends.contract import Runnable
 from cuprof.backends.cuda.comparison import DeviceVerification
 from cuprof.backends.cuda.descriptors import make_tensor_map, make_texture
 from cuprof.backends.cuda.device import CudaDevice
-from cuprof.backends.cuda.driver import PackedLaunch, call, release_with
-from cuprof.backends.cuda.launches import Resources, check_arguments, check_launch, read_parameter_sizes
+from cuprof.backends.cuda.driver import (
+    PackedLaunch,
+    Resources,
+    call,
+    check_arguments,
+    check_launch,
+    list_parameter_sizes,
+    release_with,
+)
 from cuprof.backends.cuda.loading import load_program
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
 from cuprof.backends.declared import find_fault
 from cuprof.backends.invoke import bind
+from cuprof.backends.switches import prepare_call
 from cuprof.builds.machine_code import hash_program
 from cuprof.builds.ptxas import most_of
 from cuprof.core.errors import LaunchError
@@ -198,13 +205,13 @@ class ProgramBinder:
         function = self.loaded.function(step.kernel)
         keep: list[Any] = []
         arguments = [self._argument(value, keep) for value in step.args]
-        built, sizes = self.loaded.built(step.kernel), read_parameter_sizes(self.driver, function)
+        built = self.loaded.built(step.kernel)
         of_triton = built.launch if built is not None else {}
         if of_triton:
-            step, arguments = self._as_triton(step, of_triton, arguments, sizes, keep)
+            step, arguments = self._as_triton(step, of_triton, arguments, list_parameter_sizes(function), keep)
         else:
             self._check_declaration(step)
-            check_arguments(sizes, step.kernel, arguments)
+            check_arguments(function, step.kernel, arguments)
         most, registers, static, local = (
             self._attribute(function, name)
             for name in ("MAX_THREADS_PER_BLOCK", "NUM_REGS", "SHARED_SIZE_BYTES", "LOCAL_SIZE_BYTES")

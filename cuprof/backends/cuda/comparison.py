@@ -51,15 +51,14 @@ class DeviceComparison:
     """Hold a problem's reference results on the device, one for each set of inputs.
 
     Args:
-        references: floats or integers by output name, one for each set; None where nothing is compared.
+        references: floats or integers by output name, one for each set.
     """
 
-    def __init__(self, device: CudaDevice, references: Sequence[Arrays | None]) -> None:
+    def __init__(self, device: CudaDevice, references: Sequence[Arrays]) -> None:
         self.device = device
-        known = [reference for reference in references if reference]
-        self._types = {name: _common_type([each[name] for each in known]) for name in (known[0] if known else ())}
+        self._types = {name: _common_type([each[name] for each in references]) for name in references[0]}
         self._expected = [
-            {name: self._upload(array, self._types[name], array.shape) for name, array in (reference or {}).items()}
+            {name: self._upload(array, self._types[name], array.shape) for name, array in reference.items()}
             for reference in references
         ]
         self._bounds: list[tuple[Tolerance, tuple[object, ...], Any]] = []
@@ -114,10 +113,9 @@ class DeviceComparison:
             bound = _common_type([each.absolute for each in own if np.ndim(each.absolute)])
             standards = np.zeros(len(self._expected), STANDARD)
             for number, (expected, tolerance) in enumerate(zip(self._expected, own, strict=True)):
-                if name in expected:
-                    right = expected[name]
-                    absolute, one = self._bound(tolerance, right.shape, bound)
-                    standards[number] = (right.data.ptr, absolute, one, tolerance.relative, right.size)
+                right = expected[name]
+                absolute, one = self._bound(tolerance, right.shape, bound)
+                standards[number] = (right.data.ptr, absolute, one, tolerance.relative, right.size)
             table = self.device.upload(standards.view(np.uint8))
             made.keep.append(table)
             common, is_last = [address, table.data.ptr, draw_address], np.uint32(place == len(results) - 1)

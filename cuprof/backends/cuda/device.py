@@ -16,8 +16,15 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.contract import DeviceLostError
-from cuprof.backends.cuda.driver import CONTEXT_LOST, PackedLaunch, call, error_for, load_driver, read_attribute
-from cuprof.backends.cuda.launches import Resources
+from cuprof.backends.cuda.driver import (
+    CONTEXT_LOST,
+    PackedLaunch,
+    Resources,
+    call,
+    error_for,
+    load_driver,
+    read_attribute,
+)
 from cuprof.backends.cuda.timing import CudaTimer
 from cuprof.builds import BuildPool
 from cuprof.builds.nvrtc import NvrtcBuild, pick_arch

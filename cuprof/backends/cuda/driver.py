@@ -1,4 +1,4 @@
-"""The CUDA driver's calls that cuprof makes, with errors raised and kernel arguments packed once.
+"""The CUDA driver's calls that cuprof makes: errors raised, kernel arguments packed once, launches checked before.
 
 Built on NVIDIA's cuda-bindings; it shares the device's primary context with CuPy, so CuPy's arrays and streams
 are used side by side with it.
@@ -7,15 +7,17 @@ are used side by side with it.
 from __future__ import annotations
 
 import ctypes
+import math
 import weakref
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cuprof.backends.contract import DeviceLostError
 from cuprof.core.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.core.text import compare
 from cuprof.families import Launch
 
 CONTEXT_LOST = frozenset({214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, *range(900, 908), 999})
@@ -150,3 +152,55 @@ def _with_attributes(driver: Any, launch: Launch) -> Callable[..., tuple[Any, ..
         return answer
 
     return enqueue
+
+
+class Resources(NamedTuple):
+    """What a device has for one block, or a compiled kernel needs: threads at most, registers, shared memory.
+
+    A kernel's registers are those of a thread, and its shared memory is the static one.
+    """
+
+    threads: int
+    registers: int
+    shared_bytes: int
+
+
+def check_launch(launch: Launch, needs: Resources, limits: Resources) -> None:
+    """Raise `ImpossibleError` if a launch needs more than the device has, naming the resource."""
+    threads = math.prod(int(size) for size in launch.block)
+    for excess in (
+        compare("threads a block", threads, limits.threads),
+        compare("shared memory a block", needs.shared_bytes + launch.shared_bytes, limits.shared_bytes, "bytes"),
+        compare("registers a block", needs.registers * threads, limits.registers),
+        compare("threads a block for its registers or __launch_bounds__", threads, needs.threads),
+    ):
+        if excess:
+            raise ImpossibleError(f"{excess} of kernel {launch.kernel}")
+
+
+def check_arguments(function: Any, kernel: str, given: Sequence[int | np.generic]) -> None:
+    """Raise `LaunchError` if arguments have other sizes than the compiled kernel's parameters.
+
+    The driver says these from CUDA 12.4 on.
+    """
+    declared, sizes = list_parameter_sizes(function), [8 if isinstance(each, int) else each.nbytes for each in given]
+    if declared is not None and declared != sizes:
+        raise LaunchError(
+            f"kernel {kernel} takes {len(declared)} arguments of {declared} bytes, and is given {len(sizes)} of "
+            f"{sizes}; give args= one for each parameter, of the type that the kernel declares"
+        )
+
+
+def list_parameter_sizes(function: Any) -> list[int] | None:
+    """Return the size of each of a kernel's parameters; None if the driver cannot say."""
+    sizes: list[int] = []
+    while True:
+        try:
+            status, _, size = load_driver().cuFuncGetParamInfo(function, len(sizes))
+        except (AttributeError, RuntimeError):
+            return None
+        if int(status) == 1:  # CUDA_ERROR_INVALID_VALUE: no parameter has this number
+            return sizes
+        if int(status):
+            return None
+        sizes.append(int(size))

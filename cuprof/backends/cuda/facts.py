@@ -22,18 +22,16 @@ LIMITS = {
 
 
 def find_facts(index: int | None = None) -> DeviceFacts:
-    """Return a device's facts without CuPy and a context, which cost a second; raises as `require_device` too."""
-    require_device(index or 0)
-    return read_facts(index or 0)
+    """Return a device's name, memory and the versions that its timings depend on.
 
-
-def read_facts(index: int) -> DeviceFacts:
-    """Return the device's name, memory and the versions that its timings depend on.
+    Neither CuPy nor a context is needed, which cost a second.
 
     Raises:
         LaunchError: the driver refused.
-        MissingDependencyError: cuda-bindings or NVRTC is not installed.
+        MissingDependencyError, CuprofError: see `require_device`.
     """
+    index = index or 0
+    require_device(index)
     driver = load_driver()
     call(driver.cuInit(0), "start the driver")
     name = call(driver.cuDeviceGetName(256, index), "read the device's name").split(b"\0")[0].decode()

@@ -47,7 +47,7 @@ class CudaSession(Session[CudaRunnable]):
         super().__init__(backend, signature, inputs, options, scratch_bytes)
         if options.cupti:
             self.device.timer.use_cupti()
-        self._references: list[Arrays | None] = [None]
+        self._references: list[Arrays] = []
         self._refill: Callable[[], object] | None = None
         self._comparison: DeviceComparison | None = None
 
@@ -63,7 +63,7 @@ class CudaSession(Session[CudaRunnable]):
 
     def stock(self, sets: Sequence[InputSet]) -> int:
         """Keep the contents of the sets on the device; one kernel then writes the drawn one."""
-        self._references, self._comparison = [each.reference for each in sets], None
+        self._references, self._comparison = [each.reference or {} for each in sets], None
         found = super().stock(sets)
         if self._sets or self.options.flush != "none":
             self._make_refill()
@@ -135,10 +135,9 @@ class CudaSession(Session[CudaRunnable]):
         """Return the references on the device, copied there at first use; None if the device cannot compare them."""
         if runnable.reduced:
             return None
-        references, outputs = self._references, self.signature.outputs
-        comparable = (reference is None or DeviceComparison.fits(outputs, reference) for reference in references)
-        if self._comparison is None and references[0] is not None and all(comparable):
-            self._comparison = DeviceComparison(self.device, references)
+        comparable = (DeviceComparison.fits(self.signature.outputs, each) for each in self._references)
+        if self._comparison is None and self._references and all(comparable):
+            self._comparison = DeviceComparison(self.device, self._references)
         return self._comparison
 
     def check_in_place(self, runnable: CudaRunnable, tolerance: Tolerances, seed: int) -> Check | None:

@@ -11,7 +11,6 @@ import pickle
 import socket
 import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -20,14 +19,13 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.registry import get_shared_memory, open_backend
-from cuprof.core.errors import BuildError, CuprofError, ImpossibleError, LaunchError, MissingDependencyError
 from cuprof.families.candidate import extend
-from cuprof.families.trace import describe, last_frames
 from cuprof.judge.border.layout import Place, cut
 from cuprof.judge.border.signals import DIRECT, DONE, GRAPH, LENGTH, OUTLINE, REFUSED, REQUEST, Ask, Refusal, Task
 from cuprof.plan import plan
 from cuprof.plan.memory import arena_bytes
 from cuprof.worker.messages import Outline, Outlined
+from cuprof.worker.trial import explain
 from cuprof.worker.wire import encode
 
 SPIN_S = 0.1
@@ -201,17 +199,10 @@ BENCHES: dict[str, Any] = {"cpu": _HostBench, "opencl": _OpenClBench, "cuda": _C
 """Back ends whose memory another process can share."""
 
 
-def explain(error: BaseException) -> Refusal:
-    """Return what an honest author needs to know of an error."""
-    log = "".join(traceback.format_exception(error))
-    if isinstance(error, BuildError):
-        return Refusal("compile_error", str(error), error.log)
-    if isinstance(error, MissingDependencyError | ImportError):
-        return Refusal("skipped", str(error), log)
-    if isinstance(error, CuprofError):
-        text = "" if isinstance(error, LaunchError) else log
-        return Refusal("impossible" if isinstance(error, ImpossibleError) else "launch_error", str(error), text)
-    return Refusal("launch_error", describe(error) + last_frames(error), log)
+def refuse(error: BaseException) -> bytes:
+    """Return what an honest author needs to know of an error, as a message."""
+    state, message, log = explain(error)
+    return Refusal(state.value, message, log).encode()  # type: ignore[arg-type]
 
 
 def outline(task: Outline) -> bytes:
@@ -229,7 +220,7 @@ def serve(pipe: socket.socket, memory: int = -1) -> None:
         try:
             _tell(pipe, OUTLINE, outline(task))
         except BaseException as error:  # a process border: whatever the file raises is its own fault
-            _tell(pipe, REFUSED, explain(error).encode())
+            _tell(pipe, REFUSED, refuse(error))
         return
     stage: Stage | None = None
     while True:
@@ -255,7 +246,7 @@ def serve(pipe: socket.socket, memory: int = -1) -> None:
             elif ask == Ask.EXECUTE:
                 stage.execute(count)
         except BaseException as error:  # a process border: whatever a variant raises costs its own trial alone
-            _tell(pipe, REFUSED, explain(error).encode())
+            _tell(pipe, REFUSED, refuse(error))
             continue
         pipe.sendall(answer)
 
