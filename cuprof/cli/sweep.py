@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cuprof.engine.running import SweepResult
     from cuprof.report.study import Study
 
-RUNNING = "cuprof.engine.sweep", "cuprof.engine.running", "cuprof.engine.spool", "cuprof.cli.progress"
+RUNNING = "cuprof.engine.running", "cuprof.cli.progress"
 """Modules that plan, measure and store."""
 SHOWING, PAGE = (
     ("cuprof.report.load", "scipy.special", "cuprof.cli.results"),
@@ -131,7 +131,7 @@ def task(config: SweepConfig, project: Project) -> int:
             what_to_do = "set another report.path, or report=none"
             raise UsageError(f"the page's folder {folder} cannot be written: {error.strerror}; {what_to_do}") from None
     from cuprof.cli.progress import make_observer
-    from cuprof.engine.sweep import import_ahead, run_sweep
+    from cuprof.engine.running import import_ahead, run_sweep
 
     if config.ncu.enabled:
         from cuprof.ncu.collector import check_collection
