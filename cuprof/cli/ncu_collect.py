@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
 def task(config: SweepConfig, project: Project) -> int:
     """Check, then profile the trials of one composed selection, and print their counters; return the exit code."""
     if config.dry_run:
-        from cuprof.cli.sweep import print_preview
+        from cuprof.cli.output import print_preview
         from cuprof.engine.preview import preview_profiling
 
         print_preview(preview_profiling(config, project), config.output)

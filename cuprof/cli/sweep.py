@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
-from cuprof.cli.output import emit, print_message
-from cuprof.cli.table import Line, Part, Table
+from cuprof.cli.output import print_message, print_preview
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project, try_writing
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
-    from cuprof.engine.preview import Preview
     from cuprof.engine.running import SweepResult
     from cuprof.report.study import Study
 
@@ -185,19 +181,3 @@ def show_results(config: SweepConfig, project: Project, result: SweepResult) -> 
                 page = write_page(store, study.sweep, config, project, number=number, study=study)
     finally:  # the results are shown, whatever becomes of the page
         print_results(study, config.output, page)
-
-
-def print_preview(preview: Preview, output: str) -> None:
-    """Print the trials of a plan and their stored states, for `dry_run=true`, as a table or as JSON."""
-    emit([asdict(row) for row in preview.rows], output == "json", preview_parts(preview))
-
-
-def preview_parts(preview: Preview) -> list[Part]:
-    """Return the table and a line that counts the states."""
-    names = ["trial", "identity", "state"] + ["reason"] * any(row.reason for row in preview.rows)
-    rows = [(row.label, row.identity[:8], row.state, row.reason)[: len(names)] for row in preview.rows]
-    styles = ["dim" if row.state in ("unavailable", "excluded") else "" for row in preview.rows]
-    counts = Counter(row.state for row in preview.rows)
-    summary = ", ".join(f"{count} {state}" for state, count in counts.items()) or "nothing"
-    notes = [Line(note, "dim") for note in preview.notes]
-    return [Table(names, rows, styles=styles), Line(""), *notes, Line(f"{summary}; nothing was run", "bold")]
