@@ -37,6 +37,7 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 html_theme = "furo"
 html_title = f"cuprof {release}"
+html_static_path = html_css_files = ["site.css"]
 html_theme_options = {"navigation_with_keys": True}
 pygments_style = "default"
 pygments_dark_style = "github-dark"

@@ -11,7 +11,7 @@ from cuprof.core.records import BuildFacts
 from cuprof.core.text import compare
 
 FIGURES = (r"Used (\d+) registers", r"(\d+) bytes smem", r"(\d+) bytes stack frame", r"(\d+) bytes spill (?:stor|load)")
-"""In the order of `KernelFacts`; what is there several times is summed."""
+"""In the order of `KernelFacts`; repeated figures are summed."""
 
 
 @dataclass(frozen=True)

@@ -39,15 +39,15 @@ class CommandParser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
         if store:
-            add_store(self)
+            text = "another database: an SQLite file, or any SQLAlchemy URL"
+            self.add_argument("--store", metavar="URL", type=database_url, default="", help=text)
         if json:
             self.add_argument("--json", action="store_true", help="print JSON")
 
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError`, which `main` turns into one line and exit code 2; it names near misses."""
-        flags = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
-        if option := re.match(r"unrecognized arguments: (--[\w-]+)", message):
-            message = f"unknown option {option[1]}: {suggest(option[1], flags)}"
+        if option := re.match(r"unrecognized arguments: (-\S+)", message):
+            message = f"unknown option {option[1]}: {self.find_hint(option[1])}"
         elif choice := re.fullmatch(r"(.*)invalid choice: '(.*)' \(choose from (.*)\)", message):
             known = re.findall("'(.*?)'", choice[3])
             if choice[2] == "portfolio":
@@ -55,11 +55,10 @@ class CommandParser(argparse.ArgumentParser):
             message = f"{choice[1]}{choice[2]!r} is not known: {suggest(choice[2], known)}"
         raise UsageError(f"{message}; see {self.prog} --help")
 
-
-def add_store(parser: argparse.ArgumentParser) -> None:
-    """Add `--store URL`."""
-    text = "another database: an SQLite file, or any SQLAlchemy URL"
-    parser.add_argument("--store", metavar="URL", type=database_url, default="", help=text)
+    def find_hint(self, option: str) -> str:
+        """Return what may have been meant by an option that does not exist."""
+        flags = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
+        return suggest(option, flags)
 
 
 @contextmanager

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from cuprof.cli.arguments import add_store
+from cuprof.cli.arguments import CommandParser
 from cuprof.cli.choice import find_meant, name_setting
 from cuprof.config.build import list_settings
 from cuprof.config.overrides import key_of, quoted
-from cuprof.core.errors import ConfigError, suggest
+from cuprof.core.errors import ConfigError
 from cuprof.core.project import find_project
 from cuprof.core.text import list_first
 
@@ -26,13 +25,12 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str
     """Return (Hydra's options, settings); settings in a script's own call of `cuprof.compare` come first.
 
     Raises:
-        ConfigError: an option that Hydra does not have, a value that it does not take, or two options that exclude
+        UsageError: an option that Hydra does not have, a value that it does not take, or two options that exclude
             each other. (--experimental-rerun needs the pickled configuration of a job, and cuprof's jobs leave none.)
     """
-    parser = _Parser(prog=f"cuprof {command}", add_help=False, allow_abbrev=False)
+    parser = _Parser(command, "", "", store=True)
     for flags in (("--package", "-p"), ("--config-name", "-cn"), ("--config-dir", "-cd")):
         parser.add_argument(*flags)
-    add_store(parser)
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
     forms.add_argument("--info", "-i", choices=INFO, nargs="?", const="all")
@@ -71,16 +69,10 @@ def _family_setting(word: str) -> str:
     return name_setting(word, find_project()) if word.replace("-", "_").isidentifier() else word
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        if not message.startswith("unrecognized arguments: "):
-            raise ConfigError(f"{message}; see {self.prog} --help")
-        option = message.removeprefix("unrecognized arguments: ").split()[0]
+class _Parser(CommandParser):
+    def find_hint(self, option: str) -> str:
         key, equals, value = option.lstrip("-").replace("-", "_").partition("=")
         if meant := find_meant(option) or (f"{key}={value if equals else '…'}" if key in list_settings() else ""):
-            raise ConfigError(f"unknown option {option}: settings have no dashes; write {meant}")
-        known = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
-        hint = suggest(option, known) if option.startswith("--") else ""
-        if not hint.startswith("did you mean"):
-            hint = f"settings are written key=value; see {self.prog} --help"
-        raise ConfigError(f"unknown option {option}: {hint}")
+            return f"settings have no dashes; write {meant}"
+        hint = super().find_hint(option) if option.startswith("--") else ""
+        return hint if hint.startswith("did you mean") else "settings are written key=value"

@@ -41,7 +41,7 @@ def assumed_model(backend: str, measure: str, *, on_host: bool = False, several_
 
 
 def add_models(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return matched rows with the places in `MODELS` of what is assumed of each time: `base_model`, `new_model`."""
+    """Return matched rows with the place in `MODELS` of each time's assumed noise: `base_model`, `new_model`."""
     found = {}
     for side in ("base", "new"):
         names = [f"{side}_backend", "measure", f"{side}_on_host", f"{side}_several"]

@@ -104,7 +104,7 @@ def guard(
 
 
 class Process(Protocol):
-    """What is needed of `subprocess.Popen`."""
+    """The needed part of `subprocess.Popen`."""
 
     pid: int
 

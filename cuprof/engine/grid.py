@@ -31,7 +31,7 @@ ASK_AGAIN_S, ASK_AT_LEAST_S, ASKING_SHARE = 1.0, 10.0, 0.05
 """Ask this often whether other processes have done, or lost, the trials that they claimed. Of a million trials, asking
 takes a second: then it takes this share of the time."""
 TRIES = 16
-"""Ask what is left of the sweep after as many problems in a row were found to be claimed by others."""
+"""Ask for the rest of the sweep after this many problems in a row that others had claimed."""
 LEAST_CUT = 32
 """Do not split a problem with fewer trials than this: each executor that takes part measures the reference, too."""
 
@@ -186,7 +186,7 @@ class GridScheduler:
             self._elsewhere.append(replace(job, trials=trials))
 
     def _turn_elsewhere(self, executor: Executor) -> None:
-        """Go on at another place of the list, after others have claimed what is next here.
+        """Go on at another place of the list, after others have claimed the next problem here.
 
         They follow the same list. Of a few processes each stays near its beginning, where the longest problems are; of
         many each goes where it is likely to be alone.
@@ -198,7 +198,7 @@ class GridScheduler:
         self._problems[:] = self._problems[place:] + self._problems[:place]
 
     def _find_left(self, executor: Executor) -> None:
-        """Ask what is left of the sweep, and forget what others have done; wait for what they hold."""
+        """Ask for the rest of the sweep; forget what others have done, and wait for the trials that they hold."""
         if self.claims is None:
             return
         asked_at = self.clock()

@@ -1,6 +1,6 @@
 """Measure the trials of one job, so that a trial that crashes or hangs affects no other trial.
 
-One rule says who is blamed: whatever ends suspiciously in a process that other trials have used runs once more in a
+One rule assigns blame: whatever ends suspiciously in a process that other trials have used runs once more in a
 worker of its own, and that outcome counts.
 """
 

@@ -32,12 +32,8 @@ class Call:
             TypeError: a result has a class of another package, which may do its work only now.
         """
         found = self._returned
-        if type(found) is dict:
-            parts = [*found.values()]
-        elif isinstance(found, tuple | list) and type(found).__iter__ in (tuple.__iter__, list.__iter__):
-            parts = [*found]
-        else:
-            parts = [found]
+        is_plain_sequence = isinstance(found, tuple | list) and type(found).__iter__ in (tuple.__iter__, list.__iter__)
+        parts: Any = found.values() if type(found) is dict else found if is_plain_sequence else [found]
         for each in parts:
             if not _is_plain(each):
                 raise TypeError(

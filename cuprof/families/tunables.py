@@ -1,4 +1,4 @@
-"""What tunables may be: constraints, and the list of `@triton.autotune`, of which only configurations are tried.
+"""What tunables may be: constraints, and the list of `@triton.autotune`, whose configurations alone are tried.
 
 A process of its own imports a file for its list: planning needs no Triton, and a list that depends on the device sees
 the device. The answer is kept on disk until the file or Triton changes.
@@ -38,7 +38,6 @@ FUNCTIONS = {each.__name__: each for each in (abs, all, any, bool, divmod, float
 DEFAULTS: dict[str, Coordinate | None] = {"num_ctas": 1, "maxnreg": None}
 """Options that become no tunable if every configuration has this value."""
 PATIENCE_S = 120
-MARK = "configurations: "
 
 
 def read_constraint(given: GivenConstraint, known: Sequence[str]) -> Constraint | None:
@@ -125,27 +124,27 @@ def read_configurations(file: Path, kernel: str) -> Configurations:
 
 
 def _ask(file: Path, kernel: str) -> Configurations:
-    command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()", str(file), kernel]
-    # Files and no pipes: a process that the file starts would keep a pipe open.
-    with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as said:
-        streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": said}
-        try:
-            done = subprocess.run(command, **streams, env=child_environment(), timeout=PATIENCE_S, check=False)  # type: ignore[call-overload]
-        except subprocess.TimeoutExpired:
-            raise FamilyError(f"{file}: importing it for {kernel}'s configurations took over {PATIENCE_S} s") from None
-        out.seek(0)
-        said.seek(0)
-        answers = [line for line in out if line.startswith(MARK)]
-        lines = said.read().strip().splitlines() or [f"its process ended with exit code {done.returncode}"]
-    if not answers:
-        raise FamilyError(f"{file}: the configurations of {kernel} cannot be read: {lines[-1]}")
-    found: Configurations = json.loads(answers[-1].removeprefix(MARK))
-    return found
+    with tempfile.TemporaryDirectory() as folder:
+        answer, log = Path(folder, "answer.json"), Path(folder, "log")
+        command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()", str(file), kernel, str(answer)]
+        with log.open("w") as said:  # a file and no pipe: a process that the file starts would keep a pipe open
+            streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": said}
+            try:
+                done = subprocess.run(command, **streams, env=child_environment(), timeout=PATIENCE_S, check=False)  # type: ignore[call-overload]
+            except subprocess.TimeoutExpired:
+                what = f"importing it for {kernel}'s configurations"
+                raise FamilyError(f"{file}: {what} took over {PATIENCE_S} s") from None
+        if answer.exists():
+            found: Configurations = json.loads(answer.read_text())
+            return found
+        said_last = log.read_text(errors="replace").strip().rpartition("\n")[2]
+    reason = said_last or f"its process ended with exit code {done.returncode}"
+    raise FamilyError(f"{file}: the configurations of {kernel} cannot be read: {reason}")
 
 
 def main() -> None:
-    """Print the configurations of a kernel as JSON."""
-    file, kernel = sys.argv[1:]
+    """Write the configurations of a kernel as JSON."""
+    file, kernel, answer = sys.argv[1:]
     module = import_kernels(Path(file))
     try:
         found = list_configurations(find_kernel(module, kernel))
@@ -153,7 +152,7 @@ def main() -> None:
         sys.exit(str(error))
     if not found:
         sys.exit(f"no @triton.autotune decorates {kernel}; state tunables= instead")
-    sys.stdout.write(f"\n{MARK}{json.dumps(found)}\n")
+    Path(answer).write_text(json.dumps(found))
 
 
 def import_kernels(file: Path) -> Any:

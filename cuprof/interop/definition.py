@@ -41,7 +41,7 @@ class DefinitionFamily(FunctionFamily):
     """Draw inputs, compute the right results, and bind solutions to a session's arrays, as both benchmarks do.
 
     Raises:
-        UsageError: a file cannot be read, or asks for what is not supported.
+        UsageError: a file cannot be read, or asks for something unsupported.
     """
 
     expectation = "the definition says"

@@ -42,7 +42,7 @@ def read_script(script: Path) -> Computation:
     """Return what a script tunes; the script runs up to its call.
 
     Raises:
-        FamilyError: the script raises, calls no `tune_kernel`, or asks for what is not supported.
+        FamilyError: the script raises, calls no `tune_kernel`, or asks for something unsupported.
     """
     call = _Call(find_call(script), script)
     return Computation(family_name(script.name), [call.make_kernel()], script, **call.make_rest())

@@ -62,7 +62,7 @@ class Definition(msgspec.Struct):
     custom_inputs_entrypoint: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is not supported."""
+        """Refuse a definition that cuprof does not support."""
         parse_python(self.reference, "the reference")
         for name, one in {**self.inputs, **self.outputs}.items():
             if one.dtype not in DTYPES:
@@ -206,7 +206,7 @@ class Workload(msgspec.Struct):
 
 
 def read_definition(path: Path) -> Definition:
-    """Return a definition; raise `UsageError` if the file is none, or asks for what is not supported."""
+    """Return a definition; raise `UsageError` if the file is none, or asks for something unsupported."""
     with _naming(path, "definition"):
         return msgspec.json.decode(read_bytes(path), type=Definition)
 

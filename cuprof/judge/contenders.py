@@ -18,6 +18,7 @@ from cuprof.families.candidate import LANGUAGES, PYTHON, SOLUTION, Extension, co
 from cuprof.families.origin import Folder
 from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.border.fork_server import ForkServer
+from cuprof.judge.border.signals import OUTLINE
 from cuprof.judge.border.suspect import START_LIMIT_S, LateError, LostError, RefusedError, Suspect
 from cuprof.judge.report import Candidate, Evidence, Ruling
 from cuprof.plan import Selection
@@ -109,7 +110,7 @@ class Entrance:
         try:
             with Suspect(self.server, outline, -1, self.sandbox((origin.folder, file.parent)), deadline) as suspect:
                 try:
-                    outlined = decode(suspect.await_outline(self.limit_s))
+                    outlined = decode(suspect.await_answer(self.limit_s, (OUTLINE,)))
                 except LostError as error:
                     return _refused(file, Ruling.WRONG, f"reading it: {error}", suspect.log_tail())
             if not isinstance(outlined, Outlined):

@@ -14,7 +14,7 @@ from cuprof.comparison.trials import ending_of, label_of
 from cuprof.config.model import SweepConfig
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
-from cuprof.core.records import DeviceFacts, Trial, Unavailable
+from cuprof.core.records import FAILED, NOT_RUN, DeviceFacts, Trial, Unavailable
 from cuprof.core.scratch import ScratchFolder
 from cuprof.engine.devices import find_devices, open_executors
 from cuprof.engine.observer import Observer
@@ -231,18 +231,17 @@ class _Trial:
         folders = [contender.origin.folder, *([contender.file.parent] if contender.file else [])]
         confined = contender.runs_on_host or contender.file
         legs.read(course.store, course.run(contender, self._sandbox(contender.backend, folders) if confined else None))
-        return legs.failed or legs.skipped
+        return legs.find(FAILED) or legs.find(NOT_RUN)
 
     @staticmethod
     def _dismiss(contender: Contender, legs: Legs, baseline: str, logs: Mapping[str, str]) -> Candidate:
         """Return a candidate that failed in some leg, with its ruling."""
-        if not legs.failed:
-            why = (
-                f"{legs.skipped[0].message}, in its sandbox, although the baseline ran; --sandbox=off does without one"
-            )
+        if not (failed := legs.find(FAILED)):
+            skipped = legs.find(NOT_RUN)[0].message
+            why = f"{skipped}, in its sandbox, although the baseline ran; --sandbox=off does without one"
             return _candidate(contender, baseline, Ruling.UNUSABLE, why)
         evidence = []
-        for entry in legs.failed:
+        for entry in failed:
             claim = CLAIMS.get(entry.state, entry.state)
             evidence.append(Evidence(claim, f"{label_of(entry)}: {entry.message}"))
             if log := logs.get(entry.identity):

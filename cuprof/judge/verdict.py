@@ -4,7 +4,7 @@ legs."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from cuprof.comparison.match import KERNEL_TIMES, Matching, match
 from cuprof.comparison.noise import find_noises, noise_between
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import COLUMNS, Source, Stored, each, label_of, make_trials, read_trials
-from cuprof.core.records import FAILED, NOT_RUN, Measure
+from cuprof.core.records import Measure
 from cuprof.judge.report import ACCEPTED, Row
 from cuprof.statistics.contrasts import Contrasts
 from cuprof.statistics.samples import Samples
@@ -66,17 +66,8 @@ class Legs:
         samples = source.read(trials[is_timed])
         self.legs.append(Leg(trials.assign(timing_id=is_timed.cumsum() - 1), samples))
 
-    @property
-    def failed(self) -> list[Any]:
-        """Return the trials that failed, of all legs."""
-        return self._in_states([*FAILED])
-
-    @property
-    def skipped(self) -> list[Any]:
-        """Return the trials that could not be run."""
-        return self._in_states([*NOT_RUN])
-
-    def _in_states(self, states: Sequence[str]) -> list[Any]:
+    def find(self, states: Collection[str]) -> list[Any]:
+        """Return the trials that ended in one of these states, of all legs."""
         return [row for leg in self.legs for row in each(leg.trials[leg.trials["state"].isin(states)])]
 
     def pooled(self) -> Side:

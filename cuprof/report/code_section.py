@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ AROUND = 2
 MOST_INSTRUCTIONS = 700
 """Listed a side, about 40 kB; beyond that, the lines that warps wait least at are not opened."""
 MOST_CHANGES = 80
-"""Lines of a pair's machine-code diff: what is longer is another kernel, and `cuprof diff` shows it whole."""
+"""Lines of a pair's machine-code diff: a longer diff is of another kernel, and `cuprof diff` shows it whole."""
 MOST_OPCODES = 12
 MOST_BARS = 6
 TEXT_WIDTH = 160
@@ -112,7 +111,7 @@ class CodePair:
 
 
 def code_section(study: Study) -> tuple[CodePair, ...]:
-    """Return the pairs of the counters' section of which a side has counters by instruction; () without any."""
+    """Return the counters' section's pairs that have counters by instruction on a side; () without any."""
     pairs: list[CodePair] = []
     shown: set[int] = set()
     for trials in list_pairs(study)[:MOST_PAIRS]:
@@ -132,8 +131,7 @@ def _pair(
     is_first: bool,
 ) -> CodePair:
     found = [
-        diagnose(trial.contender, kernel, partial(study.counters.value_of, trial.id)) if kernel else None
-        for trial, kernel in zip(trials, kernels, strict=True)
+        diagnose(trial.contender, kernel) if kernel else None for trial, kernel in zip(trials, kernels, strict=True)
     ]
     both = [each for each in found if each]
     texts = [say_once(WORDS, "same_code")] if study.verdict(*trials) is Verdict.SAME_CODE else []

@@ -308,7 +308,7 @@ def _join_folds(changes: Sequence[CounterChange]) -> list[CounterChange]:
 
 
 def _rank(change: CounterChange, values: Mapping[str, tuple[float | None, ...]]) -> tuple[int, float]:
-    """Return a key that sorts what is telling first, then what has a meaning, each by how much it changed."""
+    """Return a key that sorts telling counters first, then those with a meaning, each by how much it changed."""
     known = find_metric(change.metric)
     meaning = 0 if known and known.telling else 1 if known or find_kind(change.metric) else 2
     before, after = (abs(value or 0.0) for value in values.get(change.metric, (0.0, 0.0)))

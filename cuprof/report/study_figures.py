@@ -55,7 +55,7 @@ class Point(NamedTuple):
 
 
 class FigurePoints(NamedTuple):
-    """What a figure draws, points in the family's order, and notes on what is left out."""
+    """The lines of a figure, points in the family's order, and notes on the trials that it leaves out."""
 
     measured: list[Point]
     published: list[Point]

@@ -189,7 +189,7 @@ def find_sources(connection: Connection, text: str, settings: Sequence[str] = ()
 
 
 def list_profiles(connection: Connection, *conditions: sa.ColumnElement[bool]) -> tuple[dict[int, int], dict[str, int]]:
-    """Return trial's number → newest profile with counters by instruction, and name → that of what is no trial's."""
+    """Return trial's number → newest profile with counters by instruction, and name → that of a kernel of no trial."""
     query = _select(t.profile.c.id, t.profile.c.trial_id, t.profile.c.name).where(*conditions).order_by(t.profile.c.id)
     rows = connection.execute(query).all()
     of_trials = {trial_id: number for number, trial_id, _ in rows if trial_id is not None}

@@ -165,7 +165,7 @@ def test_a_main_configuration_of_ones_own_may_choose_no_experiment(project: Proj
         (["--multirn"], "did you mean --multirun"),
         (["-x"], "settings are written key=value; see cuprof sweep --help"),
         (["--cfg"], "expected one argument"),
-        (["--cfg", "jobb"], "invalid choice: 'jobb'"),
+        (["--cfg", "jobb"], "argument --cfg/-c: 'jobb' is not known: did you mean job"),
         (["reductoin"], "is not a setting (NAME=VALUE), a family or an experiment: did you mean reduction"),
         (["problem.n.x=3"], "problem.n is an axis and has no parts; write problem.n=VALUE"),
         (["variants.x=3"], "variants is an axis and has no parts"),

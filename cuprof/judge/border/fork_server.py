@@ -76,7 +76,7 @@ class ForkServer:
 
 
 class Forked:
-    """A process of the server, with what is needed of the methods of `subprocess.Popen`."""
+    """A process of the server, with the needed methods of `subprocess.Popen`."""
 
     def __init__(self, server: ForkServer, pid: int) -> None:
         self.pid, self._server = pid, server

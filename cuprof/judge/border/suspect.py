@@ -170,26 +170,16 @@ class Suspect:
         except OSError:
             raise self._lost() from None
 
-    def await_answer(self, limit_s: float) -> bytes:
-        """Return the answer to the last request; raises as `ask` does."""
+    def await_answer(self, limit_s: float, kinds: Sequence[bytes] = (DONE, GRAPH, DIRECT)) -> bytes:
+        """Return the answer to the last request, one of these kinds; of an outline its text. Raises as `ask` does."""
         until = min(time.monotonic() + limit_s, self.deadline)
         kind = self._receive(1, until, limit_s)
-        if kind == REFUSED:
-            raise RefusedError(Refusal.decode(self._receive_text(until, limit_s)))
-        if kind not in (DONE, GRAPH, DIRECT):
+        if kind not in (*kinds, REFUSED):
             raise LostError("its process sent an invalid message")
-        return kind
-
-    def await_outline(self, limit_s: float) -> bytes:
-        """Return the outline that was asked for by the task, as bytes; raises as `ask` does."""
-        until = min(time.monotonic() + limit_s, self.deadline)
-        kind = self._receive(1, until, limit_s)
-        if kind not in (OUTLINE, REFUSED):
-            raise LostError("its process sent an invalid message")
-        text = self._receive_text(until, limit_s)
+        text = self._receive_text(until, limit_s) if kind in (OUTLINE, REFUSED) else b""
         if kind == REFUSED:
             raise RefusedError(Refusal.decode(text))
-        return text
+        return text or kind
 
     def _receive_text(self, until: float, limit_s: float) -> bytes:
         (size,) = LENGTH.unpack(self._receive(LENGTH.size, until, limit_s))
