@@ -22,7 +22,7 @@ def run(family: Family, settings: Sequence[str], project: Project) -> Comparison
     from cuprof.cli.sweep import show_results
     from cuprof.config.composer import compose
     from cuprof.config.overrides import quoted
-    from cuprof.engine.sweep import run_sweep
+    from cuprof.engine.running import run_sweep
     from cuprof.report.load import load_study
     from cuprof.store import Store
 

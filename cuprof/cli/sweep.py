@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
-from cuprof.cli.output import print_message
+from cuprof.cli.output import print_message, print_preview
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project, try_writing
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cuprof.engine.running import SweepResult
     from cuprof.report.study import Study
 
-RUNNING = "cuprof.engine.sweep", "cuprof.engine.running", "cuprof.engine.spool", "cuprof.cli.progress"
+RUNNING = "cuprof.engine.running", "cuprof.cli.progress"
 """Modules that plan, measure and store."""
 SHOWING, PAGE = (
     ("cuprof.report.load", "scipy.special", "cuprof.cli.results"),
@@ -118,7 +118,6 @@ def task(config: SweepConfig, project: Project) -> int:
             "leave the setting out"
         )
     if config.dry_run:
-        from cuprof.cli.preview import print_preview
         from cuprof.engine.preview import preview_sweep
 
         print_preview(preview_sweep(config, project), config.output)
@@ -131,7 +130,7 @@ def task(config: SweepConfig, project: Project) -> int:
             what_to_do = "set another report.path, or report=none"
             raise UsageError(f"the page's folder {folder} cannot be written: {error.strerror}; {what_to_do}") from None
     from cuprof.cli.progress import make_observer
-    from cuprof.engine.sweep import import_ahead, run_sweep
+    from cuprof.engine.running import import_ahead, run_sweep
 
     if config.ncu.enabled:
         from cuprof.ncu.collector import check_collection

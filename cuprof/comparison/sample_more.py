@@ -22,7 +22,7 @@ from cuprof.core.records import Measure
 from cuprof.engine.ladder import sample_longer
 from cuprof.engine.observer import Observer
 from cuprof.engine.provenance import typed_command
-from cuprof.engine.sweep import run_sweep
+from cuprof.engine.running import run_sweep
 from cuprof.results.sweeps import read_configurations
 from cuprof.statistics.contrasts import critical
 from cuprof.statistics.noise import PREPARED

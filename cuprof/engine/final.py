@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -56,6 +56,7 @@ def keep_time(config: SweepConfig, turns: int) -> float:
     return min(SHARE * (config.search.budget_s or 0.0), turns * most_s)
 
 
+@dataclass
 class Final:
     """The final comparison of one problem's candidates, interleaved until the rule finds the best or calls them level.
 
@@ -80,39 +81,29 @@ class Final:
         is_over: it has ended.
     """
 
-    def __init__(
-        self,
-        prepared: Prepared,
-        candidates: tuple[Trial, ...],
-        measure: Measure,
-        seed: int,
-        clock: Callable[[], float] = time.monotonic,
-        allowed_s: float = math.inf,
-        value: float | None = None,
-        known_s: Sequence[float] = (),
-    ) -> None:
-        self.prepared, self.candidates, self.measure, self.seed, self.value = prepared, candidates, measure, seed, value
-        self.clock, self.allowed_s, self.known_s = clock, allowed_s, known_s
-        self.problem, self.settings = candidates[0].problem, prepared.config.search
+    prepared: Prepared
+    candidates: tuple[Trial, ...]
+    measure: Measure
+    seed: int
+    clock: Callable[[], float] = time.monotonic
+    allowed_s: float = math.inf
+    value: float | None = None
+    known_s: Sequence[float] = ()
+
+    def __post_init__(self) -> None:
+        self.problem, self.settings = self.candidates[0].problem, self.prepared.config.search
         self._began: float | None = None
-        self.left = {trial.identity: trial for trial in candidates}
-        self.looks = 0
-        self.beaten = self.failed = self.left_out = 0
-        self.is_over, self.cut_s = False, 0.0
+        self.left = {trial.identity: trial for trial in self.candidates}
+        self.looks = self.beaten = self.failed = self.left_out = 0
+        self.is_over, self.cut_s, self.median_ns = False, 0.0, math.nan
         self.best: Trial | None = None
-        self.median_ns, self.standing = math.nan, Standing[str]("", {})
-        self.level: tuple[Trial, ...] = ()
+        self.standing, self.level = Standing[str]("", {}), tuple[Trial, ...]()
         self._series: dict[str, Samples] = {}
         self._hurried: set[str] = set()
         """Candidates whose sampling in the current look ended because shared time ran out, not because of a narrow
         interval."""
         self._is_short = False
         self._waiting: set[str] = set()
-
-    def anew(self) -> Final:
-        """Return the same comparison from its beginning."""
-        given = self.prepared, self.candidates, self.measure, self.seed, self.clock, self.allowed_s
-        return Final(*given, self.value, self.known_s)
 
     @property
     def spent_s(self) -> float:

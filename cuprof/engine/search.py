@@ -153,7 +153,7 @@ class SearchScheduler:
         self.executors -= 1
         final, left = self._final_at.pop(executor, None), self._out.pop(executor, set())
         if final is not None and self._finals is not None:
-            self._finals.appendleft(final.anew())
+            self._finals.appendleft(replace(final))  # from its beginning
         else:
             self._orphans += [*self._asked.pop(executor, []), *left]
 

@@ -20,8 +20,7 @@ from cuprof.engine.checking import check_trials
 from cuprof.engine.devices import find_devices
 from cuprof.engine.executor import Executor
 from cuprof.engine.observer import Observer
-from cuprof.engine.running import SweepResult
-from cuprof.engine.sweep import run_sweep
+from cuprof.engine.running import SweepResult, run_sweep
 from cuprof.results.queries import query
 from cuprof.store import Store
 from cuprof.worker.messages import WorkerSettings

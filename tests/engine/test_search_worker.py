@@ -19,7 +19,7 @@ from cuprof.core.errors import UsageError
 from cuprof.core.project import find_project
 from cuprof.core.records import Outcome, Trial
 from cuprof.engine.executor import Executor
-from cuprof.engine.sweep import run_sweep
+from cuprof.engine.running import run_sweep
 from cuprof.report.load import load_study
 from cuprof.results.progress import list_progress
 from cuprof.results.queries import query

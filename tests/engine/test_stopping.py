@@ -39,7 +39,7 @@ ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SERVER = """
 import json, os, signal, sys
 from cuprof.cli.main import main
-import cuprof.cli.sweep, cuprof.cli.hydra_app, cuprof.engine.sweep, cuprof.cli.progress
+import cuprof.cli.sweep, cuprof.cli.hydra_app, cuprof.engine.running, cuprof.cli.progress
 import cuprof.report.load, cuprof.cli.results, hydra
 for line in sys.stdin:
     pid = os.fork()

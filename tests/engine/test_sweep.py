@@ -25,7 +25,7 @@ from cuprof.engine.executor import Executor
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
 from cuprof.engine.preview import preview_sweep
-from cuprof.engine.sweep import run_sweep
+from cuprof.engine.running import run_sweep
 from cuprof.engine.worker_process import START_LIMIT_S, WorkerDiedError, WorkerProcess
 from cuprof.worker.messages import Calibrated, Describe, Described, WorkerSettings
 

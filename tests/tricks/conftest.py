@@ -16,7 +16,7 @@ from cuprof.config.model import DeviceConfig, LimitsConfig, MeasureConfig, Sweep
 from cuprof.core.project import Project
 from cuprof.engine.calibration import Calibrator
 from cuprof.engine.observer import Observer
-from cuprof.engine.sweep import run_sweep
+from cuprof.engine.running import run_sweep
 
 N = 2**16
 SAMPLES = 12
