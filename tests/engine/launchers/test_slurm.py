@@ -120,7 +120,7 @@ def test_the_command_ends_when_the_sweep_is_complete(slurm: Path, launch: Launch
 @pytest.mark.slow
 def test_the_command_ends_when_no_job_is_left(slurm: Path, launch: Launch) -> None:
     command = launch.start("launch=slurm", "launch.jobs=2", "launch.partition=gpu", settle_s=2.0)
-    launch.wait_until(lambda: launch.runs() > 0)
+    launch.wait_until(lambda: launch.runs() > 0 and len(list_tasks()) == 2)
     subprocess.run(["scancel", *list_tasks()], check=True)
     assert command.wait(60) == 1, launch.log()
     assert "left; 2 of 2 jobs were lost (CANCELLED); the jobs' output is in " in launch.log()
