@@ -27,9 +27,9 @@ from cuprof.engine.executor import Executor
 from cuprof.families import Family, Point
 from cuprof.families.fingerprint import source_text
 from cuprof.families.origin import Folder, load_family
-from cuprof.statistics import Judgement, Rule, Samples
 from cuprof.statistics.contrasts import contrast
-from cuprof.statistics.verdict import judge, list_judgements
+from cuprof.statistics.samples import Samples
+from cuprof.statistics.verdict import Judgement, Rule, judge, list_judgements
 from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 from cuprof.worker.method import methods
 

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cuprof.statistics import Noise, Rule, Samples, Verdict
 from cuprof.statistics.contrasts import Contrasts, Known, contrast, learn
 from cuprof.statistics.median import median_interval
+from cuprof.statistics.noise import Noise
+from cuprof.statistics.samples import Samples
 from cuprof.statistics.sweep_noise import estimate_scale
-from cuprof.statistics.verdict import judge
+from cuprof.statistics.verdict import Rule, Verdict, judge
 from cuprof.worker.stopping import GROWTH, StoppingRule
 
 TICK_NS = 32.0

@@ -22,11 +22,11 @@ from typing import cast
 
 import numpy as np
 
-from cuprof.comparison import Options, Side, compare
-from cuprof.comparison.compare import row_label
+from cuprof.comparison.compare import Options, compare, row_label
+from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import Stored, each, label_of, read_trials
 from cuprof.results.sweeps import list_tried_sweeps
-from cuprof.statistics import Verdict
+from cuprof.statistics.verdict import Verdict
 from cuprof.store import Store
 
 SEED = 1

@@ -35,8 +35,8 @@ from benchmarks.space import copy_project
 from benchmarks.table import Row, make_parser, report, start
 from benchmarks.tools.search_kernel_tuner import Tuner, list_strategies
 from benchmarks.wide_project import CASES, Project
-from cuprof.comparison import Side, compare
-from cuprof.comparison.sides import Finder
+from cuprof.comparison.compare import compare
+from cuprof.comparison.sides import Finder, Side
 from cuprof.comparison.trials import each, ending_of
 from cuprof.core.errors import CuprofError, UsageError
 from cuprof.core.point import Coordinate, Point

@@ -16,7 +16,7 @@ from cuprof.core.records import Measure
 from cuprof.core.text import list_first
 
 if TYPE_CHECKING:
-    from cuprof.comparison import Comparison
+    from cuprof.comparison.compare import Comparison
 
 FORMATS = ("table", "json", "markdown")
 MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same", "same code": "same code"}
@@ -102,10 +102,11 @@ def _compare(argv: Sequence[str]) -> int:
             said = "is not a setting of this command; beside BASE and NEW there is experiment=NAME"
             raise UsageError(f"{setting!r} {said}")
     from cuprof.cli.progress import make_observer
-    from cuprof.comparison import Options, compare, load_sides
+    from cuprof.comparison.compare import Options, compare
     from cuprof.comparison.sample_more import reason_against, sample_more
+    from cuprof.comparison.sides import load_sides
     from cuprof.core.project import find_project
-    from cuprof.statistics import Rule
+    from cuprof.statistics.verdict import Rule
 
     project = find_project()
     url = arguments.store or project.database_url

@@ -17,7 +17,7 @@ from cuprof.report.trials import StudyTrial
 from cuprof.report.units import format_counter
 from cuprof.results.counters import LaunchFacts
 from cuprof.results.source import KernelSource
-from cuprof.statistics import Verdict
+from cuprof.statistics.verdict import Verdict
 
 AROUND = 2
 """Lines of source that are shown above and below one with instructions."""

@@ -15,7 +15,7 @@ from cuprof.report.templates import say
 from cuprof.report.trials import StudyTrial, by_sure_time
 from cuprof.report.units import Scale, choose_scale, format_value, shorten
 from cuprof.report.variants_table import is_of_reference, variants_table
-from cuprof.statistics import Verdict
+from cuprof.statistics.verdict import Verdict
 
 MOST_PROBLEMS, MOST_VARIANTS, MOST_CHARACTERS = 400, 24, 120_000
 """Together they keep a page within 2 MB: rows of the map, its columns, and the texts of all problems' own tables."""

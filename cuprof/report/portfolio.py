@@ -17,7 +17,7 @@ from cuprof.core.records import State
 from cuprof.report.templates import render_text
 from cuprof.results.earlier import EarlierRun
 from cuprof.search.portfolio import assign, find_portfolio
-from cuprof.statistics import is_mere_range, sure_time
+from cuprof.statistics.median import is_mere_range, sure_time
 
 TAKEN = re.compile(
     "align(as|of)|and(_eq)?|asm|auto|bit(and|or)|bool|break|case|catch|char(8_t|16_t|32_t)?|class|compl|concept|const|"

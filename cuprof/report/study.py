@@ -26,7 +26,8 @@ from cuprof.report.units import describe_age
 from cuprof.results.counters import LaunchFacts
 from cuprof.results.source import KernelSource
 from cuprof.results.sweeps import SweepRow, is_search
-from cuprof.statistics import Samples, Verdict
+from cuprof.statistics.samples import Samples
+from cuprof.statistics.verdict import Verdict
 
 COLUMNS = tuple(each.name for each in fields(StudyTrial) if each.name != "timings")
 

@@ -21,7 +21,7 @@ from cuprof.report.study import Study
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import RANKING, StudyTrial, are_few, by_sure_time, by_time, grouped, median_over_best
 from cuprof.report.units import format_ratio, format_value, shorten
-from cuprof.statistics import Verdict
+from cuprof.statistics.verdict import Verdict
 
 WORDS = "summary.txt"
 TELLING_SHARE = 0.1

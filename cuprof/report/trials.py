@@ -15,7 +15,7 @@ from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
 from cuprof.core.text import count
 from cuprof.report.units import choose_scale, point_label
-from cuprof.statistics import is_mere_range
+from cuprof.statistics.median import is_mere_range
 
 RANKING = (Measure.COLD, Measure.HOT)
 """The measures that trials are ranked by: the first that a trial has."""

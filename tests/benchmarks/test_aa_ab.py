@@ -10,8 +10,8 @@ from cuprof.core.records import Measure, Sample, Timing
 from cuprof.engine.executor import Executor
 from cuprof.families import Point
 from cuprof.families.origin import load_family
-from cuprof.statistics import Judgement, Verdict
 from cuprof.statistics.median import summarise
+from cuprof.statistics.verdict import Judgement, Verdict
 from cuprof.worker.messages import WorkerSettings
 
 

@@ -13,7 +13,7 @@ from cuprof.core.project import Project
 from cuprof.core.records import Trial
 from cuprof.engine.executor import Executor
 from cuprof.search.standing import Standing
-from cuprof.statistics import Judgement, Verdict
+from cuprof.statistics.verdict import Judgement, Verdict
 from cuprof.worker.messages import WorkerSettings
 from tests.benchmarks.test_aa_ab import FAMILY
 

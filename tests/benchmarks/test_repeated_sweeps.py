@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from benchmarks.repeated_sweeps import CONTROLS, false_differences, recorded_medians
-from cuprof.comparison import Options, Side
+from cuprof.comparison.compare import Options
+from cuprof.comparison.sides import Side
 from cuprof.core.point import Point
 from cuprof.core.records import Measure
 from tests.comparison.entries import made_side, record, series

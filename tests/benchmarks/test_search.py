@@ -20,7 +20,7 @@ from benchmarks.recorded_spaces import NoSpaceError, RecordedSpace, find_spaces,
 from benchmarks.space import PROJECT, copy_project
 from benchmarks.table import Row, start
 from benchmarks.wide_project import CASES, Case, Project
-from cuprof.comparison import Side
+from cuprof.comparison.sides import Side
 from cuprof.core.point import Point
 from cuprof.core.records import Measure
 from cuprof.families.origin import load_family

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.comparison import compare, load_sides
-from cuprof.comparison.compare import Options
+from cuprof.comparison.compare import Options, compare
 from cuprof.comparison.sample_more import sample_more
+from cuprof.comparison.sides import load_sides
 from cuprof.core.errors import WorkerError
 from cuprof.core.project import Project
 from cuprof.core.records import State
 from cuprof.engine.observer import Observer
 from cuprof.results.queries import query
-from cuprof.statistics import Rule, Verdict
+from cuprof.statistics.verdict import Rule, Verdict
 from cuprof.store import Store
 from tests.conftest import Result
 

@@ -8,7 +8,8 @@ import pytest
 
 from cuprof.cli.compare import OF_PAIRS, comparison_parts, markdown_lines, print_comparison, summary
 from cuprof.cli.table import to_text
-from cuprof.comparison import Comparison, Options, Side, compare
+from cuprof.comparison.compare import Comparison, Options, compare
+from cuprof.comparison.sides import Side
 from cuprof.core.point import Point
 from cuprof.core.records import Measure
 from tests.comparison.entries import Record, made_side, record, series

@@ -24,7 +24,7 @@ from cuprof.cli.output import print_json, print_message, print_preview, show
 from cuprof.cli.progress import LiveProgress, PlainProgress
 from cuprof.cli.stream import Output, guarded_output
 from cuprof.cli.table import Line
-from cuprof.comparison import Options, compare
+from cuprof.comparison.compare import Options, compare
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
 from cuprof.engine.preview import Preview, PreviewRow

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from made import HOST, OTHER_GPU, Made, fill
 
-from cuprof.comparison import Comparison, Options, compare, load_sides
-from cuprof.comparison.compare import judge_anew
+from cuprof.comparison.compare import Comparison, Options, compare, judge_anew
+from cuprof.comparison.sides import load_sides
 from cuprof.comparison.trials import each, ending_of
 from cuprof.core.errors import SelectionError, UnknownNameError, UsageError
 from cuprof.core.records import Measure, State
-from cuprof.statistics import Rule, Verdict
+from cuprof.statistics.verdict import Rule, Verdict
 from cuprof.store import Store
 
 OLD, NEW = "a" * 40, "ab" + "c" * 38

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from cuprof.statistics import Verdict
+from cuprof.statistics.verdict import Verdict
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.comparison import compare, load_sides
+from cuprof.comparison.compare import compare
+from cuprof.comparison.sides import load_sides
 from cuprof.core.errors import CuprofError, StoreError
 from cuprof.report.load import load_study
 from cuprof.results.export import iter_csv

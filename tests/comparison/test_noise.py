@@ -9,7 +9,7 @@ import pytest
 from made import GPU, HOST, Made, fill
 from scipy import stats
 
-from cuprof.comparison import Comparison, Options, compare, load_sides
+from cuprof.comparison.compare import Comparison, Options, compare
 from cuprof.comparison.noise import (
     HOST as ON_HOST,
 )
@@ -21,11 +21,13 @@ from cuprof.comparison.noise import (
     assumed_model,
     noise_between,
 )
+from cuprof.comparison.sides import load_sides
 from cuprof.comparison.trials import each
 from cuprof.core.records import DeviceFacts, Measure
-from cuprof.statistics import Contrasts, Noise, Verdict
-from cuprof.statistics.noise import NoiseModel
+from cuprof.statistics.contrasts import Contrasts
+from cuprof.statistics.noise import Noise, NoiseModel
 from cuprof.statistics.sweep_noise import SweepNoise, estimate_scale
+from cuprof.statistics.verdict import Verdict
 from cuprof.store import Store
 
 GPU_BY_OPENCL = DeviceFacts("opencl", 0, "Test GPU 9000", "u0", 2**34, {"name": "x"}, {"type": "GPU"})

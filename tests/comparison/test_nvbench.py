@@ -11,13 +11,12 @@ import pytest
 from made import Made, fill
 
 from cuprof.cli.compare import print_comparison
-from cuprof.comparison import Comparison, Options, compare, load_sides
-from cuprof.comparison.compare import row_label
-from cuprof.comparison.sides import read_side
+from cuprof.comparison.compare import Comparison, Options, compare, row_label
+from cuprof.comparison.sides import load_sides, read_side
 from cuprof.comparison.trials import each, ending_of
 from cuprof.core.errors import CuprofError, SelectionError, UsageError
 from cuprof.core.records import State
-from cuprof.statistics import Verdict
+from cuprof.statistics.verdict import Verdict
 from cuprof.store import Store
 
 

@@ -9,12 +9,12 @@ import pytest
 from made import GPU, HOST, OTHER_GPU, Made, fill
 
 from cuprof.cli.compare import main
-from cuprof.comparison import Side, VariantComparisons
-from cuprof.comparison.pairs import Contender
+from cuprof.comparison.pairs import Contender, VariantComparisons
+from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import Stored, each, read_trials
 from cuprof.core.records import Measure, State
-from cuprof.statistics import Verdict
 from cuprof.statistics.contrasts import contrast
+from cuprof.statistics.verdict import Verdict
 from cuprof.store import Store
 
 BOTH = (Measure.COLD, Measure.HOT)

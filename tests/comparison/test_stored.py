@@ -12,7 +12,8 @@ import pytest
 import sqlalchemy as sa
 from made import Made, fill
 
-from cuprof.comparison import Side, compare, load_sides
+from cuprof.comparison.compare import compare
+from cuprof.comparison.sides import Side, load_sides
 from cuprof.comparison.trials import Stored, read_trials
 from cuprof.store import Store
 

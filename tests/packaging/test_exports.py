@@ -37,6 +37,15 @@ def test_ncu_starts_before_anything_heavy_is_imported() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+@pytest.mark.parametrize(
+    ("first", "other"), [("comparison.sides", "comparison.compare"), ("statistics.samples", "statistics.contrasts")]
+)
+def test_a_module_that_another_imports_does_not_import_that_one(first: str, other: str) -> None:
+    """Not by its package either: two threads that import the two at once would wait for each other."""
+    code = f"import sys, cuprof.{first}; print('cuprof.{other}' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
 def test_only_the_command_line_knows_hydra_and_rich() -> None:
     from pathlib import Path
 

@@ -15,7 +15,7 @@ from cuprof.report.overview import make_overview
 from cuprof.report.summary import conclude
 from cuprof.report.units import describe_age
 from cuprof.report.variants_table import steps_table
-from cuprof.statistics import Verdict
+from cuprof.statistics.verdict import Verdict
 
 STORED = [Made("base", 30.0), Made("old", 10.0)]
 NEW = [replace(made, state=State.PLANNED) for made in STORED] + [Made("new", 12.0), Made("newer", 6.0)]

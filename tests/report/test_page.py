@@ -13,7 +13,7 @@ import pytest
 from study_data import CPU, GPU, NO_CUDA, STEPS, Made, add_counters, fill, open_store, reduction
 
 from cuprof.cli.compare import as_data
-from cuprof.comparison import compare
+from cuprof.comparison.compare import compare
 from cuprof.comparison.sides import load_sides
 from cuprof.core.errors import StoreError
 from cuprof.core.project import bundled

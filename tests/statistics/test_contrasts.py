@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cuprof.statistics import Contrasts, Noise, Samples, contrast
-from cuprof.statistics.contrasts import Known, critical, learn
+from cuprof.statistics.contrasts import Contrasts, Known, contrast, critical, learn
+from cuprof.statistics.noise import Noise
+from cuprof.statistics.samples import Samples
 
 RNG = np.random.default_rng
 ROUNDS = np.arange(60)

@@ -8,7 +8,9 @@ import pytest
 from scipy import special
 
 from cuprof.core.errors import SelectionError
-from cuprof.statistics import Contrasts, Rule, Samples, Verdict, contrast, judge
+from cuprof.statistics.contrasts import Contrasts, contrast
+from cuprof.statistics.samples import Samples
+from cuprof.statistics.verdict import Rule, Verdict, judge
 
 
 @pytest.mark.parametrize(
