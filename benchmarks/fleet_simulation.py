@@ -147,7 +147,7 @@ class Station:
     def list_left(self, executor: Any) -> tuple[set[str], set[str]]:
         """Return the open trials that are free, and those that others hold."""
         left = self._timed("list left", self.store.list_left, self.sweep_id, self.number)
-        return {NAMES[place] for place in left.free}, {NAMES[place] for place in left.held}
+        return {NAMES[place] for place in left[0]}, {NAMES[place] for place in left[1]}
 
     def _beat(self) -> None:
         if time.monotonic() - self.seen_at > stations.BEAT_S:

@@ -6,15 +6,20 @@ import json
 import math
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from cuprof.cli.stream import styled
-from cuprof.cli.table import Part, Table, iter_lines
+from cuprof.cli.table import Line, Part, Table, iter_lines
 from cuprof.core.text import hide_passwords, visible, visible_json
+
+if TYPE_CHECKING:
+    from cuprof.engine.preview import Preview
 
 PIPE_WIDTH = 160
 """Columns assumed where there is no terminal to ask: wide enough that tables need not wrap."""
@@ -52,6 +57,22 @@ def emit(data: Any, as_json: bool, parts: Iterable[Part] | None = None) -> None:
         show(Table([*data[0]], [[str(value) for value in record.values()] for record in data], numbers))
     else:
         show(*parts)
+
+
+def print_preview(preview: Preview, output: str) -> None:
+    """Print the trials of a plan and their stored states, for `dry_run=true`, as a table or as JSON."""
+    emit([asdict(row) for row in preview.rows], output == "json", preview_parts(preview))
+
+
+def preview_parts(preview: Preview) -> list[Part]:
+    """Return the table and a line that counts the states."""
+    names = ["trial", "identity", "state"] + ["reason"] * any(row.reason for row in preview.rows)
+    rows = [(row.label, row.identity[:8], row.state, row.reason)[: len(names)] for row in preview.rows]
+    styles = ["dim" if row.state in ("unavailable", "excluded") else "" for row in preview.rows]
+    counts = Counter(row.state for row in preview.rows)
+    summary = ", ".join(f"{count} {state}" for state, count in counts.items()) or "nothing"
+    notes = [Line(note, "dim") for note in preview.notes]
+    return [Table(names, rows, styles=styles), Line(""), *notes, Line(f"{summary}; nothing was run", "bold")]
 
 
 def print_message(text: str) -> None:

@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Self, TextIO
 
-from cuprof.cli.marks import is_expected, mark_of
+from cuprof.cli.labels import format_duration, format_time, is_expected, mark_of
 from cuprof.cli.stream import styled
-from cuprof.cli.units import format_duration, format_time
 from cuprof.core.records import FAILED, NOT_RUN, Measure, Outcome, State, Trial
 from cuprof.core.text import count, describe_tried, visible
 from cuprof.engine.observer import Observer

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from cuprof.cli.compare import MARK, NOISY, OF_PAIRS, is_beside_medians
-from cuprof.cli.marks import mark_of, style_of
+from cuprof.cli.labels import format_number, format_time, mark_of, style_of
 from cuprof.cli.output import print_json, show
 from cuprof.cli.table import Line, Part, Table
-from cuprof.cli.units import format_number, format_time
 from cuprof.core.records import Measure, State
 from cuprof.core.text import count, summarize
 from cuprof.report.study import Study

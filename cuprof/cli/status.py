@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from cuprof.cli.arguments import CommandParser, number, reading
+from cuprof.cli.labels import format_duration
 from cuprof.cli.output import emit, print_message, show
 from cuprof.cli.table import Line, Part, Table
-from cuprof.cli.units import format_duration
 from cuprof.core.project import find_project
 from cuprof.core.text import describe_tried
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
-from cuprof.cli.output import print_message
+from cuprof.cli.output import print_message, print_preview
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project, try_writing
 
@@ -118,7 +118,6 @@ def task(config: SweepConfig, project: Project) -> int:
             "leave the setting out"
         )
     if config.dry_run:
-        from cuprof.cli.preview import print_preview
         from cuprof.engine.preview import preview_sweep
 
         print_preview(preview_sweep(config, project), config.output)

@@ -158,7 +158,7 @@ class Recorder:
     def list_left(self, executor: Executor) -> tuple[set[str], set[str]]:
         """Return the open trials that the executor may claim, and those that others hold; count the others' work."""
         left = self.store.list_left(self.sweep_id, self._number(executor))
-        free, held = ({self._planned[place] for place in places} for places in (left.free, left.held))
+        free, held = ({self._planned[place] for place in places} for places in left)
         done = self._places.keys() - free - held - self.concluded
         self._elsewhere |= done
         self.concluded |= done

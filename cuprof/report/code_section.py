@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -132,8 +131,7 @@ def _pair(
     is_first: bool,
 ) -> CodePair:
     found = [
-        diagnose(trial.contender, kernel, partial(study.counters.value_of, trial.id)) if kernel else None
-        for trial, kernel in zip(trials, kernels, strict=True)
+        diagnose(trial.contender, kernel) if kernel else None for trial, kernel in zip(trials, kernels, strict=True)
     ]
     both = [each for each in found if each]
     texts = [say_once(WORDS, "same_code")] if study.verdict(*trials) is Verdict.SAME_CODE else []

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from cuprof.builds.sass import Instruction, find_causes
-from cuprof.ncu.instructions import EXCESSIVE as METRICS_BY_KIND
+from cuprof.builds.sass import find_causes
+from cuprof.ncu.instructions import EXCESSIVE as METRICS
 from cuprof.report.templates import say_once
 from cuprof.results.source import FEW_SAMPLES, KernelSource
 
@@ -25,22 +24,7 @@ go through one pipe, so that one line's excess delays the others."""
 LARGE = 0.1
 """Reasons below this share of the stalled samples go unmentioned."""
 MOST_WAITS = 3
-SHARED_ACCESSES = ("LDS", "STS", "LDSM", "ATOMS")
 GLOBAL_LOADS = ("LDG", "LD", "LDGSTS")
-CONFLICTS = (
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
-    "l1tex__data_bank_conflicts_pipe_lsu.sum",
-    "derived__memory_l1_wavefronts_shared_excessive",
-)
-"""Counters above zero where threads of a warp meet in a bank; the first one that was collected counts."""
-SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
-WASTE = "derived__memory_l2_theoretical_sectors_global_excessive"
-"""Sectors that global accesses ask for beyond what coalesced ones would."""
-WARP_THREADS, SECTOR_BYTES = 32, 32
-WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
-"""Modifier of a load → bytes a thread; 4 without one."""
-Value = Callable[[str], float | None]
-"""A metric → the trial's value of it, None where it was not collected."""
 
 
 @dataclass(frozen=True)
@@ -117,25 +101,24 @@ def explain_pair(before: Diagnosis, after: Diagnosis) -> str:
     return say_once(WORDS, "pair", before, after, stayed if sure else [], FEW_SAMPLES)
 
 
-def diagnose(name: str, kernel: KernelSource, value: Value) -> Diagnosis:
+def diagnose(name: str, kernel: KernelSource) -> Diagnosis:
     """Return what a kernel waits for; no reasons where its samples are too few to tell.
 
     Args:
         name: the variant's, for sentences.
-        value: gives the trial's counters.
     """
     if kernel.stalled < FEW_SAMPLES:
         return Diagnosis(name, kernel, is_sure=False)
     leading = [(reason, samples) for reason, samples in kernel.reasons.most_common(MOST_WAITS)]
     waits = [
-        _find_wait(kernel, reason, value)
+        _find_wait(kernel, reason)
         for place, (reason, samples) in enumerate(leading)
         if place == 0 or samples >= LARGE * kernel.stalled
     ]
     return Diagnosis(name, kernel, tuple(sorted(waits, key=lambda wait: wait.pattern not in HOT_SPOTS)))
 
 
-def _find_wait(kernel: KernelSource, reason: str, value: Value) -> Wait:
+def _find_wait(kernel: KernelSource, reason: str) -> Wait:
     """Return where most of a reason's samples lie: on the line with most of them, at its instruction with most."""
     samples, code = kernel.counters.stalls[reason], kernel.code
     lines: Counter[tuple[str, int]] = Counter()
@@ -145,10 +128,7 @@ def _find_wait(kernel: KernelSource, reason: str, value: Value) -> Wait:
     own = {number: count for number, count in samples.items() if (code[number].file, code[number].line) == line}
     number = max(own, key=lambda each: own[each])
     cause = find_causes(code, {number: reason}).get(number)
-    if (found := _find_excess(kernel, reason)) is not None:
-        cause, pattern, evidence = found
-    else:
-        pattern, evidence = _find_pattern(kernel, reason, code[number if cause is None else cause], value)
+    cause, pattern, evidence = _find_pattern(kernel, reason, number if cause is None else cause)
     stalled = kernel.instructions["stalled"]
     on_line = (kernel.instructions["file"] == line[0]) & (kernel.instructions["line"] == line[1])
     return Wait(
@@ -156,49 +136,38 @@ def _find_wait(kernel: KernelSource, reason: str, value: Value) -> Wait:
         sum(samples.values()) / kernel.stalled,
         _place(kernel, number),
         own[number] / sum(samples.values()),
-        None if cause in (None, number) else _place(kernel, cause),
+        None if cause == number else _place(kernel, cause),
         pattern,
         evidence,
         float(stalled[on_line].sum()) / kernel.stalled,
     )
 
 
-def _find_excess(kernel: KernelSource, reason: str) -> tuple[int, str, tuple[str, float]] | None:
-    """Return the access with the greatest excess of a kind that makes a wait longer, its pattern, and the evidence.
+def _find_pattern(kernel: KernelSource, reason: str, cause: int) -> tuple[int, str, tuple[str, float]]:
+    """Return what makes a wait long, which known pattern it shows, and the counter that proves it.
 
-    It is on the line with most excess; one that takes less than one wavefront or sector more each time is none.
+    Of accesses beyond what they need it is the worst one on the line with most excess, if it takes at least one
+    wavefront or sector more each time; else what is waited for.
+
+    Args:
+        cause: the instruction that is waited for, or that waits.
     """
+    code, counters = kernel.code, kernel.counters
     for kind, (pattern, reasons) in EXCESSIVE.items():
-        excess = kernel.counters.excessive.get(kind, {}) if reason in reasons else {}
+        excess = counters.excessive.get(kind, {}) if reason in reasons else {}
         by_line: Counter[tuple[str, int]] = Counter()
         for number, count in excess.items():
-            by_line[kernel.code[number].file, kernel.code[number].line] += count
-        worst = max(
-            excess, key=lambda each: (by_line[kernel.code[each].file, kernel.code[each].line], excess[each]), default=-1
-        )
-        if worst >= 0 and excess[worst] >= kernel.counters.executed[worst]:
-            return worst, pattern, (METRICS_BY_KIND[kind], float(sum(excess.values())))
-    return None
-
-
-def _find_pattern(kernel: KernelSource, reason: str, one: Instruction, value: Value) -> tuple[str, tuple[str, float]]:
-    """Return which known pattern an instruction that is waited for shows, and the counter that proves it."""
-    if reason in ("short_scoreboard", "mio_throttle") and one.operation in SHARED_ACCESSES:
-        known = ((each, found) for each in CONFLICTS if (found := value(each)) is not None)
-        metric, found = next(known, ("", 0.0))
-        return ("bank_conflicts", (metric, found)) if found else ("", ("", 0.0))
-    if reason in ("long_scoreboard", "lg_throttle") and one.operation in GLOBAL_LOADS:
-        sectors, waste = value(SECTORS), value(WASTE)
-        if sectors is not None:
-            width = next((WIDTHS[part] for part in one.opcode.split(".") if part in WIDTHS), 4)
-            allowed = max(1, width * WARP_THREADS // SECTOR_BYTES)
-            return "uncoalesced" if sectors > 1.1 * allowed else "coalesced", (SECTORS, sectors)
-        if waste is not None:
-            return "uncoalesced" if waste else "coalesced", (WASTE, waste)
-    if reason == "barrier" and one.operation == "BAR":
-        times = kernel.counters.executed[kernel.code.index(one)] / max(1, kernel.counters.executed[0])
-        return ("barrier_in_loop", ("inst_executed", times)) if times > 1 else ("", ("", 0.0))
-    return "", ("", 0.0)
+            by_line[code[number].file, code[number].line] += count
+        worst = max(excess, key=lambda each: (by_line[code[each].file, code[each].line], excess[each]), default=-1)
+        if worst >= 0 and excess[worst] >= counters.executed[worst]:
+            return worst, pattern, (METRICS[kind], float(sum(excess.values())))
+    operation = code[cause].operation
+    if reason in ("long_scoreboard", "lg_throttle") and operation in GLOBAL_LOADS and "global" in counters.excessive:
+        return cause, "coalesced", (METRICS["global"], float(counters.excessive["global"].get(cause, 0)))
+    times = counters.executed[cause] / max(1, counters.executed[0])
+    if reason == "barrier" and operation == "BAR" and times > 1:
+        return cause, "barrier_in_loop", ("inst_executed", times)
+    return cause, "", ("", 0.0)
 
 
 def _place(kernel: KernelSource, number: int) -> Place:

@@ -127,8 +127,8 @@ def roofline_figure(study: Study, styles: Styles) -> Figure | None:
     text = say_once(CAPTIONS, "roofline", works, best)
     layout = {
         "height": 460,
-        "xaxis": {"type": "log", "title": {"text": "Operations a byte (FLOP/byte)"}},
-        "yaxis": {"type": "log", "title": {"text": f"Arithmetic rate ({scale.unit})"}},
+        "xaxis": {"type": "log", "dtick": 1, "title": {"text": "Operations a byte (FLOP/byte)"}},
+        "yaxis": {"type": "log", "dtick": 1, "title": {"text": f"Arithmetic rate ({scale.unit})"}},
         "showlegend": True,
     }
     return Figure("figure-roofline", "Roofline", data, layout, text, tuple(notes))

@@ -41,14 +41,6 @@ class Claim:
     stations: int
 
 
-@dataclass(frozen=True)
-class Left:
-    """The places of a sweep's trials that have no run: those that are free, and those that other stations hold."""
-
-    free: frozenset[int]
-    held: frozenset[int]
-
-
 def join(connection: Connection, sweep_id: int, names: Sequence[str]) -> list[int]:
     """Enter stations of this process into a sweep and return their keys."""
     me, now = this_process(), clock(connection)
@@ -118,10 +110,11 @@ def claim(connection: Connection, sweep_id: int, station_id: int, places: Mappin
     return Claim(frozenset(identity for identity, place in places.items() if place in granted), count or 0)
 
 
-def list_left(connection: Connection, sweep_id: int, station_id: int) -> Left:
-    """Return what is left of a sweep, once the claims of stations that have ended are free.
+def list_left(connection: Connection, sweep_id: int, station_id: int) -> tuple[set[int], set[int]]:
+    """Return the places of a sweep's trials without a run: those that are free, and those that other stations hold.
 
-    The station itself takes part again, if its process was suspended for longer than a lease.
+    The claims of stations that have ended are free. The station itself takes part again, if its process was suspended
+    for longer than a lease.
     """
     values = {"seen_at": clock(connection), "left_at": None}
     connection.execute(
@@ -129,13 +122,10 @@ def list_left(connection: Connection, sweep_id: int, station_id: int) -> Left:
     )
     others = set(list_present(connection, sweep_id)) - {station_id}
     columns = t.sweep_trial.c.ordinal, t.sweep_trial.c.station_id
-    rows = connection.execute(
-        sa.select(*columns).where(t.sweep_trial.c.sweep_id == sweep_id, t.sweep_trial.c.run_id.is_(None))
-    )
-    left: dict[bool, set[int]] = {True: set(), False: set()}
-    for place, holder in rows:
-        left[holder in others].add(place)
-    return Left(frozenset(left[False]), frozenset(left[True]))
+    left = sa.select(*columns).where(t.sweep_trial.c.sweep_id == sweep_id, t.sweep_trial.c.run_id.is_(None))
+    holders: dict[int, int] = dict(connection.execute(left).all())
+    held = {place for place, holder in holders.items() if holder in others}
+    return holders.keys() - held, held
 
 
 _SWEEP = sa.bindparam("sweep", type_=BigId)

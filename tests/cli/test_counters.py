@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cuprof.cli.labels import format_counter
 from cuprof.cli.ncu_collect import CounterRow, counter_parts
 from cuprof.cli.table import to_text
-from cuprof.cli.units import format_counter
 
 
 def test_numbers_are_aligned_whole_and_explained() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cuprof.cli.compare import OF_PAIRS
-from cuprof.cli.marks import FAILED_STYLE
+from cuprof.cli.labels import FAILED_STYLE
 from cuprof.cli.results import MOST_ROWS, TOP, print_results, result_parts
 from cuprof.cli.table import Line, to_text
 from cuprof.core.records import State

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cuprof.cli.marks import FAILED_STYLE, mark_of, style_of
-from cuprof.cli.units import format_duration, format_time
+from cuprof.cli.labels import FAILED_STYLE, format_duration, format_time, mark_of, style_of
 from cuprof.core.records import State
 
 

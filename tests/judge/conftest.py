@@ -66,7 +66,7 @@ class Court:
             problem={"n": (n,)},
             tune=tune or {},
             measure=QUICK,
-            limits=LimitsConfig(build_s=20, check_s=20, trial_s=60),
+            limits=LimitsConfig(build_s=60, check_s=60, trial_s=120),
             ncu=ncu or NcuConfig(),
         )
         given = {"rounds": 1, "noise": 0.05, "as_root": True, **changes}

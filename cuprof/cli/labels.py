@@ -1,8 +1,13 @@
-"""The word and style of each state of a trial; the words differ without colour, in plain ASCII."""
+"""Words, styles and numbers for people: the state of a trial, a time with its unit, a span of seconds, a counter."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cuprof.core.records import State
+
+if TYPE_CHECKING:
+    from cuprof.report.units import Scale
 
 FAILED_STYLE = "bold red"
 MARKS = {
@@ -42,3 +47,39 @@ def style_of(state: State, expected: str = "right") -> str:
 
 def _find(state: State, expected: str) -> tuple[str, str]:
     return OF_WRONG.get(state, MARKS[state]) if expected == "wrong" else MARKS[state]
+
+
+def format_number(scale: Scale, value: float | None) -> str:
+    """Return a number without the spaces that part its thousands on a page: columns stand apart by spaces here."""
+    return scale.format(value).replace("\N{NARROW NO-BREAK SPACE}", "").replace("–", "")
+
+
+def format_time(duration_ns: float) -> str:
+    """Return a duration in the unit that keeps it at 1 or above, to four digits: "12.31 µs"."""
+    unit, size = next(
+        ((name, size) for name, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)) if duration_ns >= size), ("ns", 1.0)
+    )
+    return f"{duration_ns / size:#.4g}".rstrip(".") + f" {unit}"
+
+
+def format_duration(seconds: float) -> str:
+    """Return a span of time: "0.4 s", "45 s", "3:05", "2:10:00"."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def format_counter(value: float | str | None) -> str:
+    """Return a value as text: whole numbers in full, others to six digits, "–" for none."""
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.1f}"
