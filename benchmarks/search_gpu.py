@@ -251,7 +251,8 @@ def criteria(rows: Sequence[Row], truth: Truth) -> dict[str, bool | None]:
     ours, theirs, live = ([row for row in rows if kind in row["search"]] for kind in (OURS, THEIRS, ON_GPU))
     if theirs:
         pairs = Counter(judge(truth, *pair) or "not told" for pair in zip(theirs, ours, strict=True))
-        counts = ", ".join(f"{pairs[each]} {each}" for each in (*Verdict, "not told"))
+        words = (each for each in Verdict if each is not Verdict.SAME_CODE)  # of samples alone nobody knows that
+        counts = ", ".join(f"{pairs[each]} {each}" for each in (*words, "not told"))
         print(f"{space}: seed by seed, what ours found beside Kernel Tuner's: {counts}")
     asked: dict[str, bool | None] = {f"{space}: at least 2,000 configurations": rows[0]["configurations"] >= 2000}
     near = {f"{space}: within {WITHIN:.0%} in {SHARE:.0%} of the time, median of {SEEDS}": ours}

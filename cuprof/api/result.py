@@ -80,7 +80,7 @@ class Comparison:
 
     def report(self, path: str | Path = "") -> Path:
         """Write the page about the comparison into a folder, the project's own where none is given; return its path."""
-        from cuprof.report import write
+        from cuprof.report.page import write
 
         return write(self.study, Path(path) if path else self._pages, folders=self._project.report_folders)
 

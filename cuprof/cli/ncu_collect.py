@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
 from cuprof.cli.labels import format_counter
-from cuprof.cli.output import print_json, print_message, show
+from cuprof.cli.output import print_json, print_message, print_preview, show
 from cuprof.cli.table import Line, Part, Table
 from cuprof.core.project import Project
 
@@ -64,7 +64,6 @@ def main(argv: Sequence[str]) -> int:
 def task(config: SweepConfig, project: Project) -> int:
     """Check, then profile the trials of one composed selection, and print their counters; return the exit code."""
     if config.dry_run:
-        from cuprof.cli.output import print_preview
         from cuprof.engine.preview import preview_profiling
 
         print_preview(preview_profiling(config, project), config.output)

@@ -86,8 +86,9 @@ def write_page(
         name, number: the experiment and the sweep's number, as `page_name` takes them.
         study: the sweep's, where it has been loaded.
     """
-    from cuprof.report import digest, is_current, write
+    from cuprof.report.freshness import digest, is_current
     from cuprof.report.load import load_study
+    from cuprof.report.page import write
 
     folders, reports = project.experiment_folders, project.report_folders
     file, folder = name_page(sweep, name, number, project), config.report.folder(project)
@@ -104,7 +105,7 @@ def name_page(sweep: SweepRow, experiment: str, sweep_id: int | None, project: P
     Args:
         experiment, sweep_id: as `page_name` takes them.
     """
-    from cuprof.report import page_name
+    from cuprof.report.freshness import page_name
 
     name = page_name(sweep, experiment, sweep_id)
     is_of_family = not sweep.experiment and sweep.family in list_choices(project, "experiment")

@@ -175,10 +175,8 @@ def prepare(
     notes = enroll(config, executors, tuple(backend for backend in backends if backend not in untimed))
     devices = dict(executors[0].devices)
     modes = " and ".join(config.measure.modes)
-    devices |= {
-        backend: Unavailable(f"the {backend} back end has no {modes} time", "measure.modes=[cold]")
-        for backend in untimed
-    }
+    for backend in untimed:
+        devices[backend] = Unavailable(f"the {backend} back end has no {modes} time", "measure.modes=[cold]")
     planned = plan(family, selection, devices)
     if timed:
         usable = [backend for backend, device in devices.items() if isinstance(device, DeviceFacts)]

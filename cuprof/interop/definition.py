@@ -48,9 +48,9 @@ class DefinitionFamily(FunctionFamily):
 
     def __init__(self, files: Files) -> None:
         self.files = files
-        self.definition = definition = schema.read_definition(files.definition)
+        self.definition = definition = schema.read(files.definition, Definition)
         self.workloads = [each for path in files.workloads for each in schema.read_workloads(path, definition)]
-        read = [schema.read_solution(path) for path in files.solutions]
+        read = [schema.read(path, Solution) for path in files.solutions]
         self.solutions = [each for each in read if each.definition == definition.name]
         if not self.workloads or (read and not self.solutions):
             what = "solution" if self.workloads else "workload"
@@ -218,7 +218,7 @@ class DefinitionFamily(FunctionFamily):
         )
 
     def _add_solution(self, family: Family, file: Path) -> Variant:
-        solution = schema.read_solution(file)
+        solution = schema.read(file, Solution)
         if solution.definition != self.definition.name:
             raise UsageError(f"solution {solution.name} is of {solution.definition}, and not of {self.definition.name}")
         return self.make_variant(solution, family.variants)

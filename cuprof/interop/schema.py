@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from cuprof.core.expression import Expression
 from cuprof.families import Array
 from cuprof.interop.files import read_bytes
 
+T = TypeVar("T")
 DTYPES = {name: name for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")}
 DTYPES |= {name: name for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")} | {"float8_e4m3": "float8_e4m3fn"}
 """Their name of a type → ours. NumPy and ml_dtypes have none of two float4 in a byte."""
@@ -205,16 +206,10 @@ class Workload(msgspec.Struct):
         return any(one.type == "custom" for one in self.inputs.values())
 
 
-def read_definition(path: Path) -> Definition:
-    """Return a definition; raise `UsageError` if the file is none, or asks for something unsupported."""
-    with _naming(path, "definition"):
-        return msgspec.json.decode(read_bytes(path), type=Definition)
-
-
-def read_solution(path: Path) -> Solution:
-    """Return a solution; raise `UsageError` if the file is none, or a source would lie outside of its folder."""
-    with _naming(path, "solution"):
-        return msgspec.json.decode(read_bytes(path), type=Solution)
+def read(path: Path, kind: type[T]) -> T:
+    """Return a definition or a solution; raise `UsageError` if the file is none, or asks for something unsupported."""
+    with _naming(path, kind.__name__.lower()):
+        return msgspec.json.decode(read_bytes(path), type=kind)
 
 
 def read_workloads(path: Path, definition: Definition) -> list[Workload]:

@@ -22,8 +22,9 @@ from cuprof.families.syntax import imported_names, parse_file
 from cuprof.families.trace import blame
 
 ROOT = "kernel_tuner"
+REQUIRED = ("kernel_name", "kernel_source", "problem_size", "arguments", "tune_params")
 OPTIONAL = ("grid_div_x", "grid_div_y", "grid_div_z", "restrictions", "answer", "atol", "verify", "verbose", "lang")
-"""Parameters of `tune_kernel` behind the required ones, in Kernel Tuner 1.x's order."""
+"""Parameters of `tune_kernel`, in Kernel Tuner 1.x's order."""
 ATOL = 1e-6
 """Kernel Tuner's default."""
 
@@ -59,16 +60,12 @@ class _CallError(BaseException):
         self.arguments = arguments
 
 
-def tune_kernel(
-    kernel_name: Any, kernel_source: Any, problem_size: Any, arguments: Any, tune_params: Any, *more: Any, **named: Any
-) -> None:
+def tune_kernel(*given: Any, **named: Any) -> None:
     """Take the call's arguments; those that say how Kernel Tuner searches and measures are ignored later."""
-    required = {
-        "kernel_name": kernel_name, "kernel_source": kernel_source, "problem_size": problem_size,
-        "arguments": arguments, "tune_params": tune_params,
-    }  # fmt: skip
-    placed = dict(zip(OPTIONAL, more, strict=False))
-    raise _CallError({**dict.fromkeys(OPTIONAL), "atol": ATOL, **required, **placed, **named})
+    said = dict(zip((*REQUIRED, *OPTIONAL), given, strict=False)) | named
+    if absent := [name for name in REQUIRED if name not in said]:
+        raise TypeError(f"tune_kernel() is called without {', '.join(absent)}")
+    raise _CallError({**dict.fromkeys(OPTIONAL), "atol": ATOL, **said})
 
 
 class Unknown:

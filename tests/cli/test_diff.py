@@ -49,7 +49,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip(str(error))
     from cuprof.builds.machine_code import hash_code
     from cuprof.builds.nvrtc import NvrtcBuild
-    from cuprof.engine import rebuilding
+    from cuprof.engine import building
 
     def rebuild(trial: object, project: object) -> dict[str, bytes]:
         image = NvrtcBuild(trial.source_text, "scale.cu", "sm_90", {"FACTOR": 3}).run().image  # type: ignore[attr-defined]
@@ -59,8 +59,8 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
         build = NvrtcBuild(trial.source_text, "scale.cu", "compute_90", {"FACTOR": 3})  # type: ignore[attr-defined]
         return build.run().image.decode()
 
-    monkeypatch.setattr(rebuilding, "rebuild", rebuild)
-    monkeypatch.setattr(rebuilding, "rebuild_ptx", rebuild_ptx)
+    monkeypatch.setattr(building, "rebuild", rebuild)
+    monkeypatch.setattr(building, "rebuild_ptx", rebuild_ptx)
 
 
 def test_ptx_is_folded_to_what_changed(cli: Cli, trials: None, compiled: None) -> None:

@@ -14,8 +14,8 @@ from source_study import fill_source_study
 from study_data import Made, add_counters, fill, open_store, reduction
 
 from cuprof.core.project import bundled
-from cuprof.report import write
 from cuprof.report.load import load_study
+from cuprof.report.page import write
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")

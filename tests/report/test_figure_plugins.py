@@ -9,9 +9,8 @@ from study_data import reduction
 
 from cuprof.core import plugins
 from cuprof.core.errors import UsageError
-from cuprof.report import render
 from cuprof.report.figure import Figure
-from cuprof.report.page import study_figures
+from cuprof.report.page import render, study_figures
 
 
 def counts_figure(study, styles) -> Figure:

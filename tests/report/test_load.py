@@ -9,8 +9,8 @@ from study_data import CPU, GPU, NO_CUDA, Made, fill
 from cuprof.core.errors import SelectionError, StoreError, UnknownNameError
 from cuprof.core.records import Measure, State
 from cuprof.families import Point
-from cuprof.report import render
 from cuprof.report.load import load_study
+from cuprof.report.page import render
 
 
 def test_a_trial_has_its_times_bandwidth_share_and_speedup(make_study) -> None:

@@ -18,10 +18,10 @@ from cuprof.comparison.sides import load_sides
 from cuprof.core.errors import StoreError
 from cuprof.core.project import bundled
 from cuprof.core.records import State
-from cuprof.report import digest, is_current, page_name, render, write
+from cuprof.report.freshness import digest, is_current, page_name
 from cuprof.report.load import load_study
 from cuprof.report.markdown import to_html
-from cuprof.report.page import read_plotly
+from cuprof.report.page import read_plotly, render, write
 
 NASTY = "<script>alert('x')</script>\"'&{{ 7*7 }}%{y}</textarea>日本\u202e"
 
