@@ -82,8 +82,8 @@ def run_sweep(
     the server hands them in.
 
     Args:
-        meanwhile: called, to start a thread, in a worker's first job, or else if nothing is left to do. It is not called
-            if the host is timed, since it would disturb the times.
+        meanwhile: called, to start a thread, in a worker's first job, or else if nothing is left to do. It is not
+            called if the host is timed, since it would disturb the times.
         family: the configuration's family, if already loaded.
 
     Raises:

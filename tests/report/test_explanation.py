@@ -88,9 +88,9 @@ def test_the_paragraph_says_what_leads_and_what_stayed() -> None:
     after = diagnosis({"barrier": {5: 700}, "wait": {0: 300}}, loop=4)
     assert explain_pair(before, after) == (
         "Before (f), 60\u00a0% of the stalled samples wait for a load of global or local memory"
-        " (`smsp__pcsamp_warps_issue_stalled_long_scoreboard`), 100\u00a0% of them for `LDG.E R2, [R4.64]`"
-        " (line 2: `load`), at `FADD R3, R6, R2` (line 5: `use`); the loads are not coalesced"
-        f" (`{METRICS['global']}` is 896). After (f), 70\u00a0% of the stalled samples wait for the other warps of"
+        " (`smsp__pcsamp_warps_issue_stalled_long_scoreboard`); accesses are not coalesced at `LDG.E R2, [R4.64]`"
+        f" (line 2: `load`) (`{METRICS['global']}` is 896), and 100\u00a0% of these samples lie at `FADD R3, R6, R2`"
+        " (line 5: `use`). After (f), 70\u00a0% of the stalled samples wait for the other warps of"
         " the block at a barrier (`smsp__pcsamp_warps_issue_stalled_barrier`), 100\u00a0% of them for"
         " `BAR.SYNC.DEFER_BLOCKING 0x0` (line 4: `barrier`), at `@P0 BRA 0x10` of the same line;"
         " each warp comes to this barrier 4 times (`inst_executed`)."
