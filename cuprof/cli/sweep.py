@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
@@ -137,9 +137,10 @@ def task(config: SweepConfig, project: Project) -> int:
 
         check_collection(config, project)  # what cannot work is found before anything is timed
     with make_observer() as observer:
-        result = run_sweep(
-            config, project, observer, partial(import_ahead, *SHOWING, *(PAGE if config.report.enabled else ()))
-        )
+        ahead = Thread(target=import_ahead, args=(*SHOWING, *(PAGE if config.report.enabled else ())), daemon=True)
+        result = run_sweep(config, project, observer, ahead.start)
+        if ahead.ident is not None:  # two threads that import parts of one package may each wait for the other
+            ahead.join()
     code = int(not result.is_complete) if config.exit == "done" else result.exit_code
     try:
         if config.ncu.enabled:

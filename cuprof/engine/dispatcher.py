@@ -79,7 +79,7 @@ class Dispatcher:
         Whatever an executor or the scheduler raises is raised here, after all executors have been stopped.
 
         Args:
-            meanwhile: run in a thread once a worker has its first job; before, the worker would wait for it.
+            meanwhile: called, to start a thread, once a worker has its first job; before, the worker would wait for it.
         """
         self.scheduler, self._meanwhile = scheduler, meanwhile
         threads = [Thread(target=self._serve, args=(executor,), daemon=True) for executor in self.executors]
@@ -127,7 +127,7 @@ class Dispatcher:
         """Report that a trial enters a phase."""
         meanwhile, self._meanwhile = self._meanwhile, None
         if meanwhile:
-            Thread(target=meanwhile, daemon=True).start()
+            meanwhile()
         trial, name = self.recorder.trials[identity], phase.name.lower()
         executor.doing = f"{name}: {trial.label}"
         self.recorder.observer.trial_started(trial, name)

@@ -37,7 +37,7 @@ from cuprof.store.connection import database_file, parse_url
 from cuprof.store.network import describe_network
 
 OPENINGS, REOPEN_S = 3, 0.5
-SEARCHING = ("cuprof.engine.search", "cuprof.search.surrogate", "scipy.linalg", "scipy.optimize", "scipy.special")
+SEARCHING = ("scipy.linalg", "scipy.optimize", "scipy.special")
 """Modules for a search; SciPy is needed only after its first jobs."""
 BUSY_SHARE = 0.5
 """If the load per usable core is above this, other work often runs on a variant's core while it is timed."""
@@ -82,8 +82,8 @@ def run_sweep(
     the server hands them in.
 
     Args:
-        meanwhile: run in a thread during a worker's first job, or else while waiting for the database. It does not run
-            if the host is timed, since it would disturb the times.
+        meanwhile: called, to start a thread, in a worker's first job, or else if nothing is left to do. It is not
+            called if the host is timed, since it would disturb the times.
         family: the configuration's family, if already loaded.
 
     Raises:
@@ -265,7 +265,7 @@ class Run:
                 busy = f"load {load:.1f} on {count(cores, 'core')}"
                 self.observer.note(f"the host is busy ({busy}): CPU times will scatter")
         if not due and self.meanwhile:
-            Thread(target=self.meanwhile, daemon=True).start()
+            self.meanwhile()
             self.meanwhile = None
 
     def _facts(self) -> SweepFacts:
