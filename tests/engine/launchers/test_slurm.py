@@ -35,6 +35,7 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.pid
 ProctrackType=proctrack/linuxproc
 SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
 TaskPlugin=task/none
 SlurmdParameters=config_overrides
 GresTypes=gpu
