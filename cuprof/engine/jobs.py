@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from cuprof.backends.registry import get_spec, is_host
 from cuprof.core.point import Point
 from cuprof.core.records import Trial
 from cuprof.engine.planning import Prepared
@@ -15,13 +14,10 @@ from cuprof.worker.messages import Job, JobTrial
 def list_jobs(prepared: Prepared, trials: Sequence[Trial], seed: int) -> Iterator[Job]:
     """Yield a job for each problem and back end, in the order of the plan.
 
-    In a race, blocks of usual sizes come first: a fast one stops the others early. If the configuration isolates
-    variants, each one that runs its own code in the worker has a job of its own.
+    If the configuration isolates variants, each one that runs its own code in the worker has a job of its own.
     """
     for problem, of_problem in groupby(trials, key=lambda trial: trial.problem):
         members = list(of_problem)
-        if prepared.config.measure.race:
-            members.sort(key=suppose)
         for backend in dict.fromkeys(trial.backend for trial in members):
             yield from make_jobs(prepared, problem, [trial for trial in members if trial.backend == backend], seed)
 
@@ -61,11 +57,6 @@ def find_references(prepared: Prepared) -> dict[tuple[Point, str], JobTrial]:
             if key not in found or rank > found[key][0]:
                 found[key] = (rank, trial)
     return {key: _job_trial(trial) for key, (_, trial) in found.items()}
-
-
-def suppose(trial: Trial) -> float:
-    """Return the prior guess at a trial's time that its back end allows for; a host's processor has no blocks."""
-    return 0.0 if is_host(trial.device) else get_spec(trial.backend).usual_block.suppose(trial.threads)
 
 
 def job_key(each: Trial | Job) -> tuple[Point, str]:

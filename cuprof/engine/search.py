@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from cuprof.backends.registry import is_host
+from cuprof.backends.registry import get_spec, is_host
 from cuprof.config.model import MeasureConfig
 from cuprof.core.point import Coordinate, Point
 from cuprof.core.processes import count_cores
@@ -24,7 +24,7 @@ from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.engine.final import LEAST_EXECUTIONS, LEAST_S, OF_TRYING, Final, keep_time
 from cuprof.engine.history import find_hints, learn_stored
-from cuprof.engine.jobs import job_key, make_jobs, process_key, suppose
+from cuprof.engine.jobs import job_key, make_jobs, process_key
 from cuprof.engine.ladder import Ladder, find_timing_ns, list_rungs
 from cuprof.engine.objective import ObjectiveCounters, check_trials, evaluate
 from cuprof.engine.planning import Prepared
@@ -97,7 +97,11 @@ class SearchScheduler:
             note(told)
         numbers = {problem: number for number, problem in enumerate(self.problems)}
         groups = [numbers[trial.problem] for trial in trials]
-        space = Space([_columns(trial) for trial in trials], groups, [*map(suppose, trials)])
+        supposed = [  # a host's processor has no blocks
+            0.0 if is_host(trial.device) else get_spec(trial.backend).usual_block.suppose(trial.threads)
+            for trial in trials
+        ]
+        space = Space([_columns(trial) for trial in trials], groups, supposed)
         self.strategy = make_strategy(self.settings.name, space, seed, hints)
         self.ladder = Ladder(prepared.config, self.trials, self.strategy, self._value_of)
         known, self._spent_before_s = learn_stored(earlier, self.ladder, prepared.config, sweep_id, self._value_of_run)

@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 
-from cuprof.config.model import LimitsConfig, MeasureConfig
+from cuprof.config.model import MeasureConfig
 from cuprof.core.point import Point
 from cuprof.core.records import Outcome, State, Trial
 from cuprof.engine.dispatcher import POLL_S, Dispatcher
 from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.engine.grid import ASK_AGAIN_S, LEAST_BLOCK_S, TRIES, GridScheduler
-from cuprof.engine.jobs import find_references, list_jobs
+from cuprof.engine.jobs import find_references
 from cuprof.families import Tunable
 from cuprof.families.origin import Folder
 from cuprof.store.stations import Claim
@@ -330,18 +330,3 @@ def test_the_engine_itself_loses_no_more(
     assert bench.query("SELECT COUNT(*), COUNT(run_id) FROM sweep_trial") == [(TRIALS, TRIALS)]
     assert bench.query("SELECT COUNT(*) FROM run") == [(TRIALS + stations - 1,)]
     assert factor >= WANTED[stations], factor
-
-
-@pytest.mark.parametrize(("race", "order"), [(True, "bcad"), (False, "abcd"), (None, "abcd")])
-def test_a_race_begins_with_blocks_of_usual_sizes(race: bool | None, order: str) -> None:
-    config = SimpleNamespace(measure=MeasureConfig(race=race), limits=LimitsConfig())
-    family = SimpleNamespace(origin=Folder(Path()), code={})
-    prepared: Any = SimpleNamespace(config=config, family=family, methods={"cuda": {}}, extension=None)
-    given = {"problem": Point(), "backend": "cuda", "device": None, "kind": "kernel", "source_text": ""}
-    threads = {"a": 64, "b": 128, "c": 256, "d": 32}
-    trials: Any = [
-        SimpleNamespace(identity=name, variant="v", tunables=Point(block=size), threads=size, **given)
-        for name, size in threads.items()
-    ]
-    (job,) = list_jobs(prepared, trials, 0)
-    assert "".join(trial.identity for trial in job.trials) == order
