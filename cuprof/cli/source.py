@@ -28,7 +28,8 @@ examples:
   cuprof source reduction/last_warp
   cuprof source last_warp problem.n=2**24 --sass
   cuprof source reduction/last_warp --kernel last_warp_later --json
-  cuprof ncu-import --name theirs profile.ncu-rep; cuprof source theirs --folder ~/their/code"""
+  cuprof ncu-import --name theirs profile.ncu-rep; cuprof source theirs --folder ~/their/code
+  cuprof source theirs --folder ~/their/code --html heat.html"""
 
 AROUND = 3
 """Lines shown before and after one that has instructions; longer stretches without any are folded."""
@@ -47,6 +48,7 @@ PARSER.add_argument("variant", metavar="VARIANT", help="a variant, or an importe
 PARSER.add_argument("settings", metavar="SETTING", nargs="*", help="problem.AXIS=VALUE, tune.NAME=VALUE")
 PARSER.add_argument("--kernel", default="", help="of several kernels, the one of this name")
 PARSER.add_argument("--sass", action="store_true", help="list each line's instructions and what they wait for")
+PARSER.add_argument("--html", metavar="FILE", type=Path, help="write a page, of all kernels of an imported report")
 PARSER.add_argument("--folder", type=Path, help="where source files are that the report names elsewhere")
 
 
@@ -56,7 +58,9 @@ def main(argv: Sequence[str]) -> int:
     from cuprof.results.source import find_sources
 
     with reading(arguments.store) as connection:
-        sources = find_sources(connection, arguments.variant, arguments.settings)
+        sources = find_sources(connection, arguments.variant, arguments.settings, of_all=arguments.html is not None)
+    if arguments.html:
+        return _write_page(sources, arguments.kernel, arguments.folder, arguments.html)
     source = _choose(sources, arguments.kernel)
     if arguments.folder:
         source = source.found_in(arguments.folder)
@@ -65,6 +69,17 @@ def main(argv: Sequence[str]) -> int:
         more = f", of {', '.join(others)} as well (--kernel NAME)" if others else ""
         print_message(f"launch {source.ordinal + 1} of {len(sources)} has the most samples and is shown{more}")
     emit(as_data(source), arguments.json, list(source_lines(source, with_sass=arguments.sass)))
+    return 0
+
+
+def _write_page(sources: Sequence[KernelSource], kernel: str, folder: Path | None, path: Path) -> int:
+    """Write a page with the busiest launch of each kernel, or of the named one."""
+    from cuprof.report.page import write_kernels
+
+    named = [kernel] if kernel else dict.fromkeys(each.kernel for each in sources)
+    chosen = [_choose(sources, name) for name in named]
+    write_kernels([each.found_in(folder) for each in chosen] if folder else chosen, path)
+    print(f"report: {path.absolute()}")
     return 0
 
 

@@ -158,6 +158,16 @@ def _pair(
     )
 
 
+def describe_kernels(kernels: Sequence[KernelSource]) -> tuple[CodeSide, ...]:
+    """Return each kernel by itself, with its source, for a page without a comparison."""
+    return tuple(
+        CodeSide(
+            f"{each.name} · {each.kernel}", f"code-{number}", each.doubts, tuple(_files(diagnose(each.name, each)))
+        )
+        for number, each in enumerate(kernels)
+    )
+
+
 def _bars(both: Sequence[Diagnosis]) -> tuple[tuple[str, float, float], ...]:
     if len(both) < 2 or not all(each.kernel.stalled for each in both):
         return ()
@@ -193,7 +203,7 @@ def _files(diagnosis: Diagnosis) -> Iterator[SourceFile]:
 def _source_line(diagnosis: Diagnosis, row: Any, *, is_open: bool) -> SourceLine:
     kernel, code = diagnosis.kernel, diagnosis.kernel.instructions
     own: Any = code[(code["file"] == row.file) & (code["line"] == row.line)]
-    text = kernel.text(row.file, int(row.line))[:TEXT_WIDTH] if row.file == kernel.source_name else ""
+    text = kernel.text(row.file, int(row.line))[:TEXT_WIDTH] if _has_text(kernel, row.file) else ""
     listing = [
         f"{each.offset:5x} {f'{each.share * 100:.1f}' if each.stalled else '':>5} "
         f"{'←' if each.Index in diagnosis.causes else ' '} {each.sass}"
@@ -204,6 +214,11 @@ def _source_line(diagnosis: Diagnosis, row: Any, *, is_open: bool) -> SourceLine
     return SourceLine(int(row.line), text, *facts, tuple(listing) if is_open else (), is_cause)
 
 
+def _has_text(kernel: KernelSource, file: str) -> bool:
+    """Return whether a page shows a file: the stored one of a trial, and what an imported report's reader has found."""
+    return kernel.trial_id is None or file == kernel.source_name
+
+
 def _shorten(number: float) -> str:
     """Return a large number with three digits: "1.44 M"."""
     sign, size = next(each for each in reversed(BYTES) if number >= each[1] or not each[0])
@@ -212,7 +227,7 @@ def _shorten(number: float) -> str:
 
 def _with_context(kernel: KernelSource, file: str, known: dict[int, SourceLine]) -> Iterator[SourceLine]:
     """Yield lines with instructions and, where their text is stored, those around them, with gaps between."""
-    texts = kernel.texts.get(file, ()) if file == kernel.source_name else ()
+    texts = kernel.texts.get(file, ()) if _has_text(kernel, file) else ()
     around = {near for number in known for near in range(number - AROUND, number + AROUND + 1)}
     numbers = sorted(known.keys() | (around & set(range(1, len(texts) + 1))))
     for last, number in zip([numbers[0] - 1, *numbers], numbers, strict=False):

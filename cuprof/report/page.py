@@ -17,7 +17,7 @@ from cuprof.core.errors import StoreError
 from cuprof.core.interrupts import shielded
 from cuprof.core.project import bundled
 from cuprof.core.text import visible
-from cuprof.report.code_section import code_section
+from cuprof.report.code_section import code_section, describe_kernels
 from cuprof.report.counter_section import counter_section
 from cuprof.report.experiment import STANDARD
 from cuprof.report.failures import failure_groups
@@ -34,6 +34,7 @@ from cuprof.report.summary import conclude
 from cuprof.report.tables import Cell, Table
 from cuprof.report.templates import make_environment
 from cuprof.report.variants_table import fastest_table, steps_table
+from cuprof.results.source import KernelSource
 
 PART = ".part"
 ABANDONED_S = 60.0
@@ -107,6 +108,19 @@ def render(study: Study, *, folders: Sequence[Path] = (), made_of: str = "") -> 
         )
     )
     return page
+
+
+def write_kernels(kernels: Sequence[KernelSource], path: Path) -> None:
+    """Write a page of profiled kernels: their source with what each line costs, and its machine code on click.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    template = make_environment().get_template("kernels.html")
+    try:
+        _write_whole(path, template.render(title=kernels[0].name, sides=describe_kernels(kernels), code=()))
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}; name another file") from error
 
 
 def read_plotly() -> str:

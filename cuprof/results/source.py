@@ -158,8 +158,13 @@ class KernelSource:
 
 
 @intact
-def find_sources(connection: Connection, text: str, settings: Sequence[str] = ()) -> list[KernelSource]:
+def find_sources(
+    connection: Connection, text: str, settings: Sequence[str] = (), *, of_all: bool = False
+) -> list[KernelSource]:
     """Return the launches of the newest profile with counters by instruction that a name means.
+
+    Args:
+        of_all: return those of every profile of an imported report, instead of asking which one is meant.
 
     Raises:
         UnknownNameError: nothing of this name is stored.
@@ -167,8 +172,8 @@ def find_sources(connection: Connection, text: str, settings: Sequence[str] = ()
     """
     of_trials, foreign = list_profiles(connection)
     within = [name for name in foreign if name == text] or [name for name in foreign if name.startswith(f"{text}/")]
-    if len(within) == 1:
-        return read_sources(connection, foreign[within[0]])
+    if len(within) == 1 or (within and of_all):
+        return [each for name in within for each in read_sources(connection, foreign[name])]
     if within:
         kernels = {name: read_sources(connection, foreign[name])[0].kernel for name in within}
         named = list_first([f"{name} ({kernel})" for name, kernel in kernels.items()], 12)

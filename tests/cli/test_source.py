@@ -191,3 +191,18 @@ def test_the_counters_by_instruction_are_exported(
     assert cli("query", view, "--format", "csv", "--output", "rows.csv").exit_code == 0
     assert len(Path("rows.csv").read_text(encoding="utf-8").splitlines()) == len(rows) + 1 > 10
     assert {row["launch_id"] for row in rows} == {1}
+
+
+def test_an_imported_report_has_a_page_of_all_its_kernels(cli: Cli, project: Project, tmp_path: Path) -> None:
+    cli("ncu-import", str(REPORT), "--name", "theirs")
+    sources = Path(__file__).parents[2] / "kernels" / "reduction"
+    shown = cli("source", "theirs", "--folder", str(sources), "--html", str(tmp_path / "heat.html"))
+    assert (shown.exit_code, shown.err) == (0, "")
+    page = (tmp_path / "heat.html").read_text()
+    for kernel in ("interleaved_divergent", "sequential", "last_warp", "last_warp_later", "vector4"):
+        assert f"{kernel}</h4>" in page.replace("<wbr>", "")
+    assert 'style="--heat:56%"' in page
+    assert "out[blockIdx.x] = shared[0]" in page
+    nowhere = cli("source", "theirs", "--html", str(tmp_path / "no" / "heat.html"))
+    assert nowhere.exit_code != 0
+    assert "cannot be written" in nowhere.err
