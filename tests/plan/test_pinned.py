@@ -4,8 +4,9 @@ A change here makes stored trials new, or timings of before incomparable: raise 
 back end's TIMING_VERSION on purpose, and say so in the changelog.
 
 The methods are of version 4, since which an execution of more than half a second is its own warm-up, and of timing
-versions cuda 5, opencl 3 and cpu 4: inputs, outputs and scratch are written anew before each execution that is timed,
-and results of those executions are compared. Since cuda 5 a cold frame of one launch may have another behind it.
+versions cuda 5, opencl 3 and cpu 5: inputs, outputs and scratch are written anew before each execution that is timed,
+and results of those executions are compared. Since cuda 5 a cold frame of one launch may have another behind it. Since
+cpu 5 the copy of a result from scratch to its output is outside the time, as on CUDA.
 """
 
 from __future__ import annotations
