@@ -13,7 +13,6 @@ from cuprof.report.trials import StudyTrial
 from cuprof.report.units import choose_scale, format_value
 
 DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum")
-L2 = ("lts__t_bytes.sum",)
 OPERATIONS = {
     f"smsp__sass_thread_inst_executed_op_{kind}{name}_pred_on.sum": count
     for kind in "fd"
@@ -36,16 +35,18 @@ class Work(NamedTuple):
     time_s: float
     moved: float
     operations: float
-    cached: float
     is_counted: bool
 
     @property
     def shares(self) -> dict[str, float]:
-        """Return ceiling → the share of it that was reached; of those that were measured on the device."""
+        """Return ceiling → the share of it that was reached; of those that were measured on the device.
+
+        The L2 cache has none: its counter holds what is filled from memory besides what is read, and the rate that a
+        calibration reads it at is no bound.
+        """
         details = self.device.calibration.details if self.device.calibration else {}
         ceilings = {
             "memory": (self.moved, self.device.read_bandwidth),
-            "L2 cache": (self.cached, details.get("cache_bandwidth")),
             "FP32 arithmetic": (self.operations, details.get("fma_rate")),
         }
         return {name: amount / self.time_s / top for name, (amount, top) in ceilings.items() if amount and top}
@@ -58,12 +59,11 @@ def list_work(study: Study) -> tuple[list[Work], list[str]]:
     found = []
     for trial in trials:
         if trial.device in devices and trial.median_ns:
-            counted = {name: study.counters.value_of(trial.id, name) for name in (*DRAM, *L2, *OPERATIONS)}
+            counted = {name: study.counters.value_of(trial.id, name) for name in (*DRAM, *OPERATIONS)}
             dram, operations = _sum(counted, dict.fromkeys(DRAM, 1)), _sum(counted, OPERATIONS)
             moved, computed = dram or trial.useful_bytes or 0.0, operations or trial.flops or 0.0
-            cached = _sum(counted, dict.fromkeys(L2, 1))
             time_s = trial.median_ns / 1e9
-            found.append(Work(trial, devices[trial.device], time_s, moved, computed, cached, bool(dram)))
+            found.append(Work(trial, devices[trial.device], time_s, moved, computed, bool(dram)))
     return found, notes
 
 
@@ -83,7 +83,7 @@ def light_figure(study: Study, styles: Styles) -> Figure | None:
         return None
     names = labels(work.trial.contender for work in works)
     data = []
-    for ceiling, color in zip(("memory", "L2 cache", "FP32 arithmetic"), PALETTE, strict=False):
+    for ceiling, color in zip(("memory", "FP32 arithmetic"), PALETTE, strict=False):
         shares = [work.shares.get(ceiling) for work in works]
         if any(share is not None for share in shares):
             values = [None if share is None else float(f"{100 * share:.4g}") for share in shares]

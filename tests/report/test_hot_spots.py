@@ -73,9 +73,8 @@ def test_the_page_has_the_code_of_each_pair_and_stays_small(study: Study) -> Non
 def test_counted_operations_stand_below_ceilings_that_were_measured(study: Study) -> None:
     figures = {figure.id: figure for figure in study_figures(study)}
     light = {trace["name"]: dict(zip(trace["y"], trace["x"], strict=True)) for trace in figures["figure-light"].data}
-    assert set(light) == {"memory", "L2 cache", "FP32 arithmetic"}
+    assert set(light) == {"memory", "FP32 arithmetic"}
     assert 80 < light["memory"]["templated"] < 102
-    assert light["L2 cache"]["thread_a_row"]
     points = {trace["name"]: trace for trace in figures["figure-roofline"].data}
     (x,) = points["templated"]["x"]
     assert x == pytest.approx(0.5, rel=0.15)  # two operations for each float that is read
