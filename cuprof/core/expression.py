@@ -69,6 +69,8 @@ def evaluate(text: str | Number) -> Number:
         raise ExpressionError(stripped, "is not a number") from None
     except _FaultError as error:
         raise ExpressionError(stripped, str(error)) from None
+    if not isinstance(value, Number):  # "()" is a tuple of none
+        raise ExpressionError(stripped, "is not a number")
     return value
 
 

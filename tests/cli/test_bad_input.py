@@ -80,7 +80,7 @@ def test_results_are_shown_where_the_page_fails_all_the_same(
     def fail(*args: object, **kwargs: object) -> Path:
         raise StoreError("report cannot be written: the disk has gone")
 
-    monkeypatch.setattr("cuprof.report.write", fail)
+    monkeypatch.setattr("cuprof.report.page.write", fail)
     settings = ("experiment=scale", "variants=numpy", "problem.n=64", "measure=quick", f"output={output}")
     result = cli("sweep", *settings)
     assert result.exit_code == 2

@@ -116,7 +116,7 @@ def test_an_error_of_cuprofs_own_shows_itself_and_is_never_taken_for_slower(
     def fail(*_: object) -> None:
         raise ZeroDivisionError("a mistake")
 
-    monkeypatch.setattr("cuprof.comparison.compare", fail)
+    monkeypatch.setattr("cuprof.comparison.compare.compare", fail)
     result = cli("compare", "1", "2")
     assert result.exit_code == 2
     assert "Traceback" in result.err
@@ -127,7 +127,7 @@ def test_a_known_error_is_never_taken_for_slower(cli: Cli, url: str, monkeypatch
     def fail(*_: object) -> None:
         raise WorkerError("the worker did not start")
 
-    monkeypatch.setattr("cuprof.comparison.compare", fail)
+    monkeypatch.setattr("cuprof.comparison.compare.compare", fail)
     result = cli("compare", "1", "2")
     assert (result.exit_code, result.err) == (2, "error: the worker did not start\n")
 

@@ -47,6 +47,7 @@ def test_arithmetic(text, value):
     ("text", "fault"),
     [
         ("abc", "is not a number"),
+        ("()", "is not a number"),
         ("float32", "is not a number"),
         ("", "is not a number"),
         ("1 2", "is not a number"),
