@@ -145,9 +145,7 @@ def _profiled(study: Study) -> tuple[list[StudyTrial], list[StudyTrial]]:
 
 def collect_command(study: Study) -> str:
     """Return the command that collects counters of the study's trials, cold ones."""
-    experiment = study.sweep.experiment
-    selection = f"experiment={experiment}" if experiment else f"family={study.sweep.family}"
-    return f"python -m cuprof ncu-collect {selection}"
+    return f"python -m cuprof ncu-collect {study.sweep.selection}"
 
 
 def mode_notes(study: Study) -> list[str]:

@@ -20,7 +20,8 @@ from cuprof.core.records import SourceCounters, read_opcode
 from cuprof.core.text import count, list_first
 from cuprof.families.sources import ENCODED, INCLUDING, SEPARATOR
 from cuprof.results.intact import intact
-from cuprof.results.named_trials import Name, find_trials
+from cuprof.results.named_trials import Name, NamedTrial, find_trials
+from cuprof.results.sweeps import get_sweep
 from cuprof.store import tables as t
 from cuprof.store.source_counters import read_source_counters
 
@@ -185,12 +186,16 @@ def find_sources(
         raise UsageError(f"no variant or imported profile is named {text!r}: {suggest(text, known)}") from None
     newest = max((of_trials[trial.id] for trial in trials if trial.id in of_trials), default=None)
     if newest is None:
-        one = trials[0]
-        raise SelectionError(
-            f"{one.label} has no counters by instruction; collect them: cuprof ncu-collect family={one.family} "
-            f"variants={one.variant} ncu=source"
-        )
+        raise SelectionError(f"{trials[0].label} has no counters by instruction{_advise(connection, trials[0])}")
     return read_sources(connection, newest)
+
+
+def _advise(connection: Connection, trial: NamedTrial) -> str:
+    """Return how to collect a trial's counters, or an empty string for code that does not run on a GPU."""
+    if trial.kind == "cpu":
+        return ": it runs on a processor, and Nsight Compute profiles kernels on a GPU"
+    selection = get_sweep(connection, "", trial.sweep_id).selection if trial.sweep_id else f"family={trial.family}"
+    return f"; collect them: cuprof ncu-collect {selection} variants={trial.variant} ncu=source"
 
 
 def list_profiles(connection: Connection, *conditions: sa.ColumnElement[bool]) -> tuple[dict[int, int], dict[str, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +50,14 @@ class SweepRow:
     def is_finished(self) -> bool:
         """Return whether every trial of it has had its turn."""
         return self.state == FINISHED
+
+    @property
+    def selection(self) -> str:
+        """Return the word of a command line that selects what the sweep swept: a study, a script or a family."""
+        script = re.search(r"\S+\.(py|json)\b", self.command_line)
+        if self.experiment or not script:
+            return f"experiment={self.experiment}" if self.experiment else f"family={self.family}"
+        return script[0].removeprefix("family=")
 
 
 _COLUMNS = tuple(t.sweep.c[name] for name in SweepRow.__slots__)

@@ -75,6 +75,7 @@ def test_it_is_checked_stored_and_not_measured_again(file: Path, cli: Callable[.
     assert "2 stored trials are timed again, to see whether stored times still hold: mine/" in again.err
     assert "times of sweep 1 " in again.err
     assert cli("report", "mine.py").out.strip().endswith("mine.html")
+    assert "no counters by instruction: it runs on a processor" in cli("source", "mine").err
 
 
 def test_settings_choose_of_it(file: Path, cli: Callable[..., Result]) -> None:

@@ -101,7 +101,7 @@ def test_without_counters_the_command_that_collects_them_is_named(cli: Cli, reco
     assert (shown.exit_code, shown.out) == (2, "")
     assert shown.err == (
         "error: invented/second · n=2^20 · block=64 has no counters by instruction; collect them: cuprof ncu-collect "
-        "family=invented variants=second ncu=source\n"
+        "experiment=study variants=second ncu=source\n"
     )
 
 

@@ -55,6 +55,24 @@ def test_the_newest_timing_sweep_of_a_name_is_chosen(store: Store) -> None:
             get_sweep(connection, "reduction", profiling)
 
 
+@pytest.mark.parametrize(
+    ("experiment", "command_line", "selection"),
+    [
+        ("reduction", "cuprof sweep experiment=reduction", "experiment=reduction"),
+        ("", "cuprof sweep family=reduction", "family=reduction"),
+        ("", "cuprof sweep my/add.py measure=quick", "my/add.py"),
+        ("", "cuprof sweep family=add.py", "add.py"),
+        ("", "add.py", "add.py"),
+    ],
+)
+def test_a_sweep_says_how_to_select_the_same_again(
+    store: Store, experiment: str, command_line: str, selection: str
+) -> None:
+    sweep = store.begin_sweep(replace(FACTS, experiment=experiment, command_line=command_line))
+    with store.snapshot() as connection:
+        assert get_sweep(connection, "", sweep).selection == selection
+
+
 def test_sweeps_that_tried_nothing_are_left_out(store: Store) -> None:
     trial, sweeps = make_trial(), {}
     outcomes = {
