@@ -84,9 +84,14 @@ def bars(name: str, xs: Iterable[Any], ys: Iterable[Any], color: Any, **more: An
     return {"type": "bar", "name": name, "x": list(xs), "y": list(ys), "marker": {"color": color}, **more}
 
 
-def hovers(*lines: str) -> str:
-    """Return Plotly's hover template with these lines, without the trace's name beside it."""
-    return f"{'<br>'.join(lines)}<extra></extra>"
+def hover(*lines: str, facts: Iterable[Iterable[object]] = ()) -> dict[str, Any]:
+    """Return what hovering over a trace shows: Plotly's template with these lines, without the trace's name beside it.
+
+    Args:
+        facts: for each point the texts that the lines name as `%{customdata[0]}` and so on.
+    """
+    found = [list(map(plain, each)) for each in facts]
+    return {"hovertemplate": f"{'<br>'.join(lines)}<extra></extra>", **({"customdata": found} if found else {})}
 
 
 def plain(text: object) -> str:
@@ -127,19 +132,19 @@ def error_bars(
     return {**ends, "type": "data", "symmetric": False, "color": NEUTRAL, "thickness": thickness}
 
 
-def axis_title(heading: str, scale: Scale) -> dict[str, str]:
-    """Return the title "Time (µs)"."""
-    return {"text": plain(f"{heading} ({scale.unit})" if scale.unit else heading)}
+def axis(heading: str, scale: Scale | None = None, **more: Any) -> dict[str, Any]:
+    """Return an axis with the title "Time (µs)"."""
+    return {"title": {"text": plain(f"{heading} ({scale.unit})" if scale and scale.unit else heading)}, **more}
 
 
 def heat_map(
-    name: object, xs: Sequence[str], ys: Sequence[str], grid: Sequence[Sequence[Any]], scale: Scale, hover: str
+    name: object, xs: Sequence[str], ys: Sequence[str], grid: Sequence[Sequence[Any]], scale: Scale, line: str
 ) -> dict[str, Any]:
     """Return the trace of a map, its numbers written into the cells while they have room.
 
     Args:
         grid: a row a `ys`, in units of the scale.
-        hover: the line that hovering over a cell shows.
+        line: what hovering over a cell shows.
     """
     return {
         "type": "heatmap",
@@ -151,7 +156,7 @@ def heat_map(
         "reversescale": True,
         "texttemplate": "%{z:.3~r}" if len(xs) * len(ys) <= MOST_WRITTEN_CELLS else "",
         "colorbar": {"title": {"text": plain(scale.unit)}, "thickness": 12},
-        "hovertemplate": hovers(hover),
+        **hover(line),
     }
 
 

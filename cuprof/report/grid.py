@@ -1,60 +1,201 @@
-"""Tables over any two sets of facts: problems by variants, coarsening factors by sizes, several values by variants."""
+"""Values of trials by facts ("variant", "problem.n", "tune.block"), and the tables over any two sets of facts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
 
 from cuprof.core.records import State
-from cuprof.report.cells import Candidate, Key, choose, describe, fact_label, keep, ordered
+from cuprof.ncu.metrics import heading_of
 from cuprof.report.counter_section import collect_command, left_out_notes, mode_notes
 from cuprof.report.experiment import SumSpec, TableSpec
-from cuprof.report.failures import ending_cell
 from cuprof.report.published import PublishedValue, list_published
 from cuprof.report.study import Study
-from cuprof.report.tables import MISSING, Cell, Column, Row, Table
+from cuprof.report.tables import APART, MISSING, Cell, Column, Row, Table, ending_cell
 from cuprof.report.templates import say
-from cuprof.report.trials import grouped
-from cuprof.report.units import QUANTITIES, Scale, choose_scale, point_label, value_label
+from cuprof.report.trials import StudyTrial, doubt_of, grouped
+from cuprof.report.units import QUANTITIES, Dimension, Scale, choose_scale, point_label, value_label
+
+Key = tuple[Any, ...]
+NAMES = {"variant": "contender", "device": "device", "problem": "problem_name"}
 
 
-class Entry(NamedTuple):
-    """A cell before it is text.
+@dataclass(frozen=True)
+class Found:
+    """A trial with one of its values.
 
     Args:
-        row, column: facts; the row of a table of values is the heading of one.
-        value: the name of its quantity or counter.
-        found: the trial to show; None where no trial has these facts.
+        name: of the quantity (`cuprof.report.units`) or counter.
+        value: in base units, None unless the trial is right and the value known.
+        choice: the tunables that it was chosen for and that are no facts of the table, as text.
+        reason: why the value of a right trial is missing, where that is known.
+        doubt: a reason to mistrust a speed-up or a time: a wide interval, an earlier sweep.
         published: what was published of it.
     """
 
-    row: Key
-    column: Key
-    value: str
-    found: Candidate
+    name: str
+    trial: StudyTrial
+    value: float | None
+    choice: str
+    reason: str
+    doubt: str
     published: tuple[PublishedValue, ...]
 
 
+def values_of(trials: pd.DataFrame, fact: str) -> list[Any]:
+    """Return the value that each trial has of one fact, None where it has none."""
+    head, _, tail = fact.partition(".")
+    if not tail:
+        return list(trials[NAMES[fact]])
+    return [point.get(tail) for point in trials["problem" if head == "problem" else "tunables"]]
+
+
+def fact_label(fact: str) -> str:
+    """Return the heading of a fact: "problem.n" reads "n"."""
+    return fact.partition(".")[2] or fact
+
+
+def keep(trials: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the trials that agree with every fact; a trial without a tunable is not excluded by it.
+
+    A variant that ran on several devices is several contenders; its plain name means all of them.
+    """
+    for fact, wanted in where.items():
+        values = wanted if isinstance(wanted, list) else [wanted]
+        allowed = [*values, None] if fact.startswith("tune.") else values
+        fits = np.array([each in allowed for each in values_of(trials, fact)], dtype=bool)
+        trials = trials[fits | trials["variant"].isin(values) if fact == "variant" else fits]
+    return trials
+
+
+def choose(
+    study: Study, where: Mapping[str, Any], name: str, facts: Sequence[str], published: str = "", against: str = ""
+) -> dict[Key, Found]:
+    """Return what to show for each combination of facts: the fastest trial with a value, else the first.
+
+    Without a value, one that knows the reason goes before the others. Variants come as `where` lists them.
+
+    Args:
+        where: facts that trials must have.
+        name: of a quantity or a counter.
+        published: the table to look for published values in.
+        against: the variant that speedups are against; empty for the baseline.
+    """
+    kept, listed = keep(study.frame, where), where.get("variant")
+    if isinstance(listed, list):
+        names = kept["contender"].where(kept["contender"].isin(listed), kept["variant"])
+        kept = kept.iloc[np.argsort([listed.index(each) for each in names], kind="stable")]
+    against = against or study.baseline
+    values = _values(study, kept, name, against)
+    columns = [values_of(kept, fact) for fact in facts]
+    keys = list(zip(*columns, strict=True)) if facts else [()] * len(kept)
+    named = {fact.partition(".")[2] for fact in facts if fact.startswith("tune.")}
+    chosen = {}
+    for key, group in grouped(zip(keys, kept.index, strict=True), lambda each: each[0]).items():
+        places = [place for _, place in group]
+        valued = [place for place in places if place in values]
+        if valued:
+            best = valued[int(np.argmin(kept["sure_ns"].loc[valued]))] if len(valued) > 1 else valued[0]
+            chosen[key] = best, _choice(kept["tunables"].loc[valued], kept["tunables"].loc[best], named)
+        else:
+            chosen[key] = _first_with_reason(study, places, name, against), ""
+    trials = study.rows(study.frame.loc[[place for place, _ in chosen.values()]])
+    table = [each for each in study.published if published and each.table == published]
+    found = {}
+    for trial, (key, (place, choice)) in zip(trials, chosen.items(), strict=True):
+        value = values.get(place)
+        why = _reason(study, trial, name, against), _doubt(study, trial, name, value, against)
+        theirs = list_published(table, name, trial, facts, reference=against)
+        found[key] = Found(name, trial, value, choice, *why, theirs)
+    return found
+
+
+def _values(study: Study, kept: pd.DataFrame, name: str, against: str) -> dict[int, float]:
+    """Return the value of each right trial that has one, by its place."""
+    right = kept[kept["is_right"]]
+    if name in QUANTITIES and QUANTITIES[name].attribute:
+        return dict(right[QUANTITIES[name].attribute].dropna())
+    found: Iterable[float | None]
+    if name in QUANTITIES:
+        trials = study.rows(right)
+        if name == "speedup":
+            study.foresee_speedups(trials, against)
+        found = [(study.speedup if name == "speedup" else study.total_speedup)(trial, against) for trial in trials]
+    else:
+        found = [study.counters.value_of(key, name) for key in right["id"]]
+    return {place: each for place, each in zip(right.index, found, strict=True) if each is not None}
+
+
+def _choice(tunables: pd.Series[Any], best: Mapping[str, Any], named: set[str]) -> str:
+    """Return the tunables of the best in which others differ, but those that are named elsewhere."""
+    differing = {name for name in {*best} - named if len({each.get(name) for each in tunables}) > 1}
+    return point_label({name: value for name, value in best.items() if name in differing})
+
+
+def _first_with_reason(study: Study, places: list[int], name: str, against: str) -> int:
+    """Return the first of the trials that says why it has no value; the first of all where none does."""
+    if name in QUANTITIES and name != "speedup":
+        return places[0]
+    trials = zip(places, study.rows(study.frame.loc[places]), strict=True)
+    return next((place for place, trial in trials if _reason(study, trial, name, against)), places[0])
+
+
+def _reason(study: Study, trial: StudyTrial, name: str, against: str) -> str:
+    if not trial.is_right:
+        return ""
+    if name == "speedup":
+        base = study.baseline_of(trial, against)
+        return APART if base is not None and study.are_apart(base, trial) else ""
+    return "" if name in QUANTITIES else study.counters.why_missing(trial.id, name)
+
+
+def _doubt(study: Study, trial: StudyTrial, name: str, value: float | None, against: str) -> str:
+    if not trial.is_right or name == "total_speedup" or name not in QUANTITIES:
+        return ""
+    if name != "speedup":
+        return study.age(trial)
+    base = study.baseline_of(trial, against)
+    return doubt_of(base, trial) if base and value is not None else ""
+
+
+def describe(study: Study, name: str) -> tuple[str, str, Dimension]:
+    """Return heading, fixed unit (empty where it is chosen from the data) and dimension of a quantity or counter."""
+    if name in QUANTITIES:
+        return QUANTITIES[name].heading, "", QUANTITIES[name].dimension
+    return heading_of(name), study.counters.unit_of(name), "plain"
+
+
+def ordered(keys: Iterable[Key]) -> list[Key]:
+    """Return distinct keys in order of appearance; where a position holds numbers only, sorted by them."""
+    unique = list(dict.fromkeys(keys))
+    for position in reversed(range(len(unique[0]) if unique else 0)):
+        values = [key[position] for key in unique if key[position] is not None]
+        if values and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+            unique.sort(key=lambda key: (key[position] is not None, key[position] or 0))
+        else:
+            first = {value: i for i, value in reversed(list(enumerate(key[position] for key in unique)))}
+            unique.sort(key=lambda key: first[key[position]])
+    return unique
+
+
 class Grid(NamedTuple):
-    """The entries of a table, its rows and columns in order, and a scale for each line of one unit.
+    """The values of a table by row and column, both in order, and a scale for each line of one unit.
 
     Args:
         is_values: a row for each quantity or counter, which has a unit; else a pivot, with a unit a column.
-        cells: row and column → entry.
     """
 
     study: Study
     spec: TableSpec
     is_values: bool
-    entries: list[Entry]
     rows: list[Key]
     columns: list[Key]
-    cells: Mapping[tuple[Key, Key], Entry]
+    cells: Mapping[tuple[Key, Key], Found]
     scales: Mapping[Key, Scale]
-
-    def scale_of(self, entry: Entry) -> Scale:
-        """Return the scale of an entry's line."""
-        return self.scales[entry.row if self.is_values else entry.column]
 
 
 def grid_table(study: Study, spec: TableSpec) -> Table:
@@ -67,9 +208,9 @@ def grid_table(study: Study, spec: TableSpec) -> Table:
     heading, by = describe(study, spec.value)[0], f"by {' and '.join(map(fact_label, spec.columns))}"
     corner = "Value" if grid.is_values else " · ".join(map(fact_label, spec.rows))
     title = spec.title or ("Counters" if grid.is_values else f"{heading} by {corner}")
-    is_measured = any(each.found.value is not None for each in grid.entries)
+    is_measured = any(each.value is not None for each in grid.cells.values())
     missing = [] if is_measured else _not_measured(study, spec, names[0])
-    if missing and not any(each.published for each in grid.entries):
+    if missing and not any(each.published for each in grid.cells.values()):
         return Table(title, "", (), (), (*filter(None, [spec.note]), *missing))
     group = by.capitalize() if grid.is_values else f"{heading}, {by}"
     units = ["" if grid.is_values else grid.scales[key].unit for key in grid.columns]
@@ -83,34 +224,27 @@ def grid_table(study: Study, spec: TableSpec) -> Table:
 
 def _make_grid(study: Study, spec: TableSpec) -> Grid:
     is_values = spec.kind == "values"
-    published = [value for value in study.published if spec.published and value.table == spec.published]
     facts = spec.columns if is_values else (*spec.rows, *spec.columns)
-    split, reference = len(facts) - len(spec.columns), spec.against or study.baseline
-    entries = [
-        Entry(
-            (name,) if is_values else key[:split],
-            key[split:],
-            value,
-            found,
-            list_published(published, value, found.trial, facts, reference=reference) if published else (),
-        )
+    split = len(facts) - len(spec.columns)
+    cells = {
+        ((name,) if is_values else key[:split], key[split:]): found
         for name, value in (spec.values if is_values else {"": spec.value}).items()
-        for key, found in choose(study, spec.where, value, facts, spec.against).items()
-    ]
-    lines = grouped(entries, lambda entry: entry.row if is_values else entry.column)
+        for key, found in choose(study, spec.where, value, facts, spec.published, spec.against).items()
+    }
+    lines = grouped(cells, lambda place: place[not is_values])
     return Grid(
-        *(study, spec, is_values, entries),
-        rows=[(name,) for name in spec.values] if is_values else ordered(each.row for each in entries),
-        columns=ordered(each.column for each in entries),
-        cells={(each.row, each.column): each for each in entries},
-        scales={line: _scale(study, own) for line, own in lines.items()},
+        *(study, spec, is_values),
+        rows=[(name,) for name in spec.values] if is_values else ordered(row for row, _ in cells),
+        columns=ordered(column for _, column in cells),
+        cells=cells,
+        scales={line: _scale(study, [cells[place] for place in own]) for line, own in lines.items()},
     )
 
 
-def _scale(study: Study, entries: Sequence[Entry]) -> Scale:
+def _scale(study: Study, line: Sequence[Found]) -> Scale:
     """Return the scale of one line, which published values share."""
-    _, unit, dimension = describe(study, entries[0].value)
-    values = [each.found.value for each in entries] + [found.value for each in entries for found in each.published]
+    _, unit, dimension = describe(study, line[0].name)
+    values = [each.value for each in line] + [found.value for each in line for found in each.published]
     if unit or dimension == "plain":
         whole = all(float(value).is_integer() for value in values if value is not None)
         return Scale(unit, 1.0, 0 if whole else 2)
@@ -123,18 +257,18 @@ def key_label(key: Key) -> str:
 
 
 def _row(grid: Grid, row: Key) -> Row:
-    entries = [grid.cells.get((row, column)) for column in grid.columns]
-    cells = [_cell(grid, entry) if entry else MISSING for entry in entries]
-    return Row(key_label(row), _below(grid, row, [entry for entry in entries if entry]), tuple(cells))
+    found = [grid.cells.get((row, column)) for column in grid.columns]
+    scales = [grid.scales.get(row if grid.is_values else column) for column in grid.columns]
+    cells = [_cell(grid, each, scale) if each and scale else MISSING for each, scale in zip(found, scales, strict=True)]
+    return Row(key_label(row), _below(grid, row, [each for each in found if each]), tuple(cells))
 
 
-def _cell(grid: Grid, entry: Entry) -> Cell:
+def _cell(grid: Grid, found: Found, scale: Scale) -> Cell:
     """Return a trial's value, or what became of the trial; the published one goes below, or one a kernel."""
-    found, trial, scale = entry.found, entry.found.trial, grid.scale_of(entry)
-    published = _published_text(entry.published, scale)
+    trial, published = found.trial, _published_text(found.published, scale)
     if found.value is not None:
-        is_counter = grid.is_values and entry.value not in QUANTITIES
-        launches = grid.study.counters.launches_text(trial.id, entry.value) if is_counter else ""
+        is_counter = grid.is_values and found.name not in QUANTITIES
+        launches = grid.study.counters.launches_text(trial.id, found.name) if is_counter else ""
         note = " · ".join(filter(None, [launches or found.choice, found.doubt]))
         return Cell(scale.format(found.value), note=note, published=published)
     if trial.state is State.OK and not trial.is_expected_wrong:
@@ -142,16 +276,14 @@ def _cell(grid: Grid, entry: Entry) -> Cell:
     return ending_cell(trial, published=published)
 
 
-def _below(grid: Grid, row: Key, entries: Sequence[Entry]) -> str:
+def _below(grid: Grid, row: Key, line: Sequence[Found]) -> str:
     """Return what stands below a row's heading: its unit and counter, or what a named problem is."""
     if grid.is_values:
-        value = grid.spec.values[row[0]]
-        published = [] if value in QUANTITIES else [found.unit for each in entries for found in each.published]
+        counter = "" if (name := grid.spec.values[row[0]]) in QUANTITIES else name
+        published = [found.unit for each in line for found in each.published if counter]
         unit = (grid.scales[row].unit if row in grid.scales else "") or next(iter(published), "")
-        return ", ".join(filter(None, [unit, "" if value in QUANTITIES else value]))
-    if grid.spec.rows != ("problem",):
-        return ""
-    text = point_label(entries[0].found.trial.problem)
+        return ", ".join(filter(None, [unit, counter]))
+    text = point_label(line[0].trial.problem) if grid.spec.rows == ("problem",) else ""
     return "" if text == key_label(row) else text
 
 
@@ -185,30 +317,29 @@ def _sum_rows(grid: Grid, total: SumSpec) -> list[Row]:
 
 def _add_up(grid: Grid, column: Key, repeats: Mapping[str, int]) -> float | None:
     """Return Σ value × repeats, only where every row that it adds up is there and has a value."""
-    found = {key_label(each.row): each.found.value for each in grid.entries if each.column == column}
+    found = {key_label(row): each.value for (row, of), each in grid.cells.items() if of == column}
     needed = [(found.get(label), times) for label, times in repeats.items() if times]
     known = [value * times for value, times in needed if value is not None]
     return sum(known) if needed and len(known) == len(needed) else None
 
 
-def _not_measured(study: Study, spec: TableSpec, value: str) -> list[str]:
+def _not_measured(study: Study, spec: TableSpec, name: str) -> list[str]:
     """Return why nothing was measured, and how to get it."""
     trials = keep(study.frame, spec.where)
-    if value not in QUANTITIES:
-        notes = left_out_notes(study, trials, value)
-        return notes or say("tables.txt", "no_counter", value, collect_command(study))
-    reasons = [each for each in trials["energy_unavailable"].unique() if each and value in ("energy", "power")]
-    return say("tables.txt", "unmeasured", value, QUANTITIES[value].heading, reasons)
+    if name not in QUANTITIES:
+        return left_out_notes(study, trials, name) or say("tables.txt", "no_counter", name, collect_command(study))
+    reasons = [each for each in trials["energy_unavailable"].unique() if each and name in ("energy", "power")]
+    return say("tables.txt", "unmeasured", name, QUANTITIES[name].heading, reasons)
 
 
 def _notes(grid: Grid, names: Sequence[str], heading: str, *, is_measured: bool) -> list[str]:
     """Return what a reader needs to know below the table."""
-    spec, found, name = grid.spec, [each.found for each in grid.entries], names[0]
+    spec, found, name = grid.spec, list(grid.cells.values()), names[0]
     ratios = [each.doubt or each.reason for each in found if each.value is None or "speedup" in names]
     is_counter = is_measured and name not in QUANTITIES
     facts = {
         "has_choices": any(each.choice for each in found),
-        "has_published": any(each.published for each in grid.entries),
+        "has_published": any(each.published for each in found),
         "has_gaps": not grid.is_values and len(grid.cells) < len(grid.rows) * len(grid.columns),
         "has_skipped": any(each.trial.state is State.SKIPPED and not each.trial.is_expected_wrong for each in found),
         "ratios": ", ".join(ratios).split(", "),

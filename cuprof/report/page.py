@@ -20,20 +20,18 @@ from cuprof.core.text import visible
 from cuprof.report.code_section import code_section, describe_kernels
 from cuprof.report.counter_section import counter_section
 from cuprof.report.experiment import STANDARD
-from cuprof.report.failures import failure_groups
 from cuprof.report.figure import Figure, styles_of
+from cuprof.report.figures import standard_figures
 from cuprof.report.freshness import page_name
 from cuprof.report.grid import grid_table
 from cuprof.report.markdown import to_html
-from cuprof.report.overview import make_overview
 from cuprof.report.provenance import provenance
-from cuprof.report.standard_figures import standard_figures
+from cuprof.report.series import study_figure
 from cuprof.report.study import Study
-from cuprof.report.study_figures import study_figure
-from cuprof.report.summary import conclude
+from cuprof.report.summary import conclude, failure_groups
 from cuprof.report.tables import Cell, Table
 from cuprof.report.templates import make_environment
-from cuprof.report.variants_table import fastest_table, steps_table
+from cuprof.report.variants import fastest_table, make_overview, steps_table
 from cuprof.results.source import KernelSource
 
 PART = ".part"

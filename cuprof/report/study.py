@@ -29,6 +29,8 @@ from cuprof.results.sweeps import SweepRow, is_search
 from cuprof.statistics.samples import Samples
 from cuprof.statistics.verdict import Verdict
 
+LEVEL = (Verdict.SAME, Verdict.UNDECIDED, Verdict.SAME_CODE)
+"""Verdicts on two times that are not shown to differ."""
 COLUMNS = tuple(each.name for each in fields(StudyTrial) if each.name != "timings")
 
 

@@ -5,6 +5,7 @@ The facts are gathered here; the words are in `reports/templates/summary.txt`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.core.records import FAILED, State
-from cuprof.report.cells import doubt_of
-from cuprof.report.failures import failure_groups, surprising_passes
-from cuprof.report.search import describe_standing
-from cuprof.report.study import Study
+from cuprof.core.records import FAILED, NOT_RUN, State
+from cuprof.core.text import list_first
+from cuprof.report.study import LEVEL, Study
+from cuprof.report.tables import ENDINGS, WRONG_AS_EXPECTED
 from cuprof.report.templates import say, say_once
-from cuprof.report.trials import RANKING, StudyTrial, are_few, by_sure_time, by_time, grouped, median_over_best
+from cuprof.report.trials import (
+    RANKING,
+    StudyTrial,
+    are_few,
+    by_sure_time,
+    by_time,
+    doubt_of,
+    grouped,
+    median_over_best,
+)
+from cuprof.report.tuning import describe_standing
 from cuprof.report.units import format_ratio, format_value, shorten
 from cuprof.statistics.verdict import Verdict
 
@@ -28,7 +38,7 @@ TELLING_SHARE = 0.1
 """Below this share of the read bandwidth memory is not the limit, and the headline leaves the share out."""
 MANY = 0.2
 """From this share of samples left out on, a page says so."""
-LEVEL = (Verdict.SAME, Verdict.UNDECIDED, Verdict.SAME_CODE)
+MOST_LOG = 4000
 
 
 @dataclass(frozen=True)
@@ -280,3 +290,62 @@ def _sampling(study: Study) -> dict[str, Any]:
 
 def _name_widest(trial: Any) -> str:
     return f"{trial['contender']} at {trial['problem_name']}"
+
+
+@dataclass(frozen=True)
+class FailureGroup:
+    """Trials that ended the same way for the same reason.
+
+    Args:
+        message: the first trial's; `others` counts further trials whose message differs in its numbers only.
+        expected: every variant in it is kept because it is known to be wrong.
+        log: the first trial's longer text, shortened.
+    """
+
+    state: str
+    words: str
+    variants: tuple[str, ...]
+    trials: int
+    message: str
+    others: int
+    problems: str
+    expected: bool
+    log: str = ""
+
+
+def failure_groups(study: Study) -> tuple[FailureGroup, ...]:
+    """Return the groups, failures first, then skipped, then not run."""
+    groups = grouped(study.rows(study.frame[study.frame["state"] != State.OK.value]), _complaint)
+    return tuple(sorted(map(_group, groups.values()), key=lambda group: list(ENDINGS).index(group.state)))
+
+
+def surprising_passes(study: Study) -> tuple[str, ...]:
+    """Return the variants known to be wrong whose check passed all the same."""
+    passed = (study.frame["expected"] == "wrong") & (study.frame["state"] == State.OK.value)
+    return tuple(dict.fromkeys(study.frame["contender"][passed]))
+
+
+def _complaint(trial: StudyTrial) -> tuple[State, str, str]:
+    """Return what a trial shares with its group.
+
+    A complaint with other numbers in it is the same complaint, variant by variant; a skip is one for all variants.
+    """
+    who = "" if trial.state in (*NOT_RUN, State.PLANNED) else trial.variant
+    return trial.state, who, re.sub(r"\d[\d.,e+-]*", "#", trial.message)
+
+
+def _group(trials: Sequence[StudyTrial]) -> FailureGroup:
+    first = trials[0]
+    expected = all(trial.is_expected for trial in trials)
+    more = len(first.log) - MOST_LOG
+    return FailureGroup(
+        state=first.state,
+        words=WRONG_AS_EXPECTED if expected else ENDINGS[first.state],
+        variants=tuple(dict.fromkeys(trial.variant for trial in trials)),
+        trials=len(trials),
+        message=first.message,
+        others=sum(trial.message != first.message for trial in trials),
+        problems=list_first(list(dict.fromkeys(trial.problem_name for trial in trials)), 4, "; "),
+        expected=expected,
+        log=first.log if more <= 0 else f"{first.log[:MOST_LOG]}\n… ({more} more characters are in the database)",
+    )

@@ -5,8 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import Literal
+from typing import Any, Literal
 
+from cuprof.core.records import NOT_RUN, State
+from cuprof.report.trials import StudyTrial
+
+APART = "another session"
+"""Shown in place of a speed-up between trials of two sweeps."""
+ENDINGS: dict[str, str] = {
+    "wrong_result": "wrong result",
+    "implausible": "time that cannot be believed",
+    "compile_error": "did not compile",
+    "launch_error": "launch failed",
+    "crashed": "crashed",
+    "timed_out": "timed out",
+    "impossible": "impossible on this device",
+    "skipped": "skipped",
+    "planned": "not run",
+}
+"""State → words for people; the order is that of failures on a page."""
+WRONG_AS_EXPECTED = "wrong, as expected"
+"""The words for a variant that is kept because it is wrong, and was found so: no failure."""
+SURPRISING_PASS = "known to be wrong; its check passed here"
+"""The words for such a variant that was found right."""
 CellKind = Literal["number", "text", "missing", "failed"]
 
 
@@ -72,3 +93,13 @@ class Table:
 
 
 MISSING = Cell("–", "missing")
+
+
+def ending_cell(trial: StudyTrial, *, with_error: bool = False, **more: Any) -> Cell:
+    """Return the cell of a trial that is not ranked: what became of it, and the error of a wrong result."""
+    words = WRONG_AS_EXPECTED if trial.is_expected else ENDINGS.get(trial.state, "not timed")
+    if trial.is_expected_wrong and trial.state is State.OK:
+        words = SURPRISING_PASS
+    if with_error and trial.state is State.WRONG_RESULT and trial.check_error is not None:
+        words += f": error {trial.check_error:.3g} × allowed"
+    return Cell(words, "missing" if trial.is_expected or trial.state in NOT_RUN else "failed", **more)

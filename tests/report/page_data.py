@@ -7,11 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from cuprof.report.counter_section import counter_section
-from cuprof.report.failures import failure_groups
 from cuprof.report.page import comparison_data, study_figures, study_tables
 from cuprof.report.provenance import provenance
 from cuprof.report.study import Study
-from cuprof.report.summary import conclude
+from cuprof.report.summary import conclude, failure_groups
 
 TRACE = (
     "type",

@@ -5,8 +5,7 @@ from dataclasses import replace
 from study_data import CPU, GPU, NO_CUDA, STEPS, Made, fill, reduction
 
 from cuprof.core.records import State
-from cuprof.report.failures import failure_groups
-from cuprof.report.summary import conclude
+from cuprof.report.summary import conclude, failure_groups
 
 SKIPPED = {"state": State.SKIPPED, "message": str(NO_CUDA), "device": None, "unavailable": NO_CUDA}
 

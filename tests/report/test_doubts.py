@@ -11,10 +11,9 @@ from cuprof.core.records import State
 from cuprof.report.experiment import TableSpec
 from cuprof.report.grid import grid_table
 from cuprof.report.load import load_study
-from cuprof.report.overview import make_overview
 from cuprof.report.summary import conclude
 from cuprof.report.units import describe_age
-from cuprof.report.variants_table import steps_table
+from cuprof.report.variants import make_overview, steps_table
 from cuprof.statistics.verdict import Verdict
 
 STORED = [Made("base", 30.0), Made("old", 10.0)]

@@ -3,7 +3,7 @@ from pathlib import Path
 from cuprof.report.load import load_study
 from cuprof.report.page import study_tables
 from cuprof.report.tables import Table
-from cuprof.report.variants_table import ENOUGH, TOP, fastest_table
+from cuprof.report.variants import ENOUGH, TOP, fastest_table
 from tests.report.study_data import Made, fill, open_store
 
 

@@ -11,10 +11,10 @@ from cuprof.core.project import bundled
 from cuprof.core.records import Conditions, CounterValue, Profile, State
 from cuprof.report.experiment import STANDARD
 from cuprof.report.figure import integer_ticks, label, labels, styles_of
-from cuprof.report.line_figures import Roof, roof_trace
+from cuprof.report.figures import MOST_POINTS, thin
 from cuprof.report.load import load_study
 from cuprof.report.page import study_figures, study_tables
-from cuprof.report.row_figures import MOST_POINTS, thin
+from cuprof.report.series import Roof, roof_trace
 from cuprof.report.units import Scale
 from cuprof.results.read import read_results
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from study_data import CPU, GPU, Made
 
 from cuprof.core.records import State
-from cuprof.report.overview import MOST_PROBLEMS, MOST_VARIANTS, make_overview
+from cuprof.report.variants import MOST_PROBLEMS, MOST_VARIANTS, make_overview
 
 
 def signs(row) -> list[str]:

@@ -13,10 +13,9 @@ from study_data import Made
 
 from cuprof.core.point import Point
 from cuprof.core.records import State
-from cuprof.report.search import describe_standing, explain, find_search
 from cuprof.report.summary import conclude
-from cuprof.report.tuning_figures import tunable_maps
-from cuprof.report.variants_table import ENOUGH, fastest_table
+from cuprof.report.tuning import describe_standing, explain, find_search, tunable_maps
+from cuprof.report.variants import ENOUGH, fastest_table
 from cuprof.results.sweeps import is_search
 
 SEARCH = {"name": "surrogate", "objective": "time", "effect": 0.01, "error_rate": 0.05}

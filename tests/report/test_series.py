@@ -5,10 +5,9 @@ from study_data import CPU, Made
 
 from cuprof.report.experiment import FigureSpec
 from cuprof.report.figure import styles_of
-from cuprof.report.line_figures import scaling_figure
-from cuprof.report.row_figures import distribution_figure
-from cuprof.report.study_figures import figure_points
-from cuprof.report.tuning_figures import tunable_maps
+from cuprof.report.figures import distribution_figure
+from cuprof.report.series import figure_points, scaling_figure
+from cuprof.report.tuning import tunable_maps
 
 
 def drawn(figure) -> dict[str, list[tuple[float, float]]]:

@@ -10,7 +10,7 @@ from cuprof.core.records import State
 from cuprof.report.experiment import SumSpec, TableSpec
 from cuprof.report.grid import grid_table
 from cuprof.report.load import load_study
-from cuprof.report.variants_table import steps_table
+from cuprof.report.variants import steps_table
 
 YAML = """
 steps: [one, two]

@@ -1,17 +1,34 @@
-"""What a search has learned: the best so far, and what each tunable and each pair of them explains of the times."""
+"""Time over tunables, and what a search has learned: its best so far, what each tunable explains, and its standing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
 from cuprof.core.point import Coordinate
+from cuprof.report.figure import (
+    CAPTIONS,
+    NEUTRAL,
+    PALETTE,
+    Figure,
+    Style,
+    Styles,
+    axis,
+    bars,
+    heat_map,
+    hover,
+    line,
+    numbers,
+    plain,
+)
 from cuprof.report.study import Study
-from cuprof.report.trials import RANKING, StudyTrial, by_sure_time, by_time
-from cuprof.report.units import point_label
+from cuprof.report.templates import say, say_once
+from cuprof.report.trials import RANKING, StudyTrial, by_sure_time, by_time, grouped
+from cuprof.report.units import choose_scale, format_value, point_label, shorten
 from cuprof.search.space import Space
 from cuprof.search.standing import LOOKS, describe_failed, find_differing, look, noise_of
 from cuprof.statistics.verdict import Rule
@@ -20,6 +37,9 @@ LEAST = 12
 """A model of fewer trials says nothing."""
 MOST_FITTED, MOST_DRAWN, MOST_PARTS = 200, 2000, 12
 SEED = 20240
+FEWEST_CHOICES = 3
+"""Two choices of tunables are two numbers, which tables hold; from three on they are drawn."""
+MOST_MAPS = 6
 
 
 @dataclass(frozen=True)
@@ -164,3 +184,143 @@ def _explained(surface: np.ndarray, codes: np.ndarray) -> float:
     within = float(((surface - means[cells]) ** 2).mean())
     between = float((counts * (means - surface.mean()) ** 2).sum()) / surface.size
     return max(0.0, between - within * (counts.size - 1) / max(1, surface.size - counts.size))
+
+
+@dataclass(frozen=True)
+class TunableMap:
+    """The right trials of one contender at the reference problem, over the one or two tunables with the most values.
+
+    Args:
+        axes: tunable → its values in order.
+        median_ns: a value of each axis → the fastest time there.
+        hidden: further tunables vary; their fastest choice is shown.
+    """
+
+    contender: str
+    axes: Mapping[str, tuple[Coordinate | None, ...]]
+    median_ns: Mapping[tuple[Coordinate | None, ...], float]
+    best: StudyTrial
+    worst: StudyTrial
+    hidden: bool
+
+
+def tunable_maps(study: Study) -> list[TunableMap]:
+    """Return a map for every contender that was measured with several choices of tunables."""
+    groups = grouped(study.rows(study.here[study.here["is_right"]]), lambda trial: trial.contender)
+    return [made for name, trials in groups.items() if len(trials) >= FEWEST_CHOICES and (made := _map(name, trials))]
+
+
+def _map(contender: str, trials: list[StudyTrial]) -> TunableMap | None:
+    names = dict.fromkeys(name for trial in trials for name in trial.tunables)
+    values = {name: {trial.tunables.get(name) for trial in trials} for name in names}
+    varying = sorted((name for name in names if len(values[name]) > 1), key=lambda name: -len(values[name]))
+    if not varying:
+        return None
+    axes = {name: tuple(sorted(values[name], key=_rank)) for name in varying[:2]}
+    cells = grouped(trials, lambda trial: tuple(trial.tunables.get(name) for name in axes))
+    fastest = {place: by_time(min(here, key=by_sure_time)) for place, here in cells.items()}
+    best, worst = min(trials, key=by_sure_time), max(trials, key=by_time)
+    return TunableMap(contender, axes, fastest, best, worst, len(varying) > 2)
+
+
+def _rank(value: Any) -> tuple[bool, bool, Any]:
+    """Return a key that sorts numbers by size, then words, then none."""
+    return value is None, isinstance(value, str), 0.0 if value is None else value
+
+
+def tunables_figures(study: Study, styles: Styles) -> list[Figure]:
+    """Return a map of the times over the tunables for every variant that was measured with several choices."""
+    maps = tunable_maps(study)
+    figures = [_draw(each, i, styles[each.contender].color) for i, each in enumerate(maps[:MOST_MAPS])]
+    if more := maps[MOST_MAPS:]:
+        notes = (*figures[-1].notes, *say(CAPTIONS, "more_maps", len(more)))
+        figures[-1] = replace(figures[-1], notes=notes)
+    return figures
+
+
+def _draw(found: TunableMap, index: int, color: str) -> Figure:
+    scale = choose_scale("time", [found.best.median_ns])
+    names = [plain(name) for name in found.axes]
+    (first, xs), *others = found.axes.items()
+    columns = [plain(x) for x in xs]
+    layout: dict[str, Any] = {"height": 320, "xaxis": axis(first, type="category")}
+    if not others:
+        heights = numbers([found.median_ns[x,] for x in xs], scale)
+        look = hover(f"{names[0]} = %{{x}}: %{{y}} {scale.unit}")
+        data = bars(plain(found.contender), columns, heights, color, **look)
+        layout |= {"yaxis": axis("Time", scale, rangemode="tozero"), "bargap": 0.55}
+    else:
+        ((second, ys),) = others
+        grid = [numbers([found.median_ns.get((x, y)) for x in xs], scale) for y in ys]
+        said = f"{names[0]} = %{{x}}, {names[1]} = %{{y}}: %{{z}} {scale.unit}"
+        data = heat_map(found.contender, columns, [plain(y) for y in ys], grid, scale, said)
+        layout["yaxis"] = axis(second, type="category")
+    text, notes = say_once(CAPTIONS, "tunables", found, names), tuple(say(CAPTIONS, "hidden", found.hidden))
+    return Figure(f"figure-tunables-{index}", f"Tunables of {shorten(found.contender)}", [data], layout, text, notes)
+
+
+def search_figures(study: Study, styles: Styles) -> list[Figure]:
+    """Return the figures of a search; none for a sweep that ran everything."""
+    found = find_search(study)
+    if found is None:
+        return []
+    return [
+        _progress(found),
+        *([_importance(found)] if found.parts else []),
+        *([_slice(found)] if found.slices else []),
+    ]
+
+
+def _progress(found: Found) -> Figure:
+    scale = choose_scale("time", list(found.best_ns))
+    first = found.best_ns.index(found.best_ns[-1])
+    best, places = found.tried[first], range(1, len(found.tried) + 1)
+    facts = [(each.contender, each.tunables_label, format_value("time", each.median_ns)) for each in found.tried]
+    look = hover("%{customdata[0]}", "%{customdata[1]}", "%{customdata[2]}", facts=facts)
+    times = numbers(map(by_time, found.tried), scale)
+    tried = line("tried", places, times, Style(NEUTRAL), 5, mode="markers", **look)
+    so_far = line("best so far", places, numbers(found.best_ns, scale), Style(PALETTE[0]), mode="lines")
+    so_far["line"]["shape"] = "hv"
+    layout = {
+        "height": 400,
+        "xaxis": axis("right configurations tried"),
+        "yaxis": axis("Time", scale, type="log"),
+        "showlegend": True,
+    }
+    text = say_once(CAPTIONS, "progress", len(places), plain(best.problem_name), best, first + 1)
+    return Figure("figure-search-progress", "Best so far", [tried, {**so_far, "hoverinfo": "skip"}], layout, text)
+
+
+def _importance(found: Found) -> Figure:
+    parts = found.parts[::-1]  # the first is drawn at the bottom
+    names = [plain(" × ".join(part.names)) for part in parts]
+    colors = [PALETTE[0] if len(part.names) == 1 else PALETTE[1] for part in parts]
+    data = bars("", [100 * part.share for part in parts], names, colors, orientation="h", **hover("%{y}: %{x:.1f} %"))
+    layout = {
+        "height": 120 + 26 * len(parts),
+        "xaxis": axis("share of the variation of log time, %"),
+        "yaxis": {"automargin": True},
+        "showlegend": False,
+    }
+    text = say_once(CAPTIONS, "importance", plain(found.variant), names[-1], parts[-1].share)
+    return Figure("figure-search-importance", "What each tunable explains", [data], layout, text)
+
+
+def _slice(found: Found) -> Figure:
+    best_ns = found.best_ns[-1]
+    points = {
+        plain(name): {plain(f"{name}={each.tunables[name]}"): by_time(each) / best_ns for each in trials}
+        for name, trials in found.slices.items()
+    }
+    data = [
+        line(name, each, each.values(), Style(PALETTE[i % len(PALETTE)]), **hover("%{x}: %{y:.3f}"))
+        for i, (name, each) in enumerate(points.items())
+    ]
+    layout = {
+        "height": 400,
+        "xaxis": axis("one tunable changed", type="category"),
+        "yaxis": axis("time over the best"),
+        "showlegend": True,
+    }
+    ratio, where = max((ratio, where) for each in points.values() for where, ratio in each.items())
+    return Figure("figure-search-slice", "Around the best", data, layout, say_once(CAPTIONS, "slice", where, ratio))

@@ -1,0 +1,379 @@
+"""The standard figures: time, bandwidth, ceilings and samples of the variants at the reference problem."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cuprof.core.errors import UsageError
+from cuprof.core.plugins import list_plugins, load_plugin
+from cuprof.report.figure import (
+    CAPTIONS,
+    NEUTRAL,
+    PALETTE,
+    Figure,
+    Style,
+    Styles,
+    axis,
+    bars,
+    error_bars,
+    hover,
+    label,
+    labels,
+    line,
+    numbers,
+    plain,
+)
+from cuprof.report.series import ROOF_DASHES
+from cuprof.report.study import Device, Study
+from cuprof.report.summary import TELLING_SHARE
+from cuprof.report.templates import say, say_once
+from cuprof.report.trials import StudyTrial, by_kind, by_time
+from cuprof.report.units import Scale, choose_scale, format_value
+
+GROUP = "cuprof.figures"
+"""The entry points' group: a name → a function from a study and its contenders' styles to a figure, several or None."""
+BUILT_IN: Mapping[str, str] = {
+    "time": "cuprof.report.figures:time_figure",
+    "bandwidth": "cuprof.report.figures:bandwidth_figure",
+    "light": "cuprof.report.figures:light_figure",
+    "roofline": "cuprof.report.figures:roofline_figure",
+    "scaling": "cuprof.report.series:scaling_figure",
+    "distribution": "cuprof.report.figures:distribution_figure",
+    "search": "cuprof.report.tuning:search_figures",
+    "tunables": "cuprof.report.tuning:tunables_figures",
+}
+Made = Figure | Iterable[Figure] | None
+WIDE = 30.0
+"""Times that differ by more than this are drawn as points on a logarithmic axis, not as bars: bars need a zero."""
+MOST_BARS = 40
+MOST_POINTS = 400
+"""Samples a variant that are drawn."""
+WHISKER = 1.5
+"""Fences reach to the last sample within this many interquartile ranges of the box (Tukey 1977, Exploratory Data
+Analysis, 2D)."""
+DRAM = dict.fromkeys(("dram__bytes_read.sum", "dram__bytes_write.sum"), 1)
+OPERATIONS = {
+    f"smsp__sass_thread_inst_executed_op_{kind}{name}_pred_on.sum": count
+    for kind in "fd"
+    for name, count in (("add", 1), ("mul", 1), ("fma", 2))
+}
+"""Counter of floating-point instructions → operations that each of them does."""
+STEPS = 24
+"""Points of a roof, which is drawn on logarithmic axes."""
+
+
+def standard_figures(study: Study, styles: Styles) -> list[Figure]:
+    """Return the standard figures that this study has data for, the built-in ones first.
+
+    Raises:
+        UsageError: a package's figure cannot be loaded, or is not one.
+    """
+    figures: list[Figure] = []
+    for name in list_plugins(GROUP, BUILT_IN):
+        make: Callable[[Study, Styles], Made] = load_plugin(GROUP, name, BUILT_IN, "page figure")
+        made = make(study, styles)
+        found = [made] if isinstance(made, Figure) else list(made or ())
+        if any(not isinstance(each, Figure) for each in found):
+            raise UsageError(f"the page figure {name!r} gives something else than figures (cuprof.report.figure)")
+        figures += found
+    return figures
+
+
+def fastest_variants(study: Study, quantity: str = "median_ns") -> tuple[list[StudyTrial], list[str]]:
+    """Return the contenders that have a quantity at the reference problem, and a note where only the fastest are.
+
+    Kernels come before libraries before CPU variants.
+    """
+    every = [trial for trial in by_kind(study.best) if getattr(trial, quantity) is not None]
+    kept = set(sorted(every, key=by_time)[:MOST_BARS])
+    notes = say(CAPTIONS, "fewer", MOST_BARS, len(every), "variant", "fastest")
+    return [trial for trial in every if trial in kept], notes
+
+
+def row_bars(trials: Sequence[StudyTrial], styles: Styles, name: str, values: Sequence[Any], **more: Any) -> Any:
+    """Return a trace with a bar a variant, in the variant's colour."""
+    colors = [styles[trial.contender].color for trial in trials]
+    return bars(name, values, labels(trial.contender for trial in trials), colors, orientation="h", **more)
+
+
+def rows_layout(rows: int, x_axis: dict[str, Any], top: int = 0) -> dict[str, Any]:
+    """Return the layout of a figure with one row a variant, the first on top."""
+    return {
+        "height": 90 + top + 30 * rows,
+        "margin": {"t": 12 + top},
+        "xaxis": x_axis,
+        "yaxis": {"autorange": "reversed", "type": "category", "automargin": True},
+        "bargap": 0.35,
+        "showlegend": False,
+    }
+
+
+def time_figure(study: Study, styles: Styles) -> Figure | None:
+    """Return the median time of every variant with the interval of its median."""
+    trials, notes = fastest_variants(study)
+    if not trials:
+        return None
+    medians_ns, intervals = [by_time(trial) for trial in trials], [trial.interval for trial in trials]
+    scale = choose_scale("time", medians_ns)
+    texts = [format_value("time", each) for each in medians_ns]
+    facts = [(each.contender, each.tunables_label, _interval(each)) for each in trials]
+    look = hover("%{customdata[0]}", "%{text} %{customdata[2]}", "%{customdata[1]}", facts=facts)
+    look |= {"text": texts, "textposition": "none", "error_x": error_bars(medians_ns, intervals, scale, 1.5)}
+    main = row_bars(trials, styles, "median time", numbers(medians_ns, scale), **look)
+    # beyond the error bar, so that neither hides the other
+    ends = numbers([trial.interval[1] if trial.interval else by_time(trial) for trial in trials], scale)
+    words = [f"\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}{text}" for text in texts]
+    beside = {"type": "scatter", "mode": "text", "name": "", "x": ends, "y": main["y"], "text": words}
+    beside |= {"textposition": "middle right", "cliponaxis": False, "hoverinfo": "skip"}
+    longest, shortest = max(medians_ns) / scale.divisor, min(medians_ns) / scale.divisor
+    x_axis = axis("Time", scale, rangemode="tozero", range=[0, longest * 1.25])
+    if longest / shortest > WIDE:
+        main |= {"type": "scatter", "mode": "markers", "textposition": "middle center"}
+        main["marker"] |= {"size": 11, "symbol": "circle"}
+        ends_of = [math.log10(shortest) - 0.25, math.log10(longest) + 0.7]
+        x_axis = axis("Time, logarithmic", scale, type="log", range=ends_of, dtick=1)
+    extremes = min(trials, key=by_time), max(trials, key=by_time)
+    text = say_once(CAPTIONS, "time", trials, *extremes, study.confidence, None in intervals)
+    return Figure(
+        "figure-time", "Time by variant", [main, beside], rows_layout(len(trials), x_axis), text, tuple(notes)
+    )
+
+
+def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
+    """Return useful bytes over time for every variant, with the measured read bandwidth of each device as a line.
+
+    Where no variant comes near it, the arithmetic rates take its place: memory does not limit such computations.
+    """
+    near = any(trial.share and trial.share >= TELLING_SHARE for trial in study.best)
+    if not near and any(trial.rate is not None for trial in study.best):
+        return _rate_figure(study, styles)
+    trials, notes = fastest_variants(study, "bandwidth")
+    if not trials:
+        return None
+    used = {trial.device for trial in trials}
+    roofs = {each.label: each.read_bandwidth for each in study.devices if each.label in used and each.read_bandwidth}
+    best = max(trials, key=lambda trial: trial.bandwidth or 0.0)
+    most = max(best.bandwidth or 0.0, *roofs.values(), 0.0)
+    scale = choose_scale("bandwidth", [most / 10 if most < 1e13 else most])
+    shares = ["" if each.share is None else f"{each.share * 100:.0f}\N{NO-BREAK SPACE}%" for each in trials]
+    data = _rows_beside(trials, styles, "bandwidth", scale, shares, f"%{{x}} {scale.unit}, %{{text}} of peak")
+    x_axis = axis("Bandwidth", scale, range=[0, most * 1.15 / scale.divisor])
+    layout = rows_layout(len(trials), x_axis, top=16 * len(roofs)) | {"shapes": [], "annotations": []}
+    for i, (name, roof) in enumerate(roofs.items()):
+        at, mine = roof / scale.divisor, [place for place, trial in enumerate(trials) if trial.device == name]
+        shape = {"type": "line", "xref": "x", "yref": "y", "x0": at, "x1": at}
+        shape |= {"y0": min(mine) - 0.5, "y1": max(mine) + 0.5}  # beside its own bars only
+        layout["shapes"].append(shape | {"line": {"color": NEUTRAL, "width": 2, "dash": "dash"}})
+        words = {"text": f"roof, {label(name, 16)}: {format_value('bandwidth', roof)}", "showarrow": False}
+        words |= {"x": at, "y": 1, "xref": "x", "yref": "paper", "yanchor": "bottom", "yshift": 16 * i}
+        layout["annotations"].append(words | {"xanchor": "right" if roof > 0.5 * most else "left"})
+    if any((trial.share or 0.0) > 1 for trial in trials):
+        notes += say("tables.txt", "above_peak")
+    text = say_once(CAPTIONS, "bandwidth", trials, best)
+    return Figure("figure-bandwidth", "Bandwidth by variant", data, layout, text, tuple(notes))
+
+
+def _rate_figure(study: Study, styles: Styles) -> Figure | None:
+    trials, notes = fastest_variants(study, "rate")
+    if not trials:
+        return None
+    best = max(trials, key=lambda trial: trial.rate or 0.0)
+    scale = choose_scale("rate", [best.rate])
+    data = _rows_beside(
+        trials, styles, "arithmetic rate", scale, [format_value("rate", trial.rate) for trial in trials], "%{text}"
+    )
+    layout = rows_layout(
+        len(trials), axis("Arithmetic rate", scale, range=[0, (best.rate or 0.0) * 1.4 / scale.divisor])
+    )
+    text, notes = say_once(CAPTIONS, "rate", trials, best), [*notes, *say(CAPTIONS, "in_place")]
+    return Figure("figure-rate", "Arithmetic rate by variant", data, layout, text, tuple(notes))
+
+
+def _rows_beside(
+    trials: Sequence[StudyTrial], styles: Styles, name: str, scale: Scale, texts: Sequence[str], said: str
+) -> list[dict[str, Any]]:
+    """Return bars of a trial's quantity with a text beside each."""
+    values = numbers([trial.rate if "rate" in name else trial.bandwidth for trial in trials], scale)
+    facts = [(trial.contender, trial.device) for trial in trials]
+    look = hover("%{customdata[0]}", said, "%{customdata[1]}", facts=facts)
+    look |= {"text": texts, "textposition": "outside", "cliponaxis": False}
+    return [row_bars(trials, styles, name, values, **look)]
+
+
+def distribution_figure(study: Study, styles: Styles) -> Figure | None:
+    """Return the spread of every variant's samples around their median, in percent of it."""
+    every, notes = fastest_variants(study)
+    drawn = [trial for trial in every if trial.measure in trial.sampled and trial.median_ns]
+    if not drawn:
+        return None
+    samples = zip(drawn, study.samples(drawn), strict=True)
+    around = {trial: np.sort(each.values / by_time(trial) - 1) * 100 for trial, each in samples}
+    pooled = np.concatenate(list(around.values()))
+    low, high = min(-1.0, 1.3 * float(np.quantile(pooled, 0.01))), max(1.0, 1.3 * float(np.quantile(pooled, 0.97)))
+    inside = {trial: values[(values >= low) & (values <= high)] for trial, values in around.items()}
+    beyond = int(pooled.size - sum(values.size for values in inside.values()))
+    is_thinned = any(values.size > MOST_POINTS for values in inside.values())
+    notes += say(CAPTIONS, "points", beyond, pooled.size, MOST_POINTS, is_thinned)
+    data = [
+        _box(trial, name, around[trial], thin(inside[trial].tolist()), styles[trial.contender].color)
+        for name, trial in zip(labels(trial.contender for trial in drawn), drawn, strict=True)
+    ]
+    widths = {trial: q3 - q1 for trial in drawn for q1, q3 in [_quartiles(trial)]}
+    widest = max(widths, key=widths.__getitem__)
+    text = say_once(CAPTIONS, "distribution", len(drawn), pooled.size, widest, widths[widest])
+    layout = rows_layout(len(drawn), axis("Deviation from the median (%)", range=[low, high], zeroline=True))
+    return Figure("figure-distribution", "Distribution of the samples", data, layout, text, tuple(notes))
+
+
+def _box(trial: StudyTrial, name: str, values: np.ndarray, points: Sequence[float], color: str) -> dict[str, Any]:
+    """Return the box of one trial, whose ends are those of all samples, not of the points that are drawn."""
+    q1, q3 = _quartiles(trial)
+    reach = WHISKER * (q3 - q1)
+    near = values[(values >= q1 - reach) & (values <= q3 + reach)]
+    fences = (float(near[0]), float(near[-1])) if near.size else (q1, q3)
+    ends = {"q1": q1, "median": 0.0, "q3": q3, "lowerfence": fences[0], "upperfence": fences[1]}
+    return {
+        "type": "box",
+        "name": name,
+        "x": [[_short(value) for value in points]],
+        "y": [name],
+        **{end: [_short(value)] for end, value in ends.items()},
+        "orientation": "h",
+        "boxpoints": "all",
+        "jitter": 0.6,
+        "pointpos": 0,
+        "fillcolor": "rgba(0,0,0,0)",
+        "hoverinfo": "x+name",
+        "marker": {"color": color, "size": 3, "opacity": 0.45},
+        "line": {"color": color, "width": 1.5},
+    }
+
+
+def thin(values: Sequence[float]) -> list[float]:
+    """Return the values, at most `MOST_POINTS` of them, evenly over their order; the ends stay."""
+    if len(values) <= MOST_POINTS:
+        return list(values)
+    return [values[round(i * (len(values) - 1) / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
+
+
+def _quartiles(trial: StudyTrial) -> tuple[float, float]:
+    """Return the quartiles around the median in percent, of readings spread over the timer's tick as everywhere."""
+    timing = trial.timing
+    return tuple((each / timing.median_ns - 1) * 100 for each in (timing.q1_ns, timing.q3_ns)) if timing else (0.0, 0.0)  # type: ignore[return-value]
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _interval(trial: StudyTrial) -> str:
+    if trial.interval is None:
+        return f"({trial.few_samples})" if trial.few_samples else ""
+    return f"({' to '.join(format_value('time', end) for end in trial.interval)})"
+
+
+class Work(NamedTuple):
+    """What a trial moved and computed: counted, or where it was not profiled what its family says.
+
+    Args:
+        is_counted: the bytes are those of DRAM, as counted.
+        shares: ceiling that was measured on the device → the share of it that was reached. The L2 cache has none: its
+            counter holds what is filled from memory besides what is read, and the rate that a calibration reads it at
+            is no bound.
+    """
+
+    trial: StudyTrial
+    device: Device
+    intensity: float
+    rate: float
+    is_counted: bool
+    shares: Mapping[str, float]
+
+
+def list_work(study: Study) -> tuple[list[Work], list[str]]:
+    """Return the work of the variants at the reference problem, and a note where only the fastest are."""
+    trials, notes = fastest_variants(study)
+    devices = {device.label: device for device in study.devices if device.read_bandwidth}
+    found = []
+    for trial in trials:
+        if trial.device in devices and trial.median_ns:
+            device, time_s, dram = devices[trial.device], trial.median_ns / 1e9, _add_up(study, trial, DRAM)
+            moved = dram or trial.useful_bytes or 0.0
+            rate = (_add_up(study, trial, OPERATIONS) or trial.flops or 0.0) / time_s
+            ceilings = {
+                "memory": (moved / time_s, device.read_bandwidth),
+                "FP32 arithmetic": (rate, _arithmetic_rate(device)),
+            }
+            shares = {name: each / top for name, (each, top) in ceilings.items() if each and top}
+            found.append(Work(trial, device, rate * time_s / moved if moved else 0.0, rate, bool(dram), shares))
+    return found, notes
+
+
+def _arithmetic_rate(device: Device) -> float | None:
+    return device.calibration.details.get("fma_rate") if device.calibration else None
+
+
+def _add_up(study: Study, trial: StudyTrial, weights: Mapping[str, int]) -> float:
+    """Return a weighted sum of counters, 0 unless all of them are known."""
+    values = [study.counters.value_of(trial.id, name) for name in weights]
+    known = [value for value in values if value is not None]
+    return sum(map(float.__mul__, known, map(float, weights.values()))) if len(known) == len(values) else 0.0
+
+
+def light_figure(study: Study, styles: Styles) -> Figure | None:
+    """Return the share of each measured ceiling that every variant reaches; None without a measured ceiling."""
+    found, notes = list_work(study)
+    works = [work for work in found if work.shares]
+    if not works:
+        return None
+    names = labels(work.trial.contender for work in works)
+    data = []
+    for ceiling, color in zip(("memory", "FP32 arithmetic"), PALETTE, strict=False):
+        shares = [work.shares.get(ceiling) for work in works]
+        if any(share is not None for share in shares):
+            values = [None if share is None else float(f"{100 * share:.4g}") for share in shares]
+            look = hover(f"%{{y}}: %{{x:.3~r}} % of the {ceiling}'s ceiling")
+            data.append(bars(ceiling, values, names, color, orientation="h", **look))
+    most = max(100 * share for work in works for share in work.shares.values())
+    x_axis = axis("Share of the measured ceiling (%)", range=[0, max(100.0, 1.05 * most)])
+    layout = rows_layout(len(works), x_axis, top=24) | {"showlegend": True, "barmode": "group"}
+    layout["height"] += 10 * len(works) * len(data)
+    best = max(works, key=lambda work: max(work.shares.values()))
+    ceiling = max(best.shares, key=lambda name: best.shares[name])
+    text = say_once(CAPTIONS, "light", works, best, ceiling, best.shares[ceiling])
+    return Figure("figure-light", "Speed of light", data, layout, text, tuple(notes))
+
+
+def roofline_figure(study: Study, styles: Styles) -> Figure | None:
+    """Return arithmetic rate over operations a byte, below the roofs measured on each device; None without either."""
+    found, notes = list_work(study)
+    works = [work for work in found if work.intensity]
+    if not works:
+        return None
+    scale, xs = choose_scale("rate", [work.rate for work in works]), [work.intensity for work in works]
+    low, high = min(xs) / 8, max(xs) * 8
+    grid = [low * (high / low) ** (step / STEPS) for step in range(STEPS + 1)]
+    data = []
+    for i, device in enumerate(dict.fromkeys(work.device for work in works)):
+        top = _arithmetic_rate(device) or math.inf  # the roof is the lower of the two
+        heights = numbers([min((device.read_bandwidth or 0.0) * x, float(top)) for x in grid], scale)
+        style = Style(NEUTRAL, dash=ROOF_DASHES[i % len(ROOF_DASHES)])
+        short = [float(f"{x:.6g}") for x in grid]
+        data.append(line(f"roof: {plain(device.label)}", short, heights, style, mode="lines", hoverinfo="skip"))
+    for work, name in zip(works, labels(work.trial.contender for work in works), strict=True):
+        facts = [(work.trial.contender, format_value("rate", work.rate), f"{work.intensity:.3g}")]
+        look = hover("%{customdata[0]}", "%{customdata[1]}", "%{customdata[2]} FLOP/byte", facts=facts)
+        place = [float(f"{work.intensity:.6g}")], numbers([work.rate], scale)
+        data.append(line(name, *place, styles[work.trial.contender], 10, mode="markers", **look))
+    text = say_once(CAPTIONS, "roofline", works, max(works, key=lambda work: work.rate))
+    layout = {
+        "height": 460,
+        "xaxis": axis("Operations a byte (FLOP/byte)", type="log", dtick=1),
+        "yaxis": axis("Arithmetic rate", scale, type="log", dtick=1),
+        "showlegend": True,
+    }
+    return Figure("figure-roofline", "Roofline", data, layout, text, tuple(notes))
