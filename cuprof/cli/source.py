@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cuprof.cli.arguments import CommandParser, reading
 from cuprof.cli.output import emit, print_message
 from cuprof.cli.table import Line
-from cuprof.core.errors import UnknownNameError
+from cuprof.core.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from cuprof.results.source import KernelSource
@@ -55,6 +55,8 @@ PARSER.add_argument("--folder", type=Path, help="where source files are that the
 def main(argv: Sequence[str]) -> int:
     """Print the source of one kernel with what it costs, line by line."""
     arguments = PARSER.parse_intermixed_args(argv)
+    if arguments.html and (other := "--json" if arguments.json else "--sass" if arguments.sass else ""):
+        raise UsageError(f"--html writes a page and {other} says how to print; leave one of the two out")
     from cuprof.results.source import find_sources
 
     with reading(arguments.store) as connection:

@@ -206,3 +206,10 @@ def test_an_imported_report_has_a_page_of_all_its_kernels(cli: Cli, project: Pro
     nowhere = cli("source", "theirs", "--html", str(tmp_path / "no" / "heat.html"))
     assert nowhere.exit_code != 0
     assert "cannot be written" in nowhere.err
+
+
+@pytest.mark.parametrize("option", ["--json", "--sass"])
+def test_a_page_and_another_form_exclude_each_other(cli: Cli, tmp_path: Path, option: str) -> None:
+    refused = cli("source", "theirs", "--html", str(tmp_path / "heat.html"), option)
+    assert refused.exit_code == 2
+    assert refused.err == f"error: --html writes a page and {option} says how to print; leave one of the two out\n"
