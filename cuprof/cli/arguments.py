@@ -26,7 +26,7 @@ class CommandParser(argparse.ArgumentParser):
     """Parse the words of one command; its description and its epilog, the examples, are kept line by line.
 
     Args:
-        store: it takes `--store URL`, which names another database than the project's.
+        store: it takes `--store URL` of another database; without it `store` is the URL of the project's.
         json: it takes `--json`.
     """
 
@@ -40,7 +40,7 @@ class CommandParser(argparse.ArgumentParser):
         )
         if store:
             text = "another database: an SQLite file, or any SQLAlchemy URL"
-            self.add_argument("--store", metavar="URL", type=database_url, default="", help=text)
+            self.add_argument("--store", metavar="URL", type=_find_url, default="", help=text)
         if json:
             self.add_argument("--json", action="store_true", help="print JSON")
 
@@ -49,10 +49,8 @@ class CommandParser(argparse.ArgumentParser):
         if option := re.match(r"unrecognized arguments: (-\S+)", message):
             message = f"unknown option {option[1]}: {self.find_hint(option[1])}"
         elif choice := re.fullmatch(r"(.*)invalid choice: '(.*)' \(choose from (.*)\)", message):
-            known = re.findall("'(.*?)'", choice[3])
-            if choice[2] == "portfolio":
-                raise UsageError("a portfolio is a command of its own: cuprof portfolio FAMILY; see --help there")
-            message = f"{choice[1]}{choice[2]!r} is not known: {suggest(choice[2], known)}"
+            near = suggest(choice[2], re.findall("'(.*?)'", choice[3]))
+            message = f"{choice[1]}{choice[2]!r} is not known: {near}"
         raise UsageError(f"{message}; see {self.prog} --help")
 
     def find_hint(self, option: str) -> str:
@@ -61,12 +59,15 @@ class CommandParser(argparse.ArgumentParser):
         return suggest(option, flags)
 
 
+def _find_url(text: str) -> str:
+    return database_url(text) if text else find_project().database_url
+
+
 @contextmanager
 def reading(url: str) -> Iterator[Connection]:
-    """Yield a connection that reads one state of a database, the project's where no URL is given."""
+    """Yield a connection that reads one state of a database."""
     from cuprof.store import Store
 
-    url = url or find_project().database_url
     with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
         yield connection
 

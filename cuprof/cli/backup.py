@@ -31,10 +31,9 @@ PARSER.add_argument("--force", action="store_true", help="replace the file, once
 def main(argv: Sequence[str]) -> int:
     """Write the copy and print its size and contents."""
     arguments = PARSER.parse_args(argv)
-    from cuprof.core.project import find_project
     from cuprof.store.backup import back_up
 
-    copy = back_up(arguments.store or find_project().database_url, arguments.file, overwrite=arguments.force)
+    copy = back_up(arguments.store, arguments.file, overwrite=arguments.force)
     record = {"backup": str(copy.file), "bytes": copy.size_bytes, "sweeps": copy.sweeps, "runs": copy.runs}
     size = f"{copy.size_bytes / 2**20:.1f} MiB"
     emit(record, arguments.json, [Line(f"{copy.file}: {size}, sweeps: {copy.sweeps}, runs: {copy.runs}")])

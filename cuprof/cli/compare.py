@@ -108,9 +108,7 @@ def _compare(argv: Sequence[str]) -> int:
     from cuprof.core.project import find_project
     from cuprof.statistics.verdict import Rule
 
-    project = find_project()
-    url = arguments.store or project.database_url
-    base, new = load_sides(arguments.base, arguments.new, url, experiment, arguments.sweep)
+    base, new = load_sides(arguments.base, arguments.new, arguments.store, experiment, arguments.sweep)
     against = reason_against(base, new) if arguments.sample_more else ""
     looks = 2 if arguments.sample_more and not against else 1
     options = Options(
@@ -123,7 +121,7 @@ def _compare(argv: Sequence[str]) -> int:
     if against:
         print_message(f"--sample-more: {against}")
     elif arguments.sample_more and len(comparison.undecided):
-        comparison = sample_more(comparison, project, make_observer)
+        comparison = sample_more(comparison, find_project(), make_observer)
     print_comparison(comparison, arguments.format, everything=arguments.all)
     return comparison.exit_code
 

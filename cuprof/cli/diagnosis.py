@@ -6,7 +6,7 @@ import importlib.metadata
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -63,30 +63,32 @@ def examine(project: Project, store: str = "") -> Iterator[Diagnosis]:
     """Yield every diagnosis about this machine and project; `store` names another database than the project's."""
     from packaging.utils import canonicalize_name
 
+    from cuprof.builds.nvrtc import nvrtc_version
     from cuprof.engine.device_lock import list_folders
 
     installed: dict[str, str] = {
         canonicalize_name(each.metadata["Name"]): each.version for each in importlib.metadata.distributions()
     }
     driver = find_driver()
+    extra = (driver.extra if driver else "") or "cuda13"  # with CUDA's packages: what the driver takes, or the newest
     yield Diagnosis("Python", GOOD, ".".join(map(str, sys.version_info[:3])))
-    yield from examine_dependencies(
-        importlib.metadata.requires("cuprof") or () if "cuprof" in installed else (), installed
-    )
+    requirements = importlib.metadata.requires("cuprof") or () if "cuprof" in installed else ()
+    yield from examine_dependencies(requirements, installed)
     yield Diagnosis("CPU", GOOD, f"{cpu_name()}, {count_cores()} cores usable")
     yield examine_driver(driver)
     yield examine_cupy(driver, installed)
-    yield _examine_nvrtc(driver)
-    yield examine_headers(driver, find_headers().version)
+    yield _examine("NVRTC", nvrtc_version, driver, install_command(extra))
+    included = "sources that include <cuda_fp16.h> and the like"
+    yield _optional("CUDA headers", find_headers().version, included, install_command(extra))
     for name in COMPILERS:
         found = get_compiler(name)
         detail = f"{found.version} ({found.path})" if found.path else ""
         yield _optional(name, detail, f'variants with compiler="{name}"', REMEDIES[name])
-    yield _examine_profiler(driver)
+    yield _examine(TITLE, lambda: f"{(ncu := get_executable()).version_text} at {ncu.path}", driver)
     yield examine_counters(driver, PROFILING_PARAMETERS)
     yield examine_opencl(driver, list_platforms(), "pyopencl" in installed, has_nvidia_icd())
-    for name, (extra, purpose) in EXTRAS.items():
-        yield _optional(name, installed.get(name, ""), purpose, install_command(extra))
+    for name, (needed, purpose) in EXTRAS.items():
+        yield _optional(name, installed.get(name, ""), purpose, install_command(needed))
     yield _optional("Slurm", shutil.which("sbatch") or "", "launch=slurm", "")
     yield examine_database(store or project.database_url)
     yield examine_locks(list_folders())
@@ -179,36 +181,13 @@ def examine_opencl(
     return Diagnosis("OpenCL", OPTIONAL, "no platform", "sudo apt install pocl-opencl-icd (OpenCL on the CPU)")
 
 
-def examine_headers(driver: Driver | None, version: str) -> Diagnosis:
-    """Judge CUDA's own headers, by the version of those found; only sources with `#include <…>` need them."""
-    if version:
-        return Diagnosis("CUDA headers", GOOD, version)
-    detail = "not found; only sources that include <cuda_fp16.h> and the like need them"
-    return Diagnosis("CUDA headers", OPTIONAL, detail, install_command(_extra(driver)))
-
-
-def _examine_nvrtc(driver: Driver | None) -> Diagnosis:
-    from cuprof.builds.nvrtc import nvrtc_version
-
+def _examine(what: str, find: Callable[[], str], driver: Driver | None, remedy: str = "") -> Diagnosis:
+    """Judge software that only GPUs need, by what `find` returns or raises."""
     try:
-        return Diagnosis("NVRTC", GOOD, nvrtc_version())
+        return Diagnosis(what, GOOD, find())
     except CuprofError as error:
-        detail = str(error).partition(";")[0]
-        return Diagnosis("NVRTC", WARNING if driver else OPTIONAL, detail, install_command(_extra(driver)))
-
-
-def _examine_profiler(driver: Driver | None) -> Diagnosis:
-    try:
-        executable = get_executable()
-        return Diagnosis(TITLE, GOOD, f"{executable.version_text} at {executable.path}")
-    except CuprofError as error:
-        detail, _, remedy = str(error).partition("; ")
-        return Diagnosis(TITLE, WARNING if driver else OPTIONAL, detail, remedy if driver else "")
-
-
-def _extra(driver: Driver | None) -> str:
-    """Return the extra with CUDA's packages: the one that the driver takes, or the newest."""
-    return (driver.extra if driver else "") or "cuda13"
+        detail, _, said = str(error).partition("; ")
+        return Diagnosis(what, WARNING if driver else OPTIONAL, detail, remedy or (said if driver else ""))
 
 
 def examine_database(url: str) -> Diagnosis:

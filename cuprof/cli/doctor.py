@@ -39,6 +39,7 @@ PARSER = CommandParser(
     store=True,
     json=True,
 )
+PARSER.set_defaults(store=None)
 PARSER.add_argument("settings", metavar="SETTING=VALUE", nargs="*", help="of launch and store, as in cuprof sweep")
 PARSER.add_argument("--node", action="store_true", help=argparse.SUPPRESS)
 

@@ -35,7 +35,8 @@ def run(
     command_name: str,
     argv: Sequence[str],
     task: Task,
-    help_text: str = "",
+    description: str = "",
+    examples: str = "",
     launch: Launch | None = None,
     ahead: Sequence[str] = (),
     is_measuring: bool = False,
@@ -46,7 +47,7 @@ def run(
         command_name: what the user typed after `cuprof`.
         argv: options of Hydra's and `key=value` settings, in any order.
         task: the command's work on a configuration; it returns the exit code.
-        help_text: printed instead if `argv` asks for help.
+        description, examples: of the help, printed instead if `argv` asks for it.
         launch: has the work done by jobs of a launcher, where the settings choose one.
         ahead: modules of the task, to be imported while the configuration is composed.
         is_measuring: a worker is started ahead; where nothing says what to run, what could be is listed.
@@ -61,8 +62,10 @@ def run(
     project = find_project()
     if is_measuring and not is_chosen(argv, project):
         return tell_choice(command_name, project)
-    if help_text and {"-h", "--help"} & set(argv):
-        print(help_text)
+    if {"-h", "--help"} & set(argv):
+        from cuprof.cli.hydra_arguments import make_parser
+
+        make_parser(command_name, description, examples).print_help()
         return 0
     if is_measuring:
         _prestart_worker(argv)

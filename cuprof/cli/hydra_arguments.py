@@ -21,6 +21,32 @@ Options = Mapping[str, Any]
 """Option's name ("config_dir", "multirun") → its value, True for a flag; options that were not given are absent."""
 
 
+def make_parser(command: str, description: str = "", examples: str = "") -> CommandParser:
+    """Return the parser of a command that takes settings; `description` explains them."""
+    parser = _Parser(command, description, examples, store=True)
+    parser.set_defaults(store=None)
+    parser.usage = "%(prog)s [FILE | NAME] [SETTING=VALUE ...] [OPTION ...]"
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument(
+        "--cfg", "-c", metavar="PART", choices=("job", "hydra", "all"), help="show the configuration: job, hydra or all"
+    )
+    forms.add_argument(
+        "--info",
+        "-i",
+        metavar="WHAT",
+        choices=INFO,
+        nargs="?",
+        const="all",
+        help=f"show where it comes from: {', '.join(INFO)}",
+    )
+    forms.add_argument("--multirun", "-m", action="store_true", help="run lists as jobs")
+    parser.add_argument("--package", "-p", metavar="PART", help="with --cfg: only this part")
+    parser.add_argument("--config-dir", "-cd", metavar="DIR", help="add a folder of configuration")
+    parser.add_argument("--config-name", "-cn", metavar="NAME", help="another main configuration")
+    parser.add_argument("settings", metavar="SETTING=VALUE", nargs="*", help="see above")
+    return parser
+
+
 def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str]]:
     """Return (Hydra's options, settings); settings in a script's own call of `cuprof.compare` come first.
 
@@ -28,15 +54,7 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str
         UsageError: an option that Hydra does not have, a value that it does not take, or two options that exclude
             each other. (--experimental-rerun needs the pickled configuration of a job, and cuprof's jobs leave none.)
     """
-    parser = _Parser(command, "", "", store=True)
-    for flags in (("--package", "-p"), ("--config-name", "-cn"), ("--config-dir", "-cd")):
-        parser.add_argument(*flags)
-    forms = parser.add_mutually_exclusive_group()
-    forms.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
-    forms.add_argument("--info", "-i", choices=INFO, nargs="?", const="all")
-    forms.add_argument("--multirun", "-m", action="store_true")
-    parser.add_argument("settings", nargs="*")
-    values = vars(parser.parse_intermixed_args(argv))
+    values = vars(make_parser(command).parse_intermixed_args(argv))
     words = values.pop("settings")
     typed, alone = [word for word in words if "=" in word], [word for word in words if "=" not in word]
     if len(files := [word for word in alone if word.endswith((".py", ".json"))]) > 1:

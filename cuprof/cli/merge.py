@@ -42,8 +42,7 @@ def main(argv: Sequence[str]) -> int:
     from cuprof.store import Store
     from cuprof.store.connection import same_place
 
-    project = find_project()
-    target = arguments.store or project.database_url
+    target = arguments.store
     sources = [each if "://" in each else f"sqlite:///{each}" for each in arguments.databases]  # whatever its ending
     for source in sources:
         if same_place(source, target):
@@ -51,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     told = []
     with Store.open(target) as store:
         for source in sources:
-            result = merge_database(source, store, project.artifacts)
+            result = merge_database(source, store, find_project().artifacts)
             merged = result.merged
             counts = {f"{name}s": merged.added[name] for name in SHOWN}
             counts |= {"reports": result.reports, "missing_reports": result.missing}

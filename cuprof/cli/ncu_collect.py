@@ -23,8 +23,6 @@ CounterRow = tuple[str, Mapping[str, float | str | None], str]
 """A trial's label; metric → value, or text, or None where there is none; why there are none."""
 
 HELP = """\
-usage: cuprof ncu-collect [SETTING=VALUE ...] [OPTION ...]
-
 Run the trials of an experiment under Nsight Compute and store their hardware counters beside their timings. Takes the
 same selection as sweep. Every trial is built and checked first; what is profiled already is not profiled again; an
 interrupted collection goes on where it stopped.
@@ -44,12 +42,8 @@ settings:
   store.url=URL           another database, any SQLAlchemy URL
   dry_run=true            list the trials; run nothing
   output=json             counters as JSON on the standard output
-  further ones            family=NAME, device=, check=, ncu.…: see cuprof sweep --help
-
-options:
-  -h, --help              show this text
-  --cfg job               show the composed configuration; further options: cuprof sweep --help
-
+  further ones            family=NAME, device=, check=, ncu.…: see cuprof sweep --help"""
+EXAMPLES = """\
 examples:
   cuprof ncu-collect experiment=reduction
   cuprof ncu-collect experiment=reduction ncu=memory problem.n=2**24 variants=sequential,last_warp
@@ -58,7 +52,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
-    return hydra_app.run("ncu-collect", argv, task, HELP, is_measuring=True)
+    return hydra_app.run("ncu-collect", argv, task, HELP, EXAMPLES, is_measuring=True)
 
 
 def task(config: SweepConfig, project: Project) -> int:

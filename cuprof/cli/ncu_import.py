@@ -40,16 +40,8 @@ def main(argv: Sequence[str]) -> int:
     arguments = PARSER.parse_args(argv)
     from cuprof.engine.importing import import_reports
 
-    project = find_project()
-    url = arguments.store or project.database_url
-    found = import_reports(
-        arguments.files,
-        url,
-        project.artifacts,
-        name=arguments.name,
-        cache_mode=arguments.cache_mode,
-    )
-    for result in found:
+    artifacts, said = find_project().artifacts, {"name": arguments.name, "cache_mode": arguments.cache_mode}
+    for result in import_reports(arguments.files, arguments.store, artifacts, **said):
         show(Line(f"{result.path}: {result.describe()}"))
         for note in result.notes:
             print_message(f"{result.path}: {note}")

@@ -64,14 +64,13 @@ def main(argv: Sequence[str]) -> int:
     arguments = PARSER.parse_args(argv)
     if arguments.format == "parquet" and arguments.output is None:
         raise UsageError("parquet is not text; add --output FILE.parquet")
-    from cuprof.core.project import find_project
     from cuprof.results.export import to_parquet, write_file
     from cuprof.results.queries import list_queries, read
 
     if not arguments.query:
         show(Table(("name", "rows"), list(list_queries().items())))
         return 0
-    url, form, text = arguments.store or find_project().database_url, arguments.format, " ".join(arguments.query)
+    url, form, text = arguments.store, arguments.format, " ".join(arguments.query)
     with _suggesting(url, text), read(url, text, time_limit_s=arguments.time_limit) as rows:
         if form == "parquet":
             write_file([to_parquet(rows)], arguments.output)

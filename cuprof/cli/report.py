@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from cuprof.store import Store
 
 HELP = """\
-usage: cuprof report [SETTING=VALUE ...] [OPTION ...]
-
 Write one self-contained HTML page about the newest stored sweep of an experiment, or about an earlier one, and print
 its path. A page that shows all that is stored stays as it is. Nothing is measured.
 
@@ -29,13 +27,8 @@ settings:
   report.sweep=ID   an earlier sweep instead of the newest, as NAME-sweep-ID.html; see cuprof query sweeps
   report.path=DIR   the folder for the page (default: reports/out in the project)
   output=json       print the path as JSON
-  further ones      see cuprof sweep --help; what is about measuring has no effect here
-
-options:
-  --store URL       another database, any SQLAlchemy URL
-  -h, --help        show this text
-  --cfg job         show the composed configuration; further options: cuprof sweep --help
-
+  further ones      see cuprof sweep --help; what is about measuring has no effect here"""
+EXAMPLES = """\
 examples:
   cuprof report experiment=reduction
   cuprof report experiment=reduction report.path=/tmp/pages
@@ -45,7 +38,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
-    return hydra_app.run("report", argv, task, HELP)
+    return hydra_app.run("report", argv, task, HELP, EXAMPLES)
 
 
 def task(config: SweepConfig, project: Project) -> int:

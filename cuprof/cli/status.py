@@ -11,7 +11,6 @@ from cuprof.cli.arguments import CommandParser, number, reading
 from cuprof.cli.labels import format_duration
 from cuprof.cli.output import emit, print_message, show
 from cuprof.cli.table import Line, Part, Table
-from cuprof.core.project import find_project
 from cuprof.core.text import describe_tried
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     from cuprof.results.progress import list_progress
 
     if arguments.log:
-        _print_log(arguments.store or find_project().database_url, arguments.log)
+        _print_log(arguments.store, arguments.log)
         return 0
     is_first = True
     while True:

@@ -25,8 +25,6 @@ SHOWING, PAGE = (
 """Modules that read, compare and write the results: half a second that would follow the last trial."""
 
 HELP = """\
-usage: cuprof sweep [FILE.py | DEFINITION | NAME] [SETTING=VALUE ...] [OPTION ...]
-
 Check every variant against the family's reference, time the right ones, store all of it trial by trial, and write the
 report. What is stored already is not measured again; an interrupted sweep goes on where it stopped.
 
@@ -76,17 +74,8 @@ single settings of these groups, written GROUP.NAME=VALUE; --cfg job shows what 
   launch   name, jobs, gpus, partition, time, address, options; launchers set job, since
 
 A list on variants, problem.* or tune.* is an axis of one job, and one on device.cuda shares it among GPUs. A list on
-any other setting makes sweeps of their own, one after another.
-
-options:
-  -h, --help             show this text
-  --cfg job              show the composed configuration
-  --info                 show where it comes from
-  -m, --multirun         run lists as jobs
-  -cd, --config-dir DIR  add a folder of configuration
-  -cn, --config-name N   another main configuration
-  -p, --package P        with --cfg: only this part
-
+any other setting makes sweeps of their own, one after another."""
+EXAMPLES = """\
 examples:
   cuprof sweep reduction
   cuprof sweep my_kernels.py problem.n=2**16,2**24
@@ -100,7 +89,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
-    return hydra_app.run("sweep", argv, task, HELP, launch, RUNNING, is_measuring=True)
+    return hydra_app.run("sweep", argv, task, HELP, EXAMPLES, launch, RUNNING, is_measuring=True)
 
 
 def launch(configs: Sequence[SweepConfig], argv: Sequence[str], project: Project) -> int:

@@ -94,7 +94,7 @@ def test_what_cannot_be_exported_is_one_line(cli: Cli, stored: Project) -> None:
     for argv, said in {
         ("best", "cuconv"): "no right time of family cuconv is stored; run cuprof sweep family=cuconv first",
         ("best", "invnted"): "unknown family 'invnted': did you mean invented",
-        ("best", "--export", "portfolio"): "a portfolio is a command of its own: cuprof portfolio FAMILY",
+        ("best", "--export", "portfolio"): "'portfolio' is not known: there are header, json",
         ("best", "invented", "--within", "5"): "'5' is not a share; write 1% or 0.01",
         ("portfolio", "reductoin"): "unknown family 'reductoin': did you mean reduction",
         ("best", "invented", "--export", "yaml"): "'yaml' is not known: there are header, json, python, triton",

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,7 +19,6 @@ from cuprof.cli.diagnosis import (
     examine_database,
     examine_dependencies,
     examine_driver,
-    examine_headers,
     examine_locks,
     examine_opencl,
 )
@@ -100,11 +100,13 @@ def test_cupy_must_fit_the_driver(
     assert bool(remedy) == bool(diagnosis.remedy)
 
 
-def test_headers() -> None:
-    assert examine_headers(None, "cudart 13000").health is Health.GOOD
-    diagnosis = examine_headers(None, "")
-    assert diagnosis.health is Health.OPTIONAL
-    assert diagnosis.remedy.endswith("[cuda13]'")
+def test_headers(cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosis, "find_driver", lambda: None)
+    for version, health, remedy in (("cudart 13000", "good", ""), ("", "optional", "[cuda13]'")):
+        monkeypatch.setattr(diagnosis, "find_headers", lambda version=version: SimpleNamespace(version=version))
+        found = {each["what"]: each for each in json.loads(cli("doctor", "--json").out)}["CUDA headers"]
+        assert found["health"] == health
+        assert found["remedy"].endswith(remedy)
 
 
 def test_counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
