@@ -85,17 +85,16 @@ class Comparison:
         return write(self.study, Path(path) if path else self._pages, folders=self._project.report_folders)
 
     def __str__(self) -> str:
-        from cuprof.cli.output import terminal_width
+        from cuprof.cli.output import terminal_width, to_text
         from cuprof.cli.results import result_parts
-        from cuprof.cli.table import to_text
 
         return to_text(result_parts(self.study), terminal_width()).removesuffix("\n")
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        from cuprof.cli.output import to_html
         from cuprof.cli.results import result_parts
-        from cuprof.cli.table import to_html
 
         return to_html(result_parts(self.study))
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuprof.cli.arguments import CommandParser, reading, share
-from cuprof.cli.output import emit, show
-from cuprof.cli.table import Line, Part, Table
+from cuprof.cli.output import Line, Part, Table, emit, show
 from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.records import Measure
 from cuprof.core.text import count, visible

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from cuprof.cli.arguments import CommandParser
+from cuprof.cli.choice import tell_choice
 from cuprof.cli.output import print_message
+from cuprof.config.composer import compose
+from cuprof.config.overrides import quoted
 from cuprof.core.errors import UsageError
+from cuprof.core.project import find_project
 from cuprof.core.text import summarize
-
-if TYPE_CHECKING:
-    from cuprof.engine.building import Building, Built
+from cuprof.engine.building import Building, Built, prepare_building
+from cuprof.families.origin import list_families
 
 DESCRIPTION = """\
 Compile all that a family's variants need for an architecture, and say what the compiler refuses, by file and line.
@@ -44,13 +46,6 @@ def main(argv: Sequence[str]) -> int:
     named = arguments.family.removeprefix("family=")  # as for cuprof sweep
     if odd := next((setting for setting in arguments.settings if "=" not in setting), ""):
         raise UsageError(f"{odd!r} is not a setting; write NAME=VALUE, and see cuprof check --help")
-    from cuprof.cli.choice import tell_choice
-    from cuprof.config.composer import compose
-    from cuprof.config.overrides import quoted
-    from cuprof.core.project import find_project
-    from cuprof.engine.building import prepare_building
-    from cuprof.families.origin import list_families
-
     project = find_project()
     if not named or "=" in named:
         return tell_choice("check", project, [*list_families(project.kernel_folders)])

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuprof.cli.arguments import CommandParser, add_rule, run_verdict
 from cuprof.cli.labels import format_number
-from cuprof.cli.output import print_json, print_message, show
-from cuprof.cli.table import Line, Part, Table
+from cuprof.cli.output import Line, Part, Table, print_json, print_message, show
 from cuprof.core.errors import UsageError
 from cuprof.core.records import Measure
 from cuprof.core.text import list_first

@@ -54,7 +54,7 @@ def _words(command: str) -> Iterator[str]:
         yield from list_queries()
     if command in ("judge", "check", "best", "portfolio"):
         yield from list_families(find_project().kernel_folders)
-    parser = COMMANDS[command].load(COMMANDS[command].parser) if command in COMMANDS else None
+    parser = COMMANDS[command].parser if command in COMMANDS else None
     for action in parser._actions if parser else ():
         if action.help != SUPPRESS:
             options = [flag for flag in action.option_strings if flag.startswith("--") and flag != "--help"]

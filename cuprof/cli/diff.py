@@ -9,8 +9,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from cuprof.cli.arguments import CommandParser, reading
-from cuprof.cli.output import emit
-from cuprof.cli.table import Line, Part, Table
+from cuprof.cli.output import Line, Part, Table, emit
 from cuprof.core.errors import SelectionError
 
 if TYPE_CHECKING:

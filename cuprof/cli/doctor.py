@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cuprof import __version__
 from cuprof.cli.arguments import CommandParser
 from cuprof.cli.diagnosis import GOOD, MISSING, OPTIONAL, WARNING, Diagnosis, Health, examine, examine_database
-from cuprof.cli.output import emit, print_message
-from cuprof.cli.table import Line, Part, Table
+from cuprof.cli.output import Line, Part, Table, emit, print_message
 from cuprof.core.project import MARKER, Project, find_project
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from cuprof.cli import compare
 from cuprof.cli.arguments import CommandParser, add_rule, number, run_verdict
 from cuprof.cli.labels import format_counter, format_time
-from cuprof.cli.output import print_json, show
-from cuprof.cli.table import Line, Part, Table
+from cuprof.cli.output import Line, Part, Table, print_json, show
 from cuprof.core.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,31 +9,37 @@ import importlib
 import os
 import sys
 import threading
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from cuprof import __version__
 from cuprof.cli.output import print_message
 from cuprof.cli.stream import guarded_output
-from cuprof.core.errors import CuprofError, explain, suggest
+from cuprof.core.errors import CuprofError, UnknownNameError, explain
 from cuprof.core.interrupts import INTERRUPTED, heard, is_requested, shielded
 from cuprof.core.processes import spare_cores
 
 
 class Command(NamedTuple):
-    """What a command is for, and where: `main` takes the words after it and returns the exit code.
-
-    The words of a command without Hydra are read by `parser`.
-    """
+    """What a command is for, and its module; `part` names one of several commands in it."""
 
     summary: str
     module: str
     is_hydra: bool = False
-    main: str = "main"
-    parser: str = "PARSER"
+    part: str = ""
 
-    def load(self, name: str) -> Any:
-        """Return something of the module, imported now."""
+    def run(self, words: Sequence[str]) -> int:
+        """Run it on the words after its name, and return the exit code."""
+        return int(self._load(f"main_{self.part}" if self.part else "main")(words))
+
+    @property
+    def parser(self) -> ArgumentParser:
+        """Return what reads the words of a command without Hydra."""
+        parser: ArgumentParser = self._load(self.part.upper() or "PARSER")
+        return parser
+
+    def _load(self, name: str) -> Any:
         return getattr(importlib.import_module(f"cuprof.cli.{self.module}"), name)
 
 
@@ -49,13 +55,11 @@ COMMANDS: dict[str, Command] = {
     "judge": Command("say whether somebody's candidate is right, honest and fast", "judge"),
     "status": Command("say how far sweeps are, what runs where, and what has failed", "status"),
     "best": Command("print the fastest configuration of each problem, or export them", "best"),
-    "portfolio": Command(
-        "find the fewest configurations that are good for every problem", "best", False, "main_portfolio", "PORTFOLIO"
-    ),
+    "portfolio": Command("find the fewest configurations that are good for every problem", "best", part="portfolio"),
     "query": Command("read the database with SQL or a named query", "query"),
     "list": Command("list families, variants, experiments, devices or metrics", "listing"),
-    "merge": Command("take other machines' databases into one", "merge"),
-    "backup": Command("copy the database while sweeps go on writing", "backup"),
+    "merge": Command("take other machines' databases into one", "databases", part="merge"),
+    "backup": Command("copy the database while sweeps go on writing", "databases", part="backup"),
     "doctor": Command("say what is installed, what is missing and how to mend it", "doctor"),
     "init": Command("make a project of your own with an example family", "init"),
 }
@@ -164,9 +168,7 @@ def _dispatch(words: list[str]) -> int:
         print(f"cuprof {__version__}")
         return 0
     if words[0] in ("-sc", "--shell-completion"):
-        return int(Command("", "completion").load("main")(words))
-    command = COMMANDS.get(words[0])
-    if command is None:
-        print_message(f"error: unknown command {words[0]!r}: {suggest(words[0], COMMANDS)}")
-        return 2
-    return int(command.load(command.main)(words[1:]))
+        return Command("", "completion").run(words)
+    if (command := COMMANDS.get(words[0])) is None:
+        raise UnknownNameError("command", words[0], COMMANDS)
+    return command.run(words[1:])

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
 from cuprof.cli.labels import format_counter
-from cuprof.cli.output import print_json, print_message, print_preview, show
-from cuprof.cli.table import Line, Part, Table
+from cuprof.cli.output import Line, Part, Table, print_json, print_message, print_preview, show
 from cuprof.core.project import Project
 
 if TYPE_CHECKING:

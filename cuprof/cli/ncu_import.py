@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cuprof.cli.arguments import CommandParser
-from cuprof.cli.output import print_message, show
-from cuprof.cli.table import Line
+from cuprof.cli.output import Line, print_message, show
 from cuprof.core.project import find_project
 
 EXAMPLES = """\

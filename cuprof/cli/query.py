@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuprof.cli.arguments import CommandParser, number
-from cuprof.cli.output import show, terminal_width
-from cuprof.cli.table import GAP, Line, Part, Table, display_width, to_text, total_width
+from cuprof.cli.output import GAP, Line, Part, Table, display_width, show, terminal_width, to_text, total_width
 from cuprof.core.errors import UsageError, suggest
 from cuprof.core.text import count, visible_json
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from cuprof.cli.compare import MARK, NOISY, OF_PAIRS, is_beside_medians
 from cuprof.cli.labels import format_number, format_time, mark_of, style_of
-from cuprof.cli.output import print_json, show
-from cuprof.cli.table import Line, Part, Table
+from cuprof.cli.output import Line, Part, Table, print_json, show
 from cuprof.core.records import Measure, State
 from cuprof.core.text import count, summarize
 from cuprof.report.study import Study

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuprof.cli.arguments import CommandParser, reading
-from cuprof.cli.output import emit, print_message
-from cuprof.cli.table import Line
+from cuprof.cli.output import Line, emit, print_message
 from cuprof.core.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from cuprof.cli.arguments import CommandParser, number, reading
 from cuprof.cli.labels import format_duration
-from cuprof.cli.output import emit, print_message, show
-from cuprof.cli.table import Line, Part, Table
+from cuprof.cli.output import Line, Part, Table, emit, print_message, show
+from cuprof.core.errors import SelectionError, UnreachableStoreError
 from cuprof.core.text import describe_tried
-
-if TYPE_CHECKING:
-    from cuprof.results.progress import Progress, StationRow
+from cuprof.results.progress import Progress, StationRow, list_progress
+from cuprof.results.queries import read
 
 SECONDS = number(0.0, 86400.0, "number of seconds from 0 to 86400", float)
 LOG = """\
@@ -47,37 +45,30 @@ PARSER.add_argument("--log", metavar="VARIANT", default="", help="why it failed 
 def main(argv: Sequence[str]) -> int:
     """Print how far sweeps are, once or repeatedly until they are done."""
     arguments = PARSER.parse_args(argv)
-    from cuprof.core.errors import SelectionError, UnreachableStoreError
-    from cuprof.results.progress import list_progress
-
     if arguments.log:
         _print_log(arguments.store, arguments.log)
         return 0
-    is_first = True
-    while True:
+    found = None
+    while found is None or (arguments.every and any(each.state == "running" for each in found)):
+        if found is not None:
+            time.sleep(arguments.every)
         try:
             with reading(arguments.store) as connection:
                 found = list_progress(connection, arguments.sweep)
         except UnreachableStoreError as error:
-            if is_first:
+            if found is None:
                 raise
             print_message(str(error))  # whoever watches waits for it as the sweeps do
-            time.sleep(arguments.every)
             continue
-        is_first = False
         if arguments.sweep is not None and not found:
             raise SelectionError(f"there is no sweep {arguments.sweep}; cuprof query sweeps lists them")
         emit([dataclasses.asdict(each) for each in found], arguments.json, status_parts(found))
-        if not arguments.every or all(each.state != "running" for each in found):
-            return 0
-        time.sleep(arguments.every)
+    return 0
 
 
 def status_parts(found: Sequence[Progress]) -> list[Part]:
     """Return a line for each sweep, its stations and its failures."""
-    if not found:
-        return [Line("no sweep is stored")]
-    return [part for each in found for part in _sweep_parts(each)]
+    return [part for each in found for part in _sweep_parts(each)] or [Line("no sweep is stored")]
 
 
 def _sweep_parts(sweep: Progress) -> Iterator[Part]:
@@ -115,9 +106,6 @@ def _station_row(station: StationRow, taken: str) -> tuple[str, ...]:
 
 def _print_log(url: str, variant: str) -> None:
     """Print the stored log of a variant's newest failure: a compiler's output, or a traceback."""
-    from cuprof.core.errors import SelectionError
-    from cuprof.results.queries import read
-
     with read(url, LOG, {"variant": variant}) as rows:
         found = [row for batch in rows.batches for row in batch]
     if not found:

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from io import TextIOBase, UnsupportedOperation
+from io import TextIOBase
 from typing import TextIO, cast
 
 from cuprof.core.text import visible
@@ -26,7 +26,7 @@ class Output(TextIOBase):
 
     def __init__(self, stream: TextIO | None, *, escapes: bool = True) -> None:
         self.failure: Exception | None = None
-        self._stream, self._escapes = stream, escapes
+        self._stream, self._escapes = stream or cast(TextIO, TextIOBase()), escapes  # the latter takes nothing
 
     def write(self, text: str) -> int:
         """Write the text, as much of it as can be."""
@@ -43,7 +43,7 @@ class Output(TextIOBase):
 
     def isatty(self) -> bool:
         """Return whether a terminal shows it."""
-        return self._stream is not None and not self._stream.closed and self._stream.isatty()
+        return not self._stream.closed and self._stream.isatty()
 
     def writable(self) -> bool:
         """Return True."""
@@ -51,8 +51,6 @@ class Output(TextIOBase):
 
     def fileno(self) -> int:
         """Return the descriptor below."""
-        if self._stream is None:
-            raise UnsupportedOperation("there is no output")
         return self._stream.fileno()
 
     @property
@@ -61,7 +59,7 @@ class Output(TextIOBase):
         return getattr(self._stream, "encoding", None) or "utf-8"
 
     def _try(self, action: Callable[[TextIO], object]) -> None:
-        if self._stream is None or self.failure:
+        if self.failure:
             return
         try:
             action(self._stream)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cuprof.cli.compare import OF_PAIRS, comparison_parts, markdown_lines, print_comparison, summary
-from cuprof.cli.table import to_text
+from cuprof.cli.output import to_text
 from cuprof.comparison.compare import Comparison, Options, compare
 from cuprof.comparison.sides import Side
 from cuprof.core.point import Point

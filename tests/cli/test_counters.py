@@ -6,7 +6,7 @@ import pytest
 
 from cuprof.cli.labels import format_counter
 from cuprof.cli.ncu_collect import CounterRow, counter_parts
-from cuprof.cli.table import to_text
+from cuprof.cli.output import to_text
 
 
 def test_numbers_are_aligned_whole_and_explained() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from cuprof.cli.output import to_text
 from cuprof.cli.query import frame_parts
-from cuprof.cli.table import to_text
 
 COLUMNS: dict[str, list[Any]] = {
     "variant": ["last_warp", 'with "quotes", and\nlines'],

@@ -11,7 +11,7 @@ import pytest
 from cuprof.cli import listing
 from cuprof.cli.compare import OF_PAIRS, comparison_parts, markdown_lines
 from cuprof.cli.diagnosis import Diagnosis, Health
-from cuprof.cli.table import to_text
+from cuprof.cli.output import to_text
 from cuprof.core.project import Project
 from cuprof.results.rows import Rows
 from tests.cli.test_comparison import comparison

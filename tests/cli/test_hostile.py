@@ -20,10 +20,9 @@ from cuprof.cli import main as entry
 from cuprof.cli.compare import print_comparison
 from cuprof.cli.diagnosis import Diagnosis, Health
 from cuprof.cli.ncu_collect import counter_parts
-from cuprof.cli.output import print_json, print_message, print_preview, show
+from cuprof.cli.output import Line, print_json, print_message, print_preview, show
 from cuprof.cli.progress import LiveProgress, PlainProgress
 from cuprof.cli.stream import Output, guarded_output
-from cuprof.cli.table import Line
 from cuprof.comparison.compare import Options, compare
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project

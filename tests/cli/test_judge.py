@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cuprof.cli.judge import report_parts
-from cuprof.cli.table import to_text
+from cuprof.cli.output import to_text
 from cuprof.core.point import Point
 from cuprof.core.project import Project
 from cuprof.core.records import Measure

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from cuprof.cli.output import preview_parts, print_preview
-from cuprof.cli.table import to_text
+from cuprof.cli.output import preview_parts, print_preview, to_text
 from cuprof.engine.preview import Preview, PreviewRow
 
 ROWS = (

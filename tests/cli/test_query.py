@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cuprof.cli.output import to_text
 from cuprof.cli.query import view_parts
-from cuprof.cli.table import to_text
 from cuprof.core.project import Project
 from cuprof.core.records import State
 from cuprof.store import Store

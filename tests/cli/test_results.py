@@ -11,8 +11,8 @@ import pytest
 
 from cuprof.cli.compare import OF_PAIRS
 from cuprof.cli.labels import FAILED_STYLE
+from cuprof.cli.output import Line, to_text
 from cuprof.cli.results import MOST_ROWS, TOP, print_results, result_parts
-from cuprof.cli.table import Line, to_text
 from cuprof.core.records import State
 from cuprof.report.load import load_study
 from cuprof.report.study import Study

@@ -5,7 +5,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cuprof.cli.table import Table, display_width, iter_lines, to_text
+from cuprof.cli.output import Table, display_width, iter_lines, to_text
 
 COLUMNS = ("what", "time µs")
 

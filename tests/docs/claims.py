@@ -125,7 +125,7 @@ def _shown_files() -> set[str]:
 
 def _try_command(command: str, words: list[str], text: str) -> None:
     if not COMMANDS[command].is_hydra:
-        COMMANDS[command].load(COMMANDS[command].parser).parse_intermixed_args(words)
+        COMMANDS[command].parser.parse_intermixed_args(words)
         is_written = command == "query" and words and f"{words[0]}.sql" in text  # a document may say how to write one
         if command == "query" and words and not words[0].startswith("-") and not is_written:
             _try_query(words[0])
@@ -227,7 +227,7 @@ def _known_options() -> set[str]:
     for command in COMMANDS.values():
         told = StringIO()
         with redirect_stdout(told), suppress(SystemExit):
-            command.load(command.main)(["--help"])
+            command.run(["--help"])
         texts.append(told.getvalue())
     options = [ROOT / "cuprof" / "cli" / "hydra_arguments.py", *(ROOT / "benchmarks").glob("*.py")]
     texts += [path.read_text(encoding="utf-8") for path in options]

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from cuprof.cli import best
+from cuprof.cli.output import to_text
 from cuprof.cli.status import status_parts
-from cuprof.cli.table import to_text
 from cuprof.config.model import MeasureConfig, SearchConfig, SweepConfig
 from cuprof.core.errors import UsageError
 from cuprof.core.project import find_project

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cuprof.cli.judge import report_parts
-from cuprof.cli.table import to_text
+from cuprof.cli.output import to_text
 from cuprof.config.model import NcuConfig, SweepConfig
 from cuprof.core.errors import ProfilerError
 from cuprof.core.point import Point

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from store_samples import FACTS, make_outcome, make_timing, make_trial
 
+from cuprof.cli.output import to_text
 from cuprof.cli.status import status_parts
-from cuprof.cli.table import to_text
 from cuprof.core.errors import UnreachableStoreError
 from cuprof.core.records import State
 from cuprof.plan.identity import IDENTITY_VERSION
@@ -141,7 +141,7 @@ def test_who_watches_waits_for_a_server_that_is_restarted(
             store.finish_sweep(sweep_id, "finished")
         return list_progress(connection, number)
 
-    monkeypatch.setattr("cuprof.results.progress.list_progress", read_again)
+    monkeypatch.setattr("cuprof.cli.status.list_progress", read_again)
     watched = cli("status", "--store", store.url, "--every", "0.001")
     assert (watched.exit_code, len(calls)) == (0, 3)
     assert "cannot be reached" in watched.err

@@ -1,0 +1,91 @@
+"""`cuprof backup` and `cuprof merge`: copy the database while sweeps go on writing; several databases into one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from cuprof.cli.arguments import CommandParser
+from cuprof.cli.output import Line, emit, show
+from cuprof.core.errors import UsageError
+from cuprof.core.project import find_project
+from cuprof.core.text import count
+from cuprof.engine.merging import MergeResult, merge_database
+from cuprof.store import Store
+from cuprof.store.backup import back_up
+from cuprof.store.connection import same_place
+
+SHOWN = ("sweep", "trial", "run", "profile")
+
+BACKUP = CommandParser(
+    "backup",
+    "Copy the database to a file of its own, as it is at one moment; sweeps may go on writing. Copying the file\n"
+    "itself can leave out what is still in the -wal file beside it. For PostgreSQL there is pg_dump.",
+    """\
+examples:
+  cuprof backup /media/disk/cuprof.sqlite
+  cuprof backup "backup-$(date +%F).sqlite"
+  cuprof query best --store sqlite:////media/disk/cuprof.sqlite""",
+    store=True,
+    json=True,
+)
+BACKUP.add_argument("file", metavar="FILE", type=Path, help="the copy; it must not exist")
+BACKUP.add_argument("--force", action="store_true", help="replace the file, once the copy is complete")
+
+MERGE = CommandParser(
+    "merge",
+    "Take what other databases hold into this project's, or the one of --store. What is here already is not taken\n"
+    "again. Rows that cuprof cannot have measured (impossible times, future dates, unknown words) are refused and\n"
+    "counted. Otherwise all of a database is taken or nothing, and nothing in it is changed.",
+    """\
+examples:
+  cuprof merge node1/db/cuprof.sqlite node2/db/cuprof.sqlite
+  cuprof merge sqlite:////media/disk/old.sqlite --store postgresql+psycopg://cuprof@db.example/cuprof
+  cuprof merge postgresql+psycopg://cuprof@db.example/cuprof --store sqlite:///all.sqlite""",
+    store=True,
+    json=True,
+)
+MERGE.add_argument("databases", metavar="DATABASE", nargs="+", help="an SQLite file, or any SQLAlchemy URL")
+
+
+def main_backup(argv: Sequence[str]) -> int:
+    """Write the copy and print its size and contents."""
+    arguments = BACKUP.parse_args(argv)
+    copy = back_up(arguments.store, arguments.file, overwrite=arguments.force)
+    record = {"backup": str(copy.file), "bytes": copy.size_bytes, "sweeps": copy.sweeps, "runs": copy.runs}
+    size = f"{copy.size_bytes / 2**20:.1f} MiB"
+    emit(record, arguments.json, [Line(f"{copy.file}: {size}, sweeps: {copy.sweeps}, runs: {copy.runs}")])
+    return 0
+
+
+def main_merge(argv: Sequence[str]) -> int:
+    """Take in one database after the other and say what was new."""
+    arguments = MERGE.parse_args(argv)
+    sources = [each if "://" in each else f"sqlite:///{each}" for each in arguments.databases]  # whatever its ending
+    if any(same_place(source, arguments.store) for source in sources):
+        raise UsageError("a database cannot be merged into itself; name another one, or another --store")
+    told = []
+    with Store.open(arguments.store) as store:
+        for source in sources:
+            result = merge_database(source, store, find_project().artifacts)
+            merged = result.merged
+            counts = {f"{name}s": merged.added[name] for name in SHOWN}
+            counts |= {"reports": result.reports, "missing_reports": result.missing}
+            told.append({"database": merged.place, **counts, "refused": dict(merged.refused), "notes": merged.notes})
+            if not arguments.json:
+                show(*map(Line, _describe(result)))
+    if arguments.json:
+        emit(told, as_json=True)
+    return 0
+
+
+def _describe(result: MergeResult) -> Iterator[str]:
+    added = {f"{name}s": result.merged.added[name] for name in SHOWN} | {"reports": result.reports}
+    said = ", ".join(f"{what}: {number}" for what, number in added.items() if number)
+    yield f"{result.merged.place}: {said or 'nothing new'}"
+    if result.missing:
+        yield f"  reports of its counters that are not in the folder artifacts beside it: {result.missing}"
+    for fault, number in result.merged.refused.items():
+        table, _, why = fault.partition(": ")
+        yield f"  refused, with everything that belongs to it: {count(number, 'row')} of {table}, {why}"
+    yield from (f"  {note}" for note in result.merged.notes)
