@@ -237,6 +237,8 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, list[Line]]
 
     A label is made once for all measures of a trial.
     """
+    import numpy as np
+
     from cuprof.comparison.compare import LABEL_COLUMNS, row_label
     from cuprof.comparison.trials import each
     from cuprof.report.units import choose_scale
@@ -245,10 +247,10 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, list[Line]]
     rows = comparison.rows[names]
     is_same = rows["verdict"] == "same"
     hidden = 0 if everything or is_same.sum() <= MOST_SAME else int(is_same.sum())
+    found = rows[~is_same] if hidden else rows
     order = {verdict: place for place, verdict in enumerate(MARKS)}
-    shown = each(rows[~is_same] if hidden else rows)
-    found = sorted(shown, key=lambda row: (order[row.verdict], -abs(math.log(row.ratio))))
-    scale = choose_scale("time", [time for row in found for time in (row.base_median_ns, row.new_median_ns)])
+    found = found.iloc[np.lexsort((-np.abs(np.log(found["ratio"])), found["verdict"].map(order)))]
+    scale = choose_scale("time", found[["base_median_ns", "new_median_ns"]].to_numpy().ravel().tolist())
     varied = {"new_device": "device", "measure": "time"}  # shown where there are several
     varied = {name: heading for name, heading in varied.items() if rows[name].nunique() > 1}
     labels: dict[int, str] = {}
@@ -262,26 +264,24 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, list[Line]]
             ratio_text(row.ratio),
             interval_text(row),
         )
-        for row in found
+        for row in each(found)
     ]
     numbers = (f"base {scale.unit}", f"new {scale.unit}", "new/base", "interval")
     table = Table(
-        ("verdict", "trial", *varied.values(), *numbers), cells, numbers, [STYLES[row.verdict] for row in found]
+        ("verdict", "trial", *varied.values(), *numbers), cells, numbers, found["verdict"].map(STYLES).tolist()
     )
     notes = []
     if any(row[-1].endswith(MARK) for row in cells):
         notes.append(Line(f"{MARK} an interval wider than ±{NOISY:.0%}: more samples would tell", "dim"))
-    if any(
-        is_beside_medians(*row) for row in rows[["ratio", "base_median_ns", "new_median_ns"]].itertuples(index=False)
-    ):
+    if is_beside_medians(rows["ratio"], rows["base_median_ns"], rows["new_median_ns"]).any():
         notes.append(Line(OF_PAIRS, "dim"))
     if hidden:
         notes.append(Line(f"and {hidden} more that are the same (--all lists them)", "dim"))
     return table, notes
 
 
-def is_beside_medians(ratio: float, base_ns: float, new_ns: float) -> bool:
-    """Return whether a reader sees that a ratio is not the quotient of the two medians."""
+def is_beside_medians(ratio: Any, base_ns: Any, new_ns: Any) -> Any:
+    """Return whether a reader sees that a ratio is not the quotient of the two medians; of columns a column."""
     return abs(ratio * base_ns / new_ns - 1) > BESIDE
 
 

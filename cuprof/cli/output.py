@@ -130,8 +130,8 @@ def _wrap(row: Sequence[str], widths: Sequence[int]) -> Iterator[Sequence[str]]:
 
 
 def _fill(cell: str, is_number: bool, width: int) -> str:
-    padding = " " * (width - display_width(cell))
-    return padding + cell if is_number else cell + padding
+    length = len(cell) + width - display_width(cell)
+    return cell.rjust(length) if is_number else cell.ljust(length)
 
 
 def _fit(

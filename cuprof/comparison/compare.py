@@ -26,7 +26,7 @@ from cuprof.statistics.noise import PREPARED
 from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Rule, Verdict, judge
 
-AT_ONCE = 150_000
+AT_ONCE = 300_000
 """About how many samples are held at one time, in pairs."""
 SIDE_COLUMNS = (
     "family", "variant", "backend", "problem", "tunables", "device", "device_key", "device_id", "device_number",
@@ -181,10 +181,7 @@ def judge_rows(
     rows: pd.DataFrame, base: Side, new: Side, options: Options
 ) -> tuple[pd.DataFrame, dict[str, SweepNoise]]:
     """Return matched rows with their verdicts, and the noise of each device."""
-    apart = rows[~rows["together"]]
-    controls = apart[apart["unchanged"]]
-    unchanged = contrast_rows(controls, base, new) if len(controls) and options.noise is None else None
-    noises = find_noises(apart, options.noise, unchanged)
+    noises = _find_noises(rows[~rows["together"]], base, new, options)
     noise = noise_within(rows)
     for device, of_device in noises.items():
         chosen = ((rows["device"] == device) & ~rows["together"]).to_numpy(bool)
@@ -195,6 +192,12 @@ def judge_rows(
     rows = rows.assign(reach=reach, **judged)
     rows.loc[rows["same_code"], "verdict"] = Verdict.SAME_CODE.value
     return rows, noises
+
+
+def _find_noises(apart: pd.DataFrame, base: Side, new: Side, options: Options) -> dict[str, SweepNoise]:
+    controls = apart[apart["unchanged"]]
+    unchanged = contrast_rows(controls, base, new) if len(controls) and options.noise is None else None
+    return find_noises(apart, options.noise, unchanged)
 
 
 def contrast_rows(

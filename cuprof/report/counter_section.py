@@ -236,7 +236,8 @@ def _choose_pairs(
         earlier = reversed(steps[: steps.index(variant)] if variant in steps else ())
         named = ([trial for trial in profiled if trial.variant == name] for name in earlier)
         before = next(filter(None, named), befores)
-        shared = [trial.problem for trial in group if trial.problem in {each.problem for each in before}]
+        profiled_before = {trial.problem for trial in before}
+        shared = [trial.problem for trial in group if trial.problem in profiled_before]
         if shared and befores:
             problem = study.reference if study.reference in shared else shared[0]
             pairs.append((_fastest(before, problem), _fastest(group, problem)))

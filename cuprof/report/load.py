@@ -187,6 +187,7 @@ def _names(trials: pd.DataFrame, devices: Mapping[int, Device], experiment: Expe
     at = [numbers.setdefault(problem, len(numbers)) for problem in trials["problem"]]
     problems = [experiment.problem_name(problem) or point_label(problem) for problem in numbers]
     known = {key: device.label for key, device in devices.items()}
+    hosts = [key for key, device in devices.items() if is_host(device.facts)]
     labels = pd.Series([known.get(key, "") for key in trials["device_id"]], trials.index, dtype=object)
     ran_on = pd.DataFrame({"variant": trials["variant"], "device": labels})[labels != ""].drop_duplicates()
     several = trials["variant"].isin(ran_on["variant"][ran_on["variant"].duplicated()]) & (labels != "")
@@ -194,7 +195,7 @@ def _names(trials: pd.DataFrame, devices: Mapping[int, Device], experiment: Expe
         "at": at,
         "problem_name": [problems[number] for number in at],
         "device": labels,
-        "on_host": [key in devices and is_host(devices[key].facts) for key in trials["device_id"]],
+        "on_host": trials["device_id"].isin(hosts),
         "contender": trials["variant"].where(~several, trials["variant"] + " @ " + labels),
     }
 

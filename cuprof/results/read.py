@@ -72,14 +72,18 @@ def read_results(
     found = _read(connection, query.where(t.sweep_trial.c.sweep_id.in_(numbers)), columns)
     places = [numbers[sweep_id] for sweep_id in found["sweep_id"].tolist()]
     order = np.lexsort((found["timing_id"], found["ordinal"], places))
-    frame = make_columns({name: values[order] for name, values in found.items()})
-    is_last = ~frame.duplicated(["sweep_id", "trial_id", "measure"], keep="last")
-    return frame if is_last.all() else frame[is_last].reset_index(drop=True)
+    measured = make_columns({name: found[name][order] for name in ("sweep_id", "trial_id", "measure")})
+    order = order[~measured.duplicated(keep="last").to_numpy()]
+    return make_columns({name: found.pop(name)[order] for name in [*found]})
 
 
 def make_columns(columns: Mapping[str, np.ndarray]) -> pd.DataFrame:
-    """Return a frame whose columns have the arrays' types: of words pandas would make a type that refuses some text."""
-    return pd.DataFrame({name: pd.Series(values, dtype=values.dtype) for name, values in columns.items()})
+    """Return a frame that takes over arrays as its columns, with their types.
+
+    Of words pandas would make a type that refuses some text.
+    """
+    made = {name: pd.Series(values, dtype=values.dtype, copy=False) for name, values in columns.items()}
+    return pd.DataFrame(made, copy=False)
 
 
 def timer_tick(details: str | None) -> float:
@@ -94,7 +98,7 @@ def _read(connection: Connection, query: sa.Select[Any], columns: Mapping[str, t
         for rows in result.partitions(CHUNK):
             for column, values in zip(kinds, zip(*rows, strict=True), strict=True):
                 column.add(values)
-    found = dict(zip(columns, [column.array() for column in kinds], strict=True))
+    found = {name: kinds.pop(0).array() for name in columns}  # the parts of one column at a time are held beside it
     versions, batches, ticks = found.pop("timing_facts")
     return found | {"version": versions, "batch": batches, "tick_ns": ticks}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +28,6 @@ POOL = 100
 """Pairs of series in a pool; from twenty on, more change next to nothing."""
 
 
-Series = tuple[np.ndarray, np.ndarray]
-"""The samples of one timing that count, as they were taken: numbers of their rounds (int64), durations in ns (float64).
-"""
-
-
 def read_samples(connection: Connection, rows: pd.DataFrame) -> Samples:
     """Return the samples of some rows of the results frame, one series a row and in their order.
 
@@ -50,9 +45,7 @@ def read_samples(connection: Connection, rows: pd.DataFrame) -> Samples:
 def _read(connection: Connection, timing_ids: Any, ticks_ns: Any, rotations: Any) -> Samples:
     wanted, places = np.unique(np.asarray(timing_ids, np.int64), return_inverse=True)
     with checking(connection.engine.url):
-        found = dict(iter_samples(connection, wanted.tolist()))
-        series = [found[timing_id] for timing_id in wanted.tolist()]
-    read = Samples.of([durations for _, durations in series], [rounds for rounds, _ in series])
+        read = Samples.joined([_read_lists(connection, chunk) for chunk in chunks(wanted.tolist(), TOGETHER)])
     samples = read if np.array_equal(places, np.arange(len(read))) else read.take(places)
     facts = np.asarray(ticks_ns, np.float64), np.zeros(places.size), np.array([*rotations, ""], dtype=object)[:-1]
     return Samples(samples.values, samples.rounds, samples.ends, *facts)
@@ -109,14 +102,6 @@ def read_references(connection: Connection, sweep_ids: Sequence[int]) -> dict[tu
     return found
 
 
-def iter_samples(connection: Connection, timing_ids: Iterable[int]) -> Iterator[tuple[int, Series]]:
-    """Yield (timing, its samples) by rising number of the timing; those without a sample that counts are left out."""
-    for chunk in chunks(sorted(set(timing_ids)), TOGETHER):
-        rows = connection.execute(_LISTS.where(among(connection, t.samples.c.timing_id, chunk))).all()
-        with checking(connection.engine.url):
-            yield from _split([row for row in rows if row[1] != "[]"])
-
-
 # As text, which is decoded faster here than by the driver.
 _LISTS = sa.select(
     t.samples.c.timing_id,
@@ -126,22 +111,27 @@ _durations = msgspec.json.Decoder(list[float | None])
 _exclusions = msgspec.json.Decoder(list[str])
 
 
-def _split(rows: Sequence[Any]) -> Iterator[tuple[int, Series]]:
-    """Yield the samples of timings that have some. One list of all durations is decoded faster than many lists."""
-    joined = ",".join([durations[1:-1] for _, durations, *_ in rows])
-    every = np.array(_durations.decode(f"[{joined}]"), dtype=np.float64)  # one without a value is NaN
-    ends = np.cumsum([durations.count(",") + 1 for _, durations, *_ in rows], dtype=np.int64).tolist()
-    for (timing_id, _, text, exclusions), start, end in zip(rows, [0, *ends], ends, strict=False):
-        rounds, durations = _rounds(text), every[start:end]
-        if rounds.size != durations.size:
-            raise ValueError(f"timing {timing_id} has {end - start} durations and {rounds.size} rounds")
-        counted = durations > 0
-        if exclusions:
-            counted &= np.array(_exclusions.decode(exclusions)) == ""
-        if not counted.all():
-            rounds, durations = rounds[counted], durations[counted]
-        if rounds.size:
-            yield timing_id, (rounds, durations)
+def _read_lists(connection: Connection, timing_ids: Sequence[int]) -> Samples:
+    """Return the samples of timings, given by rising number. One list of all is decoded faster than many lists."""
+    rows = connection.execute(_LISTS.where(among(connection, t.samples.c.timing_id, timing_ids))).all()
+    if [timing_id for timing_id, durations, *_ in rows if durations != "[]"] != timing_ids:
+        raise ValueError("a timing has no samples")
+    _, durations, rounds, exclusions = zip(*rows, strict=True)
+    joined = ",".join([text[1:-1] for text in durations])
+    values = np.array(_durations.decode(f"[{joined}]"), dtype=np.float64)  # one without a value is NaN
+    counts = np.array([text.count(",") + 1 for text in durations], dtype=np.int64)
+    numbers = [_rounds(text) for text in rounds]
+    if (counts != [each.size for each in numbers]).any():
+        raise ValueError("a timing has more or fewer durations than rounds")
+    counted, starts = values > 0, np.cumsum(counts) - counts
+    for place, text in enumerate(exclusions):
+        if text:
+            counted[starts[place] : starts[place] + counts[place]] &= np.array(_exclusions.decode(text)) == ""
+    kept = np.add.reduceat(counted, starts, dtype=np.int64)
+    if not kept.all():
+        raise ValueError("a timing has no sample that counts")
+    of_all = np.zeros(kept.size), np.zeros(kept.size), np.full(kept.size, "", dtype=object)
+    return Samples(values[counted], np.concatenate(numbers)[counted], np.cumsum(kept), *of_all)
 
 
 @lru_cache(maxsize=4096)

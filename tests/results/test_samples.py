@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 import sqlalchemy as sa
@@ -10,7 +8,7 @@ from store_samples import FACTS, make_outcome, make_timing, make_trial
 from cuprof.core.errors import StoreError
 from cuprof.core.records import Measure, Timing
 from cuprof.results.read import read_results
-from cuprof.results.samples import iter_samples, read_samples
+from cuprof.results.samples import read_samples
 from cuprof.store import Store
 
 
@@ -24,23 +22,20 @@ def test_samples_that_count_come_by_timing(store: Store) -> None:
         taken |= {(variant, timing.measure): timing for timing in timings}
         store.record(sweep, make_outcome(trial, *timings))
     with store.snapshot() as connection:
-        keys = {
-            int(row.timing_id): taken[row.variant, Measure(row.measure)]
-            for row in read_results(connection, [sweep]).itertuples()
-        }
-        found = list(iter_samples(connection, [*keys, 10**12]))
-    assert all(earlier < later for (earlier, _), (later, _) in pairwise(found))
-    assert {key for key, _ in found} == set(keys)
-    for key, (rounds, durations_ns) in found:
-        counted = [sample for sample in keys[key].samples if not sample.excluded]
-        assert rounds.tolist() == [sample.round for sample in counted]
-        assert durations_ns.tolist() == [sample.duration_ns for sample in counted]
-        assert (rounds.dtype, durations_ns.dtype) == (np.int64, np.float64)
+        frame = read_results(connection, [sweep])
+        samples = read_samples(connection, frame)
+    starts = samples.ends - samples.counts
+    for row, start, end in zip(frame.itertuples(), starts, samples.ends, strict=True):
+        counted = [each for each in taken[row.variant, Measure(row.measure)].samples if not each.excluded]
+        assert samples.rounds[start:end].tolist() == [sample.round for sample in counted]
+        assert samples.values[start:end].tolist() == [sample.duration_ns for sample in counted]
+    assert (samples.rounds.dtype, samples.values.dtype) == (np.int64, np.float64)
 
 
 def test_no_samples_are_none(store: Store) -> None:
+    sweep = store.begin_sweep(FACTS)
     with store.snapshot() as connection:
-        assert list(iter_samples(connection, [])) == list(iter_samples(connection, [1, 2])) == []
+        assert len(read_samples(connection, read_results(connection, [sweep]))) == 0
 
 
 def test_samples_of_rows_come_in_the_rows_order(store: Store) -> None:
