@@ -62,7 +62,7 @@ def measure(sizes: Sequence[int], server: ForkServer) -> list[dict[str, Any]]:
         limits = LimitsConfig()
         found: dict[str, list[Timing]] = {"events": [], "border": []}
         for _ in range(2):
-            kept: Kept = {}
+            kept = Kept()
             for name, executor in (
                 ("events", Executor(WorkerSettings(), limits, devices=devices)),
                 ("border", BorderExecutor(WorkerSettings(), limits, family, box, devices, server, kept)),
@@ -71,8 +71,7 @@ def measure(sizes: Sequence[int], server: ForkServer) -> list[dict[str, Any]]:
                 with executor:
                     (outcome,) = executor.measure(job)
                 took_s = time.monotonic() - started
-                for referee in kept.values():
-                    referee.close()
+                kept.close()
                 if outcome.timings:
                     found[name].append(outcome.timings[0])
                 else:

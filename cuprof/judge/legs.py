@@ -49,7 +49,7 @@ class Course(Observer):
     store: Store
     server: ForkServer
     observer: Observer
-    kept: Kept = field(default_factory=dict)
+    kept: Kept = field(default_factory=Kept)
     logs: dict[str, str] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
 
@@ -84,8 +84,7 @@ class Course(Observer):
 
     def close(self) -> None:
         """End the processes that wait for another turn."""
-        while self.kept:
-            self.kept.popitem()[1].close()
+        self.kept.close()
 
     def trial_started(self, trial: Trial, phase: str) -> None:
         self.observer.trial_started(trial, phase)

@@ -1,0 +1,77 @@
+"""Compare a stranger's results with the reference, and look for what else it did to memory."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from cuprof.core.records import Check, State
+from cuprof.families import Variant
+from cuprof.judge.sets import Sets
+from cuprof.worker.problem import Problem, Standard
+
+CHECK_ONE_IN = 4
+"""Check a result and the memory around it after every Nth request, at random; check all after the last."""
+MOST_REFERENCES = 8
+MOST_ODD = 2
+"""Of results that are not what they were on the same contents before, compare this many with the reference."""
+
+
+class FoundError(Exception):
+    """End a trial whose results are wrong, or whose times cannot be what they seem."""
+
+    def __init__(self, message: str, state: State = State.WRONG_RESULT, check: Check | None = None) -> None:
+        self.state = state
+        self.check = check and replace(check, message=message)
+        super().__init__(message)
+
+
+@dataclass
+class Examiner:
+    """What checks the results of one trial.
+
+    Args:
+        variant: whose tolerance holds.
+        looks: how many results have been compared.
+    """
+
+    problem: Problem
+    variant: Variant
+    sets: Sets
+    looks: int = 0
+
+    def judge(self, row: int, standard: Standard) -> Check:
+        """Return whether a row's results are right."""
+        self.looks += 1
+        tolerances = self.problem.hold(self.variant, standard)
+        return self.problem.compare_with(self.sets.fetch(row), standard, tolerances, self.looks)
+
+    def require(self, row: int) -> None:
+        """Raise if a row's results are wrong for the contents that it has."""
+        check = self.judge(row, self.sets.find_right(row))
+        if not check.passed:
+            raise FoundError(f"wrong on inputs that it met while it was timed: {check.message}", check=check)
+
+    def require_undamaged(self, rows: Iterable[int]) -> None:
+        """Raise if memory was changed that no execution may change."""
+        if damage := self.sets.find_damage(rows):
+            raise FoundError(f"it {damage}")
+
+    def check_some(self, count: int) -> None:
+        """Check what is odd among the first rows, and now and then one at random."""
+        odd = self.sets.find_odd(count)
+        for row in odd[:MOST_ODD]:  # sums in another order are right, too
+            self.require(row)
+        if secrets.randbelow(CHECK_ONE_IN) == 0:
+            known = self.sets.find_known()
+            rows = [row for row in known if row < count]
+            chosen = secrets.randbelow(count) if len(known) < MOST_REFERENCES or not rows else secrets.choice(rows)
+            self.require(chosen)
+            self.require_undamaged([chosen])
+
+    def check_known(self) -> None:
+        """Check all rows whose right results have been computed, and the memory of all."""
+        for row in self.sets.find_known():
+            self.require(row)
+        self.require_undamaged(range(self.sets.count))

@@ -1,0 +1,283 @@
+"""The sets of arrays that a stranger's code works on, with contents that only the trusted side knows."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE
+from cuprof.backends.registry import get_shared_memory
+from cuprof.families import Arrays
+from cuprof.judge.border.layout import Layout, cut
+from cuprof.judge.border.signals import Task
+from cuprof.worker.messages import Job
+from cuprof.worker.method import reading_options
+from cuprof.worker.problem import Problem, Standard, as_long_as
+
+MOST_SETS = 64
+MEMORY_SHARE = 8
+"""All sets together take no more than 1/N of the free memory, unless one alone does."""
+LONG_NS = {"cuda": 5e6, "host": 20e6}
+"""Executions of one request need take no longer together: the clock is a thousand times as fine."""
+MOST_PREPARE_S = 8.0
+MOST_DRAWING_S = 1.0
+"""Prepare and draw only as many sets as fit into this time, but at least two."""
+MOST_THREADS = 8
+EARLY_ROWS, EARLY_WORDS = 4, 16
+"""Read this many random words of this many results before the clock stops."""
+
+
+def count_threads() -> int:
+    """Return how many threads draw contents side by side."""
+    return min(len(os.sched_getaffinity(0)), MOST_THREADS)
+
+
+@dataclass(eq=False)
+class Draw:
+    """Contents for sets.
+
+    Args:
+        contents: one row for each set.
+        standards: number of a row → the right results on it; each is computed at first use.
+        apart: for each row the arrays that are not in it as the family gave them.
+        names: of the arrays that are.
+    """
+
+    contents: Any
+    standards: dict[int, Standard] = field(default_factory=dict)
+    apart: Sequence[Arrays] = ()
+    names: frozenset[str] = frozenset()
+
+    @classmethod
+    def known(cls, problem: Problem, layout: Layout, array_module: Any) -> Draw:
+        """Return the contents that a candidate is checked on first."""
+        rows = np.empty((problem.compared, layout.stride), np.uint8)
+        for number, row in enumerate(rows):
+            layout.fill(row, problem.inputs(number), POISON_BYTE)
+        return cls(array_module.asarray(rows).view(np.uint64), dict(enumerate(problem.standards)))
+
+    def find_right(self, number: int, problem: Problem, layout: Layout) -> Standard:
+        """Return the right results on a row."""
+        if number not in self.standards:
+            row = fetch(self.contents[number].view(np.uint8))
+            held = {name: cut(row, place) for name, place in named(layout).items() if name in self.names}
+            self.standards[number] = problem.find_right({**held, **self.apart[number]})
+        return self.standards[number]
+
+
+NOTHING = Draw(())
+
+
+@dataclass(eq=False)
+class Pool:
+    """A problem, and contents for its sets that are drawn for the baseline and one stranger.
+
+    Attributes:
+        number: of the draw.
+        is_met: a stranger's code has had it.
+    """
+
+    problem: Problem
+    draw: Draw | None = None
+    number: int = 0
+    is_met: bool = False
+
+    def take(self, seen: int, count: int, layout: Layout, array_module: Any, *, is_stranger: bool) -> Draw:
+        """Return contents that are new to one process, and to all strangers' if it is one.
+
+        Args:
+            seen: the number of the last draw that the process had.
+        """
+        spent = self.number == seen or (is_stranger and self.is_met)
+        if self.draw is None or spent or len(self.draw.contents) < count:
+            self.draw, self.number, self.is_met = self._draw(count, layout, array_module), self.number + 1, False
+        self.is_met |= is_stranger
+        return self.draw
+
+    def _draw(self, count: int, layout: Layout, array_module: Any) -> Draw:
+        """Draw contents unlike any before, into the memory of the last ones if they were as many."""
+        contents: Any = None if self.draw is None else self.draw.contents
+        if contents is None or len(contents) != count:
+            contents = array_module.empty((count, layout.stride // 8), np.uint64)
+        places, rows, apart = named(layout), contents.view(np.uint8), []
+        host = np.empty(layout.stride, np.uint8)
+        names: frozenset[str] = frozenset()
+        with ThreadPoolExecutor(count_threads()) as threads:
+            for number, drawn in enumerate(threads.map(lambda _: self.problem.draw(), range(count))):
+                row = rows[number] if array_module is np else host
+                byte = (POISON_BYTE, SECOND_POISON_BYTE)[number % 2]
+                layout.fill(row, as_long_as(self.problem.signature, drawn), byte)
+                if row is host:
+                    rows[number].set(host)
+                names = frozenset(name for name in drawn if name in places and drawn[name].shape == places[name].shape)
+                apart.append({name: drawn[name] for name in drawn if name not in names})
+        return Draw(contents, apart=apart, names=names)
+
+
+def named(layout: Layout) -> Mapping[str, Any]:
+    """Return name → place of all arrays of a row."""
+    return {**layout.select("input"), **layout.select("output")}
+
+
+def fetch(array: Any) -> np.ndarray:
+    """Return a copy of an array in the host's memory."""
+    return np.array(array) if isinstance(array, np.ndarray) else array.get()
+
+
+@dataclass
+class Sets:
+    """The shared memory with its contents.
+
+    Attributes:
+        order: which contents each row has.
+    """
+
+    task: Task
+    pool: Pool
+    memory: Any
+    junk: Any
+    draw_s: float
+    seen: int = 0
+    count: int = 1
+    drawn: Draw = NOTHING
+
+    @classmethod
+    def open(cls, job: Job, pool: Pool, number: int | None, stack: ExitStack) -> Sets:
+        """Allocate shared memory for the sets on a device, closed with the stack; one set has first inputs."""
+        signature = pool.problem.signature
+        layout, shared = Layout.of(signature), get_shared_memory(job.backend)
+        most = min(shared.most_bytes, shared.find_room(number) // MEMORY_SHARE) // layout.stride
+        count = max(1, min(MOST_SETS, most))
+        memory = shared(count, layout.stride, number)
+        stack.callback(memory.close)
+        task = Task(job, number, signature, reading_options(job.measure), layout, count)
+        started = time.monotonic()
+        shown = as_long_as(signature, pool.problem.draw())
+        sets = cls(task, pool, memory, memory.get_junk(number), time.monotonic() - started)
+        sets.put(0, shown, POISON_BYTE)
+        return sets
+
+    def __post_init__(self) -> None:
+        self.order = np.zeros(self.task.count, int)
+
+    @property
+    def kind(self) -> str:
+        """Return "cuda", or "host" for memory of the host."""
+        return "cuda" if self.task.job.backend == "cuda" else "host"
+
+    def choose_count(self, took_ns: float, prepare_s: float) -> int:
+        """Return on how many sets to execute at once."""
+        wanted = math.ceil(LONG_NS[self.kind] / took_ns)
+        drawn = MOST_DRAWING_S * count_threads() / max(self.draw_s, 1e-6)
+        bounds = [MOST_PREPARE_S / max(prepare_s, 1e-6), drawn]
+        return max(1, min(wanted, self.task.count, *(max(2, int(bound)) for bound in bounds)))
+
+    def repeat(self, count: int) -> None:
+        """Have contents in the first rows that the process has met before."""
+        self._have(Draw.known(self.pool.problem, self.task.layout, self.memory.array_module), count)
+
+    def renew(self, count: int) -> None:
+        """Have new contents for the first rows."""
+        layout, is_stranger = self.task.layout, self.task.job.extension is not None
+        draw = self.pool.take(self.seen, count, layout, self.memory.array_module, is_stranger=is_stranger)
+        self.seen = self.pool.number
+        self._have(draw, count)
+
+    def _have(self, draw: Draw, count: int) -> None:
+        self.drawn, self.count = draw, count
+        self.sums, self.is_summed = np.zeros(count, np.uint64), np.zeros(count, bool)
+
+    def find_right(self, row: int) -> Standard:
+        """Return the right results on the contents of a row."""
+        return self.drawn.find_right(int(self.order[row]), self.pool.problem, self.task.layout)
+
+    def find_known(self) -> list[int]:
+        """Return the rows whose right results have been computed."""
+        return [row for row in range(self.count) if int(self.order[row]) in self.drawn.standards]
+
+    def give(self) -> None:
+        """Give each row contents, in a random order."""
+        xp = self.memory.array_module
+        self.order = np.random.default_rng(secrets.randbits(64)).permutation(self.count) % len(self.drawn.contents)
+        rows = self.memory.rows.view(np.uint64)[: self.count]
+        if xp is np:
+            np.take(self.drawn.contents, self.order, axis=0, out=rows, mode="clip")
+        else:
+            rows[...] = self.drawn.contents[xp.asarray(self.order)]
+
+    def put(self, row: int, inputs: Any, byte: int) -> None:
+        """Write inputs and a fill into one row."""
+        host = np.empty(self.task.layout.stride, np.uint8)
+        self.task.layout.fill(host, inputs, byte)
+        self._put = host
+        self.memory.rows[row] = self.memory.array_module.asarray(host)
+
+    def flush(self, how: str) -> None:
+        """Fill the caches with other data once all is written."""
+        self.memory.wait()
+        if how == "clean":
+            self.junk.max()
+        elif how == "dirty":
+            self.junk.fill(1.0)
+        self.memory.wait()
+
+    def draw_early(self, count: int) -> None:
+        """Choose the words to read once this number of executions has been reported."""
+        xp, rng = self.memory.array_module, np.random.default_rng(secrets.randbits(64))
+        rows = np.append(rng.integers(0, max(count, 1), EARLY_ROWS - 1), max(count - 1, 0))
+        places = [place for place in self.task.layout.select("output").values() if place.end > place.offset]
+        chosen = [places[each] for each in rng.integers(0, len(places), (EARLY_ROWS * EARLY_WORDS))]
+        words = [rng.integers(each.offset // 8, -(-each.end // 8)) for each in chosen]
+        self._places = xp.asarray(np.repeat(rows, EARLY_WORDS)), xp.asarray(np.array(words))
+        self._words = self.memory.rows.view(np.uint64)
+
+    def look(self) -> None:
+        """Read the chosen words."""
+        self._early = fetch(self._words[self._places])
+
+    def was_there(self) -> bool:
+        """Return whether the chosen words are what they were at the first look."""
+        early = self._early
+        self.look()
+        return bool(np.array_equal(early, self._early))
+
+    def find_odd(self, count: int) -> list[int]:
+        """Return the first rows whose results are not those of the same contents before, in a random order."""
+        words = self.memory.rows.view(np.uint64)[:count]
+        found = fetch(
+            sum(
+                words[:, place.offset // 8 : -(-place.end // 8)].sum(axis=1, dtype=np.uint64)
+                for place in self.task.layout.select("output").values()
+            )
+        )
+        contents = self.order[:count]
+        odd = np.flatnonzero(self.is_summed[contents] & (self.sums[contents] != found))
+        new = ~self.is_summed[contents]
+        self.sums[contents[new]], self.is_summed[contents[new]] = found[new], True
+        return [int(row) for row in np.random.default_rng(secrets.randbits(64)).permutation(odd)]
+
+    def fetch(self, row: int) -> dict[str, np.ndarray]:
+        """Return copies of a row's outputs."""
+        host = fetch(self.memory.rows[row])
+        return {name: cut(host, place) for name, place in self.task.layout.select("output").items()}
+
+    def find_damage(self, rows: Iterable[int]) -> str:
+        """Return what was done to memory that no execution may change, or an empty string."""
+        xp = self.memory.array_module
+        for row in rows:
+            held, known = self.memory.rows[row], xp.asarray(self._put)
+            if self.drawn is not NOTHING:
+                known = self.drawn.contents[int(self.order[row])].view(np.uint8)
+            for what, part in self.task.layout.protected():
+                if not bool(xp.array_equal(held[part], known[part])):
+                    return what
+        return ""
