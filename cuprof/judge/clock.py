@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cuprof.core.records import Measure, Sample, State, Timing
-from cuprof.judge.border.signals import Ask
 from cuprof.judge.border.suspect import Lap, Suspect
 from cuprof.judge.examiner import Examiner, FoundError
 from cuprof.judge.sets import Sets
@@ -124,20 +123,28 @@ class Clock:
             most: how often to try if others disturb it.
         """
         for _ in range(most):
-            self.sets.give()
-            self.sets.flush(flush)
-            lap = self.execute(count)
+            lap = self._lap(count, flush)
             if lap.is_sound:
                 break
         self.examiner.check_some(count)
         return lap
 
     def _read_new(self, count: int, flush: str) -> float:
-        """Return the cost of a first request on new contents."""
-        self.sets.renew(count)
-        if self.suspect.spins:
-            self.suspect.ask(Ask.NULL)  # after a rest it waits asleep
+        """Return the cost of a first request on new contents.
+
+        One on contents that it has met comes first: after a rest, or while others drew, caches and clocks are not what
+        they are in between.
+        """
+        draw = self.sets.take(count)
+        self.sets.repeat(count)
+        self._lap(count, flush)
+        self.sets.have(draw, count)
         return self._read(count, flush, most=1).cost_ns  # the second one would meet them again
+
+    def _lap(self, count: int, flush: str) -> Lap:
+        self.sets.give()
+        self.sets.flush(flush)
+        return self.execute(count)
 
     def _require_alike(self, count: int, flush: str, new_ns: float, met_ns: float) -> None:
         """Raise if executions on contents that never were there before always take longer than those on others.

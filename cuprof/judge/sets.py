@@ -183,16 +183,17 @@ class Sets:
 
     def repeat(self, count: int) -> None:
         """Have contents in the first rows that the process has met before."""
-        self._have(Draw.known(self.pool.problem, self.task.layout, self.memory.array_module), count)
+        self.have(Draw.known(self.pool.problem, self.task.layout, self.memory.array_module), count)
 
-    def renew(self, count: int) -> None:
-        """Have new contents for the first rows."""
+    def take(self, count: int) -> Draw:
+        """Return contents that are new to the process."""
         layout, is_stranger = self.task.layout, self.task.job.extension is not None
         draw = self.pool.take(self.seen, count, layout, self.memory.array_module, is_stranger=is_stranger)
         self.seen = self.pool.number
-        self._have(draw, count)
+        return draw
 
-    def _have(self, draw: Draw, count: int) -> None:
+    def have(self, draw: Draw, count: int) -> None:
+        """Have these contents in the first rows from now on."""
         self.drawn, self.count = draw, count
         self.sums, self.is_summed = np.zeros(count, np.uint64), np.zeros(count, bool)
 
