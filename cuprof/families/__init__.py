@@ -1,10 +1,10 @@
 """The names to write a `family.py` with."""
 
 from cuprof.core.point import Point
-from cuprof.families.call import Call
 from cuprof.families.model import (
     Arrays,
     Axis,
+    Call,
     Chance,
     Family,
     Sample,

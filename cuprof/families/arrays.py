@@ -84,10 +84,7 @@ class _Torch(Home):
         return tensor if self.backend == "cpu" else tensor.cuda()
 
     def copy(self, result: Any, output: Any, kind: np.dtype) -> None:
-        if self.backend == "cpu":
-            super().copy(result, output, kind)
-        else:
-            as_tensor(output, kind).copy_(result)
+        as_tensor(output, kind).copy_(result)
 
 
 class _Jax(Home):

@@ -19,9 +19,8 @@ from cuprof.core.point import Point
 from cuprof.core.text import list_first
 from cuprof.families import fingerprint
 from cuprof.families.arrays import HOMES, Home, describe, home_of
-from cuprof.families.call import Call
 from cuprof.families.kernel import Kernel
-from cuprof.families.model import Arrays, Sample, Signature
+from cuprof.families.model import Arrays, Call, Sample, Signature
 from cuprof.families.origin import PREFIX
 from cuprof.families.program import Array
 from cuprof.families.validation import COMPILED
@@ -95,18 +94,18 @@ class FunctionFamily:
         sample = self.sample(problem)
         home, arrays = HOMES[sample.home], {**inputs, **outputs}
         specs = {**sample.signature.inputs, **sample.signature.outputs}
-        by_name = arrange(function, call.arguments, tunables) if call.by_name else None
-        placed, named = by_name or (call.arguments, [])
+        placed, named = (arrange(function, call.arguments, tunables) if call.by_name else None) or (call.arguments, [])
 
         def give() -> Callable[[], Any]:
             views = {name: home.view(arrays[name], specs[name].type) for name in (*placed, *named) if name in arrays}
             known = {**call.numbers, **views}
-            keywords = {name: known[name] for name in named}
-            return partial(function, *(known[name] for name in placed), **keywords, **tunables)
+            by_name = {name: known[name] for name in named}
+            return partial(function, *(known[name] for name in placed), **by_name, **tunables)
 
         # A library apart orders its work behind ours whenever it is given an array.
         run = (lambda: home.finish(give()())) if home.is_apart else give()
-        state = list_state(function)
+        module = find_module(function)
+        state = {} if module is None else {**dict(module.named_parameters()), **dict(module.named_buffers())}
         if not (call.returns or state):
             return run
         before = {name: each.detach().clone() for name, each in state.items()}
@@ -208,12 +207,6 @@ def find_module(value: Any) -> Any:
     return held if torch is not None and isinstance(held, torch.nn.Module) else None
 
 
-def list_state(value: Any) -> dict[str, Any]:
-    """Return the parameters and buffers that a callable works with, by name."""
-    module = find_module(value)
-    return {} if module is None else {**dict(module.named_parameters()), **dict(module.named_buffers())}
-
-
 def origin_of(function: Any) -> str:
     """Return "numpy.add" of a function, "module.name" of any other callable."""
     if isinstance(function, Kernel):
@@ -270,12 +263,19 @@ def arrange(
     return [one.name for one in first], [one.name for one in own if one not in first and one.name in names]
 
 
-def list_parameters(function: Any) -> list[str] | None:
-    """Return the names of the parameters that have no default; None where they cannot be told, or are any number."""
-    parameters = _parameters(function)
-    if parameters is None or any(one.kind in FILLERS for one in parameters):
-        return None
-    return [one.name for one in parameters if one.default is one.empty]
+def call_with(
+    function: Any, known: Mapping[str, Any], in_order: Sequence[str], tunables: Mapping[str, Any], by_name: bool = True
+) -> Any:
+    """Call a function with arguments by its parameters' names, where it has such, else in an order."""
+    placed, named = (arrange(function, known, tunables) if by_name else None) or (in_order, [])
+    return function(*(known[name] for name in placed), **{name: known[name] for name in named}, **tunables)
+
+
+def list_parameters(function: Any) -> list[str]:
+    """Return the names of the parameters that have no default; none where they cannot be told, or are any number."""
+    parameters = _parameters(function) or []
+    has_any = any(one.kind in FILLERS for one in parameters)
+    return [one.name for one in parameters if one.default is one.empty and not has_any]
 
 
 def _parameters(function: Any) -> list[inspect.Parameter] | None:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 import shutil
 from dataclasses import dataclass, replace
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 from cuprof.core.errors import FamilyError
 from cuprof.families.model import Family, Variant
-from cuprof.families.origin import FAMILY_FILE, module_name, new_module
+from cuprof.families.origin import FAMILY_FILE, module_name, run_module
 from cuprof.families.trace import describe
 from cuprof.families.validation import check_family
 
@@ -94,11 +93,8 @@ def _register(family: Family, extension: Extension) -> list[Variant]:
     own, offered = dict(family.variants), replace(family, variants={})
     file, beside = family.folder / extension.file, extension.beside
     name = f"{module_name(family.folder / FAMILY_FILE)}.{file.stem}"
-    loader = SourceFileLoader(name, str(file))
-    module = new_module(name, file, loader)
-    vars(module)["family"] = offered
     try:
-        loader.exec_module(module)
+        run_module(name, file, family=offered)
     except (Exception, SystemExit) as error:
         raise FamilyError(f"{file.name} raised {describe(error)}") from error
     finally:

@@ -11,7 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from cuprof.families.arrays import HOMES, as_scalar, describe, home_of, is_float
 from cuprof.families.calling import (
     Calling,
     FunctionFamily,
-    arrange,
+    call_with,
     find_import,
     find_module,
     origin_of,
@@ -81,6 +81,7 @@ class Computation(FunctionFamily):
         self.functions = [one for one in self.kernels if one.function is not None]
         self.known: dict[Point, Sample] = {}
         self._terms: dict[Point, int] = {}
+        self._wide: Any = None
         self._settled: set[Point] = set()
         if not self.functions and self.reference is None and self.verify is None:
             raise UsageError(
@@ -91,7 +92,6 @@ class Computation(FunctionFamily):
 
     def make_family(self) -> Family:
         """Return the family; a loader sets where it lies."""
-        flops = self.flops
         return Family(
             name=self.name,
             title=self.name.replace("_", " "),
@@ -100,8 +100,8 @@ class Computation(FunctionFamily):
             generate=self.generate,
             reference=self.compute_reference,
             tolerance=self.tolerate,
-            useful_bytes=self._count_useful_bytes,
-            flops=None if flops is None else lambda problem: int(flops(**problem)),
+            useful_bytes=_taking_axes(self.useful_bytes) or self._count_useful_bytes,
+            flops=_taking_axes(self.flops),
             contract=self._contract(),
             sample=self.sample,
             known=self.known,
@@ -278,10 +278,8 @@ class Computation(FunctionFamily):
     def _run(self, one: Kernel, sample: Sample, arrays: Mapping[str, Any]) -> Any:
         """Call an implementation with its tunables' defaults."""
         chosen = {tunable.name: tunable.default for tunable in one.list_tunables()}
-        by_name = arrange(one.function, sample.arguments, chosen) if sample.by_name else None
-        placed, named = by_name or (sample.arguments, [])
         known = {**arrays, **sample.numbers}
-        return one(*(known[name] for name in placed), **{name: known[name] for name in named}, **chosen)
+        return call_with(one.function, known, sample.arguments, chosen, sample.by_name)
 
     def _refer(self, sample: Sample, arrays: Mapping[str, Any], is_wide: bool) -> Any:
         """Call the reference, else the first function, with the inputs by parameter name or in order."""
@@ -289,17 +287,10 @@ class Computation(FunctionFamily):
         if function is None:
             return self._run(self.functions[0], sample, arrays)
         if is_wide and find_module(function) is function:
-            function = self._wide_module
+            # a PyTorch module's parameters are then as wide as the inputs
+            function = self._wide = self._wide or copy.deepcopy(getattr(function, "_orig_mod", function)).double()
         read = [name for name in sample.arguments if name not in self.outputs or name in self.in_place]
-        placed, named = arrange(function, sample.arguments) or (read, [])
-        known = {**arrays, **sample.numbers}
-        return function(*(known[name] for name in placed), **{name: known[name] for name in named})
-
-    @cached_property
-    def _wide_module(self) -> Any:
-        """Return the reference, a PyTorch module, with parameters as wide as the inputs that it is given."""
-        module: Any = copy.deepcopy(getattr(self.reference, "_orig_mod", self.reference))
-        return module.double()
+        return call_with(function, {**arrays, **sample.numbers}, read, {})
 
     def name_results(self, returned: Any, who: str) -> dict[str, Any]:
         """Return a function's results by output name."""
@@ -313,8 +304,6 @@ class Computation(FunctionFamily):
         return {f"result{number or ''}": value for number, value in enumerate(values)}
 
     def _count_useful_bytes(self, problem: Point) -> int:
-        if self.useful_bytes is not None:
-            return int(self.useful_bytes(**dict(problem)))
         outputs = self.signature(problem).outputs
         return self.count_bytes(problem) + sum(outputs[name].nbytes for name in self.in_place)
 
@@ -355,6 +344,10 @@ class Computation(FunctionFamily):
 
     def _make_program(self, one: Kernel, problem: Point, tunables: Point) -> Program:
         return one.make_program(problem, tunables, self.sample(problem))
+
+
+def _taking_axes(function: Callable[..., int] | None) -> Callable[[Point], int] | None:
+    return None if function is None else lambda problem: int(function(**problem))
 
 
 def _content(function: Callable[..., Any]) -> partial[Any]:

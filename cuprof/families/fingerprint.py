@@ -95,7 +95,12 @@ def source_text(family: Family, variant: Variant) -> str:
     else:
         text = function_text(variant.content or variant.make, place)
     remark = "#" if Path(variant.source or "").suffix == TRITON else "//"
-    return text + "".join(f"\n{remark} file of SHA-256 {_hash_file(folder / file)}\n" for file in variant.files)
+    for path in (folder / file for file in variant.files):
+        try:
+            text += f"\n{remark} file of SHA-256 {hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+        except OSError as error:
+            raise FamilyError(f"{path}, which a variant names, cannot be read: {error.strerror or error}") from None
+    return text
 
 
 def contract_text(family: Family, variant: Variant | None = None) -> str:
@@ -122,14 +127,6 @@ def _place_of(family: Family) -> Path:
     return family.path or family.folder
 
 
-def _hash_file(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise FamilyError(f"{path}, which a variant names, cannot be read: {error.strerror or error}") from None
-
-
 def hash_text(text: str) -> str:
     """Return the SHA-256 of a text, 64 hexadecimal digits."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -148,13 +145,14 @@ def function_text(function: Callable[..., Any], place: Path) -> str:
     """
     closure = _Closure(place, function)
     shown = [] if closure.text == getattr(function, "__name__", "") else [f"# {closure.text}"]
-    return "\n\n".join([*closure.texts, *shown, *closure.whole_texts()]) + "\n"
+    files = [file.read_bytes().decode("utf-8", "backslashreplace") for file in closure.list_files()]
+    return "\n\n".join([*closure.texts, *shown, *sorted(files)]) + "\n"  # names of files decide nothing
 
 
 def installed_modules(function: Callable[..., Any], place: Path) -> tuple[str, ...]:
     """Return the installed packages, apart from the standard library, that a function and its dependencies import."""
     closure = _Closure(place, function)
-    trees = [parse_file(file).tree for file in python_files(closure.place)] if closure.whole else []
+    trees = [parse_file(file).tree for file in closure.list_files() if closure.whole]
     named = [name for tree in trees for node in ast.walk(tree) for name in imported_names(node)]
     packages = closure.packages.union(name.partition(".")[0] for name in named)
     return tuple(sorted(packages - sys.stdlib_module_names - {"", "cuprof"}))
@@ -180,13 +178,12 @@ class _Closure:
         except RecursionError:  # data that are nested too deep
             self.whole = True
 
-    def whole_texts(self) -> list[str]:
-        """Return all Python files of the family where they count, sorted by text: names of files decide nothing."""
+    def list_files(self) -> list[Path]:
+        """Return all Python files of the family where they count."""
         files = [*python_files(self.place)] if self.whole or self._read else []
-        if not self.whole:
-            with suppress(FamilyError, RecursionError, MemoryError):  # broken, or too deep
-                files = [] if all(parse_file(file).is_inert for file in files) else files
-        return sorted(file.read_bytes().decode("utf-8", "backslashreplace") for file in files)
+        with suppress(FamilyError, RecursionError, MemoryError):  # broken, or too deep
+            return files if self.whole or not all(parse_file(file).is_inert for file in files) else []
+        return files
 
     def describe(self, value: Any, imported: str = "") -> str:
         """Return one text for equal values, the same in every process, and add the code that is in it.
@@ -221,8 +218,10 @@ class _Closure:
             return str(value.relative_to(self.folder) if value.is_relative_to(self.folder) else value)
         if is_class:
             return self.add_class(value)
+        if function is not None and value is function:
+            return self.add_function(function)
         if function is not None:
-            return self.add_function(function) if value is function else self.describe_wrapped(value, function)
+            return self.describe_wrapped(value, function)
         if is_instance:
             slots = {name: getattr(value, name, None) for name in getattr(kind, "__slots__", ())}
             held = [*value.items()] if isinstance(value, Mapping) else [*value] if isinstance(value, CONTAINERS) else []
@@ -249,7 +248,8 @@ class _Closure:
         held = getattr(value, "targetoptions", None)
         if isinstance(value, FunctionType):
             held = {key: one for key, one in vars(value).items() if type(one) in CONTAINERS}
-        return self.describe_parts(self.describe(function), held) if held else self.describe(function)
+        text = self.describe(function)
+        return self.describe_parts(text, held) if held else text
 
     def describe_foreign(self, value: Any, imported: str) -> str:
         """Return the full name of an object of Python or of an installed package; without one, all files count."""
@@ -270,7 +270,9 @@ class _Closure:
         source = parse_file(Path(function.__code__.co_filename))
         label = self.make_label(function, function.__code__.co_name)
         attached = {f"{label}.{name}": value for name, value in vars(function).items() if not name.startswith("__")}
-        bound = {**closure_of(function), **defaults_of(function), **attached}
+        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+        defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
+        bound = {**closure_of(function), **defaults, **attached}
         for node in source.definition(function.__code__):
             self.add_definition(source, node, function.__globals__, bound)
         return label
@@ -497,9 +499,3 @@ def closure_of(function: FunctionType) -> dict[str, Any]:
         with suppress(ValueError):  # a name that its scope has not bound yet
             values[name] = cell.cell_contents
     return values
-
-
-def defaults_of(function: FunctionType) -> dict[str, Any]:
-    """Return the defaults of a function's parameters, by name."""
-    parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
-    return {one.name: one.default for one in parameters if one.default is not one.empty}

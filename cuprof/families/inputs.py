@@ -83,7 +83,7 @@ class Inputs:
         """Return this many parameter names of the first function that has enough, else x0, x1, …"""
         for one in self.kernels:
             names = list_parameters(unwrap(one.jit) if one.function is None else one.function)
-            names = [name for name in names or () if name not in {**one.tunables, **one.derived}]
+            names = [name for name in names if name not in {**one.tunables, **one.derived}]
             if len(names) >= many:
                 return names[:many]
         return [f"x{number}" for number in range(many)]

@@ -304,23 +304,26 @@ def _as_macro(value: Coordinate) -> str | int:
 
 
 def call_by_name(function: Callable[..., Any], known: Mapping[str, Any], where: str) -> Any:
-    """Call a function with the values that its parameters name."""
-    parameters = _parameters(function)
+    """Call a function with the values that its parameters name; one with `**named` gets them all."""
+    names = _parameters(function)
+    names = tuple(known) if names is None else names
     try:
-        return function(**{name: known[name] for name in parameters})
+        return function(**{name: known[name] for name in names})
     except KeyError:
-        absent = [name for name in parameters if name not in known]
+        absent = [name for name in names if name not in known]
         if not absent:
             raise
         raise UsageError(f"{where} asks for {', '.join(absent)}; there are {', '.join(known)}") from None
 
 
-def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the parameters without a default, looked up once, since a space asks for each of its trials."""
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...] | None:
+    """Return the parameters without a default, None for any; looked up once, since a space asks for each trial."""
     return _known_parameters(function) if isinstance(function, Hashable) else _known_parameters.__wrapped__(function)
 
 
 @lru_cache(maxsize=256)
-def _known_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+def _known_parameters(function: Callable[..., Any]) -> tuple[str, ...] | None:
     parameters = inspect.signature(function).parameters.values()
-    return tuple(one.name for one in parameters if one.default is inspect.Parameter.empty)
+    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return None
+    return tuple(one.name for one in parameters if one.default is one.empty)

@@ -15,6 +15,7 @@ def plain(problem, tune):
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -43,6 +44,13 @@ Tolerances: TypeAlias = "Tolerance | Mapping[str, Tolerance]"
 Kind = Literal["kernel", "library", "cpu"]
 ProgramMaker = Callable[[Point, Point], Program]
 CallMaker = Callable[[Point, Point, Mapping[str, Any], Mapping[str, Any]], Callable[[], object]]
+OWN_CLASSES = ("builtins", "cupy", "jaxlib", "numba", "numpy", "torch")
+"""Packages whose classes results may have. A class of the variant's own could compute untimed, when it is copied."""
+
+
+def is_among(value: Coordinate, values: Sequence[Coordinate]) -> bool:
+    """Return whether a value is one of several; 1, 1.0 and True are three different values in a family.py."""
+    return any(type(value) is type(one) and value == one for one in values)
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,7 @@ class Axis:
     def allows(self, value: Coordinate) -> bool:
         """Return whether the value lies on this axis."""
         if self.choices:
-            return value in self.choices
+            return is_among(value, self.choices)
         if not isinstance(value, int) or isinstance(value, bool):
             return False
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
@@ -172,6 +180,42 @@ class Chance:
 
 Verdict: TypeAlias = "str | bool | Chance | None"
 """What `verify` returns: None, "" or True for a right result; the reason or False for a wrong one; or a `Chance`."""
+
+
+class Call:
+    """A timed call that returns its results, and an untimed one that copies them to the outputs.
+
+    Args:
+        run: computes and returns the results; this is timed.
+        put: copies the last results of `run` into the outputs; untimed, and called before each comparison.
+    """
+
+    def __init__(self, run: Callable[[], object], put: Callable[[object], None]) -> None:
+        self._run, self._put = run, put
+        self._returned: object = None
+
+    def __call__(self) -> None:
+        self._returned = self._run()
+
+    def deliver(self) -> None:
+        """Copy the last execution's result into the outputs.
+
+        Raises:
+            TypeError: a result has a class of another package, which may do its work only now.
+        """
+        found = self._returned
+        is_plain_sequence = isinstance(found, tuple | list) and type(found).__iter__ in (tuple.__iter__, list.__iter__)
+        parts: Any = found.values() if type(found) is dict else found if is_plain_sequence else [found]
+        for each in parts:
+            kind = type(each)
+            home = sys.modules.get(kind.__module__)
+            is_own = kind.__module__.partition(".")[0] in OWN_CLASSES and getattr(home, kind.__name__, kind) is kind
+            if not is_own:
+                raise TypeError(
+                    f"it returned a {kind.__name__}, whose class may compute when it is copied, which is not "
+                    "timed; return arrays of NumPy, CuPy, PyTorch or JAX, or a dict or tuple of them"
+                )
+        self._put(found)
 
 
 @dataclass(frozen=True)

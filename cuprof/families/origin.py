@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -261,42 +260,41 @@ def _make_siblings_new(file: Path) -> None:
             del sys.modules[name]
 
 
-class _Uncached(SourceFileLoader):
-    """Compile from the source each time: a byte-code file may be stale when a file is edited within a second."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.get_data(self.path), self.path)
-
-
 def _import_file(file: Path) -> ModuleType:
     name = module_name(file)
     _take_modules({name})
     importlib.invalidate_caches()
-    loader = _Uncached(name, str(file))
-    module = new_module(name, file, loader)
     try:
         with as_if_alone(file):
-            loader.exec_module(module)
+            return run_module(name, file)
     except (Exception, SystemExit) as error:
         _take_modules({name})
         where = place_of(error, file.parent)
         if isinstance(error, CuprofError):  # it says what is wrong; here, where
             raise FamilyError(f"{file}: {error}{where}") from error
         raise FamilyError(f"{file} raised {describe(error)} on import{where}{_hint(error, file.parent)}") from error
-    return module
 
 
-def new_module(name: str, file: Path, loader: SourceFileLoader) -> ModuleType:
-    """Return an empty module for a Python file, known to the import system by a name.
+def run_module(name: str, file: Path, **names: object) -> ModuleType:
+    """Run a Python file as a module of a name, compiled anew: its byte code may be stale within a second of an edit.
+
+    Args:
+        names: what it finds defined.
 
     Raises:
         FamilyError: the file's name is none of a Python file.
     """
     folders = [str(file.parent)] if "." not in name else None
-    spec = importlib.util.spec_from_file_location(name, file, loader=loader, submodule_search_locations=folders)
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=folders)
     if spec is None:
         raise FamilyError(f"{file} cannot be imported as Python; check its name")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    vars(module).update(names)
+    try:
+        exec(compile(file.read_bytes(), file, "exec", dont_inherit=True), vars(module))
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
     return module
 
 

@@ -68,16 +68,16 @@ class SourceFile:
         Raises:
             FamilyError: the file has changed, and no longer has it.
         """
-        found: list[Definition | ast.Lambda] = []
         flags = code.co_flags & __future__.annotations.compiler_flag
-        if any(code in _list_codes(self.text, flags, alone) for alone in (False, True)):
-            found = [
-                node
-                for node in ast.walk(self.tree)
-                if isinstance(node, Definition | ast.Lambda)
-                and getattr(node, "name", "<lambda>") == code.co_name
-                and code.co_firstlineno in (node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ())))
-            ]
+        is_unchanged = any(code in _list_codes(self.text, flags, alone) for alone in (False, True))
+        found = [
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, Definition | ast.Lambda)
+            and is_unchanged
+            and getattr(node, "name", "<lambda>") == code.co_name
+            and code.co_firstlineno in (node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ())))
+        ]
         if not found:
             raise FamilyError(
                 f"{self.path} no longer has the {code.co_name} of line {code.co_firstlineno}; "
@@ -132,8 +132,7 @@ def read_source(file: Path) -> str:
 
 
 @lru_cache(maxsize=128)
-def parse_text(path: Path, text: str) -> SourceFile:
-    """Return the text of a Python file parsed; the same text is parsed once."""
+def _parse_text(path: Path, text: str) -> SourceFile:
     try:
         return SourceFile(path, text, ast.parse(text))
     except SyntaxError as error:
@@ -141,8 +140,8 @@ def parse_text(path: Path, text: str) -> SourceFile:
 
 
 def parse_file(path: Path) -> SourceFile:
-    """Return a Python file, or a cell of a notebook, parsed."""
-    return parse_text(path, "".join(linecache.getlines(str(path))) if is_cell(str(path)) else read_source(path))
+    """Return a Python file, or a cell of a notebook, parsed; the same text is parsed once."""
+    return _parse_text(path, "".join(linecache.getlines(str(path))) if is_cell(str(path)) else read_source(path))
 
 
 def is_cell(name: str) -> bool:
@@ -267,9 +266,10 @@ def kept_decorators(node: Definition) -> list[ast.expr]:
 
 
 def _registers(call: ast.expr) -> bool:
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-        return False
-    return isinstance(call.func.value, ast.Name) and call.func.attr in REGISTERING.get(call.func.value.id, ())
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=decorator)):
+            return decorator in REGISTERING.get(name, ())
+    return False
 
 
 def stripped(node: ast.AST, *, with_defaults: bool = True) -> ast.Module:
@@ -325,24 +325,18 @@ def dotted_names(tree: ast.AST) -> dict[str, set[tuple[str, ...]]]:
 
 
 def looks_up(tree: ast.AST) -> bool:
-    """Return whether code may find names, modules or subclasses that it does not mention."""
-    nodes = list(ast.walk(tree))
-    harmless = {id(node.func) for node in nodes if isinstance(node, ast.Call) and _imports_installed(node)}
-    return any(_reaches(node) for node in nodes if id(node) not in harmless)
+    """Return whether code may find names, modules or subclasses that it does not mention.
 
-
-def _reaches(node: ast.AST) -> bool:
-    match node:
-        case ast.Attribute(attr=name) | ast.Constant(value=str(name)) | ast.alias(name=name):
-            return name in REACHING
-        case ast.Name(id=name):
-            return name.startswith("__") and name in REACHING
+    An import of an installed module by its full name, in a text, does not.
+    """
+    harmless: set[ast.AST] = set()
+    for node in ast.walk(tree):  # a call comes before its parts
+        match node:
+            case ast.Call(func=function, args=[ast.Constant(value=str(module))], keywords=[]):
+                is_import = ast.unparse(function) in ("importlib.import_module", "__import__")
+                harmless |= {function} if is_import and not module.startswith((".", "_cuprof_family")) else set()
+            case ast.Attribute(attr=name) | ast.Constant(value=str(name)) | ast.alias(name=name) | ast.Name(id=name):
+                is_plain_name = isinstance(node, ast.Name) and not name.startswith("__")
+                if name in REACHING and not is_plain_name and node not in harmless:
+                    return True
     return False
-
-
-def _imports_installed(call: ast.Call) -> bool:
-    """Return whether a call imports a module by its full name, which no module of the family has."""
-    if ast.unparse(call.func) not in ("importlib.import_module", "__import__") or call.keywords:
-        return False
-    module = call.args[0].value if len(call.args) == 1 and isinstance(call.args[0], ast.Constant) else None
-    return isinstance(module, str) and not module.startswith((".", "_cuprof_family"))

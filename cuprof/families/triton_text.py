@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import linecache
 import math
 import sys
 import sysconfig
@@ -19,7 +18,7 @@ from typing import Any
 from cuprof.core.errors import UsageError
 from cuprof.families.calling import find_import, unwrap
 from cuprof.families.fingerprint import closure_of
-from cuprof.families.syntax import global_names, imported_files, parse_text
+from cuprof.families.syntax import global_names, imported_files, is_cell, parse_file
 
 TUNING = "autotune"
 """The decorator that chooses among configurations; it is part of none of them."""
@@ -109,13 +108,12 @@ def _read_definition(function: FunctionType) -> str:
         UsageError: the text is unknown.
     """
     code = function.__code__
-    lines = linecache.getlines(code.co_filename, function.__globals__)
-    if not lines:
+    if not is_cell(code.co_filename) and not Path(code.co_filename).is_file():
         raise UsageError(
             f"the text of {function.__name__} is not known (it was typed into the plain interpreter); "
             "put it into a file or a notebook"
         )
-    source = parse_text(Path(code.co_filename), "".join(lines))
+    source = parse_file(Path(code.co_filename))
     tree = ast.parse(source.segment(source.definition(code)[0]))
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cuprof.core.errors import FamilyError
 from cuprof.core.point import Coordinate, Point
-from cuprof.families.model import Axis, Family, Tunable, Variant
+from cuprof.families.model import Axis, Family, Tunable, Variant, is_among
 from cuprof.families.toolchain import COMPILERS
 
 RESERVED = frozenset(name for name in dir(Point) if not name.startswith("_")) | {"preset"}
@@ -20,7 +20,6 @@ COMPILED = " (compiled)"
 """The suffix for the name of what `torch.compile`, `jax.jit` or Numba made of a function that is there too."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 """The names that families, presets and variants may have."""
-FUNCTIONS = ("signature", "generate", "reference", "tolerance", "useful_bytes")
 
 
 def check_family(family: Family) -> None:
@@ -36,28 +35,28 @@ def _list_faults(family: Family) -> Iterator[str]:
         yield f"the family is named {family.name!r} but its folder {folder.name!r}; give both one name"
     if not NAME.fullmatch(family.name):
         yield f"family name {family.name!r} is not made of letters a-z and A-Z, digits and _.+-; give another name"
-    yield from (f"{part} is not a function" for part in FUNCTIONS if not callable(getattr(family, part)))
+    for part in ("signature", "generate", "reference", "tolerance", "useful_bytes", "verify"):
+        if not callable(getattr(family, part)) and (part, family.verify) != ("verify", None):
+            yield f"{part} is not a function{' (problem, inputs, outputs, reference)' if part == 'verify' else ''}"
     for part in ("constants", "in_place", "any_order", "at_most"):
         names: Any = getattr(family, part)
         if isinstance(names, str):
             yield f'{part} is the text {names!r}, and must be a tuple of names: ("{names}",)'
-    if _is_other(family.verify):
-        yield "verify is not a function (problem, inputs, outputs, reference)"
     if not 0 < family.error_rate < 1:
         yield f"error_rate is {family.error_rate!r}, and must lie between 0 and 1"
     yield from _name_faults("axes", "problem axis", family.axes, Axis)
-    if not family.axes:
+    axes = {axis.name: axis for axis in family.axes}
+    if not axes:
         yield "the family has no axes; a family has at least one problem axis"
     for axis in family.axes:
         yield from (f"problem axis {axis.name} {fault}" for fault in _axis_faults(axis))
-    yield from _preset_faults(family)
+    yield from _preset_faults(family.presets, axes)
     if not family.variants:
         yield "the family has no variants; register one with @family.cuda, @family.cpu, …"
     if family.baseline and family.baseline not in family.variants:
         yield f"baseline {family.baseline!r} is no variant; there are {', '.join(family.variants)}"
-    axes = {axis.name for axis in family.axes}
     for variant in family.variants.values():
-        yield from (f"variant {variant.name}: {fault}" for fault in _variant_faults(variant, axes, folder))
+        yield from (f"variant {variant.name}: {fault}" for fault in _variant_faults(variant, {*axes}, folder))
 
 
 def _name_faults(part: str, what: str, given: Any, kind: type) -> Iterator[str]:
@@ -83,30 +82,29 @@ def _axis_faults(axis: Axis) -> Iterator[str]:
         yield "has a default that is no whole number, so it needs choices"
     elif axis.low is not None and axis.high is not None and axis.low > axis.high:
         yield f"has low {axis.low} above high {axis.high}"
-    elif not _allows(axis, axis.default):
+    elif not axis.allows(axis.default):
         yield f"has the default {axis.default!r}, but takes {axis.domain()}"
     yield from _repeated(axis.choices)
 
 
-def _preset_faults(family: Family) -> Iterator[str]:
-    axes = {axis.name: axis for axis in family.axes}
-    for preset, values in family.presets.items():
+def _preset_faults(presets: Mapping[str, Mapping[str, Coordinate]], axes: Mapping[str, Axis]) -> Iterator[str]:
+    for preset, values in presets.items():
         if not NAME.fullmatch(preset):
             yield f"preset name {preset!r} is not made of letters, digits and _.+-"
         for name, value in values.items():
             if name not in axes:
                 yield f"preset {preset} sets {name}, which is no problem axis; there are {', '.join(axes)}"
-            elif not _allows(axes[name], value):
+            elif not axes[name].allows(value):
                 yield f"preset {preset} sets {name} = {value!r}, but {name} takes {axes[name].domain()}"
 
 
 def _variant_faults(variant: Variant, axes: set[str], folder: Path | None) -> Iterator[str]:
     if not NAME.fullmatch(variant.name.removesuffix(COMPILED)) or variant.name == "all":
         yield "a variant's name is made of letters, digits and _.+- and is not all"
-    make: object = variant.make
-    if not callable(make):
+    given: Mapping[str, object] = vars(variant)
+    if not callable(given["make"]):
         yield "what it registers is not a function"
-    if _is_other(variant.tolerance):
+    if given["tolerance"] is not None and not callable(given["tolerance"]):
         yield "its tolerance is not a function (problem, inputs, reference) -> Tolerance"
     if variant.kind == "kernel" and not variant.text:
         if not variant.source:
@@ -128,22 +126,9 @@ def _tunable_faults(tunable: Tunable, axes: set[str]) -> Iterator[str]:
         yield "has the name of a problem axis; rename one of them"
     if not tunable.values:
         yield "has no values"
-    elif not _is_among(tunable.default, tunable.values):
+    elif not is_among(tunable.default, tunable.values):
         yield f"has the default {tunable.default!r}, which is not among {', '.join(map(str, tunable.values))}"
     yield from _repeated(tunable.values)
-
-
-def _is_other(given: object) -> bool:
-    return given is not None and not callable(given)
-
-
-def _allows(axis: Axis, value: Coordinate) -> bool:
-    return _is_among(value, axis.choices) if axis.choices else axis.allows(value)
-
-
-def _is_among(value: Coordinate, values: Sequence[Coordinate]) -> bool:
-    """Return whether a value is one of several; 1, 1.0 and True are three different values in a family.py."""
-    return any(type(value) is type(one) and value == one for one in values)
 
 
 def _repeated(values: Sequence[Coordinate]) -> Iterator[str]:

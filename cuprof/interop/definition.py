@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib
+import json
 import re
+import struct
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
@@ -18,6 +19,7 @@ import numpy as np
 from cuprof.core.errors import BuildError, UsageError
 from cuprof.core.expression import Expression, ExpressionError
 from cuprof.core.point import Point
+from cuprof.core.text import list_first
 from cuprof.families.arrays import HOMES
 from cuprof.families.calling import Calling, FunctionFamily
 from cuprof.families.inputs import seed_all
@@ -25,9 +27,9 @@ from cuprof.families.model import Arrays, Axis, Family, Sample, Signature, Toler
 from cuprof.families.program import Array
 from cuprof.interop import schema
 from cuprof.interop.files import Files, find_inside, open_regular
-from cuprof.interop.schema import DTYPES, Definition, Solution, Source, Spec, Workload, parse_python
+from cuprof.interop.results import FAULTS
+from cuprof.interop.schema import DTYPES, Definition, Solution, Source, Spec, Workload
 from cuprof.interop.solutions import content_of, list_modules, load_function, takes_outputs
-from cuprof.interop.tensors import as_declared, draw, read_tensor
 
 VERSION = 1
 """Raise this when solutions receive different arguments, or when different results count as right."""
@@ -35,6 +37,16 @@ REFERENCE = "reference"
 """The variant made of the definition's own reference, the baseline of solutions."""
 UNBOUNDED = 1e300
 """The bound of a single element where only a share of all has to be near."""
+
+LARGEST_DRAWN = {"int8": 128, "int16": 1024, "int32": 1024, "int64": 1024, "uint8": 255}
+"""Random whole numbers are drawn between minus this and this, as both benchmarks draw them."""
+SAFETENSORS = {
+    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2", "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8",
+    "BOOL": "bool",
+}  # fmt: skip
+MOST_HEADER_BYTES = 100 << 20
+"""As the library safetensors takes them."""
 
 
 class DefinitionFamily(FunctionFamily):
@@ -58,7 +70,7 @@ class DefinitionFamily(FunctionFamily):
         self.name = re.sub(r"\W", "_", definition.name)
         self.reference = self._make_own("run")
         modules = list_modules(self.reference)
-        self.changed = list_changed(definition)
+        self.changed = definition.list_changed()
         # Both benchmarks give tensors on the device; a judge sees no solution but the candidate.
         self.on_device = "numpy" not in modules or not {"torch", "triton", "cupy"}.isdisjoint(modules)
         self._made: dict[Point, dict[str, Any]] = {}
@@ -267,22 +279,49 @@ class DefinitionFamily(FunctionFamily):
         }
 
 
-def list_changed(definition: Definition) -> tuple[str, ...]:
-    """Return the arrays among the inputs that the reference's text changes in place.
+def draw(spec: Array, rng: np.random.Generator) -> np.ndarray:
+    """Return random elements: normal ones, of 8 bits between -2 and 2; whole numbers as `LARGEST_DRAWN` says."""
+    kind = str(spec.dtype)
+    if kind == "bool":
+        return rng.integers(0, 2, spec.shape).astype(bool)
+    if kind in LARGEST_DRAWN:
+        least = 0 if kind == "uint8" else -LARGEST_DRAWN[kind]
+        return rng.integers(least, LARGEST_DRAWN[kind], spec.shape).astype(kind)
+    numbers = rng.standard_normal(spec.shape, np.float32 if kind != "float64" else np.float64)
+    return np.asarray(np.clip(numbers, -2, 2) if kind.startswith("float8") else numbers).astype(spec.type)
 
-    They are written anew before each execution, as both benchmarks give each one a copy; their last content is ignored.
+
+def read_tensor(path: Path, key: str, spec: Array) -> np.ndarray:
+    """Return a tensor of a safetensors file: eight bytes of length, a header in JSON, then the tensors' bytes.
+
+    Raises:
+        UsageError: there is no such tensor, or it is of another shape or type.
     """
-    found = set()
-    for node in ast.walk(parse_python(definition.reference, "the reference")):
-        targets: list[ast.expr] = []
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            targets = [node.func.value] if node.func.attr.endswith("_") and node.func.attr[-2:-1] != "_" else []
-        elif isinstance(node, ast.Assign):
-            targets = [one.value for one in node.targets if isinstance(one, ast.Subscript)]
-        elif isinstance(node, ast.AugAssign):
-            targets = [node.target.value if isinstance(node.target, ast.Subscript) else node.target]
-        found |= {one.id for one in targets if isinstance(one, ast.Name)}
-    return tuple(name for name, one in definition.inputs.items() if name in found and one.shape is not None)
+    try:
+        with open_regular(path) as stream:
+            length = struct.unpack("<Q", stream.read(8))[0]
+            if length > MOST_HEADER_BYTES:
+                raise ValueError(f"its header has {length} bytes; at most {MOST_HEADER_BYTES} are read")
+            header = json.loads(stream.read(length))
+            if key not in header:
+                raise ValueError(f"no tensor {key}; there are {list_first(sorted({*header} - {'__metadata__'}), 4)}")
+            said, (first, last) = header[key], header[key]["data_offsets"]
+            if SAFETENSORS.get(said["dtype"]) != spec.dtype or tuple(said["shape"]) != spec.shape:
+                raise ValueError(f"{key} is {said['dtype']} of {said['shape']}, not {spec.dtype} of {spec.shape}")
+            if last - first != spec.nbytes:
+                raise ValueError(f"{key} has {last - first} bytes, and its shape takes {spec.nbytes}")
+            stream.seek(8 + length + first)
+            return np.frombuffer(bytearray(stream.read(spec.nbytes)), spec.type).reshape(spec.shape)
+    except (*FAULTS, struct.error) as error:
+        raise UsageError(f"{path} cannot be read as safetensors: {error}") from None
+
+
+def as_declared(value: Any, spec: Array) -> np.ndarray:
+    """Return a result of the reference, or an input that a definition makes, as a NumPy array of the type declared."""
+    if hasattr(value, "detach"):
+        value = value.detach()
+        value = (value.float() if value.is_floating_point() and value.element_size() < 4 else value).cpu().numpy()
+    return np.asarray(value).astype(spec.type, copy=False).reshape(spec.shape)
 
 
 def _stand_for(*content: object) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -18,6 +17,10 @@ from cuprof.core.text import list_first
 
 MOST_BYTES = 64 << 20
 """Largest JSON file to read: a solution holds sources, which are far smaller."""
+
+
+TUNER = "kernel_tuner"
+"""The module that a script of Kernel Tuner imports."""
 
 
 @dataclass(frozen=True)
@@ -72,20 +75,6 @@ def _find_solutions(root: Path, name: str) -> list[Path]:
     """Return the files in a folder of the definition's name, and those elsewhere that hold the name."""
     files = [file for file in (root / "solutions").rglob("*.json") if file.is_file()]
     return [file for file in files if file.parent.name == name or f'"{name}"'.encode() in read_bytes(file)]
-
-
-def copy_definition(files: Files, tensors: Iterable[str], into: Path) -> Path:
-    """Copy a definition with its workloads and tensors into a new folder; return the definition's file there."""
-    into.mkdir(parents=True)
-    (into / "definition.json").write_bytes(read_bytes(files.definition))
-    (into / "workload.jsonl").write_bytes(b"\n".join(read_bytes(each) for each in files.workloads))
-    for name in tensors:
-        target = find_inside(into, name)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with open_regular(find_inside(files.root, name)) as source, target.open("wb") as copy:
-            while part := source.read(1 << 20):
-                copy.write(part)
-    return into / "definition.json"
 
 
 def find_inside(root: Path, name: str) -> Path:

@@ -1,5 +1,8 @@
 """What a script hands to Kernel Tuner's `tune_kernel`, as a computation with one kernel.
 
+The script runs up to its first call of `tune_kernel`. Nothing is tuned and nothing behind the call runs. Kernel Tuner
+itself need not be installed.
+
 Sizes, divisors, restrictions and macros mean what Kernel Tuner's documentation says. Every array that the kernel may
 write to is worked on in place, as there, and counts once as moved. Where the script has no answer, configurations are
 held to one another.
@@ -9,9 +12,14 @@ from __future__ import annotations
 
 import math
 import re
+import runpy
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from inspect import Parameter, Signature
+from contextlib import chdir, redirect_stdout
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,11 +30,16 @@ from cuprof.families import Signature as Buffers
 from cuprof.families.arrays import home_of, to_host
 from cuprof.families.computation import Computation
 from cuprof.families.kernel import BLOCK_NAMES, Kernel, read_values
-from cuprof.families.origin import family_name
+from cuprof.families.origin import as_if_alone, family_name, own_imports
 from cuprof.families.syntax import imported_files
 from cuprof.families.tolerances import by_type, longest_sum
-from cuprof.interop.tuner_script import Unknown, find_call
+from cuprof.families.trace import blame
+from cuprof.interop.files import TUNER
 
+OPTIONAL = ("grid_div_x", "grid_div_y", "grid_div_z", "restrictions", "answer", "atol", "verify", "verbose", "lang")
+"""Parameters of `tune_kernel` behind the first five, in Kernel Tuner 1.x's order."""
+ATOL = 1e-6
+"""Kernel Tuner's default."""
 BACKENDS = {"CUDA": "cuda", "CUPY": "cuda", "NVCUDA": "cuda", "OPENCL": "opencl"}
 """Kernel Tuner's `lang` → the back end."""
 HOST_HEADERS = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<(cub/cub\.cuh|thrust/)", re.MULTILINE)
@@ -44,7 +57,7 @@ def read_script(script: Path) -> Computation:
     Raises:
         FamilyError: the script raises, calls no `tune_kernel`, or asks for something unsupported.
     """
-    call = _Call(find_call(script), script)
+    call = _Call(_find_call(script), script)
     return Computation(family_name(script.name), [call.make_kernel()], script, **call.make_rest())
 
 
@@ -63,7 +76,7 @@ class _Call:
         self.constants = {f"constant_{name}": to_host(one, name) for name, one in constants.items()}
         self.arguments, self.written = self._name_arguments()
         answer = given["answer"]
-        if answer is not None and any(isinstance(one, Unknown) for one in answer):
+        if answer is not None and any(isinstance(one, _Unknown) for one in answer):
             answer = given["verify"] = None
         if answer is not None and len(answer) != len(self.arguments):
             self._refuse(f"an answer of {len(answer)} parts for {len(self.arguments)} arguments")
@@ -99,9 +112,9 @@ class _Call:
         drawn = {**self.arguments, **self.constants}
         right: dict[str, Any] = {}
         if self.given["verify"] is not None:
-            right["verify"] = _Judge(self._verify, self.written)
+            right["verify"] = self._verify
         elif not self.answer:  # none, or what run_kernel would give
-            right["verify"] = _Judge(_SameAsFirst(self.arguments), self.written)
+            right["verify"] = _SameAsFirst(self.arguments, self.written)
         else:
             right["reference"] = self._reference
         return {
@@ -184,26 +197,14 @@ class _Call:
             found[name] = np.ma.masked_array(own, True) if absent else to_host(answer, name).reshape(own.shape)
         return found
 
-    def _verify(self, results: dict[str, Any], inputs: dict[str, Any]) -> bool:
-        host = [results.get(name) if self.answer.get(name, 0) is not None else None for name in self.arguments]
+    def _verify(self, **known: Any) -> bool:
+        is_judged = {name: name in self.written and self.answer.get(name, 0) is not None for name in self.arguments}
+        host = [known[name] if is_judged[name] else None for name in self.arguments]
         return bool(np.all(self.given["verify"](self.given["answer"], host, atol=self.given["atol"])))
 
     def _refuse(self, what: str) -> None:
         taken = "CUDA and OpenCL kernels from a text or a file, with arrays, numbers, constant and shared memory, are"
         raise FamilyError(f"{self.script}: {what} of tune_kernel is not supported; {taken}")
-
-
-class _Judge:
-    """Call a function with results and inputs, which `compare` hands over by the names of a signature."""
-
-    def __init__(self, function: Callable[[dict[str, Any], dict[str, Any]], Any], written: Sequence[str]) -> None:
-        self.function, self.written = function, written
-        names = [*written, *(f"{name}_before" for name in written)]
-        self.__signature__ = Signature([Parameter(name, Parameter.KEYWORD_ONLY) for name in names])
-
-    def __call__(self, **known: Any) -> Any:
-        results = {name: known[name] for name in self.written}
-        return self.function(results, {name: known[f"{name}_before"] for name in self.written})
 
 
 class _SameAsFirst:
@@ -212,19 +213,20 @@ class _SameAsFirst:
     Where configurations write different numbers of elements, as with one partial sum a block, their sums are compared.
     """
 
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, arguments: Mapping[str, Any], written: Sequence[str]) -> None:
+        self.written = written
         self.shapes = {n: Array(one.shape, one.dtype) for n, one in arguments.items() if isinstance(one, np.ndarray)}
         self.terms = longest_sum(Buffers(self.shapes, self.shapes))
         self.first: dict[str, np.ndarray] = {}
 
-    def __call__(self, results: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> str | None:
-        self.first = self.first or {name: array.copy() for name, array in results.items()}
-        other = {name: array for name, array in self.first.items() if not np.array_equal(array, results[name])}
+    def __call__(self, **known: Any) -> str | None:
+        self.first = self.first or {name: known[name].copy() for name in self.written}
+        other = {name: array for name, array in self.first.items() if not np.array_equal(array, known[name])}
         buffers = Buffers({}, {name: self.shapes[name] for name in other})
         for name, bound in by_type(buffers, other, self.terms, is_exact=False).items():
-            result, first = results[name], other[name]
+            result, first = known[name], other[name]
             far = ~np.isclose(result, first, bound.relative, bound.absolute, equal_nan=True)
-            if far.any() and not _is_partial(result, first, before[name], bound):
+            if far.any() and not _is_partial(result, first, known[f"{name}_before"], bound):
                 return f"{far.sum()} of {far.size} elements of {name} are not what the first configuration gave"
         return None
 
@@ -251,3 +253,85 @@ def _evaluate(given: Any, params: Mapping[str, Any]) -> float:
 def _define(given: Any, params: Mapping[str, Any]) -> Any:
     text = str(given(params) if callable(given) else given)
     return re.sub(r"\b[A-Za-z_]\w*\b", lambda word: str(params.get(word[0], word[0])), text)
+
+
+def _find_call(script: Path) -> dict[str, Any]:
+    """Return the arguments of a script's first call of `tune_kernel`, by name.
+
+    Raises:
+        FamilyError: the script raises, or makes no such call.
+    """
+    finder, folder = _Finder(), script.parent
+    sys.meta_path.insert(0, finder)
+    try:  # what the script prints is no result of ours
+        with as_if_alone(script), own_imports([folder], [TUNER]), chdir(folder), redirect_stdout(sys.stderr):
+            runpy.run_path(str(script), run_name="__main__")
+    except _CallError as call:
+        return call.arguments
+    except (Exception, SystemExit) as error:
+        raise FamilyError(blame(error, folder, str(script))) from error
+    finally:
+        sys.meta_path.remove(finder)
+    raise FamilyError(f"{script} calls no kernel_tuner.tune_kernel; nothing in it can be swept")
+
+
+class _CallError(BaseException):
+    """Leaves the script, past whatever catches exceptions."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self.arguments = arguments
+
+
+def _tune_kernel(
+    kernel_name: Any,
+    kernel_source: Any,
+    problem_size: Any,
+    arguments: Any,
+    tune_params: Any,
+    *further: Any,
+    **named: Any,
+) -> None:
+    """Take the call's arguments; those that say how Kernel Tuner searches and measures are ignored later."""
+    given = {**locals(), **dict.fromkeys(OPTIONAL), "atol": ATOL}
+    raise _CallError({**given, **dict(zip(OPTIONAL, further, strict=False)), **named})
+
+
+class _Unknown:
+    """Stand for an argument as `run_kernel` would have left it: no kernel is launched while a script is read."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self._refuse()
+
+    def _refuse(self, *_: Any) -> Any:
+        raise NotImplementedError("what kernel_tuner.run_kernel gives is not known here; compute it on the host")
+
+    __array__ = __getitem__ = __iter__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
+
+
+class _KernelTuner(ModuleType):
+    """Kernel Tuner or one of its modules; any other name that a script takes from it is a class that does nothing."""
+
+    tune_kernel = staticmethod(_tune_kernel)
+
+    @staticmethod
+    def run_kernel(kernel: Any, source: Any, size: Any, arguments: Any, *_: Any, **named: Any) -> list[_Unknown]:
+        """Return a stand-in for each result."""
+        return [_Unknown() for _ in arguments]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {"__init__": lambda self, *given, **named: None})
+
+
+class _Finder(MetaPathFinder, Loader):
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self, is_package=True) if fullname.partition(".")[0] == TUNER else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _KernelTuner(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass

@@ -6,6 +6,8 @@ command takes to compose.
 
 from __future__ import annotations
 
+import ast
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +15,8 @@ from typing import TYPE_CHECKING
 from cuprof.core.errors import FamilyError
 from cuprof.families import Family
 from cuprof.families.origin import FAMILY_FILE, Folder, Origin, Script, Snapshot, family_name, find_folder, is_path
-from cuprof.interop.files import copy_definition, find_files
-from cuprof.interop.tuner_script import is_tuner_script
+from cuprof.families.syntax import imported_names, parse_file
+from cuprof.interop.files import TUNER, find_files, find_inside, open_regular, read_bytes
 
 if TYPE_CHECKING:
     from cuprof.interop.definition import DefinitionFamily
@@ -76,9 +78,17 @@ def define(path: str | Path) -> Family:
 
 
 def copy_alone(word: str, into: Path) -> Definition:
-    """Copy a definition with its workloads and their tensors into a folder, without the solutions, and return it."""
+    """Copy a definition with its workloads and their tensors into a new folder, without the solutions; return it."""
     read = Definition(Path(word).absolute(), solutions=False).read()
-    return Definition(copy_definition(read.files, read.tensors, into), solutions=False)
+    into.mkdir(parents=True)
+    (into / "definition.json").write_bytes(read_bytes(read.files.definition))
+    (into / "workload.jsonl").write_bytes(b"\n".join(read_bytes(each) for each in read.files.workloads))
+    for name in read.tensors:
+        target = find_inside(into, name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with open_regular(find_inside(read.files.root, name)) as source, target.open("wb") as copy:
+            shutil.copyfileobj(source, copy)
+    return Definition(into / "definition.json", solutions=False)
 
 
 def find_origin(name: str, folders: Sequence[Path]) -> AnyOrigin:
@@ -92,7 +102,9 @@ def find_origin(name: str, folders: Sequence[Path]) -> AnyOrigin:
     if name.endswith(".py"):
         if not path.is_file():
             raise FamilyError(f"there is no file {name}; name a Python file, or a family")
-        return TunerScript(path) if is_tuner_script(path) else Script(path)
+        tree = parse_file(path).tree if TUNER.encode() in path.read_bytes() else ast.Module([], [])
+        roots = {name.partition(".")[0] for node in ast.walk(tree) for name in imported_names(node)}
+        return TunerScript(path) if TUNER in roots and "cuprof" not in roots else Script(path)
     if name.endswith(".json") or (is_path(name) and path.is_dir()):
         return Folder(path) if (path / FAMILY_FILE).is_file() else Definition(path)
     return find_folder(name, folders)

@@ -6,31 +6,24 @@ whether a file that begins so is the tool's, and `read(path)`, which returns an 
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from cuprof.core.errors import UsageError
 from cuprof.core.plugins import list_plugins, load_plugin
-from cuprof.core.point import Coordinate, Point
+from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
-from cuprof.interop.files import open_regular, read_bytes
+from cuprof.interop.files import open_regular
 
 GROUP = "cuprof.results"
-BUILT_IN = {"kernel_tuner": "cuprof.interop.tuner_results", "nvbench": "cuprof.interop.nvbench"}
+BUILT_IN = {name.lower(): f"cuprof.interop.readers:{name}" for name in ("KERNEL_TUNER", "NVBENCH")}
 """nvbench's reader accepts any JSON, so it comes last."""
 LOOKED_AT = 100_000
 """Bytes of a file that a reader gets to recognise its own format."""
 MOST_BYTES = 1 << 30
-LEAST_NS, MOST_NS = 1e-3, 1e18
-"""A measurement takes between a picosecond and thirty years."""
-LARGEST = 1e300
-"""A whole number beyond this may be too large for a float64."""
 FAULTS = (
     *(OSError, ValueError, KeyError, IndexError, TypeError, AttributeError),
     *(ArithmeticError, RecursionError, MemoryError),
@@ -97,50 +90,3 @@ def read_results(path: Path) -> Imported:
             except FAULTS as error:
                 raise UsageError(f"{path} is not what {name} writes ({type(error).__name__}: {error})") from None
     raise UsageError(f"{path} holds no results that cuprof can read; known are files of {', '.join(names)}")
-
-
-def read_json(path: Path, end: str = "") -> Any:
-    """Return what a JSON file holds; raises one of `FAULTS` if it is none.
-
-    Args:
-        end: what to put at the end, in place of a comma, of a file that is not closed.
-    """
-    text = read_bytes(path, MOST_BYTES).decode("utf-8-sig")  # editors on Windows put a mark ahead
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        if not end:
-            raise
-        return json.loads(text.rstrip().rstrip(",") + end)
-
-
-def as_durations(values: Any, factor: float) -> np.ndarray:
-    """Return times in ns, those that a measurement can have given.
-
-    Args:
-        factor: ns in the unit of the values.
-
-    Raises:
-        ValueError: one of the values is not a number.
-    """
-    if not isinstance(values, list | tuple) or not all(type(one) in (int, float) for one in values):
-        raise ValueError("times must be a list of numbers")
-    found = np.array([max(min(one, LARGEST), -LARGEST) for one in values], np.float64)
-    with np.errstate(over="ignore"):
-        found *= factor
-    return found[(found >= LEAST_NS) & (found <= MOST_NS)]
-
-
-def as_point(coordinates: Any) -> Point:
-    """Return coordinates on named axes.
-
-    Raises:
-        ValueError: a value is neither a number nor a text.
-    """
-    if not isinstance(coordinates, dict):
-        raise ValueError("a configuration must be an object")
-    for name, value in coordinates.items():
-        is_finite = not isinstance(value, float) or math.isfinite(value)
-        if not isinstance(value, Coordinate) or not is_finite or (isinstance(value, int) and value.bit_length() > 64):
-            raise ValueError(f"{name} must be a number or a text")
-    return Point({str(name): value for name, value in coordinates.items()})

@@ -95,6 +95,24 @@ class Definition(msgspec.Struct):
         }
         return inputs, {name: self._make_array(name, one, sizes) for name, one in self.outputs.items()}
 
+    def list_changed(self) -> tuple[str, ...]:
+        """Return the arrays among the inputs that the reference's text changes in place.
+
+        They are written anew before each execution, as both benchmarks give each one a copy; their last content is
+        ignored.
+        """
+        found = set()
+        for node in ast.walk(parse_python(self.reference, "the reference")):
+            targets: list[ast.expr] = []
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                targets = [node.func.value] if node.func.attr.endswith("_") and node.func.attr[-2:-1] != "_" else []
+            elif isinstance(node, ast.Assign):
+                targets = [one.value for one in node.targets if isinstance(one, ast.Subscript)]
+            elif isinstance(node, ast.AugAssign):
+                targets = [node.target.value if isinstance(node.target, ast.Subscript) else node.target]
+            found |= {one.id for one in targets if isinstance(one, ast.Name)}
+        return tuple(name for name, one in self.inputs.items() if name in found and one.shape is not None)
+
     def _make_array(self, name: str, one: Tensor, sizes: dict[str, int]) -> Array:
         shape = tuple(int(each) if each.isdigit() else sizes[each] for each in one.shape or ())
         if min(shape, default=1) < 0 or prod(shape) > MOST_ELEMENTS:

@@ -10,7 +10,6 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import msgspec
 
 from cuprof.core.errors import BuildError
 from cuprof.core.project import user_cache
-from cuprof.families.origin import new_module, own_imports
+from cuprof.families.origin import own_imports, run_module
 from cuprof.families.syntax import imported_names
 from cuprof.interop.schema import CompileOptions, Solution, parse_python
 
@@ -103,18 +102,12 @@ def _import(folder: Path, file: str, solution: Solution) -> Any:
     name = f"_cuprof_solution_{folder.name}"
     if name in sys.modules:
         return sys.modules[name]
-    loader = SourceFileLoader(name, str(folder / file))
-    module = new_module(name, folder / file, loader)
     with own_imports([folder, folder / "src"], _own_modules(solution)):
         try:
-            loader.exec_module(module)
-        except BaseException as error:
-            del sys.modules[name]
-            if isinstance(error, SyntaxError):
-                place = f"{Path(error.filename or file).name}, line {error.lineno}"
-                raise BuildError(f"{solution.name}: {place}: {error.msg}") from None
-            raise
-    return module
+            return run_module(name, folder / file)
+        except SyntaxError as error:
+            place = f"{Path(error.filename or file).name}, line {error.lineno}"
+            raise BuildError(f"{solution.name}: {place}: {error.msg}") from None
 
 
 def _load_compiled(folder: Path, file: str, solution: Solution) -> Any:

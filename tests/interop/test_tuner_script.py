@@ -12,8 +12,7 @@ import pytest
 from cuprof.core.errors import FamilyError
 from cuprof.core.project import Project
 from cuprof.families import Family, Point
-from cuprof.interop.origins import find_origin
-from cuprof.interop.tuner_script import is_tuner_script
+from cuprof.interop.origins import TunerScript, find_origin
 from tests.conftest import Result
 
 SCRIPT = """
@@ -72,7 +71,7 @@ def load(project: Project) -> Callable[..., Family]:
         assert old in text
         script = project.root / "script.py"
         script.write_text(text.replace(old, new))
-        assert is_tuner_script(script)
+        assert isinstance(find_origin(str(script), []), TunerScript)
         loaded = find_origin(str(script), ()).load()
         assert loaded.sample
         loaded.learn({GIVEN: loaded.sample(GIVEN)})
