@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cuprof.cli.arguments import CommandParser, reading
 from cuprof.cli.output import Line, Part, Table, emit
 from cuprof.core.errors import SelectionError
+from cuprof.core.text import fold
 
 if TYPE_CHECKING:
     from cuprof.core.project import Project
@@ -103,7 +104,7 @@ def ptx_diff(base: NamedTrial, new: NamedTrial, project: Project) -> Iterator[st
     from cuprof.engine.building import rebuild_ptx
 
     before, after = (list(read_ptx(rebuild_ptx(each, project))) for each in (base, new))
-    yield from fold(compare_texts(before, after, lambda line: _PTX_NUMBERS.sub("", line)), "lines")
+    yield from show_changes(compare_texts(before, after, lambda line: _PTX_NUMBERS.sub("", line)), "lines")
 
 
 def read_ptx(text: str) -> Iterator[str]:
@@ -126,7 +127,7 @@ def code_diff(base: NamedTrial, new: NamedTrial, project: Project) -> dict[str, 
     kernels = []
     for ours, theirs in pair_kernels(codes[0], codes[1]):
         changes = compare_code(codes[0].get(ours, ()), codes[1].get(theirs, ()))
-        kernels.append({"base": ours, "new": theirs, "changes": list(fold(changes, "instructions"))})
+        kernels.append({"base": ours, "new": theirs, "changes": list(show_changes(changes, "instructions"))})
     return {"same_code": False, "kernels": kernels, "opcodes": opcodes}
 
 
@@ -137,17 +138,14 @@ def pair_kernels(base: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[
     return [*same, *zip_longest(left, right, fillvalue="")]
 
 
-def fold(rows: Iterable[tuple[str, str]], what: str) -> Iterator[str]:
+def show_changes(rows: Iterable[tuple[str, str]], what: str) -> Iterator[str]:
     """Yield the rows with a sign "-" or "+", and some around each; a line says how many others are left out."""
     texts = [f"{sign.replace('=', ' ')} {text}" for sign, text in rows]
     changed = [number for number, text in enumerate(texts) if text[0] != " "]
-    shown = {near for number in changed for near in range(number - AROUND, number + AROUND + 1)}
-    last = -1
-    for number in sorted(shown & set(range(len(texts)))):
-        if number > last + 1:
-            yield f"@@ {number - last - 1} {what} alike @@"
+    for number, left_out in fold(changed, AROUND, 0, len(texts) - 1):
+        if left_out:
+            yield f"@@ {left_out} {what} alike @@"
         yield texts[number]
-        last = number
 
 
 def code_parts(found: Mapping[str, Any]) -> Iterator[Part]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cuprof.cli.arguments import CommandParser, reading
 from cuprof.cli.output import Line, emit, print_message
 from cuprof.core.errors import UnknownNameError, UsageError
+from cuprof.core.text import fold
 
 if TYPE_CHECKING:
     from cuprof.results.source import KernelSource
@@ -115,24 +116,15 @@ def source_lines(source: KernelSource, *, with_sass: bool = False) -> Iterator[L
         yield Line(heading, "dim")
         rows: Any = lines[lines["file"] == file].itertuples()
         costs: dict[int, Any] = {row.line: row for row in rows}
-        before = None
-        for number in _shown(list(costs), len(text)):
-            if before is not None and number > before + 1:
+        for place, (number, left_out) in enumerate(fold(costs, AROUND, 1, len(text))):
+            if place and left_out:
                 yield Line(f"{'⋮':>6}", "dim")
-            before = number
             cost = costs.get(number)
             yield _line(f"{number}", cost, source.text(file, number).expandtabs(4))
             if with_sass and cost is not None:
                 instructions = source.instructions
                 own = (instructions["file"] == file) & (instructions["line"] == number)
                 yield from _instruction_lines(source, own.to_numpy().nonzero()[0].tolist())
-
-
-def _shown(lines: Sequence[int], length: int) -> list[int]:
-    """Return the lines to show: those with instructions, and some around each where the text is known."""
-    around = AROUND if length else 0
-    near = {near for line in lines for near in range(line - around, line + around + 1) if 0 < near <= length}
-    return sorted({*lines, *near})
 
 
 def _instruction_lines(source: KernelSource, numbers: Sequence[int]) -> Iterator[Line]:

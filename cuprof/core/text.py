@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -26,6 +26,19 @@ def count(number: int, noun: str, plural: str = "s") -> str:
 def list_first(names: Sequence[str], most: int, between: str = ", ") -> str:
     """Return the first names for a sentence: "a, b" or "a, b and 3 more"."""
     return between.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def fold(places: Collection[int], around: int, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yield places and those around them, each with how many others were left out before it.
+
+    Args:
+        around: how many before and after each place are shown as well, from `first` to `last`.
+    """
+    near = {each for place in places for each in range(max(first, place - around), min(last, place + around) + 1)}
+    before = first - 1
+    for place in sorted({*places, *near}):
+        yield place, place - before - 1
+        before = place
 
 
 def level_text(confidence: float) -> str:

@@ -1,24 +1,43 @@
-"""Where in the code: source and machine code of each before/after pair, with what its warps wait for."""
+"""Where in the code: source and machine code of each before/after pair, with what its warps wait for.
+
+What is said of the waits follows rules: every statement rests on a counter, a line and an instruction.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from cuprof.builds.sass import compare_code, compare_opcodes
+from cuprof.builds.sass import Instruction, compare_code, compare_opcodes, find_causes
+from cuprof.core.text import fold
+from cuprof.ncu.instructions import EXCESSIVE as METRICS
 from cuprof.report.counter_section import BYTES, MOST_PAIRS, list_pairs
-from cuprof.report.explanation import WORDS, Diagnosis, diagnose, explain_pair
 from cuprof.report.study import Study
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import StudyTrial
 from cuprof.report.units import format_counter
 from cuprof.results.counters import LaunchFacts
-from cuprof.results.source import KernelSource
+from cuprof.results.source import FEW_SAMPLES, KernelSource
 from cuprof.statistics.verdict import Verdict
 
+WORDS = "explanation.txt"
+HOT_SPOTS = ("bank_conflicts", "uncoalesced", "barrier_in_loop")
+"""Patterns that cost time; waits that show one come first."""
+EXCESSIVE = {
+    "shared": ("bank_conflicts", ("short_scoreboard", "mio_throttle")),
+    "global": ("uncoalesced", ("long_scoreboard", "lg_throttle", "mio_throttle")),
+}
+"""Kind of excessive accesses → the pattern that they are, and the waits that they make longer: all accesses of a kind
+go through one pipe, so that one line's excess delays the others."""
+LARGE = 0.1
+"""Reasons below this share of the stalled samples go unmentioned."""
+MOST_WAITS = 3
+GLOBAL_LOADS = ("LDG", "LD", "LDGSTS")
 AROUND = 2
 """Lines of source that are shown above and below one with instructions."""
 MOST_INSTRUCTIONS = 700
@@ -35,8 +54,7 @@ OCCUPANCY = {
 }
 
 
-@dataclass(frozen=True)
-class SourceLine:
+class SourceLine(NamedTuple):
     """One line of source with what it costs; a gap stands for lines that are left out.
 
     Args:
@@ -57,38 +75,24 @@ class SourceLine:
     is_cause: bool = False
     is_gap: bool = False
 
-    @property
-    def percent(self) -> str:
-        """Return the share as text, empty below half a percent."""
-        return f"{self.share * 100:.0f}\N{NO-BREAK SPACE}%" if self.share >= 0.005 else ""
 
-
-@dataclass(frozen=True)
-class SourceFile:
-    """A file that the line table names, as far as it has instructions."""
-
-    name: str
-    lines: tuple[SourceLine, ...]
-
-
-@dataclass(frozen=True)
-class CodeSide:
+class CodeSide(NamedTuple):
     """One kernel of a pair.
 
     Args:
         notes: which of several launches it is, and why lines or their texts are missing.
+        files: name → lines, of each file that the line table names, as far as it has instructions.
         repeated: an earlier pair shows the same code, so that `files` is empty.
     """
 
     name: str
     anchor: str
-    notes: tuple[str, ...]
-    files: tuple[SourceFile, ...] = ()
+    notes: Sequence[str]
+    files: Sequence[tuple[str, list[SourceLine]]] = ()
     repeated: bool = False
 
 
-@dataclass(frozen=True)
-class CodePair:
+class CodePair(NamedTuple):
     """Two kernels compared.
 
     Args:
@@ -161,9 +165,7 @@ def _pair(
 def describe_kernels(kernels: Sequence[KernelSource]) -> tuple[CodeSide, ...]:
     """Return each kernel by itself, with its source, for a page without a comparison."""
     return tuple(
-        CodeSide(
-            f"{each.name} · {each.kernel}", f"code-{number}", each.doubts, tuple(_files(diagnose(each.name, each)))
-        )
+        CodeSide(f"{each.name} · {each.kernel}", f"code-{number}", each.doubts, _files(diagnose(each.name, each)))
         for number, each in enumerate(kernels)
     )
 
@@ -178,32 +180,35 @@ def _bars(both: Sequence[Diagnosis]) -> tuple[tuple[str, float, float], ...]:
 
 def _side(study: Study, trial: StudyTrial, diagnosis: Diagnosis | None, shown: set[int]) -> CodeSide:
     kernel, anchor = diagnosis and diagnosis.kernel, f"code-{trial.id}"
-    notes = tuple(say(WORDS, "side_notes", trial, kernel, len(study.kernels(trial.id))))
+    notes = say(WORDS, "side_notes", trial, kernel, len(study.kernels(trial.id)))
     if diagnosis is None or kernel is None:
         return CodeSide(trial.contender, anchor, notes)
     name = f"{trial.contender} · {kernel.kernel}"
     if trial.id in shown:
         return CodeSide(name, anchor, notes, repeated=True)
     shown.add(trial.id)
-    return CodeSide(name, anchor, notes, tuple(_files(diagnosis)))
+    return CodeSide(name, anchor, notes, _files(diagnosis))
 
 
-def _files(diagnosis: Diagnosis) -> Iterator[SourceFile]:
-    """Yield the files; of the lines with most samples, as many as there is room for, with their instructions."""
+def _files(diagnosis: Diagnosis) -> list[tuple[str, list[SourceLine]]]:
+    """Return the files; of the lines with most samples, as many as there is room for, with their instructions."""
     kernel = diagnosis.kernel
     ranked = kernel.lines.sort_values(["stalled", "executed"], ascending=False)
     fits = ranked["instructions"].cumsum() <= MOST_INSTRUCTIONS
     opened = set(zip(ranked["file"][fits], ranked["line"][fits], strict=True))
+    files = []
     for file, own in kernel.lines.groupby("file", sort=False):
         rows: Any = own.itertuples()
-        known = {int(row.line): _source_line(diagnosis, row, is_open=(file, row.line) in opened) for row in rows}
-        yield SourceFile(Path(str(file)).name, tuple(_with_context(kernel, str(file), known)))
+        # the stored file of a trial is shown, and what an imported report's reader has found
+        texts = kernel.texts.get(file, ()) if kernel.trial_id is None or file == kernel.source_name else ()
+        known = {int(row.line): _source_line(diagnosis, row, texts, (file, row.line) in opened) for row in rows}
+        files.append((Path(str(file)).name, list(_with_context(known, texts))))
+    return files
 
 
-def _source_line(diagnosis: Diagnosis, row: Any, *, is_open: bool) -> SourceLine:
-    kernel, code = diagnosis.kernel, diagnosis.kernel.instructions
+def _source_line(diagnosis: Diagnosis, row: Any, texts: Sequence[str], is_open: bool) -> SourceLine:
+    code = diagnosis.kernel.instructions
     own: Any = code[(code["file"] == row.file) & (code["line"] == row.line)]
-    text = kernel.text(row.file, int(row.line))[:TEXT_WIDTH] if _has_text(kernel, row.file) else ""
     listing = [
         f"{each.offset:5x} {f'{each.share * 100:.1f}' if each.stalled else '':>5} "
         f"{'←' if each.Index in diagnosis.causes else ' '} {each.sass}"
@@ -211,29 +216,25 @@ def _source_line(diagnosis: Diagnosis, row: Any, *, is_open: bool) -> SourceLine
     ]
     is_cause = bool({*own.index} & diagnosis.causes)
     facts = (float(row.share), str(row.reason), _shorten(float(row.executed)))
-    return SourceLine(int(row.line), text, *facts, tuple(listing) if is_open else (), is_cause)
+    return SourceLine(*_number_and_text(int(row.line), texts), *facts, tuple(listing) if is_open else (), is_cause)
 
 
-def _has_text(kernel: KernelSource, file: str) -> bool:
-    """Return whether a page shows a file: the stored one of a trial, and what an imported report's reader has found."""
-    return kernel.trial_id is None or file == kernel.source_name
+def _with_context(known: Mapping[int, SourceLine], texts: Sequence[str]) -> Iterator[SourceLine]:
+    """Yield lines with instructions and, where their text is stored, those around them, with gaps between."""
+    for place, (number, left_out) in enumerate(fold(known, AROUND, 1, len(texts))):
+        if place and left_out and texts:
+            yield SourceLine(0, "", is_gap=True)
+        yield known.get(number) or SourceLine(*_number_and_text(number, texts))
+
+
+def _number_and_text(number: int, texts: Sequence[str]) -> tuple[int, str]:
+    return number, texts[number - 1][:TEXT_WIDTH] if 0 < number <= len(texts) else ""
 
 
 def _shorten(number: float) -> str:
     """Return a large number with three digits: "1.44 M"."""
     sign, size = next(each for each in reversed(BYTES) if number >= each[1] or not each[0])
     return f"{number / size:.3g}\N{NO-BREAK SPACE}{sign}".strip() if sign else f"{number:g}"
-
-
-def _with_context(kernel: KernelSource, file: str, known: dict[int, SourceLine]) -> Iterator[SourceLine]:
-    """Yield lines with instructions and, where their text is stored, those around them, with gaps between."""
-    texts = kernel.texts.get(file, ()) if _has_text(kernel, file) else ()
-    around = {near for number in known for near in range(number - AROUND, number + AROUND + 1)}
-    numbers = sorted(known.keys() | (around & set(range(1, len(texts) + 1))))
-    for last, number in zip([numbers[0] - 1, *numbers], numbers, strict=False):
-        if number != last + 1 and texts:
-            yield SourceLine(0, "", is_gap=True)
-        yield known.get(number) or SourceLine(number, texts[number - 1][:TEXT_WIDTH])
 
 
 def _launch_facts(
@@ -261,3 +262,155 @@ def _describe(launch: LaunchFacts | None) -> dict[str, str]:
     fit = f"{' and '.join(name for name, value in limits.items() if value == least)}: {least:g}" if limits else "–"
     shared = f"{launch.shared_static or 0} static, {launch.shared_dynamic or 0} dynamic"
     return dict(zip(names, (str(launch.threads), format_counter(launch.registers), shared, fit), strict=True))
+
+
+class Place(NamedTuple):
+    """An instruction and the line that it is of.
+
+    Args:
+        where: "line 22", with the file's name where the kernel is of several; empty without a line table.
+        text: the line's source, empty where it is not stored.
+    """
+
+    number: int
+    where: str
+    sass: str
+    text: str
+
+
+class Wait(NamedTuple):
+    """One reason that warps of a kernel wait for, where, and what for.
+
+    Args:
+        share: of the kernel's stalled samples.
+        place_share: of the samples of this reason, those at this place.
+        cause: the load or barrier that the instruction waits for, where its operands lead back to one.
+        pattern: "bank_conflicts", "uncoalesced", "coalesced" or "barrier_in_loop" where a rule holds, else empty.
+        evidence: the counter that the rule rests on, and its value.
+        line_share: of the stalled samples, those of the place's line, for whatever reason.
+    """
+
+    reason: str
+    share: float
+    place: Place
+    place_share: float
+    cause: Place | None = None
+    pattern: str = ""
+    evidence: tuple[str, float] = ("", 0.0)
+    line_share: float = 0.0
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What one kernel waits for.
+
+    Args:
+        waits: the leading reasons with at least a tenth of the samples, the largest first.
+    """
+
+    name: str
+    kernel: KernelSource
+    waits: tuple[Wait, ...] = ()
+    is_sure: bool = True
+
+    @cached_property
+    def shares(self) -> dict[str, float]:
+        """Return each reason's share of the stalled samples, the largest first."""
+        counts = self.kernel.reasons
+        return {reason: samples / self.kernel.stalled for reason, samples in counts.most_common()}
+
+    @property
+    def causes(self) -> frozenset[int]:
+        """Return the instructions that others wait for: loads and barriers."""
+        return frozenset(wait.cause.number for wait in self.waits if wait.cause)
+
+
+def explain_pair(before: Diagnosis, after: Diagnosis) -> str:
+    """Return one paragraph: what dominates before, what dominates after, and what stayed."""
+    stayed = [
+        (reason, share, after.shares[reason])
+        for reason, share in before.shares.items()
+        if min(share, after.shares.get(reason, 0.0)) >= LARGE
+    ]
+    sure = before.is_sure and after.is_sure
+    return say_once(WORDS, "pair", before, after, stayed if sure else [], FEW_SAMPLES)
+
+
+def diagnose(name: str, kernel: KernelSource) -> Diagnosis:
+    """Return what a kernel waits for; no reasons where its samples are too few to tell.
+
+    Args:
+        name: the variant's, for sentences.
+    """
+    if kernel.stalled < FEW_SAMPLES:
+        return Diagnosis(name, kernel, is_sure=False)
+    leading = [(reason, samples) for reason, samples in kernel.reasons.most_common(MOST_WAITS)]
+    waits = [
+        _find_wait(kernel, reason)
+        for place, (reason, samples) in enumerate(leading)
+        if place == 0 or samples >= LARGE * kernel.stalled
+    ]
+    return Diagnosis(name, kernel, tuple(sorted(waits, key=lambda wait: wait.pattern not in HOT_SPOTS)))
+
+
+def _find_wait(kernel: KernelSource, reason: str) -> Wait:
+    """Return where most of a reason's samples lie: on the line with most of them, at its instruction with most."""
+    samples, code = kernel.counters.stalls[reason], kernel.code
+    line = _by_line(code, samples).most_common(1)[0][0]
+    own = {number: count for number, count in samples.items() if (code[number].file, code[number].line) == line}
+    number = max(own, key=lambda each: own[each])
+    cause = find_causes(code, {number: reason}).get(number)
+    cause, pattern, evidence = _find_pattern(kernel, reason, number if cause is None else cause)
+    stalled = kernel.instructions["stalled"]
+    on_line = (kernel.instructions["file"] == line[0]) & (kernel.instructions["line"] == line[1])
+    return Wait(
+        reason,
+        sum(samples.values()) / kernel.stalled,
+        _place(kernel, number),
+        own[number] / sum(samples.values()),
+        None if cause == number else _place(kernel, cause),
+        pattern,
+        evidence,
+        float(stalled[on_line].sum()) / kernel.stalled,
+    )
+
+
+def _by_line(code: Sequence[Instruction], counts: Mapping[int, int]) -> Counter[tuple[str, int]]:
+    lines: Counter[tuple[str, int]] = Counter()
+    for number, count in counts.items():
+        lines[code[number].file, code[number].line] += count
+    return lines
+
+
+def _find_pattern(kernel: KernelSource, reason: str, cause: int) -> tuple[int, str, tuple[str, float]]:
+    """Return what makes a wait long, which known pattern it shows, and the counter that proves it.
+
+    Of accesses beyond what they need it is the worst one on the line with most excess, if it takes at least one
+    wavefront or sector more each time; else what is waited for.
+
+    Args:
+        cause: the instruction that is waited for, or that waits.
+    """
+    code, counters = kernel.code, kernel.counters
+    for kind, (pattern, reasons) in EXCESSIVE.items():
+        excess = counters.excessive.get(kind, {}) if reason in reasons else {}
+        by_line = _by_line(code, excess)
+        worst = max(excess, key=lambda each: (by_line[code[each].file, code[each].line], excess[each]), default=-1)
+        if worst >= 0 and excess[worst] >= counters.executed[worst]:
+            return worst, pattern, (METRICS[kind], float(sum(excess.values())))
+    operation = code[cause].operation
+    if reason in ("long_scoreboard", "lg_throttle") and operation in GLOBAL_LOADS and "global" in counters.excessive:
+        return cause, "coalesced", (METRICS["global"], float(counters.excessive["global"].get(cause, 0)))
+    times = counters.executed[cause] / max(1, counters.executed[0])
+    if reason == "barrier" and operation == "BAR" and times > 1:
+        return cause, "barrier_in_loop", ("inst_executed", times)
+    return cause, "", ("", 0.0)
+
+
+def _place(kernel: KernelSource, number: int) -> Place:
+    row = kernel.instructions.iloc[number]
+    file, line = str(row["file"]), int(row["line"])
+    where = f"line {line}" if line else ""
+    if line and len(kernel.counters.files) > 1:
+        where += f" of {Path(file).name}"
+    return Place(number, where, str(row["sass"]), kernel.text(file, line).strip())

@@ -40,9 +40,9 @@ def test_each_pair_shows_both_sides_and_each_code_once(study: Study) -> None:
 
 
 def test_a_line_has_its_text_share_reason_and_instructions(study: Study) -> None:
-    (file,) = code_section(study)[0].sides[0].files
-    assert file.name == "interleaved_divergent.cu"
-    line = next(each for each in file.lines if each.number == 18)
+    ((file, lines),) = code_section(study)[0].sides[0].files
+    assert file == "interleaved_divergent.cu"
+    line = next(each for each in lines if each.number == 18)
     source = read_launches()["interleaved_divergent"][0].source
     assert source is not None
     of_line = {number for number, each in enumerate(source.lines) if each == 18}
@@ -74,9 +74,9 @@ def test_what_has_no_counters_by_instruction_is_said(store: Store) -> None:
     add_counters(store, sweep, "interleaved_divergent", {"f": {"launch__grid_dim_z": (1, "")}})
     pair = code_section(load_study(store, sweep_id=sweep, folders=[bundled("experiments")]))[0]
     assert (pair.text, pair.diff, pair.bars) == ("", (), ())
-    assert pair.sides[0].notes == (
-        "No counters by instruction are stored for interleaved_divergent: ncu-collect with ncu=source collects them.",
-    )
+    assert pair.sides[0].notes == [
+        "No counters by instruction are stored for interleaved_divergent: ncu-collect with ncu=source collects them."
+    ]
     assert pair.sides[1].files
 
 

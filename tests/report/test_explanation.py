@@ -13,7 +13,7 @@ from source_study import REPORT, read_launches
 
 from cuprof.core.records import SourceCounters
 from cuprof.ncu.instructions import EXCESSIVE as METRICS
-from cuprof.report.explanation import Diagnosis, diagnose, explain_pair
+from cuprof.report.code_section import Diagnosis, diagnose, explain_pair
 from cuprof.results.source import KernelSource
 
 TEXT = ["__global__ void f()", "load", "conflict", "barrier", "use"]

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.report.code_section import code_section
-from cuprof.report.explanation import diagnose, explain_pair
+from cuprof.report.code_section import code_section, diagnose, explain_pair
 from cuprof.report.load import load_study
 from cuprof.report.page import render, study_figures
 from cuprof.report.study import Study

@@ -1,6 +1,6 @@
 """A matrix times a vector, ten times with one line that spoils it, marked "planted" in its source.
 
-What `cuprof.report.explanation` says of the counters of these kernels is tested against the marks. `templated` and
+What `cuprof.report.code_section` says of the counters of these kernels is tested against the marks. `templated` and
 `triton` are not spoiled: their lines are of several headers, and of Python.
 """
 
