@@ -11,7 +11,6 @@ import pandas as pd
 
 from cuprof.backends.registry import find_spec
 from cuprof.core.point import Point
-from cuprof.core.text import count
 from cuprof.ncu import BACKENDS
 from cuprof.ncu.metrics import METRICS, TOPICS, find_kind, find_metric, heading_of, list_telling, listing_order
 from cuprof.report.counters import OTHER_ALGORITHM
@@ -19,7 +18,7 @@ from cuprof.report.study import Study
 from cuprof.report.tables import Cell, Column, Row, Table
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import StudyTrial, by_sure_time, grouped
-from cuprof.report.units import Scale, choose_scale, format_counter, format_ratio, shorten
+from cuprof.report.units import Scale, choose_scale, format_counter
 
 WORDS = "counters.txt"
 BYTES = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
@@ -53,17 +52,6 @@ class CounterChange:
 
 
 @dataclass(frozen=True)
-class Observation:
-    """A piece of Nsight's own advice about one kernel of one variant."""
-
-    variant: str
-    kernel: str
-    rule: str
-    severity: str
-    text: str
-
-
-@dataclass(frozen=True)
 class CounterPair:
     """Two variants at one problem: their counters and Nsight's advice.
 
@@ -71,6 +59,7 @@ class CounterPair:
         topics: (topic, what changed in words): the grid, DRAM traffic, shared memory, coalescing, …
         changes: the most telling counters that changed or that only one of them has; `further` are the others.
         same: the others, as text: "launch__grid_dim_z 1".
+        observations: Nsight's own advice: variant, kernel, rule, severity and text of each.
         open: it is the pair with the greatest gain at the first pair's problem, which a page opens.
     """
 
@@ -79,12 +68,12 @@ class CounterPair:
     problem: str
     setting: str
     speedup: float | None
-    topics: tuple[tuple[str, str], ...]
-    changes: tuple[CounterChange, ...]
-    same: tuple[str, ...]
-    observations: tuple[Observation, ...]
+    topics: Sequence[tuple[str, str]]
+    changes: Sequence[CounterChange]
+    further: Sequence[CounterChange]
+    same: Sequence[str]
+    observations: Sequence[Mapping[str, str]]
     open: bool = False
-    further: tuple[CounterChange, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,10 +84,10 @@ class CounterSection:
         how: the command that collects counters, where there are no pairs and it would bring some; else empty.
     """
 
-    pairs: tuple[CounterPair, ...]
-    notes: tuple[str, ...]
+    pairs: Sequence[CounterPair]
+    notes: Sequence[str]
     how: str
-    overview: Table | None = None
+    overview: Table | None
 
 
 def counter_section(study: Study) -> CounterSection:
@@ -112,35 +101,65 @@ def counter_section(study: Study) -> CounterSection:
     profiled, befores = _profiled(study)
     backends = {*frame["backend"][frame["variant"] == study.baseline]}
     unprofiled = min(backends) if backends and not backends & {*BACKENDS} else ""
-    chosen = _choose_pairs(study, profiled, befores)
+    chosen = list_pairs(study)
     spec = find_spec(unprofiled) if unprofiled else None
     names = list(dict.fromkeys(trial.contender for trial in profiled))
     notes = say(WORDS, "pairs", study, spec.title if spec else unprofiled, bool(befores), names, bool(chosen))
     notes += [*mode_notes(study), *left_out_notes(study, frame), *say(WORDS, "more_pairs", len(chosen), MOST_PAIRS)]
     pairs = [_pair(study, *pair) for pair in chosen[:MOST_PAIRS]]
-    # at the overview's problem, so that one reading leads into the other
-    gains = [(pair.problem == pairs[0].problem) * (pair.speedup or 0.0) for pair in pairs]
-    opened = tuple(replace(pair, open=i == gains.index(max(gains))) for i, pair in enumerate(pairs))
+    if pairs:  # at the overview's problem, so that one reading leads into the other
+        gains = [(pair.problem == pairs[0].problem) * (pair.speedup or 0.0) for pair in pairs]
+        best = gains.index(max(gains))
+        pairs[best] = replace(pairs[best], open=True)
     would_help = not unprofiled or (not profiled and frame["backend"].isin(BACKENDS).any())
-    how = collect_command(study) if would_help and not opened else ""
-    if unprofiled and not befores:
+    how = collect_command(study) if would_help and not pairs else ""
+    is_alone = bool(unprofiled) and not befores
+    counted = [trial for pair in chosen for trial in pair]
+    if is_alone:
         right = [trial for trial in profiled if not trial.is_expected_wrong]
-        right.sort(key=lambda trial: trial.problem != study.reference)
-        overview = _overview(study, _at_one_problem(study, right), fewest=1)
-    else:
-        overview = _overview(study, _at_one_problem(study, [trial for pair in chosen for trial in pair]))
-    return CounterSection(opened, tuple(notes), how, overview)
+        counted = sorted(right, key=lambda trial: trial.problem != study.reference)
+    return CounterSection(pairs, notes, how, _overview(study, _at_one_problem(study, counted), 1 if is_alone else 3))
 
 
 def list_pairs(study: Study) -> list[tuple[StudyTrial, StudyTrial]]:
-    """Return before and after of every pair that the page compares, the study's steps first."""
-    return _choose_pairs(study, *_profiled(study))
+    """Return before and after of every variant that has both at one problem, the study's steps first.
+
+    A step follows the nearest earlier step that was profiled, all else the baseline. The reference problem goes before
+    others, and the fastest tunables do.
+    """
+    profiled, befores = _profiled(study)
+    steps, pairs = study.experiment.steps, []
+    afters = [trial for trial in profiled if trial.variant != study.baseline and not trial.is_expected_wrong]
+    for group in grouped(sorted(afters, key=lambda trial: trial.order), lambda trial: trial.contender).values():
+        variant = group[0].variant
+        earlier = reversed(steps[: steps.index(variant)] if variant in steps else ())
+        named = ([trial for trial in profiled if trial.variant == name] for name in earlier)
+        before = next(filter(None, named), befores)
+        profiled_before = {trial.problem for trial in before}
+        shared = [trial.problem for trial in group if trial.problem in profiled_before]
+        if shared and befores:
+            problem = study.reference if study.reference in shared else shared[0]
+            pairs.append((_fastest(before, problem), _fastest(group, problem)))
+    return sorted(pairs, key=lambda pair: pair[1].variant not in steps)
 
 
 def _profiled(study: Study) -> tuple[list[StudyTrial], list[StudyTrial]]:
     """Return the trials that have counters, and those of the baseline among them."""
     profiled = study.rows(study.frame[study.frame["id"].isin(list(study.counters.of))])
     return profiled, [trial for trial in profiled if trial.variant == study.baseline]
+
+
+def _fastest(trials: Sequence[StudyTrial], problem: Point) -> StudyTrial:
+    return min((trial for trial in trials if trial.problem == problem), key=by_sure_time)
+
+
+def _at_one_problem(study: Study, trials: Sequence[StudyTrial]) -> list[StudyTrial]:
+    """Return each contender's fastest trial at the first trial's problem, and those left out there, in order."""
+    here = [trial for trial in trials if trial.problem == trials[0].problem]
+    left_out = study.rows(study.frame[study.frame["id"].isin([key for key, _ in study.counters.other_algorithm])])
+    found = [trial for trial in left_out if here and trial.problem == here[0].problem]
+    found += [min(group, key=by_sure_time) for group in grouped(here, lambda trial: trial.contender).values()]
+    return sorted(dict.fromkeys(found), key=lambda trial: trial.order)
 
 
 def collect_command(study: Study) -> str:
@@ -164,13 +183,8 @@ def left_out_notes(study: Study, trials: pd.DataFrame, metric: str = "") -> list
     hot = {trial for trial, name in counters.hot_only if metric in ("", name)} - ({} if metric else counters.of).keys()
     others = {trial: other for (trial, name), other in counters.other_algorithm.items() if metric in ("", name)}
     numbers = trials["contender"][trials["id"].isin(hot)].value_counts(sort=False)
-    names = [f"{shorten(name)} ({count(number, 'trial')})" for name, number in numbers.items()]
     judged = grouped(study.rows(trials[trials["id"].isin(others)]), lambda trial: trial.contender)
-    places = [
-        (contender, [f"{trial.problem_name} ({others[trial.id]})" for trial in group])
-        for contender, group in judged.items()
-    ]
-    return say(WORDS, "left_out", names, places, collect_command(study))
+    return say(WORDS, "left_out", dict(numbers), judged, others, collect_command(study))
 
 
 def describe_change(metric: str, before: float | None, after: float | None) -> str:
@@ -191,16 +205,7 @@ def describe_change(metric: str, before: float | None, after: float | None) -> s
 
 def format_change(before: float | None, after: float | None) -> str:
     """Return the change of a counter as text: "÷ 4.00", "× 1.21", "=", "0 → 256"."""
-    if before is None or after is None or not _are_numbers(before, after):
-        return "–"
-    if before == after:
-        return "="
-    if before == 0 or after == 0 or (before < 0) != (after < 0):
-        return f"{'+' if after > before else '−'}{format_counter(abs(after - before))}"
-    ratio = after / before
-    if abs(ratio - 1) < 0.0005:  # three decimals would show no change
-        return "≈"
-    return f"×\N{NO-BREAK SPACE}{format_ratio(ratio)}" if ratio > 1 else f"÷\N{NO-BREAK SPACE}{format_ratio(1 / ratio)}"
+    return say_once(WORDS, "change", before, after) if _are_numbers(before, after) else "–"
 
 
 def explain(texts: Iterable[str]) -> str:
@@ -209,55 +214,8 @@ def explain(texts: Iterable[str]) -> str:
     return " ".join(dict.fromkeys(meanings[text] for text in texts if text in meanings))
 
 
-def rollup_text(rule: str) -> str:
-    """Return how launches became one value, for people: "mean of the launches, weighted by time"."""
-    kind, _, weight = rule.partition(":")
-    if kind == "mean" and weight:
-        return f"mean of the launches, weighted by {'time' if 'time_duration' in weight else weight}"
-    return {"max": "largest launch", "min": "smallest launch"}.get(kind, f"{kind} of the launches" if kind else "")
-
-
 def _are_numbers(*values: float | None) -> bool:
     return all(value is not None and math.isfinite(value) for value in values)
-
-
-def _choose_pairs(
-    study: Study, profiled: Sequence[StudyTrial], befores: Sequence[StudyTrial]
-) -> list[tuple[StudyTrial, StudyTrial]]:
-    """Return before and after of every variant that has both at one problem, the study's steps first.
-
-    A step follows the nearest earlier step that was profiled, all else the baseline. The reference problem goes before
-    others, and the fastest tunables do.
-    """
-    steps, pairs = study.experiment.steps, []
-    afters = [trial for trial in profiled if trial.variant != study.baseline and not trial.is_expected_wrong]
-    for group in grouped(sorted(afters, key=lambda trial: trial.order), lambda trial: trial.contender).values():
-        variant = group[0].variant
-        earlier = reversed(steps[: steps.index(variant)] if variant in steps else ())
-        named = ([trial for trial in profiled if trial.variant == name] for name in earlier)
-        before = next(filter(None, named), befores)
-        profiled_before = {trial.problem for trial in before}
-        shared = [trial.problem for trial in group if trial.problem in profiled_before]
-        if shared and befores:
-            problem = study.reference if study.reference in shared else shared[0]
-            pairs.append((_fastest(before, problem), _fastest(group, problem)))
-    return sorted(pairs, key=lambda pair: pair[1].variant not in steps)
-
-
-def _fastest(trials: Sequence[StudyTrial], problem: Point) -> StudyTrial:
-    return min((trial for trial in trials if trial.problem == problem), key=by_sure_time)
-
-
-def _at_one_problem(study: Study, trials: Sequence[StudyTrial]) -> list[StudyTrial]:
-    """Return each contender's fastest trial at the first trial's problem, and those left out there, in order."""
-    if not trials:
-        return []
-    problem = trials[0].problem
-    here = grouped((trial for trial in trials if trial.problem == problem), lambda trial: trial.contender)
-    left_out = study.rows(study.frame[study.frame["id"].isin([key for key, _ in study.counters.other_algorithm])])
-    found = [trial for trial in left_out if trial.problem == problem]
-    found += [_fastest(group, problem) for group in here.values()]
-    return sorted(dict.fromkeys(found), key=lambda trial: trial.order)
 
 
 def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
@@ -269,26 +227,31 @@ def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
         for change in changes
         if change.change != "–"
     }
-    tunables = [trial.setting for trial in (before, after) if trial.tunables]
+    topics: dict[str, list[str]] = {topic: [] for topic in TOPICS}
+    for metric, both in values.items():
+        if (known := find_metric(metric)) is not None and known.topic:
+            topics[known.topic].append(describe_change(metric, *both))
     ratio = study.ratio(before, after)
     differing = _join_folds([change for change in changes if change.change != "="])
     telling = {each.metric for each in sorted(differing, key=lambda each: _rank(each, values))[:MOST_CHANGES]}
-    observations = [
-        Observation(trial.contender, row.kernel, row.title or row.rule, row.severity, _LINK.sub(" ", row.text).strip())
+    observations = {
+        (trial.contender, row.kernel, row.title or row.rule, row.severity, _LINK.sub(" ", row.text).strip()): None
         for trial in (before, after)
         for row in counters.advice.get(trial.id, ())
-    ]
+    }
     return CounterPair(
         before=before.contender,
         after=after.contender,
         problem=after.problem_name,
-        setting="; ".join([*tunables, f"caches {counters.mode}"]),
+        setting="; ".join([*(trial.setting for trial in (before, after) if trial.tunables), f"caches {counters.mode}"]),
         speedup=1 / ratio if ratio else None,
-        topics=_topics(values),
-        changes=tuple(change for change in differing if change.metric in telling),
-        further=tuple(change for change in differing if change.metric not in telling),
-        same=tuple(f"{each.metric} {each.after} {each.unit}".strip() for each in changes if each.change == "="),
-        observations=tuple(dict.fromkeys(observations)),
+        topics=[(topic, " ".join(filter(None, said))) for topic, said in topics.items() if any(said)],
+        changes=[change for change in differing if change.metric in telling],
+        further=[change for change in differing if change.metric not in telling],
+        same=[f"{each.metric} {each.after} {each.unit}".strip() for each in changes if each.change == "="],
+        observations=[
+            dict(zip(("variant", "kernel", "rule", "severity", "text"), each, strict=True)) for each in observations
+        ],
     )
 
 
@@ -296,13 +259,11 @@ def _join_folds(changes: Sequence[CounterChange]) -> list[CounterChange]:
     """Return one row for sum, avg, max and min of a metric: the one that is known, else the first of these."""
     joined = []
     for same in grouped(changes, lambda change: FOLD.sub("", change.metric, count=1)).values():
-        order = {change.metric: FOLD.search(change.metric) for change in same}
-        folds = {metric: found[1] if found else "" for metric, found in order.items()}
-        ranked = sorted(
+        folds = {each.metric: "".join(FOLD.findall(each.metric)[:1]) for each in same}
+        first, *others = sorted(
             same, key=lambda each: (find_metric(each.metric) is None, "sum avg max min".find(folds[each.metric]))
         )
-        others = tuple(f"{folds[each.metric]} {each.change}" for each in ranked[1:])
-        joined.append(replace(ranked[0], others=others))
+        joined.append(replace(first, others=tuple(f"{folds[each.metric]} {each.change}" for each in others)))
     return joined
 
 
@@ -325,30 +286,19 @@ def _change(study: Study, metric: str, before: StudyTrial, after: StudyTrial) ->
     if len(units) > 1:  # Nsight scales units; values in two units are no change of one thing
         values, texts = [None, None], [f"{text} {row.unit}" for text, row in zip(texts, rows, strict=True) if row]
     launches = [counters.launches_text(trial.id, metric) for trial in (before, after)]
+    rule = next(row.rollup for row in reversed(rows) if row) if any(launches) else ""
     return CounterChange(
-        metric=metric,
-        unit=units.pop() if len(units) == 1 else "",
-        before=texts[0],
-        after=texts[1],
+        *(metric, units.pop() if len(units) == 1 else ""),
+        *texts,
         change=format_change(*values),
         sentence=describe_change(metric, *values) or explain(texts),
-        rollup=rollup_text(next(row.rollup for row in reversed(rows) if row)) if any(launches) else "",
+        rollup=say_once(WORDS, "rollup", rule),
         before_launches=launches[0],
         after_launches=launches[1],
     )
 
 
-def _topics(before_after: Mapping[str, tuple[float | None, ...]]) -> tuple[tuple[str, str], ...]:
-    """Return (topic, sentences) for the topics that both trials have counters of: grid, DRAM, shared memory, …"""
-    found: dict[str, list[str]] = {topic: [] for topic in TOPICS}
-    for metric, (before, after) in before_after.items():
-        known = find_metric(metric)
-        if known is not None and known.topic:
-            found[known.topic].append(describe_change(metric, before, after))
-    return tuple((topic, " ".join(filter(None, said))) for topic, said in found.items() if any(said))
-
-
-def _overview(study: Study, trials: Sequence[StudyTrial], fewest: int = 3) -> Table | None:
+def _overview(study: Study, trials: Sequence[StudyTrial], fewest: int) -> Table | None:
     """Return the telling counters, a row a profiled trial; None for too few trials or without any of the counters.
 
     A counter that is the same for all is said in a note instead. A trial that was profiled with another algorithm than
@@ -367,24 +317,20 @@ def _overview(study: Study, trials: Sequence[StudyTrial], fewest: int = 3) -> Ta
     values = {metric: [counters.value_of(trial.id, metric) for trial in counted] for metric in telling}
     several = len(counted) > 1
     same = [metric for metric, found in values.items() if several and found[0] is not None and len({*found}) == 1]
-    shown = [metric for metric in telling if metric not in same]
     time = choose_scale("time", [trial.median_ns for trial in trials])
-    scales = {metric: _scale(counters.unit_of(metric), values[metric]) for metric in shown}
+    scales = {metric: _scale(counters.unit_of(metric), values[metric]) for metric in telling if metric not in same}
     rows = []
     for trial in trials:
         cells = [Cell(time.format(trial.median_ns))]
         if trial in counted:
-            cells += [_cell(study, trial, metric, scales[metric]) for metric in shown]
-        elif shown:
+            cells += [_cell(study, trial, metric, scale) for metric, scale in scales.items()]
+        elif scales:
             other = next(found for (key, _), found in counters.other_algorithm.items() if key == trial.id)
-            cells.append(Cell(f"{OTHER_ALGORITHM} than was timed: {other}", "missing", span=len(shown)))
+            cells.append(Cell(f"{OTHER_ALGORITHM} than was timed: {other}", "missing", span=len(scales)))
         rows.append(Row(trial.contender, trial.tunables_label, tuple(cells)))
-    columns = Column("Time", time.unit), *(Column(heading_of(metric), scales[metric].unit) for metric in shown)
-    of_all = "for all that are counted" if len(counted) < len(trials) else "for all"
-    notes = [
-        f"{heading_of(metric)} is {f'{format_counter(values[metric][0])} {counters.unit_of(metric)}'.strip()} {of_all}."
-        for metric in same
-    ]
+    columns = Column("Time", time.unit), *(Column(heading_of(name), scale.unit) for name, scale in scales.items())
+    shared = [(heading_of(metric), values[metric][0], counters.unit_of(metric)) for metric in same]
+    notes = say(WORDS, "shared", shared, len(counted) < len(trials))
     undefined = explain(cell.text for row in rows for cell in row.cells)
     title = f"The telling counters at {trials[0].problem_name}"
     return Table(title, "Variant", columns, tuple(rows), (*notes, *filter(None, [undefined])))

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from study_data import CPU, GPU, Made, add_counters
 
-from cuprof.report.counter_section import counter_section, describe_change, format_change, rollup_text
+from cuprof.report.counter_section import WORDS, counter_section, describe_change, format_change
 from cuprof.report.counters import Counters
 from cuprof.report.load import load_study
+from cuprof.report.templates import say_once
 from cuprof.report.trials import grouped
 from cuprof.results.counters import LaunchCounter
 
@@ -58,7 +59,7 @@ def test_a_missing_value_has_no_meaning() -> None:
 
 def test_without_counters_the_section_says_how_to_collect_them(make_study) -> None:
     section = counter_section(make_study([Made("a"), Made("b")]))
-    assert section.pairs == ()
+    assert section.pairs == []
     assert section.how == "python -m cuprof ncu-collect experiment=invented"
 
 
@@ -81,12 +82,12 @@ def test_a_pair_has_values_changes_launches_and_advice(store, make_study) -> Non
         ("x", "inst", "not collected", "1", "–"),
     ]
     assert pair.changes[0].before_launches == "scalar_prods 9, sum_taps 1"
-    assert [(each.variant, each.kernel) for each in pair.observations] == [
+    assert [(each["variant"], each["kernel"]) for each in pair.observations] == [
         ("split", "scalar_prods"),
         ("split", "sum_taps"),
         ("fused", "fused"),
     ]
-    assert pair.observations[0].text == "Advice on scalar_prods: coalesce"
+    assert pair.observations[0]["text"] == "Advice on scalar_prods: coalesce"
 
 
 def test_steps_are_compared_with_the_step_before_and_the_rest_with_the_baseline(store, make_study) -> None:
@@ -96,12 +97,12 @@ def test_steps_are_compared_with_the_step_before_and_the_rest_with_the_baseline(
         add_counters(store, sweep, variant, {"k": {GRID: (depth, ""), SECTOR: (32.0, "byte/sector")}})
     section = counter_section(load_study(store, sweep_id=sweep, folders=[store_folder(store)]))
     assert [(pair.before, pair.after) for pair in section.pairs] == [("one", "two"), ("two", "three"), ("one", "more")]
-    assert section.pairs[2].topics == (
+    assert section.pairs[2].topics == [
         ("Grid", "The grid is flat in z now (8 → 1): no axis of the problem is spread over grid z any more."),
         ("Coalescing", "Global loads use their sectors as well as before (100 % → 100 % of each 32-byte sector)."),
-    )
-    assert section.pairs[1].changes == ()
-    assert section.pairs[1].same == (f"{GRID} 4", f"{SECTOR} 32 byte/sector")
+    ]
+    assert section.pairs[1].changes == []
+    assert section.pairs[1].same == [f"{GRID} 4", f"{SECTOR} 32 byte/sector"]
     table = section.overview
     assert table is not None
     assert [(column.heading, column.unit) for column in table.columns] == [("Time", "µs"), ("Grid depth", "")]
@@ -121,7 +122,7 @@ def test_launches_are_listed_once_a_kernel_and_only_where_they_differ(store, mak
     study = replace(study, counters=Counters(launches=grouped(rows, lambda row: (trial.id, row.metric))))
     said = {metric: study.counters.launches_text(trial.id, metric) for metric in ("same", "one", "two", "single")}
     assert said == {"same": "", "one": "first of 3 launches: 9", "two": "a 9; 3, b 1", "single": ""}
-    assert rollup_text("mean:gpu__time_duration.sum") == "mean of the launches, weighted by time"
+    assert say_once(WORDS, "rollup", "mean:gpu__time_duration.sum") == "mean of the launches, weighted by time"
 
 
 LAUNCHES = [
@@ -167,11 +168,11 @@ def test_cold_counters_are_never_compared_with_hot_ones(store, make_study) -> No
         (GRID, "9", "3", "÷\u00a03.00"),
         ("hit", "profiled hot only", "20", "–"),
     ]
-    assert section.notes[1:] == (
+    assert section.notes[1:] == [
         "Counters are cold: the caches were emptied before every pass.",
         "Profiled hot only, so not compared with cold counters: fused (1 trial); "
         "python -m cuprof ncu-collect experiment=invented collects cold ones.",
-    )
+    ]
 
 
 def test_a_baseline_with_counters_of_the_other_mode_is_compared_with_nothing(store, make_study) -> None:
@@ -179,7 +180,7 @@ def test_a_baseline_with_counters_of_the_other_mode_is_compared_with_nothing(sto
     add_counters(store, sweep, "split", {"k": {GRID: (9, "")}}, "hot")
     add_counters(store, sweep, "fused", {"k": {GRID: (1, "")}})
     section = counter_section(load_study(store, sweep_id=sweep))
-    assert section.pairs == ()
+    assert section.pairs == []
     assert section.notes[0] == "Cold counters are stored for fused, but none for the baseline split."
     assert "not compared with cold counters: split (1 trial)" in section.notes[2]
 
@@ -190,9 +191,9 @@ def test_hot_counters_alone_are_compared_and_called_hot(store, make_study) -> No
         add_counters(store, sweep, variant, {"k": {GRID: (depth, "")}}, "hot")
     section = counter_section(load_study(store, sweep_id=sweep))
     assert [pair.setting for pair in section.pairs] == ["caches hot"]
-    assert section.notes[1:] == (
+    assert section.notes[1:] == [
         "Counters are hot: the caches were as the runs before left them; they belong beside hot times.",
-    )
+    ]
 
 
 def test_launches_and_advice_are_of_the_studys_mode(store, make_study) -> None:
@@ -214,7 +215,7 @@ def test_counters_of_locked_clocks_are_left_out_where_others_are_there(store, ma
     study = load_study(store, sweep_id=sweep)
     assert [row.value for row in study.counters.values.values()] == [9]
     assert [row.kernel for rows in study.counters.advice.values() for row in rows] == ["free"]
-    assert counter_section(study).pairs == ()
+    assert counter_section(study).pairs == []
 
 
 OPENCL = replace(GPU, backend="opencl")
@@ -233,7 +234,7 @@ def test_a_baseline_that_cannot_be_profiled_is_named_and_what_was_profiled_is_sh
         f"The baseline base is {name} code. Nsight Compute reads no hardware counters of it: it profiles CUDA "
         "kernels only. So there is no before and after here."
     )
-    assert (section.pairs, section.how) == ((), "")
+    assert (section.pairs, section.how) == ([], "")
     assert section.overview is not None
     assert [(row.heading, row.cells[1].text) for row in section.overview.rows] == [("lib", "3")]
 

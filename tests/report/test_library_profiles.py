@@ -117,7 +117,7 @@ def test_where_only_another_algorithm_was_profiled_the_section_says_so(store, ma
     sweep = make_study([Made("base", 30.0), Made("lib", 13.6, kind="library")]).sweep.id
     add_counters(store, sweep, "lib", {"k": {GRID: (1, "")}}, duration_ns=22.4e3)
     section = counter_section(load_study(store, sweep_id=sweep))
-    assert (section.pairs, section.overview) == ((), None)
+    assert (section.pairs, section.overview) == ([], None)
     assert [note.partition(" at ")[0] for note in section.notes] == [
         "lib was profiled with another algorithm than was timed"
     ]
