@@ -31,13 +31,9 @@ def _evaluate(raw: Any) -> Any:
 
 
 class Text(str):
-    """Text; study.yaml may write a number in its place."""
+    """Text on one line; study.yaml may write a number in its place."""
 
-
-class Words(Text):
-    """Text on one line."""
-
-    def __new__(cls, raw: object = "") -> Words:
+    def __new__(cls, raw: object = "") -> Text:
         """Return any value as text."""
         return super().__new__(cls, " ".join(str(raw).split()))
 
@@ -132,7 +128,7 @@ class TableSpec(_Spec, frozen=True):
     against: Text = Text()
     where: Facts = Facts()
     published: Text = Text()
-    note: Text = Text()
+    note: str = ""
     sum: SumSpec | None = None
     folded: bool = False
 
@@ -155,7 +151,7 @@ class FigureSpec(_Spec, frozen=True):
     log: Names | None = None
     roof: bool = False
     published: Text = Text()
-    note: Text = Text()
+    note: str = ""
 
     def __post_init__(self) -> None:
         _check_kind(self.kind, ("lines", "bars", "map"))
@@ -171,12 +167,12 @@ class Experiment(_Spec, frozen=True):
     """
 
     name: str = ""
-    title: Words = Words()
-    question: Words = Words()
-    family: Words = Words()
+    title: Text = Text()
+    question: Text = Text()
+    family: Text = Text()
     reference_problem: Coordinates = Coordinates()
     steps: Names = Names()
-    baseline: Words = Words()
+    baseline: Text = Text()
     libraries: Names = Names()
     problems: dict[str, Coordinates] = {}
     published: tuple[PublishedSpec, ...] = ()

@@ -24,7 +24,6 @@ from cuprof.report.figure import Figure, styles_of
 from cuprof.report.figures import standard_figures
 from cuprof.report.freshness import page_name
 from cuprof.report.grid import grid_table
-from cuprof.report.markdown import to_html
 from cuprof.report.provenance import provenance
 from cuprof.report.series import study_figure
 from cuprof.report.study import Study
@@ -37,6 +36,8 @@ from cuprof.results.source import KernelSource
 PART = ".part"
 ABANDONED_S = 60.0
 """Writing a page takes far less; an older part was abandoned."""
+FIRST_HEADING = 3
+"""The level of the largest heading in findings: the page's own go to level 2."""
 
 
 def write(study: Study, folder: Path, *, name: str = "", folders: Sequence[Path] = (), made_of: str = "") -> Path:
@@ -119,6 +120,19 @@ def write_kernels(kernels: Sequence[KernelSource], path: Path) -> None:
         _write_whole(path, template.render(title=kernels[0].name, sides=describe_kernels(kernels), code=()))
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror}; name another file") from error
+
+
+def to_html(text: str) -> str:
+    """Return findings, which are Markdown, as HTML: without HTML of the text's own, images and outside requests."""
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    tokens = parser.parse(text)
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(6, int(token.tag[1]) + FIRST_HEADING - 1)}"
+    html = str(parser.renderer.render(tokens, parser.options, {}))
+    return html.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
 
 
 def read_plotly() -> str:

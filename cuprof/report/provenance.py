@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,16 +16,8 @@ from cuprof.store.types import plain
 GIT_FACTS = ("commit", "branch", "dirty")
 
 
-@dataclass(frozen=True)
-class Provenance:
-    """Facts in groups of (name, value), and the configuration as YAML."""
-
-    groups: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-    configuration: str
-
-
-def provenance(study: Study) -> Provenance:
-    """Return everything that somebody needs to judge the numbers or to measure them again."""
+def provenance(study: Study) -> dict[str, Any]:
+    """Return what somebody needs to judge the numbers or to measure them again: groups of facts, a configuration."""
     sweep = study.sweep
     of_own = study.timings.index.isin(study.frame.index[study.frame["run_sweep_id"] == sweep.id])
     own = study.timings[of_own]
@@ -44,10 +35,11 @@ def provenance(study: Study) -> Provenance:
     git = {name.capitalize(): sweep.git[name] for name in GIT_FACTS if name in sweep.git}
     groups = [("Sweep", about), ("Git", git), *((device.label, _device(device)) for device in study.devices)]
     groups.append(("Software", dict(sorted(sweep.software.items()))))
-    return Provenance(
-        tuple((title, _pairs(facts)) for title, facts in groups if _pairs(facts)),
-        yaml.safe_dump(plain(study.configuration), sort_keys=True, allow_unicode=True) if study.configuration else "",
-    )
+    known = study.configuration
+    return {
+        "groups": [(title, _pairs(facts)) for title, facts in groups if _pairs(facts)],
+        "configuration": yaml.safe_dump(plain(known), sort_keys=True, allow_unicode=True) if known else "",
+    }
 
 
 def moment(seconds: float | None) -> str:
@@ -71,8 +63,8 @@ def _device(device: Device) -> dict[str, Any]:
     return {**facts, **{name: value for name, value in known.items() if name != "Name"}}
 
 
-def _pairs(facts: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, _text(value)) for name, value in facts.items() if value not in (None, "", {}, []))
+def _pairs(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(name, _text(value)) for name, value in facts.items() if value not in (None, "", {}, [])]
 
 
 def _text(value: Any) -> str:

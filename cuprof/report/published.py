@@ -12,7 +12,7 @@ from typing import Any
 from cuprof.core.errors import ConfigError
 from cuprof.report.experiment import Experiment, PublishedSpec
 from cuprof.report.trials import StudyTrial
-from cuprof.report.units import PUBLISHED_UNITS, QUANTITIES, Dimension
+from cuprof.report.units import PUBLISHED_UNITS, QUANTITIES
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,6 @@ class PublishedValue:
     variant: str
     measure: str
     unit: str
-    dimension: Dimension
     value: float | None
     text: str
     problem: Mapping[str, Any] = field(default_factory=dict)
@@ -78,7 +77,7 @@ def list_published(
         after, before = map(whole, times)
         if after and before and after.value and before.value is not None:
             ratio = before.value / after.value
-            return (replace(after, measure="speedup", unit="x", dimension="ratio", value=ratio, text=""),)
+            return (replace(after, measure="speedup", unit="x", value=ratio, text=""),)
     return _find(published, measure, trial, facts)
 
 
@@ -160,7 +159,7 @@ def _value(
     unit = str(facts.get("unit") or "")
     # a counter stays in its own unit, Nsight's, as the measured one does
     known = str(facts["measure"]) in QUANTITIES or str(facts["measure"]).endswith("_speedup")
-    dimension, size = PUBLISHED_UNITS.get(unit, ("plain", 1.0)) if known else ("plain", 1.0)
+    size = PUBLISHED_UNITS.get(unit, 1.0) if known else 1.0
     number = _coordinate(text)
     return PublishedValue(
         table=spec.name,
@@ -168,7 +167,6 @@ def _value(
         variant=str(facts["variant"]),
         measure=str(facts["measure"]),
         unit=unit,
-        dimension=dimension,
         value=float(number) * size if isinstance(number, (int, float)) else None,
         text=text,
         problem=problem,

@@ -31,13 +31,8 @@ UNITS: dict[Dimension, tuple[tuple[str, float], ...]] = {
 DECIMALS: dict[Dimension, int] = {"share": 1, "ratio": 2, "count": 0}
 """Dimension → decimals, where they are the same for all values."""
 
-PUBLISHED_UNITS: dict[str, tuple[Dimension, float]] = {
-    **{unit: (dimension, size) for dimension, units in UNITS.items() for unit, size in units if unit},
-    "us": ("time", 1e3),
-    "GiB/s": ("bandwidth", float(2**30)),
-    "x": ("ratio", 1.0),
-}
-"""Unit as others write it → its dimension, and its size in the base unit."""
+PUBLISHED_UNITS = {unit: size for units in UNITS.values() for unit, size in units} | {"us": 1e3, "GiB/s": float(2**30)}
+"""Unit as others write it → its size in the base unit."""
 
 
 class Quantity(NamedTuple):

@@ -48,7 +48,7 @@ def page_data(study: Study) -> Any:
         "comparisons": comparison_data(study),
         "counters": _counters(counter_section(study)),
         "failures": [asdict(group) for group in failure_groups(study)],
-        "provenance": asdict(provenance(study)),
+        "provenance": provenance(study),
     }
     return json.loads(json.dumps(found, default=str), parse_float=lambda text: float(f"{float(text):.9g}"))
 

@@ -88,7 +88,7 @@ published:
 def test_the_cells_of_a_csv_become_facts(tmp_path: Path) -> None:
     text = "problem,measure,unit,kind,mem,CF2,CF4\nP,time,us,x,g,1.5,\nP,LDG,inst,z,g,0.6-0.9,%7\nP,time,s,y,g,1,2\n"
     first, second, third = read_published(load_experiment(write(tmp_path / "x", SPEC, t=text)))
-    assert (first.variant, first.value, first.dimension, first.tunables) == ("first", 1500.0, "time", {"cf": 2})
+    assert (first.variant, first.value, first.tunables) == ("first", 1500.0, {"cf": 2})
     assert first.problem == {"n": 4, "m": 2}
     assert (second.variant, second.value, second.text) == ("z_g", None, "0.6-0.9")
     assert third.tunables == {"cf": 4}

@@ -20,8 +20,7 @@ from cuprof.core.project import bundled
 from cuprof.core.records import State
 from cuprof.report.freshness import digest, is_current, page_name
 from cuprof.report.load import load_study
-from cuprof.report.markdown import to_html
-from cuprof.report.page import read_plotly, render, write
+from cuprof.report.page import read_plotly, render, to_html, write
 
 NASTY = "<script>alert('x')</script>\"'&{{ 7*7 }}%{y}</textarea>日本\u202e"
 
