@@ -19,7 +19,7 @@ from cuprof.ncu.instructions import EXCESSIVE as METRICS
 from cuprof.report.counter_section import BYTES, MOST_PAIRS, list_pairs
 from cuprof.report.study import Study
 from cuprof.report.templates import say, say_once
-from cuprof.report.trials import StudyTrial
+from cuprof.report.trials import StudyTrial, grouped
 from cuprof.report.units import format_counter
 from cuprof.results.counters import LaunchFacts
 from cuprof.results.source import FEW_SAMPLES, KernelSource
@@ -71,7 +71,7 @@ class SourceLine(NamedTuple):
     share: float = 0.0
     reason: str = ""
     executed: str = ""
-    sass: tuple[str, ...] = ()
+    sass: Sequence[str] = ()
     is_cause: bool = False
     is_gap: bool = False
 
@@ -106,12 +106,11 @@ class CodePair(NamedTuple):
     before: str
     after: str
     text: str
-    bars: tuple[tuple[str, float, float], ...]
-    facts: tuple[tuple[str, str, str], ...]
-    diff: tuple[tuple[str, str], ...]
+    bars: Sequence[tuple[str, float, float]]
+    facts: Sequence[tuple[str, ...]]
+    diff: Sequence[tuple[str, str]]
     changes_left: int
-    sides: tuple[CodeSide, ...]
-    open: bool = False
+    sides: Sequence[CodeSide]
 
 
 def code_section(study: Study) -> tuple[CodePair, ...]:
@@ -122,31 +121,26 @@ def code_section(study: Study) -> tuple[CodePair, ...]:
         # of several launches the one in which most warps waited: the time goes to it
         kernels = [max(study.kernels(each.id), key=lambda kernel: kernel.stalled, default=None) for each in trials]
         if any(kernels):
-            pairs.append(_pair(study, trials, kernels, shown, is_first=not pairs))
+            pairs.append(_pair(study, trials, kernels, shown))
     return tuple(pairs)
 
 
 def _pair(
-    study: Study,
-    trials: tuple[StudyTrial, StudyTrial],
-    kernels: Sequence[KernelSource | None],
-    shown: set[int],
-    *,
-    is_first: bool,
+    study: Study, trials: tuple[StudyTrial, StudyTrial], kernels: Sequence[KernelSource | None], shown: set[int]
 ) -> CodePair:
-    found = [
-        diagnose(trial.contender, kernel) if kernel else None for trial, kernel in zip(trials, kernels, strict=True)
-    ]
+    sides = list(zip(trials, kernels, strict=True))
+    found = [diagnose(trial.contender, kernel) if kernel else None for trial, kernel in sides]
     both = [each for each in found if each]
     texts = [say_once(WORDS, "same_code")] if study.verdict(*trials) is Verdict.SAME_CODE else []
     facts, diff = _launch_facts(study, trials, kernels), list[tuple[str, str]]()
     if len(both) == 2:
-        before, after = (each.kernel.code for each in both)
-        counts = list(compare_opcodes(before, after).items())[:MOST_OPCODES]
-        sides = (", ".join(f"{each[side]} {name}" for name, each in counts) for side in (0, 1))
-        facts["Instructions that changed in number"] = list(sides)
+        codes = [each.kernel.code for each in both]
+        counts = list(compare_opcodes(*codes).items())[:MOST_OPCODES]
+        facts["Instructions that changed in number"] = [
+            ", ".join(f"{each[side]} {name}" for name, each in counts) for side in (0, 1)
+        ]
         texts.append(explain_pair(*both))
-        for is_equal, group in groupby(compare_code(before, after), lambda row: row[0] == "="):
+        for is_equal, group in groupby(compare_code(*codes), lambda row: row[0] == "="):
             rows = list(group)
             diff += [("=", say_once(WORDS, "equal", len(rows)))] if is_equal else rows
     return CodePair(
@@ -154,11 +148,10 @@ def _pair(
         after=trials[1].contender,
         text=" ".join(texts),
         bars=_bars(both),
-        facts=tuple((name, *fact) for name, fact in facts.items() if any(fact)),  # type: ignore[misc]
-        diff=tuple(diff[:MOST_CHANGES]),
+        facts=[(name, *fact) for name, fact in facts.items() if any(fact)],
+        diff=diff[:MOST_CHANGES],
         changes_left=len(diff[MOST_CHANGES:]),
-        sides=tuple(_side(study, trial, each, shown) for trial, each in zip(trials, found, strict=True)),
-        open=is_first,
+        sides=[_side(study, trial, each, shown) for trial, each in zip(trials, found, strict=True)],
     )
 
 
@@ -170,12 +163,12 @@ def describe_kernels(kernels: Sequence[KernelSource]) -> tuple[CodeSide, ...]:
     )
 
 
-def _bars(both: Sequence[Diagnosis]) -> tuple[tuple[str, float, float], ...]:
+def _bars(both: Sequence[Diagnosis]) -> list[tuple[str, float, float]]:
     if len(both) < 2 or not all(each.kernel.stalled for each in both):
-        return ()
+        return []
     before, after = (each.shares for each in both)
     rows = [(reason, before.get(reason, 0.0), after.get(reason, 0.0)) for reason in sorted({*before, *after})]
-    return tuple(sorted(rows, key=lambda row: -max(row[1:]))[:MOST_BARS])
+    return sorted(rows, key=lambda row: -max(row[1:]))[:MOST_BARS]
 
 
 def _side(study: Study, trial: StudyTrial, diagnosis: Diagnosis | None, shown: set[int]) -> CodeSide:
@@ -197,12 +190,12 @@ def _files(diagnosis: Diagnosis) -> list[tuple[str, list[SourceLine]]]:
     fits = ranked["instructions"].cumsum() <= MOST_INSTRUCTIONS
     opened = set(zip(ranked["file"][fits], ranked["line"][fits], strict=True))
     files = []
-    for file, own in kernel.lines.groupby("file", sort=False):
-        rows: Any = own.itertuples()
+    lines: Any = kernel.lines.itertuples()
+    for file, rows in grouped(lines, lambda row: str(row.file)).items():
         # the stored file of a trial is shown, and what an imported report's reader has found
         texts = kernel.texts.get(file, ()) if kernel.trial_id is None or file == kernel.source_name else ()
-        known = {int(row.line): _source_line(diagnosis, row, texts, (file, row.line) in opened) for row in rows}
-        files.append((Path(str(file)).name, list(_with_context(known, texts))))
+        known = {row.line: _source_line(diagnosis, row, texts, (file, row.line) in opened) for row in rows}
+        files.append((Path(file).name, list(_with_context(known, texts))))
     return files
 
 
@@ -215,8 +208,8 @@ def _source_line(diagnosis: Diagnosis, row: Any, texts: Sequence[str], is_open: 
         for each in own.itertuples()
     ]
     is_cause = bool({*own.index} & diagnosis.causes)
-    facts = (float(row.share), str(row.reason), _shorten(float(row.executed)))
-    return SourceLine(*_number_and_text(int(row.line), texts), *facts, tuple(listing) if is_open else (), is_cause)
+    text, executed = _text(texts, row.line), _shorten(float(row.executed))
+    return SourceLine(row.line, text, row.share, row.reason, executed, listing if is_open else [], is_cause)
 
 
 def _with_context(known: Mapping[int, SourceLine], texts: Sequence[str]) -> Iterator[SourceLine]:
@@ -224,11 +217,11 @@ def _with_context(known: Mapping[int, SourceLine], texts: Sequence[str]) -> Iter
     for place, (number, left_out) in enumerate(fold(known, AROUND, 1, len(texts))):
         if place and left_out and texts:
             yield SourceLine(0, "", is_gap=True)
-        yield known.get(number) or SourceLine(*_number_and_text(number, texts))
+        yield known.get(number) or SourceLine(number, _text(texts, number))
 
 
-def _number_and_text(number: int, texts: Sequence[str]) -> tuple[int, str]:
-    return number, texts[number - 1][:TEXT_WIDTH] if 0 < number <= len(texts) else ""
+def _text(texts: Sequence[str], number: int) -> str:
+    return texts[number - 1][:TEXT_WIDTH] if 0 < number <= len(texts) else ""
 
 
 def _shorten(number: float) -> str:
@@ -240,12 +233,9 @@ def _shorten(number: float) -> str:
 def _launch_facts(
     study: Study, trials: Sequence[StudyTrial], kernels: Sequence[KernelSource | None]
 ) -> dict[str, list[str]]:
-    """Return what the launches were given, and how many warps that let run."""
-    rows: dict[str, list[str]] = {}
-    for kernel in kernels:
-        launch = study.launch(kernel.launch_id) if kernel else None
-        for name, text in _describe(launch).items():
-            rows.setdefault(name, []).append(text)
+    """Return what the launches were given, and how many warps that let run: name → before and after."""
+    sides = [_describe(study.launch(kernel.launch_id) if kernel else None) for kernel in kernels]
+    rows = {name: [side[name] for side in sides] for name in sides[0]}
     for name, metric in OCCUPANCY.items():
         values = [study.counters.value_of(trial.id, metric) for trial in trials]
         if any(value is not None for value in values):
@@ -294,10 +284,10 @@ class Wait(NamedTuple):
     share: float
     place: Place
     place_share: float
-    cause: Place | None = None
-    pattern: str = ""
-    evidence: tuple[str, float] = ("", 0.0)
-    line_share: float = 0.0
+    cause: Place | None
+    pattern: str
+    evidence: tuple[str, float]
+    line_share: float
 
 
 @dataclass(frozen=True)
@@ -344,34 +334,28 @@ def diagnose(name: str, kernel: KernelSource) -> Diagnosis:
     """
     if kernel.stalled < FEW_SAMPLES:
         return Diagnosis(name, kernel, is_sure=False)
-    leading = [(reason, samples) for reason, samples in kernel.reasons.most_common(MOST_WAITS)]
-    waits = [
-        _find_wait(kernel, reason)
-        for place, (reason, samples) in enumerate(leading)
-        if place == 0 or samples >= LARGE * kernel.stalled
-    ]
+    first, *others = kernel.reasons.most_common(MOST_WAITS)
+    leading = [first, *(each for each in others if each[1] >= LARGE * kernel.stalled)]
+    waits = [_find_wait(kernel, reason) for reason, _ in leading]
     return Diagnosis(name, kernel, tuple(sorted(waits, key=lambda wait: wait.pattern not in HOT_SPOTS)))
 
 
 def _find_wait(kernel: KernelSource, reason: str) -> Wait:
     """Return where most of a reason's samples lie: on the line with most of them, at its instruction with most."""
-    samples, code = kernel.counters.stalls[reason], kernel.code
-    line = _by_line(code, samples).most_common(1)[0][0]
-    own = {number: count for number, count in samples.items() if (code[number].file, code[number].line) == line}
+    samples, code, rows = kernel.counters.stalls[reason], kernel.code, kernel.instructions
+    file, line = _by_line(code, samples).most_common(1)[0][0]
+    own = {number: count for number, count in samples.items() if (code[number].file, code[number].line) == (file, line)}
     number = max(own, key=lambda each: own[each])
-    cause = find_causes(code, {number: reason}).get(number)
-    cause, pattern, evidence = _find_pattern(kernel, reason, number if cause is None else cause)
-    stalled = kernel.instructions["stalled"]
-    on_line = (kernel.instructions["file"] == line[0]) & (kernel.instructions["line"] == line[1])
+    cause, pattern, evidence = _find_pattern(kernel, reason, find_causes(code, {number: reason}).get(number, number))
+    on_line = rows["stalled"][(rows["file"] == file) & (rows["line"] == line)]
     return Wait(
         reason,
         sum(samples.values()) / kernel.stalled,
         _place(kernel, number),
         own[number] / sum(samples.values()),
         None if cause == number else _place(kernel, cause),
-        pattern,
-        evidence,
-        float(stalled[on_line].sum()) / kernel.stalled,
+        *(pattern, evidence),
+        float(on_line.sum()) / kernel.stalled,
     )
 
 
@@ -408,9 +392,8 @@ def _find_pattern(kernel: KernelSource, reason: str, cause: int) -> tuple[int, s
 
 
 def _place(kernel: KernelSource, number: int) -> Place:
-    row = kernel.instructions.iloc[number]
-    file, line = str(row["file"]), int(row["line"])
-    where = f"line {line}" if line else ""
-    if line and len(kernel.counters.files) > 1:
-        where += f" of {Path(file).name}"
-    return Place(number, where, str(row["sass"]), kernel.text(file, line).strip())
+    one = kernel.code[number]
+    where = f"line {one.line}" if one.line else ""
+    if one.line and len(kernel.counters.files) > 1:
+        where += f" of {Path(one.file).name}"
+    return Place(number, where, one.text, kernel.text(one.file, one.line).strip())

@@ -288,8 +288,10 @@ def _change(study: Study, metric: str, before: StudyTrial, after: StudyTrial) ->
     launches = [counters.launches_text(trial.id, metric) for trial in (before, after)]
     rule = next(row.rollup for row in reversed(rows) if row) if any(launches) else ""
     return CounterChange(
-        *(metric, units.pop() if len(units) == 1 else ""),
-        *texts,
+        metric=metric,
+        unit=units.pop() if len(units) == 1 else "",
+        before=texts[0],
+        after=texts[1],
         change=format_change(*values),
         sentence=describe_change(metric, *values) or explain(texts),
         rollup=say_once(WORDS, "rollup", rule),
