@@ -188,9 +188,8 @@ def comparison_data(study: Study) -> list[dict[str, Any]]:
         base = study.baseline_of(trial)
         compared = study.compare(base, trial) if base is not None and base is not trial else None
         if compared is not None:
-            entries = {"base": compared.base_identity, "new": compared.new_identity}
-            facts = {"measure": compared.measure, "verdict": compared.verdict, "error_rate": compared.error_rate}
-            numbers = {"ratio": compared.ratio, "low": compared.low, "high": compared.high}
-            known = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
-            data.append({**entries, **facts, **known})
+            facts = {name: getattr(compared, name) for name in ("measure", "verdict", "error_rate")}
+            numbers = {name: getattr(compared, name) for name in ("ratio", "low", "high")}
+            facts |= {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+            data.append({"base": compared.base_identity, "new": compared.new_identity, **facts})
     return data

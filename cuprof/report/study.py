@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from cuprof.core.text import count, describe_tried
 from cuprof.report.counters import Counters
 from cuprof.report.experiment import Experiment
 from cuprof.report.published import PublishedValue
-from cuprof.report.trials import RANKING, StudyTrial, Timed, by_sure_time
+from cuprof.report.trials import RANKING, StudyTrial, Timed, by_sure_time, doubt_of
 from cuprof.report.units import describe_age
 from cuprof.results.counters import LaunchFacts
 from cuprof.results.source import KernelSource
@@ -41,24 +41,51 @@ class Device:
     Args:
         label: unique among the sweep's devices.
         calibration: as measured at the start of the sweep, or last before; None where it never was.
-
-    Attributes:
-        theoretical_bandwidth: bytes a second by the data sheet; None where the device does not tell.
     """
 
     label: str
     facts: DeviceFacts
-    calibration: Calibration | None = None
-    theoretical_bandwidth: float | None = field(init=False)
+    calibration: Calibration | None
 
-    def __post_init__(self) -> None:
+    @property
+    def theoretical_bandwidth(self) -> float | None:
+        """Return bytes a second by the data sheet; None where the device does not tell."""
         gigabytes = self.facts.details.get("theoretical_bandwidth_gbs")
-        object.__setattr__(self, "theoretical_bandwidth", float(gigabytes) * 1e9 if gigabytes else None)
+        return float(gigabytes) * 1e9 if gigabytes else None
 
     @property
     def read_bandwidth(self) -> float | None:
         """Return bytes a second, the roof; None where it was not measured."""
         return self.calibration.read_bandwidth if self.calibration else None
+
+
+class Pair(NamedTuple):
+    """Two trials as `cuprof compare` compares them; numbers are None where nothing is known.
+
+    Args:
+        ratio: how many times as long `new` takes as `base`.
+        ends: of the interval of the ratio; None without a comparison, and "none" where samples were too few for one.
+        is_apart: two sweeps that are not known to agree measured them.
+        doubt: "±58 %", where one of the times is known as badly as that.
+    """
+
+    base: StudyTrial
+    new: StudyTrial
+    ratio: float | None
+    ends: tuple[float, float] | str | None
+    verdict: Verdict | None
+    is_apart: bool
+    doubt: str
+
+    @property
+    def is_level(self) -> bool:
+        """Return whether the two times are not shown to differ."""
+        return self.verdict in LEVEL
+
+    @property
+    def speedup(self) -> float | None:
+        """Return how many times as fast `new` is."""
+        return 1 / self.ratio if self.ratio else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,6 +273,16 @@ class Study:
         """Return the verdict on `new`, None where `cuprof compare` says nothing of the two."""
         compared = self.compare(base, new)
         return Verdict(compared.verdict) if compared else None
+
+    def pair(self, base: StudyTrial, new: StudyTrial) -> Pair:
+        """Return two trials with all that is known of how they compare."""
+        compared = self.compare(base, new)
+        ends: Any = (compared.low, compared.high) if compared else None
+        if compared and (not compared.low or np.isinf(compared.high)):
+            ends = "none"
+        verdict = Verdict(compared.verdict) if compared else None
+        apart, doubt = self.are_apart(base, new), doubt_of(base, new)
+        return Pair(base, new, self.ratio(base, new), ends, verdict, apart, doubt)
 
     @cached_property
     def comparisons(self) -> VariantComparisons:

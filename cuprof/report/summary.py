@@ -16,7 +16,7 @@ import numpy as np
 
 from cuprof.core.records import FAILED, NOT_RUN, State
 from cuprof.core.text import list_first
-from cuprof.report.study import LEVEL, Study
+from cuprof.report.study import LEVEL, Pair, Study
 from cuprof.report.tables import ENDINGS, WRONG_AS_EXPECTED
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import (
@@ -25,7 +25,6 @@ from cuprof.report.trials import (
     are_few,
     by_sure_time,
     by_time,
-    doubt_of,
     grouped,
     median_over_best,
 )
@@ -69,30 +68,6 @@ class Conclusions:
     numbers: tuple[KeyNumber, ...] = ()
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Two trials as a sentence compares them; numbers are None where nothing is known.
-
-    Args:
-        ratio: how many times as long `new` takes as `base`.
-        ends: of the interval of the ratio; None without a comparison, and "none" where samples were too few for one.
-        doubt: "±58 %", where one of the times is known as badly as that.
-    """
-
-    base: StudyTrial
-    new: StudyTrial
-    ratio: float | None
-    ends: tuple[float, float] | str | None
-    verdict: Verdict | None
-    is_apart: bool
-    doubt: str
-
-    @property
-    def is_level(self) -> bool:
-        """Return whether the two times are not shown to differ."""
-        return self.verdict in LEVEL
-
-
 def conclude(study: Study) -> Conclusions:
     """Return what the study's measurements say at its reference problem."""
     cautions = tuple(dict.fromkeys(say(WORDS, "cautions", study, _cautions(study))))
@@ -114,45 +89,31 @@ def is_near_peak(trial: StudyTrial) -> bool:
     return trial.share is not None and TELLING_SHARE <= trial.share <= 1
 
 
-def pair(study: Study, base: StudyTrial, new: StudyTrial) -> Pair:
-    """Return two trials with what `cuprof compare` says of them."""
-    compared = study.compare(base, new)
-    ends: Any = (compared.low, compared.high) if compared else None
-    if compared and (not compared.low or np.isinf(compared.high)):
-        ends = "none"
-    verdict = Verdict(compared.verdict) if compared else None
-    return Pair(base, new, study.ratio(base, new), ends, verdict, study.are_apart(base, new), doubt_of(base, new))
-
-
 def _numbers(study: Study, fastest: StudyTrial) -> list[KeyNumber]:
     name = shorten(fastest.contender)
     spread = " to ".join(fastest.bounds) or fastest.few_samples
     found = [KeyNumber("Fastest", format_value("time", fastest.median_ns), ", ".join(filter(None, (name, spread))))]
     if is_near_peak(fastest):
         share = f"{(fastest.share or 0.0) * 100:.0f}\N{NO-BREAK SPACE}%"
-        of = " of ".join(format_value("bandwidth", each) for each in (fastest.bandwidth, _roof(study, fastest)))
+        roof = next((device.read_bandwidth for device in study.devices if device.label == fastest.device), None)
+        of = " of ".join(format_value("bandwidth", each) for each in (fastest.bandwidth, roof))
         found.append(KeyNumber("Of the measured peak", share, of))
     elif fastest.rate:
         found.append(KeyNumber("Arithmetic rate", format_value("rate", fastest.rate), name))
-    baseline = study.baseline_of(fastest)
+    baseline, compared = study.baseline_of(fastest), list[tuple[str, Pair, str]]()
     if baseline is not None and baseline is not fastest:
         heading = f"Against {baseline.contender}" if study.stand_in else "Against the baseline"
         note = f"in place of {study.baseline}" if study.stand_in else baseline.contender
-        found += _times_as_fast(study, baseline, fastest, heading, note)
+        compared.append((heading, study.pair(baseline, fastest), note))
     mine = min((trial for trial in study.best if trial.kind == "kernel"), key=by_sure_time, default=None)
     if study.libraries and mine is not None:
         note = f"{mine.contender} against {study.libraries[0].contender}"
-        found += _times_as_fast(study, study.libraries[0], mine, "Best kernel against best library", note)
+        compared.append(("Best kernel against best library", study.pair(study.libraries[0], mine), note))
+    for heading, pair, note in compared:
+        if pair.speedup:
+            doubt = f" ({pair.doubt})" if pair.doubt else ""
+            found.append(KeyNumber(heading, f"{format_ratio(pair.speedup)}×{doubt}", note))
     return found
-
-
-def _roof(study: Study, trial: StudyTrial) -> float | None:
-    return next((device.read_bandwidth for device in study.devices if device.label == trial.device), None)
-
-
-def _times_as_fast(study: Study, base: StudyTrial, new: StudyTrial, heading: str, note: str) -> list[KeyNumber]:
-    ratio, doubt = study.ratio(base, new), doubt_of(base, new)
-    return [KeyNumber(heading, f"{format_ratio(1 / ratio)}×{f' ({doubt})' if doubt else ''}", note)] if ratio else []
 
 
 def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
@@ -161,7 +122,7 @@ def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
     here = study.here[study.here["is_right"]]
     own = [trial for trial in ranked if trial not in study.libraries and trial.kind == "kernel"]
     beaten = [
-        pair(study, library, own[0])
+        study.pair(library, own[0])
         for library in study.libraries[1:]
         if own and library.backend == own[0].backend and study.verdict(library, own[0]) is Verdict.FASTER
     ]
@@ -174,12 +135,12 @@ def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
         "tried": len(here),
         "median_over_best": median_over_best(study.rows(here)),
         "fastest": fastest,
-        "against": pair(study, baseline, fastest) if baseline else None,
+        "against": study.pair(baseline, fastest) if baseline else None,
         "library": study.libraries[0] if study.libraries else None,
-        "own": pair(study, study.libraries[0], own[0]) if study.libraries and own else None,
+        "own": study.pair(study.libraries[0], own[0]) if study.libraries and own else None,
         "own_first": bool(own) and bool(study.libraries) and by_time(own[0]) <= by_time(study.libraries[0]),
         "beaten": beaten,
-        "cpu": pair(study, other, cpu) if cpu and other and not study.are_apart(other, cpu) else None,
+        "cpu": study.pair(other, cpu) if cpu and other and not study.are_apart(other, cpu) else None,
         "cpu_first": bool(cpu and other) and by_time(cpu) < by_time(other),  # type: ignore[arg-type]
         "elsewhere": [(best, _on_device(study, best)) for best in bests],
         "steps": _steps(study),
@@ -191,15 +152,16 @@ def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
 def _on_device(study: Study, best: StudyTrial) -> Pair | None:
     """Return how the fastest on a device compares with the baseline there."""
     base = study.baseline_of(best)
-    is_there = base is not None and base is not best and base.device == best.device
-    return pair(study, base, best) if base is not None and is_there and not study.are_apart(base, best) else None
+    if base is None or base is best or base.device != best.device or study.are_apart(base, best):
+        return None
+    return study.pair(base, best)
 
 
 def _steps(study: Study) -> dict[str, Any] | None:
     """Return whether each of the study's steps is faster here than the one before, and which are not."""
     trials = {trial.variant: trial for trial in study.best}
     steps = [trials[step] for step in study.experiment.steps if step in trials]
-    pairs = [pair(study, before, after) for before, after in pairwise(steps)]
+    pairs = [study.pair(before, after) for before, after in pairwise(steps)]
     if not pairs or any(each.is_apart for each in pairs):
         return None
     found = {
@@ -220,10 +182,9 @@ def _winners(study: Study) -> tuple[int, list[tuple[tuple[list[str], ...], list[
     for trials in in_order:
         first = min(trials, key=by_sure_time)
         verdicts = {trial: Verdict.SAME if trial is first else study.verdict(first, trial) for trial in trials}
-        verdicts |= {trial: Verdict.SAME for trial, verdict in verdicts.items() if verdict is Verdict.SAME_CODE}
         names = tuple(
-            [shorten(trial.contender) for trial, verdict in verdicts.items() if verdict is wanted]
-            for wanted in LEVEL[:2]
+            [shorten(trial.contender) for trial, verdict in verdicts.items() if verdict in wanted]
+            for wanted in ((Verdict.SAME, Verdict.SAME_CODE), (Verdict.UNDECIDED,))
         )
         groups.setdefault(repr(names), (names, []))[1].append(trials[0].problem_name)
     return len(in_order), sorted(groups.values(), key=lambda each: -len(each[1]))
@@ -240,7 +201,7 @@ def _duel(study: Study) -> dict[str, Any] | None:
     ]
     if len(both) < 2:
         return None
-    pairs = [pair(study, *each) for each in both]
+    pairs = [study.pair(*each) for each in both]
     found = {word: [each for each in pairs if each.ratio and each.verdict is word] for word in Verdict}
     return {"steps": steps, "count": len(both), "won": found[Verdict.FASTER], "lost": found[Verdict.SLOWER]}
 
@@ -284,12 +245,8 @@ def _sampling(study: Study) -> dict[str, Any]:
         "wide": len(wide),
         "few": len(wide) - len(known),
         "reach": float(reach.max()) if len(known) else 0.0,
-        "widest": _name_widest(frame.loc[known.index[int(reach.argmax())]]) if len(known) else "",
+        "widest": dict(frame.loc[known.index[int(reach.argmax())]]) if len(known) else {},
     }
-
-
-def _name_widest(trial: Any) -> str:
-    return f"{trial['contender']} at {trial['problem_name']}"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from cuprof.report.published import PublishedValue
 from cuprof.report.study import LEVEL, Study, one_each
 from cuprof.report.tables import APART, MISSING, Cell, Column, Row, Table, ending_cell
 from cuprof.report.templates import say
-from cuprof.report.trials import StudyTrial, by_sure_time, doubt_of, grouped, rank_of
+from cuprof.report.trials import StudyTrial, by_sure_time, grouped, rank_of
 from cuprof.report.units import QUANTITIES, Scale, choose_scale, format_ratio, format_value, point_label, shorten
 
 HEADINGS = {
@@ -40,8 +40,7 @@ SLOWEST = 4.0
 """From this many times the fastest time on, a cell has the darkest shade."""
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One row to be: a contender's best trial, or its first where none is right.
 
     Args:
@@ -50,8 +49,8 @@ class Step:
     """
 
     trial: StudyTrial
-    values: Mapping[str, float] = field(default_factory=dict)
-    notes: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, float]
+    notes: Mapping[str, str]
 
 
 def steps_table(study: Study, spec: TableSpec) -> Table:
@@ -104,26 +103,21 @@ def _steps(study: Study, trials: Sequence[StudyTrial]) -> list[Step]:
     study.foresee_speedups(trials)
     rows, before = [], None
     for trial in sorted(trials, key=order.__getitem__):
-        bases = {"cumulative_speedup": study.baseline_of(trial)}
+        bases, values, notes = dict[str, StudyTrial | None](), dict[str, float | None](), dict[str, str]()
+        if trial.is_right:
+            values = {name: getattr(trial, QUANTITIES[name].attribute) for name in PLAIN}
+            bases["cumulative_speedup"] = study.baseline_of(trial)
         if trial.is_right and trial.variant in places:
             bases["step_speedup"] = before if before and before.device == trial.device else None
             before = trial
-        rows.append(_step(study, trial, bases) if trial.is_right else Step(trial))
+        for name, base in bases.items():
+            if base is not None and base is not trial:
+                pair = study.pair(base, trial)
+                words = pair.verdict if pair.is_level else ""
+                values[name] = pair.speedup
+                notes[name] = APART if pair.is_apart else ", ".join(filter(None, [words, pair.doubt]))
+        rows.append(Step(trial, {name: value for name, value in values.items() if value is not None}, notes))
     return rows
-
-
-def _step(study: Study, trial: StudyTrial, bases: Mapping[str, StudyTrial | None]) -> Step:
-    values = {name: getattr(trial, QUANTITIES[name].attribute) for name in PLAIN}
-    notes = {}
-    for name, base in bases.items():
-        if base is not None and base is not trial:
-            ratio, verdict = study.ratio(base, trial), study.verdict(base, trial)
-            values[name] = 1 / ratio if ratio else None
-            words = verdict.value if verdict in LEVEL else ""
-            notes[name] = ", ".join(filter(None, [words, doubt_of(base, trial)]))
-            if study.are_apart(base, trial):
-                notes[name] = APART
-    return Step(trial, {name: value for name, value in values.items() if value is not None}, notes)
 
 
 def _published(study: Study, spec: TableSpec, problem: Point) -> tuple[list[PublishedValue], str]:
