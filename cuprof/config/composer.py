@@ -25,8 +25,7 @@ from yaml import YAMLError
 
 from cuprof.config.build import build_config, lacks_package, list_settings
 from cuprof.config.model import SweepConfig
-from cuprof.config.overrides import GROUPS, read_settings, set_axes, split_jobs
-from cuprof.config.studies import choose_experiments
+from cuprof.config.overrides import GROUPS, choose_experiments, read_settings, set_axes, split_jobs
 from cuprof.core.errors import ConfigError, CuprofError, UnknownNameError
 from cuprof.core.project import Project, bundled, find_project
 from cuprof.core.text import hide_folded_passwords, hide_in_data
@@ -60,8 +59,7 @@ class Composer:
     def __init__(self, project: Project, typed: Sequence[str], options: Mapping[str, Any] | None = None) -> None:
         self.project, self.options = project, options or {}
         self.folders = [*map(Path, filter(None, [self.options.get("config_dir")])), *project.conf_folders]
-        files = (folder / f"{self._main.removesuffix('.yaml')}.yaml" for folder in self.folders)
-        self.settings = choose_experiments(typed, self.folders, next(filter(Path.is_file, files), None))
+        self.settings = choose_experiments(typed, self.folders, self._main.removesuffix(".yaml"))
         self.arguments = read_settings(self.settings)
 
     def config(self, command_line: str = "") -> SweepConfig:

@@ -1,5 +1,8 @@
 """Read the command line's settings: a list on an axis stays in one job, a list on any other setting makes jobs.
 
+An experiment that stands for several (`studies: [a, b]` in its file) becomes experiment=a,b first; a family that is
+typed alone takes the default experiment away.
+
 Hydra's own parser reads each setting, so its whole grammar works: `problem.n=2**20,2**24`, `range(10,20)`,
 `choice(…)`, `sort(…)`, `glob(…)`, quotes. Arithmetic stays text here. Axes go past Hydra: their values are put into
 what it composes.
@@ -12,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuprof.core.errors import ConfigError
@@ -25,6 +29,9 @@ GROUPS = ("check", "device", "experiment", "launch", "measure", "ncu", "report",
 _AXIS = re.compile(r"variants|device\.cuda|(?:problem|tune)\.[^.=@]+")
 """Settings that take a list within one job; several GPUs are no axis, but share a job as well."""
 _AXIS_PART = re.compile(r"(variants|(?:problem|tune)\.[^.=@]+)\.")
+_CHOICE = re.compile(r"experiment=([\w./-]+(?:,[\w./-]+)*)")
+_FAMILY = re.compile(r"\+{0,2}family=([\w-]+)")
+_OF_ONE_FAMILY = re.compile(r"family|baseline|(problem|tune)(\..*)?")
 _COMMA = re.compile(r",(?![^(]*\))")
 """A comma outside of parentheses."""
 _SETTING = re.compile(r"(?P<prefix>\+\+|\+|~)?(?P<key>[^=]+)(?:=(?P<value>.*))?", re.DOTALL)
@@ -48,6 +55,76 @@ class Arguments:
     overrides: tuple[str, ...]
     axes: Mapping[str, list[Any]]
     has_lists: bool
+
+
+def choose_experiments(settings: Sequence[str], folders: Sequence[Path], main: str = "config") -> list[str]:
+    """Return the settings with every experiment that stands for several replaced by these, in its order.
+
+    Where a family is typed and no experiment, add `~experiment`: the default experiment is a study of another family,
+    whose baseline, axes and tunables would stay composed in.
+
+    Args:
+        settings: as typed, `key=value`.
+        folders: folders of configuration; an earlier one wins.
+        main: the main configuration's name; one that chooses no experiment has none to take away.
+
+    Raises:
+        ConfigError: settings of one family (problem axes, tunables, family, baseline) beside an experiment of several,
+            a family beside an experiment of another, or a file whose `studies` are not names of single experiments.
+    """
+    keys, chosen = [key_of(setting) for setting in settings], list(settings)
+    family = next((match[1] for setting in settings if (match := _FAMILY.fullmatch(setting))), "")
+    for place, setting in enumerate(settings):
+        if match := _CHOICE.fullmatch(setting):
+            names = match[1].split(",")
+            studies = [study for name in names for study in _expand(name, folders, keys, family)]
+            chosen[place] = setting if studies == names else f"experiment={','.join(dict.fromkeys(studies))}"
+    if "family" in keys and "experiment" not in keys:
+        defaults = _read_mapping(main, folders).get("defaults")
+        if isinstance(defaults, list) and any(isinstance(each, dict) and "experiment" in each for each in defaults):
+            chosen.append("~experiment")
+    return chosen
+
+
+def _expand(name: str, folders: Sequence[Path], keys: Sequence[str], family: str) -> list[str]:
+    """Return the experiments that one stands for: itself, or the several of its file.
+
+    Args:
+        keys, family: of the settings beside it.
+    """
+    content = _read_mapping(f"experiment/{name}", folders)
+    if (studies := content.get("studies")) is None:
+        if family and (own := content.get("family", family)) != family:
+            raise ConfigError(
+                f"experiment={name} is a study of family {own}, not of {family}; leave one of the two out"
+            )
+        return [name]
+    is_list = isinstance(studies, list) and all(isinstance(each, str) for each in studies)
+    names: list[str] = studies if is_list else []
+    of_several = [each for each in names if "studies" in _read_mapping(f"experiment/{each}", folders)]
+    if not names or of_several or len(content) > 1:
+        raise ConfigError(
+            f"experiment/{name}.yaml: studies must be a list of single experiments, such as [reduction, cuconv], and "
+            "the only setting of its file"
+        )
+    if len(names) > 1 and (one_family := next(filter(_OF_ONE_FAMILY.fullmatch, keys), "")):
+        raise ConfigError(
+            f"{one_family} is of one family, and experiment={name} runs {', '.join(names)}; name one of them, "
+            f"such as experiment={names[0]}, or leave {one_family} out"
+        )
+    return names
+
+
+def _read_mapping(name: str, folders: Sequence[Path]) -> dict[str, Any]:
+    """Return what the first file of this name holds; nothing where there is none, or it holds no mapping."""
+    import yaml
+
+    path = next(filter(Path.is_file, (folder / f"{name}.yaml" for folder in folders)), None)
+    try:
+        raw = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if path else None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        return {}  # Hydra reports it
+    return raw if isinstance(raw, dict) else {}
 
 
 def read_settings(typed: Sequence[str]) -> Arguments:
