@@ -8,6 +8,7 @@ import re
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from cuprof.cli.output import print_message
@@ -109,13 +110,18 @@ def number(low: float, high: float, what: str, kind: type[Number]) -> Callable[[
     return read
 
 
-def run_verdict(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
-    """Run a command whose exit codes are verdicts; return `FAILURE` after any error."""
-    try:
-        return command(argv)
-    except Exception as error:
-        if explained := explain(error):
-            print_message(f"error: {explained}")
-        else:  # an error of cuprof's own, which Python would end with 1
-            traceback.print_exc()
-        return FAILURE
+def gives_verdicts(command: Callable[[Sequence[str]], int]) -> Callable[[Sequence[str]], int]:
+    """Return a command whose exit codes are verdicts, so that it returns `FAILURE` after any error."""
+
+    @wraps(command)
+    def run(argv: Sequence[str]) -> int:
+        try:
+            return command(argv)
+        except Exception as error:
+            if explained := explain(error):
+                print_message(f"error: {explained}")
+            else:  # an error of cuprof's own, which Python would end with 1
+                traceback.print_exc()
+            return FAILURE
+
+    return run

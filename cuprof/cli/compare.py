@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.arguments import CommandParser, add_rule, run_verdict
+from cuprof.cli.arguments import CommandParser, add_rule, gives_verdicts
 from cuprof.cli.labels import format_number
 from cuprof.cli.output import Line, Part, Table, print_json, print_message, show
 from cuprof.core.errors import UsageError
@@ -16,6 +16,7 @@ from cuprof.core.text import list_first
 
 if TYPE_CHECKING:
     from cuprof.comparison.compare import Comparison
+    from cuprof.statistics.sweep_noise import SweepNoise
 
 FORMATS = ("table", "json", "markdown")
 MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same", "same code": "same code"}
@@ -87,12 +88,9 @@ formats.add_argument("--json", dest="format", action="store_const", const="json"
 formats.add_argument("--markdown", dest="format", action="store_const", const="markdown", help="as Markdown")
 
 
+@gives_verdicts
 def main(argv: Sequence[str]) -> int:
     """Print the comparison; return 1 where something is slower or broken, and 2 after any error."""
-    return run_verdict(_compare, argv)
-
-
-def _compare(argv: Sequence[str]) -> int:
     arguments = PARSER.parse_intermixed_args(argv)
     experiment = ""
     for setting in arguments.settings:
@@ -172,32 +170,14 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
     from cuprof.comparison.trials import each
 
     rule, missing = comparison.options.rule, comparison.missing
-    noises = (
-        {
-            "device": device,
-            "source": noise.source,
-            "times": [
-                {"of": one.what, "relative": factor * one.relative, "absolute_ns": factor * one.absolute_ns}
-                for one in noise.models
-                if (factor := noise.factor(one)) is not None
-            ],
-            "unchanged_trials": noise.trials,
-            "farthest_unchanged_ratio": noise.farthest_ratio if noise.trials else None,
-            "text": noise.text,
-        }
-        for device, noise in comparison.noises.items()
-    )
     sides = {
-        name: {
-            **_pick(side, "text", "kind", "description", "sweeps"),
-            "trials": side.trials["trial"].nunique(),
-        }
+        name: {**_pick(side, "text", "kind", "description", "sweeps"), "trials": side.trials["trial"].nunique()}
         for name, side in (("base", comparison.base), ("new", comparison.new))
     }
     return {
         **sides,
         "rule": {"effect": rule.effect, "error_rate": rule.error_rate, "correction": "holm"},
-        "noise": list(noises),
+        "noise": [_noise(device, noise) for device, noise in comparison.noises.items()],
         "noise_within": comparison.noise_within,
         "nothing_changed": comparison.nothing_changed,
         "counts": comparison.counts,
@@ -220,6 +200,22 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "only_new": map(_trial, each(missing.only_new)),
         "warnings": comparison.warnings,
         "exit_code": comparison.exit_code,
+    }
+
+
+def _noise(device: str, noise: SweepNoise) -> dict[str, Any]:
+    times = [
+        {"of": one.what, "relative": factor * one.relative, "absolute_ns": factor * one.absolute_ns}
+        for one in noise.models
+        if (factor := noise.factor(one)) is not None
+    ]
+    return {
+        "device": device,
+        "source": noise.source,
+        "times": times,
+        "unchanged_trials": noise.trials,
+        "farthest_unchanged_ratio": noise.farthest_ratio if noise.trials else None,
+        "text": noise.text,
     }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuprof.cli import compare
-from cuprof.cli.arguments import CommandParser, add_rule, number, run_verdict
+from cuprof.cli.arguments import CommandParser, add_rule, gives_verdicts, number
 from cuprof.cli.labels import format_counter, format_time
 from cuprof.cli.output import Line, Part, Table, print_json, show
 from cuprof.core.errors import UsageError
@@ -78,53 +78,29 @@ PARSER.add_argument("--baseline", metavar="VARIANT", default="", help="what cand
 PARSER.add_argument("--like", metavar="VARIANT", default="", help="the variant whose source a .cu or .cl replaces")
 PARSER.add_argument("--rounds", type=ROUNDS, default=3, help="how often each is timed in turns (default: 3)")
 add_rule(PARSER, noise="how much a time varies from process to process, if it is known")
-PARSER.add_argument(
-    "--sandbox",
-    choices=("auto", "required", "off"),
-    default="auto",
-    help="auto: what the system allows (default); required: all of it; off: processes of their own",
-)
+_help = "auto: what the system allows (default); required: all of it; off: processes of their own"
+PARSER.add_argument("--sandbox", choices=("auto", "required", "off"), default="auto", help=_help)
 PARSER.add_argument("--as-root", action="store_true", help="judge as root, whose files a candidate can then read")
-PARSER.add_argument(
-    "--memory-limit",
-    dest="memory_bytes",
-    type=_size,
-    default=0,
-    metavar="BYTES",
-    help="such as 4G (default: 3/4 of all)",
-)
-PARSER.add_argument(
-    "--time-limit",
-    dest="time_limit_s",
-    type=SECONDS,
-    default=0.0,
-    metavar="SECONDS",
-    help="of one execution, or of a build",
-)
-PARSER.add_argument(
-    "--counters",
-    nargs="?",
-    const="",
-    metavar="SET",
-    help="hardware counters (Nsight Compute): a metric set of conf/ncu, or METRIC,METRIC,… (default: study)",
-)
+_help = "such as 4G (default: 3/4 of all)"
+PARSER.add_argument("--memory-limit", dest="memory_bytes", type=_size, default=0, metavar="BYTES", help=_help)
+_help = "of one execution, or of a build"
+PARSER.add_argument("--time-limit", dest="time_limit_s", type=SECONDS, default=0.0, metavar="SECONDS", help=_help)
+_help = "hardware counters (Nsight Compute): a metric set of conf/ncu, or METRIC,METRIC,… (default: study)"
+PARSER.add_argument("--counters", nargs="?", const="", metavar="SET", help=_help)
 PARSER.add_argument("--keep", type=Path, metavar="FILE", help="keep what was measured in this SQLite database")
 
 
+@gives_verdicts
 def main(argv: Sequence[str]) -> int:
     """Judge and print; return the exit code, 2 after any error."""
-    return run_verdict(_judge, argv)
-
-
-def _judge(argv: Sequence[str]) -> int:
     arguments = _parse(argv)
     from cuprof.judge.border.fork_server import ForkServer
 
     with ForkServer() as server:  # it imports what it needs beside this process
-        return _judge_in(server, arguments)
+        return _judge(server, arguments)
 
 
-def _judge_in(server: ForkServer, arguments: argparse.Namespace) -> int:
+def _judge(server: ForkServer, arguments: argparse.Namespace) -> int:
     from cuprof.cli.progress import make_observer
     from cuprof.config.composer import compose
     from cuprof.config.overrides import quoted
@@ -137,9 +113,8 @@ def _judge_in(server: ForkServer, arguments: argparse.Namespace) -> int:
     from cuprof.statistics.verdict import Rule
 
     project = find_project()
-    workshop = ScratchFolder()
-    try:
-        origin = _find_origin(arguments.family, project.kernel_folders, workshop.path)
+    with ScratchFolder() as workshop:
+        origin = _find_origin(arguments.family, project.kernel_folders, Path(workshop))
         family = f"family={quoted(Path(arguments.family).name)}"
         config = compose([family, "measure.modes=[cold]", *arguments.settings], project)
         request = Request(
@@ -153,8 +128,6 @@ def _judge_in(server: ForkServer, arguments: argparse.Namespace) -> int:
         )
         with make_observer() as observer:
             report = judge(request, project, observer, server)
-    finally:
-        workshop.cleanup()
     if arguments.json:
         print_json(as_data(report))
     else:
@@ -194,22 +167,20 @@ def _find_origin(text: str, folders: Sequence[Path], workshop: Path) -> AnyOrigi
     return find_folder(text, folders)
 
 
-def report_parts(report: Report) -> list[Part]:
-    """Return each candidate's ruling, its times and the evidence against it."""
-    parts: list[Part] = []
+def report_parts(report: Report) -> Iterator[Part]:
+    """Yield each candidate's ruling, its times and the evidence against it."""
     for each in report.candidates:
-        parts += [*_candidate_parts(each), Line("")]
-    parts += [Line(f"warning: {text}", "yellow") for text in report.notes]
+        yield from (*_candidate_parts(each), Line(""))
+    yield from (Line(f"warning: {text}", "yellow") for text in report.notes)
     if report.conditions and any(each.counters for each in report.candidates):
-        parts.append(Line(f"counters with {report.conditions.cache_mode} caches", "dim"))
+        yield Line(f"counters with {report.conditions.cache_mode} caches", "dim")
     for device, text in report.noise.items():
-        parts.append(Line(f"noise from process to process on {device} (standard deviation): {text}", "dim"))
-    parts.append(Line(f"held by: {report.sandbox}", "dim"))
+        yield Line(f"noise from process to process on {device} (standard deviation): {text}", "dim")
+    yield Line(f"held by: {report.sandbox}", "dim")
     if report.refusal:
-        parts.append(Line(f"warning: this system refuses more than that: {report.refusal}", "yellow"))
+        yield Line(f"warning: this system refuses more than that: {report.refusal}", "yellow")
     if report.database:
-        parts.append(Line(f"kept in {report.database}", "dim"))
-    return parts
+        yield Line(f"kept in {report.database}", "dim")
 
 
 def _candidate_parts(each: Candidate) -> Iterator[Part]:
@@ -241,19 +212,13 @@ def _ruling(each: Candidate) -> tuple[str, str]:
 
 def _times(each: Candidate) -> Table:
     numbers = (each.baseline, each.variant, "ratio", "interval")
-    rows = [
-        (
-            compare.MARKS[row.judgement.verdict.value],
-            row.problem.label,
-            row.measure.value,
-            format_time(row.base_ns),
-            format_time(row.new_ns),
-            compare.ratio_text(row.judgement.ratio),
-            compare.interval_text(row.judgement),
-        )
-        for row in each.rows
-    ]
-    styles = [compare.STYLES[row.judgement.verdict.value] for row in each.rows]
+    rows, styles = [], []
+    for row in each.rows:
+        found = row.judgement
+        times = (format_time(row.base_ns), format_time(row.new_ns))
+        ratio = (compare.ratio_text(found.ratio), compare.interval_text(found))
+        rows.append((compare.MARKS[found.verdict.value], row.problem.label, row.measure.value, *times, *ratio))
+        styles.append(compare.STYLES[found.verdict.value])
     return Table(("verdict", "problem", "time", *numbers), rows, numbers, styles)
 
 
