@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from itertools import dropwhile, takewhile
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
+from cuprof.backends import registry
 from cuprof.cli.arguments import CommandParser
 from cuprof.cli.choice import list_choices
 from cuprof.cli.output import emit, print_message
 from cuprof.core.errors import CuprofError, FamilyError, UnknownNameError
+from cuprof.core.point import format_coordinate
 from cuprof.core.project import Project, find_project
+from cuprof.families import origin
+from cuprof.interop.origins import find_origin
+from cuprof.ncu.metrics import METRICS
 
 EXAMPLES = """\
 examples:
@@ -28,23 +34,20 @@ examples:
 def main(argv: Sequence[str]) -> int:
     """Print one list, or an overview of all."""
     arguments = PARSER.parse_args(argv)
-    if arguments.names and arguments.what not in ("variants", "metrics"):
-        raise UnknownNameError("argument", arguments.names[0], [], f"of cuprof list {arguments.what}")
-    if arguments.full and arguments.what != "devices":
-        raise UnknownNameError("option", "--full", [], f"of cuprof list {arguments.what or ''}".rstrip())
-    project = find_project()
-    if arguments.full:
-        records = list(list_device_facts())
-    else:
-        records = list(LISTS[arguments.what][0](project, arguments.names) if arguments.what else list_lists(project))
-    if not records and not arguments.json:
-        print_message("there are none")
-    else:
+    what, project = arguments.what or "", find_project()
+    if arguments.names and what not in ("variants", "metrics"):
+        raise UnknownNameError("argument", arguments.names[0], [], f"of cuprof list {what}")
+    if arguments.full and what != "devices":
+        raise UnknownNameError("option", "--full", [], f"of cuprof list {what}".rstrip())
+    entries = list_device_facts if arguments.full else LISTS[what][0] if what else list_lists
+    if (records := list(entries(project, arguments.names))) or arguments.json:
         emit(records, arguments.json)
+    else:
+        print_message("there are none")
     return 0
 
 
-def list_lists(project: Project) -> Iterator[dict[str, Any]]:
+def list_lists(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield one record a list: how many entries it has, the first of them, and the command that shows them all."""
     for what, (entries, key) in LISTS.items():
         names = [str(record[key]) for record in entries(project, ())]
@@ -54,17 +57,14 @@ def list_lists(project: Project) -> Iterator[dict[str, Any]]:
 
 def list_families(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield one record a family; one whose family.py fails is listed with its error."""
-    from cuprof.core.point import format_coordinate
-    from cuprof.families.origin import load_family
-
     for name, folder in _find_families(project).items():
         try:
-            family = load_family(folder)
+            family = origin.load_family(folder)
             axes = ", ".join(f"{axis.name}={format_coordinate(axis.default)}" for axis in family.axes)
-            facts = {"title": family.title, "axes": axes, "variants": len(family.variants)}
+            title, variants = family.title, len(family.variants)
         except FamilyError as error:
-            facts = {"title": f"cannot be loaded: {error}", "axes": "", "variants": 0}
-        yield {"family": name, **facts, "folder": str(folder)}
+            title, axes, variants = f"cannot be loaded: {error}", "", 0
+        yield {"family": name, "title": title, "axes": axes, "variants": variants, "folder": str(folder)}
 
 
 def list_variants(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
@@ -74,8 +74,6 @@ def list_variants(project: Project, names: Sequence[str] = ()) -> Iterator[dict[
         UnknownNameError: there is no such family.
         FamilyError: a named family cannot be loaded; without names such a family is passed over with a warning.
     """
-    from cuprof.interop.origins import find_origin
-
     for name in names or _find_families(project):
         try:
             family = find_origin(name, project.kernel_folders).load()
@@ -106,18 +104,12 @@ def list_experiments(project: Project, names: Sequence[str] = ()) -> Iterator[di
 
 def list_devices(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield one record a device, without opening any of them."""
-    from dataclasses import asdict
-
-    from cuprof.backends import registry
-
     for backend in registry.list_backends():
         yield from ({"backend": backend, **asdict(device)} for device in registry.list_devices(backend))
 
 
-def list_device_facts() -> Iterator[dict[str, Any]]:
+def list_device_facts(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield one record a fact of every device; a device that cannot be opened is passed over with a warning."""
-    from cuprof.backends import registry
-
     for backend in registry.list_backends():
         for device in registry.list_devices(backend):
             number = None if registry.get_spec(backend).is_host else device.index
@@ -135,8 +127,6 @@ def list_device_facts() -> Iterator[dict[str, Any]]:
 
 def list_metrics(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield one record a hardware counter that cuprof explains; names choose those that contain one of them."""
-    from cuprof.ncu.metrics import METRICS
-
     for metric in METRICS.values():
         if not names or any(name in metric.name for name in names):
             yield {"metric": metric.name, "unit": metric.unit, "meaning": metric.meaning}
@@ -167,6 +157,5 @@ SUCH_AS = 33
 
 def _find_families(project: Project) -> dict[str, Path]:
     """Return name → folder of every family, the project's own first."""
-    from cuprof.families.origin import list_families as find_families
-
-    return find_families(project.kernel_folders[:1]) | find_families(project.kernel_folders)
+    folders = project.kernel_folders
+    return origin.list_families(folders[:1]) | origin.list_families(folders)
