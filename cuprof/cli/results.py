@@ -27,8 +27,9 @@ LEGEND = {
     MARK: f"{MARK} an interval wider than ±{NOISY:.0%}: time it again before you rank by it (retry=noisy)",
     "before": "measured before this sweep: a speed-up stands there only where both agree; retry=all times it anew",
     CACHED: f"{CACHED} faster than the memory reads: caches served it",
+    OF_PAIRS: OF_PAIRS,
 }
-"""End of a cell → its meaning."""
+"""End of a cell → its meaning, and a remark on a whole table."""
 VERDICTS = ("faster", "slower", "same", "undecided", "")
 """The order of the counts in a summary; the last is of trials that are not comparable."""
 UNPLACED = (State.IMPOSSIBLE, State.SKIPPED)
@@ -70,7 +71,7 @@ def result_parts(study: Study) -> Iterator[Part]:
     """Yield a table a problem, the failures, and the best of one problem or the verdicts at several."""
     placed = [trial for trial in study.trials if trial.state not in UNPLACED]
     problems = list(grouped(placed, lambda trial: trial.problem).values())
-    best, marks, is_beside = "", set[str](), False
+    best, marks = "", set[str]()
     for trials in problems:
         best, shown = best_line(study, trials), _choose_shown(trials)
         table = _table(study, shown)
@@ -80,12 +81,10 @@ def result_parts(study: Study) -> Iterator[Part]:
         if len(problems) > 1 and best:
             yield Line(best, "bold")
         yield Line("")
-        is_beside = is_beside or any(_is_beside_medians(study, trial) for trial in shown)
+        marks |= {OF_PAIRS} if any(_is_beside_medians(study, trial) for trial in shown) else set()
         names = 1 + ("tunables" in table.headings)
         marks |= {mark for row in table.rows for cell in row[names:] for mark in LEGEND if cell.endswith(mark)}
     yield from (Line(meaning, "dim") for mark, meaning in LEGEND.items() if mark in marks)
-    if is_beside:
-        yield Line(OF_PAIRS, "dim")
     yield from reasons(study.trials)
     if study.stand_in and len({trial.contender for trial in study.right}) > 1:
         text = f"the baseline {study.baseline} has no right, timed result here: {study.stand_in} stands in for it"
@@ -117,7 +116,7 @@ def best_line(study: Study, trials: Sequence[StudyTrial]) -> str:
         return ""
     best = min(right, key=by_sure_time)
     time = f"best: {best.setting}, {format_time(best.median_ns or 0.0)}"
-    base = study.baseline_of(best, _base(study))
+    base = study.baseline_of(best)
     is_base = _base(study) in (best.variant, best.contender)
     if base is None or is_base:
         if len({trial.contender for trial in right}) > 1:
@@ -141,11 +140,10 @@ def list_verdicts(study: Study) -> list[tuple[StudyTrial, str]]:
 
     Problems without a right result of the baseline are left out. A verdict is empty where the two are not comparable.
     """
-    pairs = [(study.baseline_of(trial, _base(study)), trial) for trial in study.fastest]
     return [
         (trial, verdict.value if (verdict := study.verdict(base, trial)) else "")
-        for base, trial in pairs
-        if base is not None and _base(study) not in (trial.variant, trial.contender)
+        for trial in study.fastest
+        if (base := study.baseline_of(trial)) and _base(study) not in (trial.variant, trial.contender)
     ]
 
 
@@ -154,14 +152,12 @@ def verdict_lines(study: Study) -> Iterator[str]:
     found: dict[str, Counter[str]] = {}
     for trial, verdict in list_verdicts(study):
         found.setdefault(trial.contender, Counter())[verdict] += 1
-    said = {
-        name: ", ".join(
-            f"{counts[verdict]} {verdict or 'without a verdict'}" for verdict in VERDICTS if counts[verdict]
-        )
-        for name, counts in found.items()
-    }
-    for verdicts, names in grouped(said, said.__getitem__).items():
-        yield f"{list_names(names)}: {verdicts}"
+
+    def describe(name: str) -> str:
+        counts = ((found[name][verdict], verdict) for verdict in VERDICTS)
+        return ", ".join(f"{number} {verdict or 'without a verdict'}" for number, verdict in counts if number)
+
+    yield from (f"{list_names(names)}: {verdicts}" for verdicts, names in grouped(found, describe).items())
 
 
 def _base(study: Study) -> str:
@@ -177,7 +173,7 @@ def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     """Return the table of one problem, without the columns that say nothing."""
     right = [trial for trial in trials if _has_time(trial)]
     study.foresee_speedups(right)
-    bases = {study.baseline_of(trial, _base(study)) for trial in trials}  # of many tunables the fastest
+    bases = {study.baseline_of(trial) for trial in trials}  # of many tunables the fastest
     hot_ns = {trial: trial.median_of(Measure.HOT) for trial in right if trial.measure is Measure.COLD}
     total_ns = {trial: trial.median_of(Measure.TOTAL) for trial in right}
     time = choose_scale("time", [trial.median_ns for trial in right])
@@ -218,13 +214,13 @@ def _mark(*trials: StudyTrial) -> str:
 
 
 def _speedup(study: Study, trial: StudyTrial) -> str:
-    ratio, base = study.speedup(trial, _base(study)), study.baseline_of(trial, _base(study))
+    ratio, base = study.speedup(trial, _base(study)), study.baseline_of(trial)
     return f"{ratio:.2f}×{_mark(trial, base)}" if ratio and base else ""
 
 
 def _is_beside_medians(study: Study, trial: StudyTrial) -> bool:
     """Return whether the speed-up in a trial's row is not the quotient of the times in the table."""
-    speedup, base = study.speedup(trial, _base(study)), study.baseline_of(trial, _base(study))
+    speedup, base = study.speedup(trial, _base(study)), study.baseline_of(trial)
     if not (speedup and base and base.median_ns and trial.median_ns):
         return False
     return is_beside_medians(1 / speedup, base.median_ns, trial.median_ns)
@@ -247,7 +243,6 @@ def _stopped_by(trial: StudyTrial) -> str:
 
 
 def _heading(study: Study, trials: Sequence[StudyTrial]) -> str:
-
     measures = dict.fromkeys(trial.measure for trial in trials if trial.measure)
     parts = [f"{study.sweep.family} · {trials[0].problem.label}", *(f"{measure} kernel time" for measure in measures)]
     for device in study.devices:
