@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from cuprof.cli.arguments import CommandParser
@@ -23,28 +24,33 @@ Options = Mapping[str, Any]
 
 def make_parser(command: str, description: str = "", examples: str = "") -> CommandParser:
     """Return the parser of a command that takes settings; `description` explains them."""
-    parser = _Parser(command, description, examples, store=True)
+    parser = _Parser(command, description, f"{_describe_settings()}\n\n{examples}", store=True)
     parser.set_defaults(store=None)
     parser.usage = "%(prog)s [FILE | NAME] [SETTING=VALUE ...] [OPTION ...]"
     forms = parser.add_mutually_exclusive_group()
-    forms.add_argument(
-        "--cfg", "-c", metavar="PART", choices=("job", "hydra", "all"), help="show the configuration: job, hydra or all"
-    )
-    forms.add_argument(
-        "--info",
-        "-i",
-        metavar="WHAT",
-        choices=INFO,
-        nargs="?",
-        const="all",
-        help=f"show where it comes from: {', '.join(INFO)}",
-    )
+    told = "show the configuration: of the job, Hydra's own, or all"
+    forms.add_argument("--cfg", "-c", metavar="PART", choices=("job", "hydra", "all"), help=told)
+    told = f"show where it comes from: {', '.join(INFO)}"
+    forms.add_argument("--info", "-i", metavar="WHAT", choices=INFO, nargs="?", const="all", help=told)
     forms.add_argument("--multirun", "-m", action="store_true", help="run lists as jobs")
     parser.add_argument("--package", "-p", metavar="PART", help="with --cfg: only this part")
     parser.add_argument("--config-dir", "-cd", metavar="DIR", help="add a folder of configuration")
     parser.add_argument("--config-name", "-cn", metavar="NAME", help="another main configuration")
     parser.add_argument("settings", metavar="SETTING=VALUE", nargs="*", help="see above")
     return parser
+
+
+def _describe_settings() -> str:
+    """Return every setting that belongs to a group, a paragraph each."""
+    groups: dict[str, list[str]] = {}
+    for group, dot, name in (key.partition(".") for key in list_settings()):
+        if dot and group != "problem":
+            groups.setdefault(group, []).append(name)
+    paragraphs = [
+        fill(", ".join(names), 118, initial_indent=f"  {group:9}", subsequent_indent=" " * 11)
+        for group, names in groups.items()
+    ]
+    return "\n".join(["single settings, written GROUP.NAME=VALUE; --cfg job shows what each is set to:", *paragraphs])
 
 
 def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str]]:

@@ -41,7 +41,7 @@ settings:
   store.url=URL           another database, any SQLAlchemy URL
   dry_run=true            list the trials; run nothing
   output=json             counters as JSON on the standard output
-  further ones            family=NAME, device=, check=, ncu.…: see cuprof sweep --help"""
+  further ones            see cuprof sweep --help"""
 EXAMPLES = """\
 examples:
   cuprof ncu-collect experiment=reduction

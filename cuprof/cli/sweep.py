@@ -48,6 +48,8 @@ settings:
   device.cuda=all        GPUs that share the sweep: all, or some (0,1,3)
   launch=slurm           start jobs that share the sweep: slurm, ray, joblib; launch.jobs=4 launch.gpus=1 (a job):
                          docs/cluster.md
+  limits.check_s=60      seconds that a check or a sample may take; limits.build_s: a build; limits.trial_s: the inputs
+                         of a problem; limits.isolate: a process of its own for each library's and CPU variant
   exit=done              exit code 0 once nothing is left to measure, whatever failed: for schedulers that retry
   store.url=URL          another database, any SQLAlchemy URL (store=postgres: by PGHOST, PGUSER, …)
   search=surrogate       try a part of all configurations, chosen by what was seen; then compare the best:
@@ -58,20 +60,6 @@ settings:
                          retry_above=0.1: how wide, as a share of the median
   dry_run=true           list the trials and what is stored; run nothing
   output=json            results as JSON on the standard output
-
-single settings of these groups, written GROUP.NAME=VALUE; --cfg job shows what each is set to:
-  measure  modes, target, confidence, min_samples, max_samples, max_seconds, patience_seconds, warmup, flush,
-           interleave, rotation, blocking, host_memory, graph, energy, energy_seconds, timer, settle_seconds,
-           clock_tolerance, race
-  check    seed
-  device   backends, cuda, opencl, cpu_threads
-  limits   build_s, check_s, trial_s: seconds that a step of a trial may take; isolate: a process
-           of its own for each library's and CPU variant
-  ncu      enabled, name, path, metrics, extra_metrics, set, sections, cache_control, clock_control, replay, batch,
-           time_limit_s
-  report   enabled, path, sweep (of cuprof report)
-  search   name, budget, trials, fraction, objective, finalists, effect, error_rate, seed
-  launch   name, jobs, gpus, partition, time, address, options; launchers set job, since
 
 A list on variants, problem.* or tune.* is an axis of one job, and one on device.cuda shares it among GPUs. A list on
 any other setting makes sweeps of their own, one after another."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
-from cuprof.cli import ncu_collect, report, sweep
 from cuprof.config.build import list_settings
+from tests.conftest import Result
 
 
 def unnamed(text: str, settings: list[str]) -> list[str]:
@@ -24,14 +25,12 @@ def unnamed(text: str, settings: list[str]) -> list[str]:
     ]
 
 
-def test_sweeps_help_names_every_setting() -> None:
-    assert unnamed(sweep.HELP, list_settings()) == []
+@pytest.mark.parametrize("command", ["ncu-collect", "report"])
+def test_the_other_commands_help_says_where_the_rest_is(cli: Callable[..., Result], command: str) -> None:
+    assert "see cuprof sweep --help" in cli(command, "--help").out
 
 
-def test_a_setting_that_is_left_out_is_found() -> None:
-    assert unnamed(sweep.HELP, ["measure.tarmac", "famly", "store.path"]) == ["measure.tarmac", "famly", "store.path"]
-
-
-@pytest.mark.parametrize("text", [ncu_collect.HELP, report.HELP])
-def test_the_other_commands_help_says_where_the_rest_is(text: str) -> None:
-    assert "cuprof sweep --help" in text
+def test_sweeps_help_names_every_setting(cli: Callable[..., Result]) -> None:
+    text = cli("sweep", "--help").out
+    assert unnamed(text, list_settings()) == []
+    assert unnamed(text, ["measure.tarmac", "famly", "store.path"]) == ["measure.tarmac", "famly", "store.path"]
