@@ -223,7 +223,7 @@ def _is_beside_medians(study: Study, trial: StudyTrial) -> bool:
     speedup, base = study.speedup(trial, _base(study)), study.baseline_of(trial)
     if not (speedup and base and base.median_ns and trial.median_ns):
         return False
-    return is_beside_medians(1 / speedup, base.median_ns, trial.median_ns)
+    return bool(is_beside_medians(1 / speedup, base.median_ns, trial.median_ns))
 
 
 def _age(study: Study, trial: StudyTrial) -> str:
