@@ -135,36 +135,30 @@ def to_header(portfolio: Portfolio) -> str:
     A problem that was not measured takes what the nearest one does: by the logarithms of its numbers, other coordinates
     being equal where they can be. Names end with _ where an axis or a tunable could have them otherwise.
     """
-    stem = re.sub(r"\W|^(?=\d)", "_", portfolio.family)
-    axes = list(portfolio.picks[0].problem)
-    numeric = {axis: all(_is_number(pick.problem[axis]) for pick in portfolio.picks) for axis in axes}
-    tunables = list(dict.fromkeys(name for _, point in portfolio.configurations for name in point))
-    whole = {name: all(_is_number(point.get(name, 0)) for _, point in portfolio.configurations) for name in tunables}
+    axes = _find_numeric([pick.problem for pick in portfolio.picks])
+    tunables = _find_numeric([point for _, point in portfolio.configurations])
     return render_text(
         "portfolio.h",
         portfolio=portfolio,
-        stem=stem,
-        family=_comment(portfolio.family),
-        device=_comment(portfolio.device),
+        stem=re.sub(r"\W|^(?=\d)", "_", portfolio.family),
+        family=portfolio.family.replace("*/", "* /"),
+        device=portfolio.device.replace("*/", "* /"),
         few=sum(pick.is_few for pick in portfolio.picks),
-        fields=_declarations(whole),
-        axes=_declarations(numeric),
-        names=[(_identifier(axis), is_number) for axis, is_number in numeric.items()],
-        rows=[[_text(variant), *_literals(point, whole)] for variant, point in portfolio.configurations],
-        known=[[*_literals(pick.problem, numeric), str(pick.number)] for pick in portfolio.picks],
+        fields={_identifier(name): is_number for name, is_number in tunables.items()},
+        axes={_identifier(name): is_number for name, is_number in axes.items()},
+        rows=[[_text(variant), *_literals(point, tunables)] for variant, point in portfolio.configurations],
+        known=[[*_literals(pick.problem, axes), str(pick.number)] for pick in portfolio.picks],
     )
 
 
-def _is_number(value: Coordinate) -> bool:
-    return isinstance(value, int | float)
+def _find_numeric(points: Sequence[Point]) -> dict[str, bool]:
+    """Return every coordinate's name, and whether all its values are numbers."""
+    names = dict.fromkeys(name for point in points for name in point)
+    return {name: all(isinstance(point.get(name, 0), int | float) for point in points) for name in names}
 
 
 def _identifier(name: str) -> str:
     return f"{name}_" if TAKEN.fullmatch(name) else re.sub(r"\W", "_", name)
-
-
-def _declarations(are_numbers: Mapping[str, bool]) -> list[str]:
-    return [f"{'double ' if number else 'const char *'}{_identifier(name)}" for name, number in are_numbers.items()]
 
 
 def _literals(point: Point, are_numbers: Mapping[str, bool]) -> list[str]:
@@ -180,7 +174,3 @@ def _literal(value: Coordinate | None, number: bool) -> str:
 def _text(value: str) -> str:
     """Return a literal of ASCII alone, by the bytes of UTF-8; three octal digits end where they should."""
     return '"' + "".join(chr(byte) if chr(byte) in PLAIN else f"\\{byte:03o}" for byte in value.encode()) + '"'
-
-
-def _comment(value: str) -> str:
-    return value.replace("*/", "* /")

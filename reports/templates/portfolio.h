@@ -1,3 +1,4 @@
+{% macro declared(name, is_number) %}{{ "double " if is_number else "const char *" }}{{ name }}{% endmacro %}
 /* {{ family }} on {{ device }}: {{ rows|length|count("configuration") }} within
    {{ "%g"|format(100 * portfolio.within) }}% of the best of each of {{ known|length|count("problem") }}{% if few %}, {{ few }} of them by few samples{% endif %}.
    Written by cuprof portfolio. */
@@ -5,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct { const char *variant;{% for field in fields %} {{ field }};{% endfor %} } {{ stem }}_configuration;
+typedef struct { const char *variant;{% for name, is_number in fields.items() %} {{ declared(name, is_number) }};{% endfor %} } {{ stem }}_configuration;
 
 static const {{ stem }}_configuration {{ stem }}_configurations[] = {
 {% for row in rows %}
@@ -14,8 +15,8 @@ static const {{ stem }}_configuration {{ stem }}_configurations[] = {
 };
 
 /* The configuration of the nearest problem that was measured. */
-static inline const {{ stem }}_configuration *{{ stem }}_pick({{ axes|join(", ") }}) {
-    static const struct {{ "{" }}{% for axis in axes %} {{ axis }};{% endfor %} int number; } known_[] = {
+static inline const {{ stem }}_configuration *{{ stem }}_pick({% for name, is_number in axes.items() %}{{ declared(name, is_number) }}{{ "" if loop.last else ", " }}{% endfor %}) {
+    static const struct {{ "{" }}{% for name, is_number in axes.items() %} {{ declared(name, is_number) }};{% endfor %} int number; } known_[] = {
 {% for row in known %}
     { {{- row|join(", ") -}} }{{ "" if loop.last else "," }}
 {% endfor %}
@@ -24,7 +25,7 @@ static inline const {{ stem }}_configuration *{{ stem }}_pick({{ axes|join(", ")
     double least_ = INFINITY;
     for (int i_ = 0; i_ < (int)(sizeof known_ / sizeof known_[0]); ++i_) {
         double d_ = 0.0;
-{% for name, is_number in names %}
+{% for name, is_number in axes.items() %}
 {% if is_number %}
         d_ += fabs(log(({{ name }} + 1.0) / (known_[i_].{{ name }} + 1.0)));
 {% else %}
