@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,59 +18,14 @@ from cuprof.core.expression import evaluate
 STANDARD = "standard"
 FACTS_HELP = "allowed are variant, device, problem, problem.AXIS, tune.NAME"
 _ARITHMETIC = re.compile(r"[\d(][\d\s()+\-*/.]*")
-
-
-def _evaluate(raw: Any) -> Any:
-    """Return arithmetic as its number, at any depth; any other text stays text."""
-    if isinstance(raw, dict):
-        return {key: _evaluate(value) for key, value in raw.items()}
-    if isinstance(raw, list):
-        return [_evaluate(value) for value in raw]
-    with contextlib.suppress(UsageError):
-        return evaluate(raw) if isinstance(raw, str) and _ARITHMETIC.fullmatch(raw) else raw
-    return raw
-
-
-class Text(str):
-    """Text on one line; study.yaml may write a number in its place."""
-
-    def __new__(cls, raw: object = "") -> Text:
-        """Return any value as text."""
-        return super().__new__(cls, " ".join(str(raw).split()))
-
-
-class Names(tuple[str, ...]):
-    """Names of any kind; study.yaml may write a single one without a list."""
-
-    def __new__(cls, raw: Any = ()) -> Names:
-        """Return one name, or several."""
-        return super().__new__(cls, map(str, raw if isinstance(raw, (list, tuple)) else [raw]))
-
-
-class Axes(Names):
-    """Names of facts."""
-
-    def __init__(self, raw: Any = ()) -> None:
-        for axis in self:
-            if not is_fact(axis):
-                raise ValueError(f"axis {axis!r} is unknown; {FACTS_HELP}")
-
-
-class Coordinates(dict[str, Any]):
-    """Name → value, arithmetic evaluated ("2**24")."""
-
-    def __init__(self, raw: Any = ()) -> None:
-        if not isinstance(raw, (dict, tuple)):
-            raise ValueError(f"it must be a mapping, not {type(raw).__name__}")
-        super().__init__(_evaluate(raw))
-
-
-class Facts(Coordinates):
-    """Fact → the value, or the list of values, that a trial must have."""
-
-    def __init__(self, raw: Any = ()) -> None:
-        super().__init__(raw)
-        _check_facts(self)
+_LISTS = {"published", "tables", "figures"}
+"""Keys of the whole file whose value may be a single part without a list."""
+_NAMED = {"rows", "columns", "steps", "libraries", "log"}
+"""Keys whose value may be a single name without a list."""
+_WORDS = {"title", "question", "family", "baseline", "name", "value", "against", "published", "label"}
+"""Keys whose value is text on one line, also where the file has a number."""
+_COORDINATES = {"reference_problem", "problems", "where", "rows", "columns"}
+"""Keys of mappings whose values may be arithmetic ("2**24")."""
 
 
 def is_fact(name: str) -> bool:
@@ -84,10 +40,16 @@ def _check_kind(kind: str, known: tuple[str, ...]) -> None:
         raise ValueError(f"kind {kind!r} is unknown; it is {either}")
 
 
-def _check_facts(facts: Iterable[str]) -> None:
-    for fact in facts:
+def _check_facts(*facts: Iterable[str]) -> None:
+    for fact in chain(*facts):
         if not is_fact(fact) and fact not in ("measure", "unit", "kernel"):
             raise ValueError(f"fact {fact!r} is unknown; {FACTS_HELP}, measure, unit or kernel")
+
+
+def _check_axes(axes: Iterable[str]) -> None:
+    for axis in axes:
+        if not is_fact(axis):
+            raise ValueError(f"axis {axis!r} is unknown; {FACTS_HELP}")
 
 
 class _Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,21 +59,21 @@ class _Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PublishedSpec(_Spec, frozen=True):
     """Say how the cells of one CSV are to be read; see experiments/README.md."""
 
-    name: Text
+    name: str
     file: str
-    rows: Facts = Facts()
-    columns: dict[str, Facts] = {}
+    rows: dict[str, Any] = {}
+    columns: dict[str, dict[str, Any]] = {}
     names: dict[str, dict[str, Any]] = {}
-    title: Text = Text()
+    title: str = ""
 
     def __post_init__(self) -> None:
-        _check_facts(self.names)
+        _check_facts(self.rows, *self.columns.values(), self.names)
 
 
 class SumSpec(_Spec, frozen=True):
     """Ask for a last row that adds the others up, each as often as `repeats` says, below rows that add up its parts."""
 
-    label: Text
+    label: str
     repeats: dict[str, int] = {}
     parts: dict[str, tuple[str, ...]] = {}
 
@@ -119,21 +81,23 @@ class SumSpec(_Spec, frozen=True):
 class TableSpec(_Spec, frozen=True):
     """Describe one table of a study."""
 
-    title: Text = Text()
+    title: str = ""
     kind: str = "steps"
-    rows: Axes = Axes(("variant",))
-    columns: Axes = Axes(("problem",))
-    value: Text = Text("time")
-    values: dict[str, Text] = {}
-    against: Text = Text()
-    where: Facts = Facts()
-    published: Text = Text()
+    rows: tuple[str, ...] = ("variant",)
+    columns: tuple[str, ...] = ("problem",)
+    value: str = "time"
+    values: dict[str, str] = {}
+    against: str = ""
+    where: dict[str, Any] = {}
+    published: str = ""
     note: str = ""
     sum: SumSpec | None = None
     folded: bool = False
 
     def __post_init__(self) -> None:
         _check_kind(self.kind, ("steps", "pivot", "values"))
+        _check_axes((*self.rows, *self.columns))
+        _check_facts(self.where)
         if self.kind == "values" and not self.values:
             raise ValueError("a table of kind values needs values: a name and a quantity or counter each")
 
@@ -141,21 +105,22 @@ class TableSpec(_Spec, frozen=True):
 class FigureSpec(_Spec, frozen=True):
     """Describe one figure of a study."""
 
-    title: Text = Text()
+    title: str = ""
     kind: str = "lines"
     x: str = "variant"
     y: str = "time"
-    value: Text = Text("time")
+    value: str = "time"
     series: str = "variant"
-    where: Facts = Facts()
-    log: Names | None = None
+    where: dict[str, Any] = {}
+    log: tuple[str, ...] | None = None
     roof: bool = False
-    published: Text = Text()
+    published: str = ""
     note: str = ""
 
     def __post_init__(self) -> None:
         _check_kind(self.kind, ("lines", "bars", "map"))
-        Axes([self.x, self.series, *([self.y] if self.kind == "map" else [])])
+        _check_axes([self.x, self.series, *([self.y] if self.kind == "map" else [])])
+        _check_facts(self.where)
 
 
 class Experiment(_Spec, frozen=True):
@@ -167,14 +132,14 @@ class Experiment(_Spec, frozen=True):
     """
 
     name: str = ""
-    title: Text = Text()
-    question: Text = Text()
-    family: Text = Text()
-    reference_problem: Coordinates = Coordinates()
-    steps: Names = Names()
-    baseline: Text = Text()
-    libraries: Names = Names()
-    problems: dict[str, Coordinates] = {}
+    title: str = ""
+    question: str = ""
+    family: str = ""
+    reference_problem: dict[str, Any] = {}
+    steps: tuple[str, ...] = ()
+    baseline: str = ""
+    libraries: tuple[str, ...] = ()
+    problems: dict[str, dict[str, Any]] = {}
     published: tuple[PublishedSpec, ...] = ()
     tables: tuple[TableSpec, ...] = (TableSpec(),)
     figures: tuple[FigureSpec | str, ...] = (STANDARD,)
@@ -242,18 +207,28 @@ def _convert(raw: Any) -> Experiment:
             raise msgspec.ValidationError(f"no key {min(own)!r}")
         for key in _LISTS & raw.keys():
             raw[key] = [] if raw[key] is None else raw[key] if isinstance(raw[key], list) else [raw[key]]
-    return msgspec.convert(_tidy(raw), Experiment, dec_hook=lambda kind, given: kind(given))
+    return msgspec.convert(_tidy(raw), Experiment)
 
 
 def _tidy(raw: Any, key: str = "") -> Any:
-    """Return parsed YAML with text as keys; a key without a value is as good as left out, but for a name's."""
+    """Return parsed YAML with text as keys and each value as its key wants it.
+
+    A key without a value is as good as left out, but for a name's.
+    """
+    if isinstance(raw, dict):
+        kept = {str(name): value for name, value in raw.items() if value is not None or key == "names"}
+        inside = "where" if key in _COORDINATES else key if key == "names" else ""
+        return {name: _tidy(value, inside or name) for name, value in kept.items()}
+    if key in _NAMED:
+        return list(map(str, raw if isinstance(raw, list) else [raw]))
     if isinstance(raw, list):
-        return [_tidy(value) for value in raw]
-    if not isinstance(raw, dict):
-        return raw
-    inside = key if key == "names" else ""
-    kept = {str(name): value for name, value in raw.items() if value is not None or key == "names"}
-    return {name: _tidy(value, inside or name) for name, value in kept.items()}
+        return [_tidy(each, key) for each in raw]
+    if key in _WORDS:
+        return " ".join(str(raw).split())
+    if key in _COORDINATES and isinstance(raw, str) and _ARITHMETIC.fullmatch(raw):
+        with contextlib.suppress(UsageError):
+            return evaluate(raw)
+    return raw
 
 
 def _explain(error: str) -> str:
@@ -268,5 +243,4 @@ def _explain(error: str) -> str:
     return f"{place or 'the file'}: {text}"
 
 
-_LISTS = {"published", "tables", "figures"}
 _SPECS = {"published": PublishedSpec, "tables": TableSpec, "figures": FigureSpec, "sum": SumSpec}

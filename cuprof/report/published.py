@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,9 @@ class PublishedValue:
     unit: str
     value: float | None
     text: str
-    problem: Mapping[str, Any] = field(default_factory=dict)
-    tunables: Mapping[str, Any] = field(default_factory=dict)
-    kernel: str = ""
+    problem: Mapping[str, Any]
+    tunables: Mapping[str, Any]
+    kernel: str
 
     def fits(self, problem: Mapping[str, Any]) -> bool:
         """Return whether this number is of that problem; coordinates that only one of them states fit anything."""
@@ -90,8 +90,7 @@ def _find(
     found: dict[str, PublishedValue] = {}
     for value in published:
         if value.measure == measure and value.variant == (reference or trial.variant) and value.fits(trial.problem):
-            stated = dict(value.tunables)
-            if needed <= stated.keys() and stated.items() <= own.items():
+            if needed <= value.tunables.keys() and value.tunables.items() <= own.items():
                 found.setdefault(value.kernel, value)
     return tuple(found.values())
 
@@ -111,13 +110,14 @@ def _read(experiment: Experiment, spec: PublishedSpec) -> Iterator[PublishedValu
     for number, line in enumerate(lines, start=2):
         for column, more in spec.columns.items():
             text = (line[column] or "").strip()
-            facts = _facts({**spec.rows, **more}, line, spec, f"{path}, line {number}")
+            place = f"{path}, line {number}, column {column!r}"
+            facts = _facts({**spec.rows, **more}, line, spec.names, place)
             if text and facts is not None:
-                yield _value(experiment, spec, facts, text, f"{path}, line {number}, column {column!r}")
+                yield _value(experiment, spec, facts, text, place)
 
 
 def _facts(
-    templates: Mapping[str, Any], line: Mapping[str, str], spec: PublishedSpec, place: str
+    templates: Mapping[str, Any], line: Mapping[str, str], names: Mapping[str, Mapping[str, Any]], place: str
 ) -> dict[str, Any] | None:
     """Return what a row and a column say together, or None where a rename leaves it out."""
 
@@ -128,11 +128,8 @@ def _facts(
 
     facts: dict[str, Any] = {}
     for fact, template in templates.items():
-        value = template
-        if isinstance(template, str):
-            value = re.sub(r"\{([^{}]+)\}", fill, template)
-        renames = spec.names.get(fact, {})
-        if str(value) in renames:
+        value = re.sub(r"\{([^{}]+)\}", fill, template) if isinstance(template, str) else template
+        if str(value) in (renames := names.get(fact, {})):
             value = renames[str(value)]
             if value is None:
                 return None
@@ -148,31 +145,26 @@ def _value(
     for needed in ("variant", "measure"):
         if not facts.get(needed):
             raise ConfigError(f"{place}: nothing says the {needed}; add it to rows or columns of {spec.name!r}")
-    problem = {fact.partition(".")[2]: value for fact, value in facts.items() if fact.startswith("problem.")}
-    name = facts.get("problem")
-    if name is not None:
-        if str(name) not in experiment.problems:
-            raise ConfigError(
-                f"{place}: problem {name!r} is not under problems; there are {', '.join(experiment.problems)}"
-            )
-        problem = {**experiment.problems[str(name)], **problem}
-    unit = str(facts.get("unit") or "")
+    name, known = facts.get("problem"), experiment.problems
+    if name is not None and str(name) not in known:
+        raise ConfigError(f"{place}: problem {name!r} is not under problems; there are {', '.join(known)}")
+    words = {fact: str(facts.get(fact) or "") for fact in ("device", "variant", "measure", "unit", "kernel")}
     # a counter stays in its own unit, Nsight's, as the measured one does
-    known = str(facts["measure"]) in QUANTITIES or str(facts["measure"]).endswith("_speedup")
-    size = PUBLISHED_UNITS.get(unit, 1.0) if known else 1.0
+    is_counter = words["measure"] not in QUANTITIES and not words["measure"].endswith("_speedup")
+    size = 1.0 if is_counter else PUBLISHED_UNITS.get(words["unit"], 1.0)
     number = _coordinate(text)
     return PublishedValue(
         table=spec.name,
-        device=str(facts.get("device") or ""),
-        variant=str(facts["variant"]),
-        measure=str(facts["measure"]),
-        unit=unit,
         value=float(number) * size if isinstance(number, (int, float)) else None,
         text=text,
-        problem=problem,
-        tunables={fact.partition(".")[2]: value for fact, value in facts.items() if fact.startswith("tune.")},
-        kernel=str(facts.get("kernel") or ""),
+        problem={**known.get(str(name), {}), **_under("problem.", facts)},
+        tunables=_under("tune.", facts),
+        **words,
     )
+
+
+def _under(head: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {fact.removeprefix(head): value for fact, value in facts.items() if fact.startswith(head)}
 
 
 def _coordinate(text: str) -> int | float | str:
