@@ -89,9 +89,9 @@ def _find(
     needed = {fact.partition(".")[2] for fact in facts if fact.startswith("tune.")} & own.keys()
     found: dict[str, PublishedValue] = {}
     for value in published:
-        if value.measure == measure and value.variant == (reference or trial.variant) and value.fits(trial.problem):
-            if needed <= value.tunables.keys() and value.tunables.items() <= own.items():
-                found.setdefault(value.kernel, value)
+        is_of = value.measure == measure and value.variant == (reference or trial.variant) and value.fits(trial.problem)
+        if is_of and needed <= value.tunables.keys() and value.tunables.items() <= own.items():
+            found.setdefault(value.kernel, value)
     return tuple(found.values())
 
 
