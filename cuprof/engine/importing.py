@@ -8,10 +8,9 @@ from pathlib import Path
 
 from cuprof.core.records import Artifact, Conditions, Profile, State
 from cuprof.core.text import count
-from cuprof.ncu.artifact import keep_artifact
-from cuprof.ncu.belonging import Group, Owner, group_launches
+from cuprof.ncu.files import keep_artifact
+from cuprof.ncu.launches import Group, Owner, group_launches, roll_up
 from cuprof.ncu.report_file import find_conditions, read_report
-from cuprof.ncu.rollup import roll_up
 from cuprof.results.trials import list_taken_in, read_known
 from cuprof.store import Store
 

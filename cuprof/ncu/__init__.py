@@ -6,7 +6,7 @@ A collection goes through these modules:
 - `collector`, `process`: trials in batches, each in one ncu process
 - `task`: what the profiled process, `cuprof.worker.profile`, reads and writes
 - `report_file`: launches and their counters
-- `attribution`, `rollup`: the outcome of each trial, and one value for each of its metrics
+- `attribution`, `launches`: the outcome of each trial, and one value for each of its metrics
 """
 
 TITLE = "Nsight Compute"

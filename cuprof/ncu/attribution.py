@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from cuprof.core.errors import ProfilerError
 from cuprof.core.records import Artifact, LaunchRecord, Profile, State, Trial
-from cuprof.ncu.console import find_explanation, is_report_lost, list_messages, list_unknown_metrics
+from cuprof.ncu.executable import find_explanation, is_report_lost, list_messages, list_unknown_metrics
+from cuprof.ncu.launches import roll_up
 from cuprof.ncu.process import ProcessResult
-from cuprof.ncu.rollup import roll_up
 from cuprof.ncu.setting import Setting
 from cuprof.ncu.task import Progress, Step
 

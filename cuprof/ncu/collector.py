@@ -22,10 +22,9 @@ from cuprof.core.project import Project
 from cuprof.core.records import LaunchRecord, Trial
 from cuprof.core.scratch import ScratchFolder
 from cuprof.ncu import EXECUTED, IN_PROCESS
-from cuprof.ncu.artifact import check_folder, keep_artifact
 from cuprof.ncu.attribution import Attribution, BatchResult
-from cuprof.ncu.console import find_explanation
-from cuprof.ncu.executable import list_metric_names
+from cuprof.ncu.executable import find_explanation, list_metric_names
+from cuprof.ncu.files import check_folder, keep_artifact
 from cuprof.ncu.metrics import METRICS
 from cuprof.ncu.process import NcuProcess, ProcessResult
 from cuprof.ncu.report_file import read_report
@@ -55,8 +54,7 @@ def open_collector(config: SweepConfig, project: Project, source: Source | None 
         ProfilerError: there is no ncu, or its reports cannot be kept.
         ConfigError: nothing is to be collected.
     """
-    setting = make_setting(config.ncu, project, family=config.family)
-    setting = setting.of(source) if source is not None else setting
+    setting = make_setting(config.ncu, project, config.family, source)
     check_folder(setting.artifacts)
     return Collector(setting, Batch(setting, config.device.numbers()["cuda"] or 0))
 

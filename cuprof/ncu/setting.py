@@ -14,10 +14,9 @@ from cuprof.core.records import Conditions
 from cuprof.families.candidate import Extension
 from cuprof.families.origin import is_path
 from cuprof.interop.origins import AnyOrigin, find_origin
-from cuprof.ncu.console import missing_metric_reason
-from cuprof.ncu.executable import NcuExecutable, get_executable
+from cuprof.ncu.executable import NcuExecutable, get_executable, missing_metric_reason
 from cuprof.ncu.metrics import companions
-from cuprof.ncu.ranges import RANGE_FILTER
+from cuprof.ncu.task import RANGE_FILTER
 
 
 @dataclass(frozen=True)
@@ -69,12 +68,6 @@ class Setting:
     missing: Mapping[str, str] = field(default_factory=dict)
     extension: Extension | None = None
 
-    def of(self, source: Source) -> Setting:
-        """Return the setting for trials from elsewhere."""
-        return replace(
-            self, find_origin=lambda _: source.origin, extension=source.extension, artifacts=source.artifacts
-        )
-
     def without(self, metrics: Sequence[str], known: Iterable[str]) -> Setting:
         """Return the setting without metrics that the chip does not have, with the reason for requested ones.
 
@@ -88,23 +81,29 @@ class Setting:
         return replace(self, collection=collection, missing={**self.missing, **reasons})
 
 
-def make_setting(config: NcuConfig, project: Project, family: str = "") -> Setting:
+def make_setting(config: NcuConfig, project: Project, family: str = "", source: Source | None = None) -> Setting:
     """Find ncu and make the setting of a collection.
 
     Args:
         family: as the configuration names it: a family that is a file is found by its path only.
+        source: of all the trials, where that is not the project.
 
     Raises:
         ProfilerError: there is no usable ncu.
         ConfigError: nothing is to be collected.
     """
     settled = settle(config)
+
+    def find(name: str) -> AnyOrigin:
+        return source.origin if source else find_origin(family if is_path(family) else name, project.kernel_folders)
+
     return Setting(
         executable=get_executable(config.path),
         request=make_request(config),
         collection=replace(settled, metrics=(*settled.metrics, *companions(settled.metrics))),
-        find_origin=lambda name: find_origin(family if is_path(family) else name, project.kernel_folders),
-        artifacts=project.artifacts,
+        find_origin=find,
+        artifacts=source.artifacts if source else project.artifacts,
+        extension=source.extension if source else None,
     )
 
 

@@ -1,17 +1,20 @@
-"""What passes between the collection and the profiled process: a task file, and a progress file.
+"""What passes between the collection and the profiled process: a task file, a progress file, and NVTX ranges.
 
 ncu runs `python -m cuprof.worker.profile OWNER BACKEND DEVICE TASKFILE`, often before it is known which trials it will
 profile, because starting both takes seconds. The process opens the device and waits for its task file; it stops when
 the owner, the process that would write the file, has ended. The task is a file because application replay runs the
 process again for every pass. The progress file has a line before and after each step of a trial, so that a crash or a
-hang is attributed to one trial.
+hang is attributed to one trial. The ranges carry identities, by which launches in a report are joined to trials.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +22,7 @@ from typing import IO
 
 import msgspec
 
+from cuprof.backends.spec import MARK_VARIABLE
 from cuprof.core.errors import ProfilerError
 from cuprof.core.point import Point
 from cuprof.families.candidate import Extension
@@ -147,3 +151,39 @@ def read_progress(path: Path) -> Progress:
         if step is Step.FAILED:
             messages[identity] = data.get("message", "")
     return Progress(steps, messages)
+
+
+RANGE_PREFIX = "cuprof-"
+"""The NVTX ranges of trials start with this. They are in the default domain, the one that `cupy.cuda.nvtx` offers."""
+RANGE_FILTER = f"regex:{RANGE_PREFIX}.+/"
+"""Selects every launch inside one of our push/pop ranges, at any depth: "/" marks a push/pop range by name, and a name
+without "@" belongs to the default domain (Nsight Compute CLI, "NVTX Filtering")."""
+_RANGE = re.compile(rf"{RANGE_PREFIX}([0-9a-f]{{32}})")
+
+
+@contextmanager
+def mark(identity: str) -> Iterator[None]:
+    """Enclose the execution of a trial in a range, also that of programs which this process executes meanwhile."""
+    from cupy.cuda import nvtx
+
+    name = RANGE_PREFIX + identity
+    nvtx.RangePush(name)
+    os.environ[MARK_VARIABLE] = name
+    try:
+        yield
+    finally:
+        del os.environ[MARK_VARIABLE]
+        nvtx.RangePop()
+
+
+def find_identity(range_names: Sequence[str]) -> str | None:
+    """Return the identity of the innermost of our ranges, or None.
+
+    Args:
+        range_names: push/pop ranges around a launch, outermost first; a library may add its own.
+    """
+    for name in reversed(range_names):
+        match = _RANGE.fullmatch(name)
+        if match:
+            return match.group(1)
+    return None

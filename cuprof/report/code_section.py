@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from cuprof.builds.sass import Instruction, compare_code, compare_opcodes, find_causes
 from cuprof.core.text import fold
-from cuprof.ncu.instructions import EXCESSIVE as METRICS
+from cuprof.ncu.report_file import EXCESSIVE as METRICS
 from cuprof.report.counter_section import BYTES, MOST_PAIRS, list_pairs
 from cuprof.report.study import Study
 from cuprof.report.templates import say, say_once

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cuprof.core.records import LaunchRecord, State
-from cuprof.ncu.belonging import Owner, group_launches
+from cuprof.ncu.launches import Owner, group_launches
 from cuprof.ncu.report_file import Launches
 
 ONE = "1" * 32

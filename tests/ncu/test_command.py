@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 
 from cuprof.config.model import NcuConfig
-from cuprof.ncu.ranges import RANGE_FILTER, RANGE_PREFIX
 from cuprof.ncu.setting import build_command
+from cuprof.ncu.task import RANGE_FILTER, RANGE_PREFIX
 
 NCU, REPORT, TARGET = (
     Path("/opt/ncu"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.ncu.console import (
+from cuprof.ncu.executable import (
     find_explanation,
     list_messages,
     list_queried_metrics,

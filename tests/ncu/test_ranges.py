@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cuprof.ncu.ranges import RANGE_PREFIX, find_identity
+from cuprof.ncu.task import RANGE_PREFIX, find_identity
 
 A, B = "a" * 32, "b" * 32
 

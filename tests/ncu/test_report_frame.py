@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cuprof.core.errors import ProfilerError
+from cuprof.ncu.files import NEWEST_VERSION, check_frame, find_options
 from cuprof.ncu.report_file import read_report
-from cuprof.ncu.report_frame import NEWEST_VERSION, check_frame, find_options
 
 
 def test_recorded_reports_are_whole(recorded: Path) -> None:

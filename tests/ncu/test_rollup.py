@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cuprof.core.records import CounterValue, LaunchRecord
+from cuprof.ncu.launches import roll_up, weighted_mean
 from cuprof.ncu.metrics import get_rule
 from cuprof.ncu.report_file import read_report
-from cuprof.ncu.rollup import roll_up, weighted_mean
 
 RATIO = "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio"
 SECTORS = "smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ld.sum"

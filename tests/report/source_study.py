@@ -11,8 +11,8 @@ from cuprof.core.project import bundled
 from cuprof.core.records import Conditions, LaunchRecord, Profile, State
 from cuprof.families.fingerprint import source_text
 from cuprof.families.origin import load_family
+from cuprof.ncu.launches import roll_up
 from cuprof.ncu.report_file import read_report
-from cuprof.ncu.rollup import roll_up
 from cuprof.results.read import read_results
 from cuprof.store import Store
 

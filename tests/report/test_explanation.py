@@ -12,7 +12,7 @@ import pytest
 from source_study import REPORT, read_launches
 
 from cuprof.core.records import SourceCounters
-from cuprof.ncu.instructions import EXCESSIVE as METRICS
+from cuprof.ncu.report_file import EXCESSIVE as METRICS
 from cuprof.report.code_section import Diagnosis, diagnose, explain_pair
 from cuprof.results.source import KernelSource
 

@@ -1,4 +1,4 @@
-"""The frame of a report file: enough to distinguish a whole report from a foreign file or one that was cut short.
+"""Report files as files: whole, foreign or cut short by their frame, and kept where the store's rows can name them.
 
 A .ncu-rep file is the four bytes "NVR\\0", then messages of Protocol Buffers, each behind its size (uint32,
 little-endian): one FileHeader with the format's version, then blocks. Each block is a BlockHeader and its payload; the
@@ -11,12 +11,17 @@ the description of the session (versions, command line) is in blocks of its own 
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterator
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cuprof.core.errors import ProfilerError
+from cuprof.core.project import try_writing
+from cuprof.core.records import Artifact
 
 MAGIC = b"NVR\0"
 NEWEST_VERSION = 7
@@ -27,7 +32,6 @@ _SOURCES, _RESULTS, _SESSION, _PAYLOAD_SIZE, _RANGE_RESULTS = 1, 2, 3, 5, 7
 _TOOLS = 8
 """Number of the field of the session's description that holds the versions of the tools."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-Fields = list[tuple[int, int | memoryview]]
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ def _read_headers(data: memoryview) -> Frame:
     described = False
     while data:
         header, data = _take(data)
-        fields = _fields(header)
+        fields = list(_fields(header))
         numbers = _numbers(fields)
         payload, data = _split(data, numbers.get(_PAYLOAD_SIZE, 0))
         found = numbers.get(_RESULTS, 0) + numbers.get(_RANGE_RESULTS, 0)
@@ -102,16 +106,12 @@ def _take(data: memoryview) -> tuple[memoryview, memoryview]:
     return _split(rest, int.from_bytes(prefix, "little"))
 
 
-def _numbers(fields: Fields) -> dict[int, int]:
+def _numbers(fields: Iterable[tuple[int, int | memoryview]]) -> dict[int, int]:
     return {number: value for number, value in fields if isinstance(value, int)}
 
 
-def _fields(message: memoryview) -> Fields:
-    """Return (field number, value) of the whole numbers and the texts or messages in a message of Protocol Buffers."""
-    return list(_read_fields(message))
-
-
-def _read_fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """Yield (field number, value) of the whole numbers and the texts or messages in a message of Protocol Buffers."""
     position = 0
     while position < len(message):
         key, position = _varint(message, position)
@@ -136,3 +136,52 @@ def _varint(message: memoryview, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
         shift += 7
+
+
+def check_folder(folder: Path) -> None:
+    """Check that files can be written to the artifacts folder, before anything is profiled.
+
+    Raises:
+        ProfilerError: they cannot.
+    """
+    try:
+        try_writing(folder)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def keep_artifact(
+    report: Path, folder: Path, *, tool_version: str = "", command: Sequence[str] = (), move: bool = False
+) -> Artifact:
+    """Copy a report file into the artifacts folder, under a name that follows from its contents.
+
+    Args:
+        move: move the file instead; it may be on another file system.
+
+    Returns:
+        The artifact, its path relative to the folder.
+
+    Raises:
+        ProfilerError: the folder cannot be written, or the disk is full.
+    """
+    with report.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    size = report.stat().st_size
+    kept = next(folder.glob(f"ncu-*-{digest[:12]}.ncu-rep"), None)
+    name = kept.name if kept else f"ncu-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{digest[:12]}.ncu-rep"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if move:
+            shutil.move(report, folder / name)
+        elif kept is None:
+            shutil.copyfile(report, folder / name)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    return Artifact(name, digest, size, tool_version=tool_version, command=tuple(command))
+
+
+def _unwritable(folder: Path, error: OSError) -> ProfilerError:
+    return ProfilerError(
+        f"reports cannot be kept in {folder} ({error.strerror or error}); make room or give the folder write "
+        "permission, and run the same command again"
+    )
