@@ -20,24 +20,15 @@ import numpy as np
 from cuprof.core.errors import FamilyError, UsageError
 from cuprof.core.point import Point
 from cuprof.core.text import list_first
-from cuprof.families import tolerances
+from cuprof.families import calling, tolerances
 from cuprof.families.arrays import HOMES, as_scalar, describe, home_of, is_floating, to_host, widen
-from cuprof.families.calling import (
-    Calling,
-    FunctionFamily,
-    call_with,
-    find_import,
-    find_module,
-    origin_of,
-    unwrap,
-    with_names,
-)
+from cuprof.families.calling import Calling, FunctionFamily, call_with, find_import, find_module, origin_of, unwrap
 from cuprof.families.fingerprint import installed_modules
 from cuprof.families.inputs import Inputs, blamed
 from cuprof.families.kernel import Kernel, call_by_name
 from cuprof.families.model import Arrays, Family, Sample, Signature, Tolerance, Tolerances, Variant, Verdict
 from cuprof.families.origin import FAMILY_FILE
-from cuprof.families.program import Array, Program
+from cuprof.families.program import Array
 from cuprof.families.triton_text import source_of
 
 VERSION = 4
@@ -75,7 +66,7 @@ class Computation(FunctionFamily):
 
     def __post_init__(self) -> None:
         tolerances.check_given(self.tolerance)
-        self.kernels = with_names(self.given)
+        self.kernels = calling.with_names(self.given)
         self.drawing = Inputs(self.inputs, self.kernels, self.place)
         self.outputs = (*self.outputs, *(name for name in self.in_place if name not in self.outputs))
         self.functions = [one for one in self.kernels if one.function is not None]
@@ -332,7 +323,8 @@ class Computation(FunctionFamily):
                 name = self.place.name if self.place.is_file() else FAMILY_FILE
                 shared |= {"text": text, "source": name, "requires": ("triton",)}
                 shared["files"] = (*shared["files"], *files)
-            make = partial(self._make_program, one)
+
+            make = partial(one.make_program, self.sample)
             description = f"kernel {one.symbol}"
             return Variant(one.name, one.backend, "kernel", make, description, compiler=one.compiler, **shared)
         content = _content(one.function)
@@ -341,9 +333,6 @@ class Computation(FunctionFamily):
         said = (inspect.getdoc(one.function) or "").partition("\n")[0] if inspect.isroutine(one.function) else ""
         bind = partial(self.bind, one)
         return Variant(one.name, "cpu", "cpu", bind, said, requires=requires, content=content, **shared)
-
-    def _make_program(self, one: Kernel, problem: Point, tunables: Point) -> Program:
-        return one.make_program(problem, tunables, self.sample(problem))
 
 
 def _taking_axes(function: Callable[..., int] | None) -> Callable[[Point], int] | None:

@@ -40,24 +40,10 @@ from types import FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 from cuprof.core.errors import FamilyError
+from cuprof.families import syntax
 from cuprof.families.model import Family, Variant
 from cuprof.families.sources import TRITON, expand_includes, read_variant_source
-from cuprof.families.syntax import (
-    SourceFile,
-    bound_names,
-    dotted_names,
-    find_module,
-    import_lines,
-    imported_files,
-    imported_modules,
-    imported_names,
-    is_cell,
-    looks_up,
-    parse_file,
-    python_files,
-    stripped,
-    used_names,
-)
+from cuprof.families.syntax import SourceFile, is_cell, parse_file, python_files
 
 CONTRACT = ("signature", "generate", "reference", "tolerance")
 """The functions that make the inputs and say which results are right."""
@@ -153,7 +139,7 @@ def installed_modules(function: Callable[..., Any], place: Path) -> tuple[str, .
     """Return the installed packages, apart from the standard library, that a function and its dependencies import."""
     closure = _Closure(place, function)
     trees = [parse_file(file).tree for file in closure.list_files() if closure.whole]
-    named = [name for tree in trees for node in ast.walk(tree) for name in imported_names(node)]
+    named = [name for tree in trees for node in ast.walk(tree) for name in syntax.imported_names(node)]
     packages = closure.packages.union(name.partition(".")[0] for name in named)
     return tuple(sorted(packages - sys.stdlib_module_names - {"", "cuprof"}))
 
@@ -164,7 +150,7 @@ class _Closure:
     def __init__(self, place: Path, function: Callable[..., Any]) -> None:
         self.place = place = place.resolve()
         self.folder = place.parent if place.is_file() else place
-        self.alone = frozenset(imported_files(place)) if place.is_file() else None
+        self.alone = frozenset(syntax.imported_files(place)) if place.is_file() else None
         self.texts: list[str] = []
         self.packages: set[str] = set()
         self.whole = False
@@ -320,10 +306,10 @@ class _Closure:
         """
         place = len(self.texts)
         self.texts.append(source.segment(node))
-        tree = stripped(node, with_defaults=False)
-        chains = dotted_names(tree)
+        tree = syntax.stripped(node, with_defaults=False)
+        chains = syntax.dotted_names(tree)
         lines: list[str] = []
-        for name in sorted(used_names(tree) - bound.keys()):
+        for name in sorted(syntax.used_names(tree) - bound.keys()):
             if name in values:
                 lines += self.bind(name, values[name], chains.get(name, {()}), source)
             else:
@@ -352,7 +338,8 @@ class _Closure:
                     self.whole = True  # it is passed on, or makes attributes on request
         else:
             imported = source.imports.get(last, "") if source is not None else ""
-            beside = find_module(self.folder / (imported.partition(".")[0] or "."))  # a script imports it by this name
+            root = imported.partition(".")[0] or "."  # a script imports what is beside it by this name
+            beside = syntax.find_module(self.folder / root)
             is_own = self.alone is not None and beside is not None and self.owns(str(beside))
             text = self.describe(value, "" if is_own else imported)
             if text != last:
@@ -360,7 +347,7 @@ class _Closure:
 
     def look_into(self, file: Path, tree: ast.AST, chains: Mapping[str, Chains]) -> None:
         """Add the imports that code makes when it runs, and every file if it looks names up."""
-        self.whole |= looks_up(tree)
+        self.whole |= syntax.looks_up(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 self.read_import(file, node, chains)
@@ -374,34 +361,34 @@ class _Closure:
     ) -> None:
         """Add the wanted names that an import takes from the family's files, and record packages."""
         level, is_own = getattr(node, "level", 0), False
-        for bound, name, found in imported_modules(node, file, self.folder):
+        for bound, name, found in syntax.imported_modules(node, file, self.folder):
             if self.owns(str(found)) and (self.alone is not None or level):
                 is_own = True
                 taken = {(name,)} if name else chains.get(bound, {()})
                 if wanted is None or bound in wanted:
                     self.read({chain[0] if chain else "" for chain in taken}, found)
         if not is_own:
-            self.packages.update(each.partition(".")[0] for each in imported_names(node))
+            self.packages.update(each.partition(".")[0] for each in syntax.imported_names(node))
             self.whole |= bool(level)
 
     def read(self, names: set[str], file: Path) -> None:
         """Add the statements of a file that bind names, and their dependencies, as written."""
         source = parse_file(file)
-        known = {name for statement in source.tree.body for name in bound_names(statement)}
+        known = {name for statement in source.tree.body for name in syntax.bound_names(statement)}
         self.whole |= any(name not in known and not hasattr(builtins, name) for name in names)
         for statement in source.tree.body:
-            wanted = {name for name in names & bound_names(statement) if (file, name) not in self._read}
+            wanted = {name for name in names & syntax.bound_names(statement) if (file, name) not in self._read}
             if not wanted:
                 continue
             self._read |= {(file, name) for name in wanted}
             if isinstance(statement, ast.Import | ast.ImportFrom):
-                self.texts += [f"# {line}" for line in import_lines(statement, wanted)]
+                self.texts += [f"# {line}" for line in syntax.import_lines(statement, wanted)]
                 self.read_import(file, statement, source.chains, wanted)
                 continue
             self.texts.append(source.segment(statement))
-            tree = stripped(statement)
+            tree = syntax.stripped(statement)
             self.look_into(file, tree, source.chains)
-            self.read(used_names(tree), file)
+            self.read(syntax.used_names(tree), file)
 
     def make_label(self, value: object, name: str) -> str:
         """Return the name for a function or class: its own, numbered if another one has it, too."""

@@ -7,6 +7,7 @@ import inspect
 import random
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ class Inputs:
                 asked[GENERATOR] = rng
             else:
                 seed_all(int(rng.integers(2**31)))
-            drawn = blamed(self.place, "inputs", problem, lambda: self.given(**asked))
+            drawn = blamed(self.place, "inputs", problem, partial(self.given, **asked))
         self.are_named = isinstance(drawn, Mapping)
         if isinstance(drawn, Mapping):
             return {str(name): value for name, value in drawn.items()}

@@ -110,15 +110,16 @@ class Kernel:
         given: list[Any] = [*([is_listed] if listed else []), *([self.constraint] if self.constraint else [])]
         return read_constraint(given, [*axes, *(one.name for one in self.list_tunables())]) if given else None
 
-    def make_program(self, problem: Point, tunables: Point, sample: Sample) -> Program:
+    def make_program(self, find_sample: Callable[[Point], Sample], problem: Point, tunables: Point) -> Program:
         """Return the launchable program.
 
         Raises:
             UsageError: a size cannot be computed.
         """
+        sample = find_sample(problem)
         arrays, numbers = {**sample.signature.inputs, **sample.signature.outputs}, sample.numbers
-        plain = {name: scalar.value for name, scalar in sample.scalars.items()}
-        known: dict[str, Any] = {**arrays, **problem, **plain, **tunables}
+        given = {name: scalar.value for name, scalar in sample.scalars.items()}
+        known: dict[str, Any] = {**arrays, **problem, **given, **tunables}
         for name, function in self.derived.items():
             value = self._call(function, known, name)
             known[name] = value.item() if hasattr(value, "item") else value
@@ -128,7 +129,8 @@ class Kernel:
         arguments = tuple(fixed[name] if name in fixed else known.get(name, name) for name in names)
         grid, step = self._launch(arguments, known)
         if self.jit is None:
-            defines = {name: _as_macro(value) for name, value in defines.items()}
+            plain = {name: int(one) if isinstance(one, bool) else one for name, one in defines.items()}
+            defines = {name: repr(one) if isinstance(one, float) else one for name, one in plain.items()}
         known.setdefault("blocks", math.prod(grid))
         scratch = {
             name: Array(self._sizes(f"scratch {name}", shape, known), dtype)
@@ -297,10 +299,6 @@ def read_values(name: str, given: Any) -> tuple[Coordinate, ...]:
     if not values or not all(isinstance(value, int | float | str | bool) for value in values):
         raise UsageError(f"tunable {name} is {given!r}; give its values: numbers, texts, or a list of them")
     return values
-
-
-def _as_macro(value: Coordinate) -> str | int:
-    return int(value) if isinstance(value, bool) else repr(value) if isinstance(value, float) else value
 
 
 def call_by_name(function: Callable[..., Any], known: Mapping[str, Any], where: str) -> Any:

@@ -237,10 +237,11 @@ def _find_defined(module: ModuleType, file: Path, place: Path) -> Family:
         raise FamilyError(f"{file} makes two comparisons; one that is swept makes one, in a file of its own")
     if not found:
         said = f"but `family` is a {type(family).__name__}" if hasattr(module, "family") else "but there is none"
-        raise FamilyError(
-            f"{file} must define `family = Family(...)`, or call cuprof.compare(...), at module level, {said}"
-            f"{_guard_hint(file)}"
-        )
+        tests = [ast.unparse(node.test) for node in parse_file(file).tree.body if isinstance(node, ast.If)]
+        for guard in (each for each in tests if "__name__" in each):  # a comparison behind it is made in no sweep
+            said += f"; what stands below `if {guard}:` runs by `python {file.name}` alone"
+        needed = "must define `family = Family(...)`, or call cuprof.compare(...), at module level"
+        raise FamilyError(f"{file} {needed}, {said}")
     found[0].folder, found[0].path = file.parent, place
     return found[0]
 
@@ -333,14 +334,6 @@ def as_if_alone(file: Path) -> Iterator[None]:
         yield
     finally:
         sys.argv, sys.dont_write_bytecode = before
-
-
-def _guard_hint(file: Path) -> str:
-    """Return what to do where a comparison may stand behind `if __name__ == "__main__":`, which holds in no sweep."""
-    for node in parse_file(file).tree.body:
-        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
-            return f"; what stands below `if {ast.unparse(node.test)}:` runs by `python {file.name}` alone"
-    return ""
 
 
 def _hint(error: BaseException, folder: Path) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,31 +48,23 @@ def read_variant_source(file: Path, folder: Path) -> str:
     """
     if file.suffix in INCLUDING:
         return expand_includes(file, folder)
-    if file.suffix == TRITON:
-        return _read_python(file, folder)
+    if file.suffix == TRITON:  # the file's text, then the texts of the files that it imports, by name
+        others = sorted(one for one in imported_files(file) if one != file and one.is_relative_to(folder))
+        parts = (f"{SEPARATOR}{path.relative_to(folder)}\n{read_source(path)}" for path in others)
+        return read_source(file) + "".join(parts)
     try:
         content = file.read_bytes()
-        return content.decode() if b"\0" not in content else _encode(content)
-    except UnicodeDecodeError:
-        return _encode(content)
     except OSError as error:
         raise FamilyError(f"{file} cannot be read: {error.strerror or error}") from None
-
-
-def _encode(content: bytes) -> str:
+    with suppress(UnicodeDecodeError):
+        if b"\0" not in content:
+            return content.decode()
     return ENCODED + base64.b64encode(content).decode()
 
 
 def to_bytes(text: str) -> bytes:
     """Return the bytes of a file from its text, without the remarks in the lines behind them."""
     return base64.b64decode(text[len(ENCODED) :].partition("\n")[0]) if text.startswith(ENCODED) else text.encode()
-
-
-def _read_python(file: Path, folder: Path) -> str:
-    """Return a file's text, then the texts of the files that it imports, by name."""
-    others = sorted(one for one in imported_files(file) if one != file and one.is_relative_to(folder))
-    parts = (f"{SEPARATOR}{path.relative_to(folder)}\n{read_source(path)}" for path in others)
-    return read_source(file) + "".join(parts)
 
 
 def write_python(text: str, folder: Path) -> Path:
@@ -132,16 +125,12 @@ def relocate(message: str, name: str | None, folder: Path | None) -> str:
 
 def list_origins(file: Path, folder: Path) -> list[tuple[Path, int]]:
     """Return for each line of what `expand_includes` gives the file that it comes from, and its line there."""
-    origins: list[tuple[Path, int]] = []
-    origin: tuple[Path, int] | None = None
+    origins, begins = list[tuple[Path, int]](), True
     for text, place, first in _Expansion(folder).expand(file, (), read_source(file)):
-        *ended, rest = text.split("\n")
-        for line in range(first, first + len(ended)):
-            origins.append(origin or (place, line))
-            origin = None
-        if rest and origin is None:
-            origin = place, first + len(ended)
-    return origins if origin is None else [*origins, origin]
+        for line, content in enumerate(re.findall(r"[^\n]*\n|[^\n]+", text), first):
+            origins += [(place, line)] if begins else []
+            begins = content.endswith("\n")
+    return origins
 
 
 @dataclass

@@ -37,7 +37,6 @@ STANDARD = Path(__file__).with_name("standard_headers")
 """Stand-ins for headers of the C and C++ standard libraries."""
 INSTALL = "pip install 'cuprof[cuda13]' (or [cuda12], as the driver allows)"
 REMEDY = f"{INSTALL}, or set CUDA_HOME to a CUDA toolkit"
-EXTRA = "pip install 'cuprof[cuda13]' (or 'cuprof[cuda12]')"
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<", re.MULTILINE)
 _VERSIONS = {
@@ -160,10 +159,10 @@ def explain_absence(header: str, major: str) -> str:
 
 REQUIREMENTS = {
     "arrayfire": (["arrayfire-python", "arrayfire"], "pip install arrayfire"),
-    "cuda.bindings": (["cuda-bindings"], EXTRA),
+    "cuda.bindings": (["cuda-bindings"], INSTALL),
     "cuda.pathfinder": (["cuda-pathfinder"], "pip install cuda-pathfinder"),
     "cudnn": (["nvidia-cudnn-frontend"], "pip install nvidia-cudnn-frontend"),
-    "cupy": (["cupy-cuda13x", "cupy-cuda12x", "cupy"], EXTRA),
+    "cupy": (["cupy-cuda13x", "cupy-cuda12x", "cupy"], INSTALL),
     "cv2": (
         [f"opencv-{kind}" for kind in ("python-headless", "python", "contrib-python-headless", "contrib-python")],
         "pip install opencv-python-headless",
@@ -220,5 +219,4 @@ def get_version(module: str) -> str:
         return "none"
     found = sorted(set(importlib.metadata.packages_distributions().get(module.partition(".")[0], ())))
     versions = [importlib.metadata.version(one) for one in found]
-    shown = versions if len(found) == 1 else map(" ".join, zip(found, versions, strict=True))
-    return ", ".join(shown) or "unknown"
+    return ", ".join(map(" ".join, zip(found, versions, strict=True)) if len(found) > 1 else versions) or "unknown"

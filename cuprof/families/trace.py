@@ -10,11 +10,10 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 def describe(error: BaseException) -> str:
     """Return "ValueError: text" on one line of at most 200 characters, without control characters."""
-    text = (
-        f"{error.msg} (line {error.lineno})" if isinstance(error, SyntaxError) else " ".join(str(error)[:4096].split())
-    )
-    text = _clean(text, 200)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    text = " ".join(str(error)[:4096].split())
+    if isinstance(error, SyntaxError):
+        text = f"{error.msg} (line {error.lineno})"
+    return f"{type(error).__name__}: {_clean(text, 200)}".removesuffix(": ")
 
 
 def _clean(text: str, most: int) -> str:
@@ -33,14 +32,10 @@ def blame(error: BaseException, folder: Path, what: str) -> str:
 
 def place_of(error: BaseException, folder: Path | None) -> str:
     """Return " (file.py, line 12, in helper)", the innermost frame of a file of the folder; empty without one."""
-    if folder is None:
-        return ""
-    root = folder.resolve()
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).resolve().is_relative_to(root)]
-    if not own:
-        return ""
-    return f" ({_say(own[-1])})"
+    root = folder and folder.resolve()
+    own = [frame for frame in frames if root and Path(frame.filename).resolve().is_relative_to(root)]
+    return f" ({_say(own[-1])})" if own else ""
 
 
 def last_frames(error: BaseException) -> str:
@@ -48,8 +43,8 @@ def last_frames(error: BaseException) -> str:
     files = [(frame, Path(frame.filename)) for frame in traceback.extract_tb(error.__traceback__)]
     frames = [frame for frame, file in files if "_bundled" in file.parts or not file.resolve().is_relative_to(PACKAGE)]
     own = [frame for frame in frames[:-2] if "site-packages" not in frame.filename]
-    shown = [_say(frame) for frame in (*own[-1:], *frames[-2:])]
-    return f" ({_clean('; '.join(shown), 300)})" if shown else ""
+    shown = "; ".join(_say(frame) for frame in (*own[-1:], *frames[-2:]))
+    return f" ({_clean(shown, 300)})" if shown else ""
 
 
 def _say(frame: traceback.FrameSummary) -> str:

@@ -76,8 +76,7 @@ class _Source:
     def _import(self, module: ModuleType, line: str, name: str, own: str) -> None:
         """Add an import, and note where a module of the user's own lies, and the files whose contents count for it."""
         self.lines.append(line if name == own else f"{line} as {name}")
-        folder = own_folder(module)
-        if folder is not None:
+        if (folder := own_folder(module)) is not None:
             self.folders[str(folder)] = None
             self.files |= dict.fromkeys(map(str, imported_files(Path(str(module.__file__)).resolve())))
 
@@ -85,10 +84,9 @@ class _Source:
         """Add the text of a function, after its dependencies, under its own name and the given one."""
         function = unwrap(value)
         if function is None or (value is not function and function.__globals__.get(function.__name__) is not value):
-            raise UsageError(
-                f"{name} is a {type(value).__name__} that a call has made, which has no text of its own; use a "
-                "decorator, make it in the function that uses it, or put it into a file"
-            )
+            remedy = "use a decorator, make it in the function that uses it, or put it into a file"
+            kind = type(value).__name__
+            raise UsageError(f"{name} is a {kind} that a call has made, which has no text of its own; {remedy}")
         text, own = _read_definition(function), function.__name__
         surroundings = {**function.__globals__, **closure_of(function)}
         for used in sorted(global_names(text) - {own}):

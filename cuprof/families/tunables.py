@@ -128,17 +128,17 @@ def _ask(file: Path, kernel: str) -> Configurations:
         answer, log = Path(folder, "answer.json"), Path(folder, "log")
         command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()", str(file), kernel, str(answer)]
         with log.open("w") as said:  # a file and no pipe: a process that the file starts would keep a pipe open
-            streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": said}
+            streams: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": said}
             try:
-                done = subprocess.run(command, **streams, env=child_environment(), timeout=PATIENCE_S, check=False)  # type: ignore[call-overload]
+                done = subprocess.run(command, **streams, env=child_environment(), timeout=PATIENCE_S, check=False)
             except subprocess.TimeoutExpired:
                 what = f"importing it for {kernel}'s configurations"
                 raise FamilyError(f"{file}: {what} took over {PATIENCE_S} s") from None
         if answer.exists():
             found: Configurations = json.loads(answer.read_text())
             return found
-        said_last = log.read_text(errors="replace").strip().rpartition("\n")[2]
-    reason = said_last or f"its process ended with exit code {done.returncode}"
+        reason = log.read_text(errors="replace").strip().rpartition("\n")[2]
+    reason = reason or f"its process ended with exit code {done.returncode}"
     raise FamilyError(f"{file}: the configurations of {kernel} cannot be read: {reason}")
 
 

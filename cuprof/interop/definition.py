@@ -270,13 +270,12 @@ class DefinitionFamily(FunctionFamily):
             self.generate(problem, np.random.default_rng(0))
         if workload.is_custom:
             return self._made[problem]
-        numbers = {name: one for name, one in self.definition.inputs.items() if one.shape is None}
-        return {
-            name: given.value
-            if (given := workload.inputs[name]).type == "scalar"
-            else draw(Array((), DTYPES[one.dtype]), np.random.default_rng(0)).item()
-            for name, one in numbers.items()
-        }
+        numbers: dict[str, Any] = {}
+        for name, one in self.definition.inputs.items():
+            if one.shape is None:
+                drawn = draw(Array((), DTYPES[one.dtype]), np.random.default_rng(0)).item()
+                numbers[name] = given.value if (given := workload.inputs[name]).type == "scalar" else drawn
+        return numbers
 
 
 def draw(spec: Array, rng: np.random.Generator) -> np.ndarray:
