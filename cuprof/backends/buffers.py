@@ -16,6 +16,8 @@ GUARD_BYTES = 4096
 PATTERN = np.random.default_rng(0x6A7D).integers(0, 256, GUARD_BYTES, dtype=np.uint8)
 """The content of guards: no repeated byte, so neither a fill nor a copy from guard to guard looks intact."""
 
+GUARD = Array((GUARD_BYTES,), "uint8")
+
 B = TypeVar("B")
 """What kernels and functions are bound to: an array, or a buffer of OpenCL."""
 
@@ -41,7 +43,10 @@ Contents = dict[str, Content]
 
 
 class Memory(ABC, Generic[B]):
-    """The memory of one device. Every method waits, or runs before any later work.
+    """The memory of one session. Every method waits, or runs before any later work.
+
+    Args:
+        backend: the back end whose device has it.
 
     Attributes:
         alignment: bytes; parts of an allocation have to start at multiples of this.
@@ -49,9 +54,15 @@ class Memory(ABC, Generic[B]):
 
     alignment = 1
 
-    @abstractmethod
-    def allocate(self, label: str, shape: tuple[int, ...], dtype: np.dtype) -> B:
-        """Return new memory between guards of `GUARD_BYTES`, its elements undefined.
+    def __init__(self, backend: Any) -> None:
+        self._guard = Content(PATTERN)
+        self._guarded: list[tuple[str, B, tuple[int, int]]] = []
+        """Label, allocation, and where its guards begin."""
+
+    def allocate(self, label: str, array: Array) -> B:
+        """Return new memory for an array between guards, which show when something has been written outside.
+
+        Arrays of one problem lie side by side, so what writes past an end raises no error.
 
         Args:
             label: its name in `find_damaged` ("output y").
@@ -59,6 +70,17 @@ class Memory(ABC, Generic[B]):
         Raises:
             DeviceMemoryError: there is not enough.
         """
+        start = -(-GUARD_BYTES // self.alignment) * self.alignment
+        end = start + max(array.nbytes, 1)
+        whole = self.reserve(label, end + GUARD_BYTES)
+        guards = start - GUARD_BYTES, end
+        self._guarded.append((label, whole, guards))
+        self._write_guards(whole, guards)
+        return self.part(whole, start, array)
+
+    def reserve(self, label: str, size: int) -> B:
+        """Return new memory of so many bytes; raise as `allocate`."""
+        raise NotImplementedError
 
     def part(self, buffer: B, start: int, array: Array) -> B:
         """Return the part of an allocation of bytes that holds an array, from a byte on."""
@@ -72,8 +94,8 @@ class Memory(ABC, Generic[B]):
         """
 
     @abstractmethod
-    def write(self, buffer: B, content: Content) -> None:
-        """Give a buffer a content, from the device's copy if there is one."""
+    def write(self, buffer: B, content: Content, start: int = 0) -> None:
+        """Give a buffer a content from a byte on, from the device's copy if there is one."""
 
     def copy(self, target: B, source: B, size: int) -> None:
         """Copy the first bytes of one buffer into another."""
@@ -84,20 +106,29 @@ class Memory(ABC, Generic[B]):
         """Let bytes of a buffer, all of them by default, be this one."""
 
     @abstractmethod
-    def read(self, buffer: B, array: Array) -> np.ndarray:
-        """Return a buffer's elements as a host array of its own."""
+    def read(self, buffer: B, array: Array, start: int = 0) -> np.ndarray:
+        """Return an array that begins at a byte of a buffer as a host array of its own."""
 
     @abstractmethod
     def holds(self, buffers: Mapping[str, B], contents: Contents) -> Iterable[tuple[str, bool]]:
         """Yield the name of each buffer, and whether its bytes are those of the content of this name."""
 
-    @abstractmethod
     def find_damaged(self) -> tuple[str, ...]:
         """Return the labels of what has been written outside of, since it was allocated or mended."""
+        return tuple(
+            label
+            for label, whole, guards in self._guarded
+            if any((self.read(whole, GUARD, start) != PATTERN).any() for start in guards)
+        )
 
-    @abstractmethod
     def mend(self) -> None:
         """Rewrite all guards."""
+        for _, whole, guards in self._guarded:
+            self._write_guards(whole, guards)
+
+    def _write_guards(self, whole: B, guards: tuple[int, int]) -> None:
+        for start in guards:
+            self.write(whole, self._guard, start)
 
     def host_array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Return a host array that is copied from and to fastest, its elements undefined."""
@@ -106,9 +137,9 @@ class Memory(ABC, Generic[B]):
     def wait(self, what: str = "write the arrays") -> None:
         """Wait for what has been enqueued; raise as `Backend.errors` says."""
 
-    @abstractmethod
     def free(self) -> None:
         """Give all back."""
+        self._guarded = []
 
 
 def make_contents(arrays: Arrays) -> Contents:

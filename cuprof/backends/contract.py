@@ -192,20 +192,20 @@ class Session(ABC, Generic[R]):
 
     backend: Any
     memory: Memory[Any]
+    memories: ClassVar[type[Memory[Any]]]
+    """The class of its memory, which is made of the back end."""
 
     def __init__(
         self, backend: Backend[R], signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
     ) -> None:
         self.backend, self.signature, self.options = backend, signature, options
-        self.memory = memory = backend.make_memory()
+        self.memory = memory = self.memories(backend)
         self.inputs = {
-            name: memory.allocate(f"input {name}", array.shape, array.dtype)
-            for name, array in inputs.items()
+            name: memory.allocate(f"input {name}", signature.inputs[name])
+            for name in inputs
             if name not in signature.outputs
         }
-        self.outputs = {
-            name: memory.allocate(f"output {name}", spec.shape, spec.type) for name, spec in signature.outputs.items()
-        }
+        self.outputs = {name: memory.allocate(f"output {name}", spec) for name, spec in signature.outputs.items()}
         self._allocate_scratch(max(scratch_bytes, 1))
         self.restored = {name: self.inputs[name] if name in self.inputs else self.outputs[name] for name in inputs}
         self._sets: list[Contents] = []
@@ -236,7 +236,7 @@ class Session(ABC, Generic[R]):
         return {**self.inputs, **self.outputs, **scratch}
 
     def _allocate_scratch(self, size: int) -> None:
-        self.scratch, self._scratch_bytes = self.memory.allocate("scratch", (size,), np.dtype(np.uint8)), size
+        self.scratch, self._scratch_bytes = self.memory.allocate("scratch", Array((size,), "uint8")), size
 
     def _find_results(self, program: Program, buffers: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a runnable that say where a program leaves its results."""
@@ -468,10 +468,6 @@ class Backend(ABC, Generic[R]):
     @abstractmethod
     def facts(self) -> DeviceFacts:
         """Return the facts about the device."""
-
-    @abstractmethod
-    def make_memory(self) -> Memory[Any]:
-        """Return the memory of one session."""
 
     def warm_up(self) -> None:
         """Make ahead what the first session would wait for."""

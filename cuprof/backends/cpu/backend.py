@@ -52,6 +52,7 @@ class CpuSession(Session[Runnable]):
     """
 
     backend: CpuBackend
+    memories = HostMemory
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
@@ -173,10 +174,6 @@ class CpuBackend(Backend[Runnable]):
                 "numpy": numpy,
             },
         )
-
-    def make_memory(self) -> HostMemory:
-        """Return host memory."""
-        return HostMemory()
 
     def calibrate(self) -> Calibration:
         """Measure read bandwidth on a buffer of `CACHES` times the last-level cache, as far as memory allows.

@@ -1,4 +1,4 @@
-"""Host memory: arrays between guard bytes, which show when something has been written outside."""
+"""Host memory, as arrays of NumPy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from cuprof.backends.buffers import GUARD_BYTES, PATTERN, Content, Contents, Memory
+from cuprof.backends.buffers import Content, Contents, Memory
 from cuprof.families import Array
 
 ALIGNMENT = 64
@@ -16,25 +16,20 @@ ALIGNMENT = 64
 class HostMemory(Memory[np.ndarray]):
     """Arrays of NumPy, C-contiguous, each beginning at a multiple of `ALIGNMENT`."""
 
-    def __init__(self) -> None:
-        self._guards: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-
-    def allocate(self, label: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Return an array between two guards."""
-        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        memory = np.empty(size + 2 * GUARD_BYTES + ALIGNMENT, np.uint8)
-        start = GUARD_BYTES + -(memory.ctypes.data + GUARD_BYTES) % ALIGNMENT
-        self._guards[label] = memory[start - GUARD_BYTES : start], memory[start + size : start + size + GUARD_BYTES]
-        self.mend()
-        return memory[start : start + size].view(dtype).reshape(shape)
+    def reserve(self, label: str, size: int) -> np.ndarray:
+        """Return an array of bytes."""
+        memory = np.empty(size + ALIGNMENT, np.uint8)
+        start = -memory.ctypes.data % ALIGNMENT
+        return memory[start : start + size]
 
     def part(self, buffer: np.ndarray, start: int, array: Array) -> np.ndarray:
         """Return a view."""
         return buffer[start : start + array.nbytes].view(array.type).reshape(array.shape)
 
-    def write(self, buffer: np.ndarray, content: Content) -> None:
+    def write(self, buffer: np.ndarray, content: Content, start: int = 0) -> None:
         """Copy the host's values."""
-        buffer[...] = content.host
+        host = _as_bytes(content.host)
+        _as_bytes(buffer)[start : start + host.size] = host
 
     def copy(self, target: np.ndarray, source: np.ndarray, size: int) -> None:
         """Copy within the host."""
@@ -44,9 +39,9 @@ class HostMemory(Memory[np.ndarray]):
         """Overwrite bytes."""
         _as_bytes(buffer)[start:][:size] = byte
 
-    def read(self, buffer: np.ndarray, array: Array) -> np.ndarray:
+    def read(self, buffer: np.ndarray, array: Array, start: int = 0) -> np.ndarray:
         """Return a copy."""
-        return _as_bytes(buffer)[: array.nbytes].copy().view(array.type).reshape(array.shape)
+        return self.part(_as_bytes(buffer), start, array).copy()
 
     def holds(self, buffers: Mapping[str, np.ndarray], contents: Contents) -> Iterator[tuple[str, bool]]:
         """Compare bytes, whatever they mean (NaN equals itself)."""
@@ -58,21 +53,6 @@ class HostMemory(Memory[np.ndarray]):
                 np.array_equal(ours[:words].view(np.uint64), theirs[:words].view(np.uint64))
                 and np.array_equal(ours[words:], theirs[words:]),
             )
-
-    def find_damaged(self) -> tuple[str, ...]:
-        """Return the labels of arrays whose guards have been written to."""
-        damaged = (label for label, guards in self._guards.items() if any((each != PATTERN).any() for each in guards))
-        return tuple(damaged)
-
-    def mend(self) -> None:
-        """Rewrite all guards."""
-        for guards in self._guards.values():
-            for each in guards:
-                each[:] = PATTERN
-
-    def free(self) -> None:
-        """Release the guards, and with them the arrays that have no other owner."""
-        self._guards = {}
 
 
 def _as_bytes(array: np.ndarray) -> np.ndarray:

@@ -15,7 +15,6 @@ from cuprof.backends.contract import Backend, Frame
 from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.facts import find_facts
-from cuprof.backends.cuda.memory import CudaMemory
 from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.cuda.session import CudaSession
 from cuprof.backends.cuda.timing import Work
@@ -55,10 +54,6 @@ class CudaBackend(Backend[CudaRunnable]):
         if self._facts is None:
             self._facts = find_facts(self.device.index)
         return self._facts
-
-    def make_memory(self) -> CudaMemory:
-        """Return memory of the device."""
-        return CudaMemory(self.device)
 
     def warm_up(self) -> None:
         """Start a compiler, load cuprof's own kernels, and measure what timing itself costs."""

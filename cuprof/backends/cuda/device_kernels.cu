@@ -156,13 +156,3 @@ extern "C" __global__ void __launch_bounds__(512) cuprof_checksum(const Part* pa
     for (int lane = 16; lane > 0; lane /= 2) own += __shfl_down_sync(0xffffffffu, own, lane);
     if (threadIdx.x % 32 == 0 && own) atomicAdd(sums + blockIdx.y, own);
 }
-
-// Says for every guard, one a block, whether any of its `bytes` bytes differs from the pattern.
-extern "C" __global__ void cuprof_guards(const unsigned long long* guards, const unsigned char* pattern,
-                                         unsigned int bytes, unsigned int* changed) {
-    const unsigned char* guard = reinterpret_cast<const unsigned char*>(guards[blockIdx.x]);
-    int differs = 0;
-    for (unsigned int i = threadIdx.x; i < bytes; i += blockDim.x) differs |= guard[i] != pattern[i];
-    differs = __syncthreads_or(differs);
-    if (threadIdx.x == 0) changed[blockIdx.x] = differs;
-}

@@ -9,20 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import (
-    Draw,
-    Draws,
-    Frame,
-    InputSet,
-    Reading,
-    ReadingOptions,
-    Session,
-    Tally,
-)
+from cuprof.backends.contract import Draw, Draws, Frame, InputSet, Reading, ReadingOptions, Session, Tally
 from cuprof.backends.cuda.binding import CudaRunnable, ProgramBinder, bind_call
 from cuprof.backends.cuda.comparison import DeviceComparison, Results
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import call
+from cuprof.backends.cuda.memory import CudaMemory
 from cuprof.backends.cuda.timing import EXPIRED, PENDING, Work
 from cuprof.core.errors import DeviceMemoryError
 from cuprof.core.records import Check, Measure
@@ -35,13 +27,10 @@ REFILL_BLOCKS, REFILL_THREADS = 4, 512
 class CudaSession(Session[CudaRunnable]):
     """Inputs, outputs and scratch of one problem in device memory."""
 
+    memories = CudaMemory
+
     def __init__(
-        self,
-        backend: Any,
-        signature: Signature,
-        inputs: Arrays,
-        options: ReadingOptions,
-        scratch_bytes: int,
+        self, backend: Any, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int
     ) -> None:
         self.device: CudaDevice = backend.device
         super().__init__(backend, signature, inputs, options, scratch_bytes)

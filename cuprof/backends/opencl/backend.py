@@ -60,7 +60,7 @@ class OpenClSession(Session[Runnable]):
     """Inputs, outputs and scratch of one problem in device memory."""
 
     backend: OpenClBackend
-    memory: OpenClMemory
+    memories = OpenClMemory
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
@@ -232,10 +232,6 @@ class OpenClBackend(Backend[Runnable]):
     def timer(self) -> OpenClTimer:
         """Return the timing apparatus of this device, made at first use."""
         return OpenClTimer(self.cl, self.context, self.queue)
-
-    def make_memory(self) -> OpenClMemory:
-        """Return memory of the device."""
-        return OpenClMemory(self)
 
     def calibrate(self) -> Calibration:
         """Measure read bandwidth on a buffer far larger than the caches, and the duration of an empty kernel."""

@@ -1,4 +1,4 @@
-"""Memory of an OpenCL device: buffers between guard bytes, which show when a kernel has written outside."""
+"""Memory of an OpenCL device, as buffers."""
 
 from __future__ import annotations
 
@@ -7,39 +7,31 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.buffers import GUARD_BYTES, PATTERN, Content, Contents, Memory
+from cuprof.backends.buffers import Content, Contents, Memory
 from cuprof.core.errors import DeviceMemoryError
 from cuprof.families import Array
 
 
 class OpenClMemory(Memory[Any]):
-    """Sub-buffers of at least a byte, each of an allocation that has a guard on either side.
+    """Sub-buffers of at least a byte."""
 
-    Args:
-        device: the `OpenClBackend`.
-    """
+    def __init__(self, backend: Any) -> None:
+        super().__init__(backend)
+        self.device, self.cl, self.queue = backend, backend.cl, backend.queue
+        self.alignment = max(backend.handle.mem_base_addr_align // 8, 1)
+        self._places: dict[int, tuple[Any, int]] = {}
+        """For each sub-buffer: its allocation, and where it begins there."""
 
-    def __init__(self, device: Any) -> None:
-        self.device, self.cl, self.queue = device, device.cl, device.queue
-        self.alignment = max(device.handle.mem_base_addr_align // 8, 1)
-        self._origin = -(-GUARD_BYTES // self.alignment) * self.alignment
-        """Bytes from the start of an allocation to its sub-buffer."""
-        self._wholes: list[tuple[str, Any]] = []
-        self._parts: dict[int, Any] = {}
-
-    def allocate(self, label: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        """Return a sub-buffer between two guards."""
-        size = max(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize, 1)
-        whole = self.cl.Buffer(self.device.context, self.cl.mem_flags.READ_WRITE, self._origin + size + GUARD_BYTES)
-        self._wholes.append((label, whole))
-        self._write_guards(whole)
-        buffer = whole.get_sub_region(self._origin, size)
-        self._parts[buffer.int_ptr] = whole
-        return buffer
+    def reserve(self, label: str, size: int) -> Any:
+        """Return a buffer."""
+        return self.cl.Buffer(self.device.context, self.cl.mem_flags.READ_WRITE, size)
 
     def part(self, buffer: Any, start: int, array: Array) -> Any:
-        """Return a sub-buffer; OpenCL makes none of a sub-buffer."""
-        return self._parts[buffer.int_ptr].get_sub_region(self._origin + start, max(array.nbytes, 1))
+        """Return a sub-buffer of the allocation; OpenCL makes none of a sub-buffer."""
+        whole, before = self._places.get(buffer.int_ptr, (buffer, 0))
+        part = whole.get_sub_region(before + start, max(array.nbytes, 1))
+        self._places[part.int_ptr] = whole, before + start
+        return part
 
     def keep(self, contents: Sequence[Content]) -> None:
         """Copy the values into buffers of their own."""
@@ -54,13 +46,13 @@ class OpenClMemory(Memory[Any]):
         except self.cl.Error as error:
             raise DeviceMemoryError("keep a set of inputs", str(error).splitlines()[0]) from error
 
-    def write(self, buffer: Any, content: Content) -> None:
+    def write(self, buffer: Any, content: Content, start: int = 0) -> None:
         """Enqueue a copy."""
         if content.copy is not None:
             self.copy(buffer, content.copy, content.host.nbytes)
         elif content.host.nbytes:
             with self.device.errors("write the inputs", waiting=True):
-                self.cl.enqueue_copy(self.queue, buffer, content.host)
+                self.cl.enqueue_copy(self.queue, buffer, content.host, dst_offset=start)
 
     def copy(self, target: Any, source: Any, size: int) -> None:
         """Enqueue a copy within the device."""
@@ -73,11 +65,11 @@ class OpenClMemory(Memory[Any]):
         with self.device.errors("fill a buffer", waiting=True):
             self.cl.enqueue_fill_buffer(self.queue, buffer, np.uint8(byte), start, size or buffer.size)
 
-    def read(self, buffer: Any, array: Array) -> np.ndarray:
+    def read(self, buffer: Any, array: Array, start: int = 0) -> np.ndarray:
         """Copy to the host."""
         host = np.empty(array.shape, array.type)
         with self.device.errors("read a buffer", waiting=True):
-            self.cl.enqueue_copy(self.queue, host, buffer)
+            self.cl.enqueue_copy(self.queue, host, buffer, src_offset=start)
         return host
 
     def holds(self, buffers: Mapping[str, Any], contents: Contents) -> Iterator[tuple[str, bool]]:
@@ -86,15 +78,6 @@ class OpenClMemory(Memory[Any]):
             found = np.empty_like(contents[name].host)
             self.cl.enqueue_copy(self.queue, found, buffer)
             yield name, found.tobytes() == contents[name].host.tobytes()
-
-    def find_damaged(self) -> tuple[str, ...]:
-        """Return the labels of what has damage next to it."""
-        return tuple(label for label, whole in self._wholes if not self._is_sound(whole))
-
-    def mend(self) -> None:
-        """Rewrite all guards."""
-        for _, whole in self._wholes:
-            self._write_guards(whole)
 
     def host_array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Return a page-locked array."""
@@ -112,21 +95,7 @@ class OpenClMemory(Memory[Any]):
     def free(self) -> None:
         """Release the allocations."""
         self.queue.finish()
-        for _, whole in self._wholes:
+        for _, whole, _ in self._guarded:
             whole.release()
-        self._wholes, self._parts = [], {}
-
-    def _is_sound(self, whole: Any) -> bool:
-        found = np.empty_like(PATTERN)
-        for start in self._guards(whole):
-            self.cl.enqueue_copy(self.queue, found, whole, src_offset=start)
-            if not np.array_equal(found, PATTERN):
-                return False
-        return True
-
-    def _write_guards(self, whole: Any) -> None:
-        for start in self._guards(whole):
-            self.cl.enqueue_copy(self.queue, whole, PATTERN, dst_offset=start)
-
-    def _guards(self, whole: Any) -> tuple[int, int]:
-        return self._origin - GUARD_BYTES, whole.size - GUARD_BYTES
+        self._places = {}
+        super().free()

@@ -56,6 +56,7 @@ class ProgramSession(Session[ProgramRunnable]):
 
     backend: ProgramBackend
     memory: FileMemory
+    memories = FileMemory
 
     def __init__(self, backend: ProgramBackend, signature: Signature, inputs: Arrays, *_: object) -> None:
         super().__init__(backend, signature, inputs, ReadingOptions())
@@ -200,10 +201,6 @@ class ProgramBackend(Backend[ProgramRunnable]):
     def facts(self) -> DeviceFacts:
         """Return the facts about the GPU, or about the host's processor without one."""
         return self._facts
-
-    def make_memory(self) -> FileMemory:
-        """Return a folder of files."""
-        return FileMemory()
 
     def calibrate(self) -> Calibration:
         """Let the back end that drives the device measure it."""

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,17 +32,18 @@ class Slot:
 class FileMemory(Memory[Slot]):
     """Files in a folder, one for each array and format that a program asks for, written as it is started."""
 
-    def __init__(self) -> None:
+    def __init__(self, backend: Any) -> None:
+        super().__init__(backend)
         self._owner = tempfile.TemporaryDirectory(prefix="cuprof-program-")
         self.folder = Path(self._owner.name)
         self._written: dict[Path, tuple[object, bytes]] = {}
         """For each file: what its array was to hold, and the bytes that were written."""
 
-    def allocate(self, label: str, shape: tuple[int, ...], dtype: np.dtype) -> Slot:
-        """Return a slot; its files come later."""
-        return Slot(label.rpartition(" ")[2], int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
+    def allocate(self, label: str, array: Array) -> Slot:
+        """Return a slot; its files come later, and have no guards: their size is checked when they are read."""
+        return Slot(label.rpartition(" ")[2], array.nbytes)
 
-    def write(self, buffer: Slot, content: Content) -> None:
+    def write(self, buffer: Slot, content: Content, start: int = 0) -> None:
         """Note what the files are to hold."""
         buffer.content = content.host
 
@@ -62,7 +64,7 @@ class FileMemory(Memory[Slot]):
         if slot.content is not None and not _holds(path, content):
             path.write_bytes(content)
 
-    def read(self, buffer: Slot, array: Array) -> np.ndarray:
+    def read(self, buffer: Slot, array: Array, start: int = 0) -> np.ndarray:
         """Return what the raw file holds."""
         return self.read_file(File(buffer.name), array, buffer.name)
 
@@ -96,10 +98,6 @@ class FileMemory(Memory[Slot]):
         for name in buffers:
             files = [(path, content) for path, (_, content) in self._written.items() if path.stem == name]
             yield name, all(_holds(path, content) for path, content in files)
-
-    def find_damaged(self) -> tuple[str, ...]:
-        """Return nothing: a file's size is checked when it is read."""
-        return ()
 
     def mend(self) -> None:
         """Have all files written again."""

@@ -33,6 +33,8 @@ SPEC = BackendSpec(
 class AbacusSession(Session[Runnable]):
     """Arrays in host memory."""
 
+    memories = HostMemory
+
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
     ) -> Runnable:
@@ -59,10 +61,6 @@ class Abacus(Backend[Runnable]):
     def facts(self) -> DeviceFacts:
         """Return its name."""
         return DeviceFacts(SPEC.name, 0, "abacus", memory_bytes=1 << 30, identity={"name": "abacus"})
-
-    def make_memory(self) -> HostMemory:
-        """Return host memory."""
-        return HostMemory()
 
     def calibrate(self) -> Calibration:
         """State a bandwidth that no abacus has."""
