@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from cuprof.backends.declared import find_mismatch
+from cuprof.backends.functions import find_mismatch
 from cuprof.backends.registry import find_builder
 from cuprof.builds.machine_code import hash_launched
 from cuprof.builds.nvrtc import pick_arch

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cuprof.backends.invoke import bind, load_library
+from cuprof.backends.functions import bind, load_library
 from cuprof.builds import BuildPool
 from cuprof.builds.native import NativeBuild
 from cuprof.core.errors import BuildError, LaunchError

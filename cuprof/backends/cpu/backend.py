@@ -21,9 +21,8 @@ from cuprof.backends.contract import Backend, Draw, Draws, Frame, Reading, Runna
 from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.cpu.memory import HostMemory
 from cuprof.backends.cpu.processor import Caches, cache_bytes, cpu_name
-from cuprof.backends.declared import find_mismatch
+from cuprof.backends.functions import bind, find_mismatch, load_library
 from cuprof.backends.host_memory import available_bytes
-from cuprof.backends.invoke import bind, load_library
 from cuprof.backends.switches import prepare_call
 from cuprof.builds.native import NativeBuild
 from cuprof.core.errors import BuildError, LaunchError

@@ -14,8 +14,7 @@ from cuprof.backends.built_in import CUDA
 from cuprof.backends.contract import Backend, Frame
 from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.device import CudaDevice
-from cuprof.backends.cuda.facts import find_facts
-from cuprof.backends.cuda.presence import require_device
+from cuprof.backends.cuda.presence import find_facts, require_device
 from cuprof.backends.cuda.session import CudaSession
 from cuprof.backends.cuda.timing import Work
 from cuprof.backends.device_state import find_other_processes

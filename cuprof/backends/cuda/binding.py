@@ -25,8 +25,7 @@ from cuprof.backends.cuda.driver import (
 )
 from cuprof.backends.cuda.loading import load_program
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
-from cuprof.backends.declared import find_fault
-from cuprof.backends.invoke import bind
+from cuprof.backends.functions import bind, find_fault
 from cuprof.backends.switches import prepare_call
 from cuprof.builds.machine_code import hash_program
 from cuprof.builds.ptxas import most_of

@@ -13,7 +13,7 @@ from typing import Any
 
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import call, load_driver
-from cuprof.backends.invoke import load_library
+from cuprof.backends.functions import load_library
 from cuprof.builds import BuildPool, Built
 from cuprof.builds.languages import list_builds
 from cuprof.builds.machine_code import hash_launched

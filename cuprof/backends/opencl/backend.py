@@ -20,8 +20,8 @@ import numpy as np
 
 from cuprof.backends.built_in import OPENCL
 from cuprof.backends.contract import Backend, DeviceLostError, Draw, Draws, Frame, Runnable, Session
-from cuprof.backends.declared import find_mismatch
 from cuprof.backends.device_state import find_other_processes, find_uuid
+from cuprof.backends.functions import find_mismatch
 from cuprof.backends.opencl.memory import OpenClMemory
 from cuprof.backends.opencl.presence import find_devices, import_pyopencl
 from cuprof.backends.opencl.timing import OpenClTimer

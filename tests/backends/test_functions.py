@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cuprof.backends.declared import find_mismatch, read_parameters
+from cuprof.backends.functions import find_mismatch, read_parameters
 from cuprof.families import Fill, Invoke, Launch, Program, Repeat
 
 SOURCE = """
