@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from msgspec import json
 from sqlalchemy.engine import Connection, Engine
 
 from cuprof.backends.registry import is_host
@@ -18,7 +17,7 @@ from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import Stored, read_trials
 from cuprof.core.errors import SelectionError
 from cuprof.core.point import Point
-from cuprof.core.records import ENERGY_UNAVAILABLE, Measure, State
+from cuprof.core.records import Measure, State
 from cuprof.report.counters import read_counters
 from cuprof.report.experiment import Experiment, find_experiment
 from cuprof.report.provenance import provenance
@@ -162,7 +161,7 @@ def make_frames(
     """
     is_first = ~results["trial_id"].duplicated().to_numpy()
     place, has_median = np.cumsum(is_first) - 1, results["median_ns"].notna().to_numpy()
-    names = ["measure", *Timed._fields, *ENERGIES, "details"]
+    names = ["measure", *Timed._fields, *ENERGIES, "energy_unavailable"]
     timings = results.loc[has_median, names].set_index(place[has_median])
     trials = results[is_first].reset_index(drop=True).drop(columns=["measure", *Timed._fields, *ENERGIES, "device"])
     trials = trials.rename(columns={"trial_id": "id", "variant_order": "order"})
@@ -216,9 +215,7 @@ def _times(timings: pd.DataFrame) -> dict[str, pd.Series[Any]]:
 def _energies(timings: pd.DataFrame) -> dict[str, pd.Series[Any]]:
     """Return the energies, of the measure that was taken first, and why there are none."""
     metered = timings[timings["energy_j"].notna()]
-    silent = timings["details"][[ENERGY_UNAVAILABLE in text for text in timings["details"]]]
-    why = silent.map(lambda text: str(json.decode(text).get(ENERGY_UNAVAILABLE) or "")) if len(silent) else silent
-    why = why[why != ""]
+    why = timings["energy_unavailable"][timings["energy_unavailable"] != ""]
     return {
         **{name: metered[name][~metered.index.duplicated()] for name in ENERGIES},
         "energy_unavailable": why[~why.index.duplicated()],

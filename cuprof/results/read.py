@@ -43,7 +43,8 @@ def read_results(
       `cuprof.builds.machine_code.hash_program`)
     - the timing: `timing_id` (0 without one), `measure` (a word of `Measure`), `method` (its hash), `version` (of the
       method), `samples`, `excluded` (counts), `median_ns`, `low_ns`, `high_ns`, `confidence`, `min_ns`, `max_ns`,
-      `rotation`, `batch` (executions that a sample is the mean of), `tick_ns` (of the timer, 0 where it is not known)
+      `rotation`, `batch` (executions that a sample is the mean of), `tick_ns` (of the timer, 0 where it is not known),
+      `energy_unavailable` (why there is no energy)
 
     With `whole`, what only pages show stands beside it:
 
@@ -51,8 +52,7 @@ def read_results(
     - of the run: `phase`, `log`, `check_passed` (1, 0, NaN without a check), `check_error`, `check_error_absolute`,
       `check_error_relative`, `check_message`, `check_seed` (an `int` of any size), `registers`, `shared_bytes`,
       `spill_bytes`, `build_cached` (1, 0, NaN without a build), `build_ns`, `build_log`
-    - of the timing: `stopped_by`, `mean_ns`, `stdev_ns`, `q1_ns`, `q3_ns`, `energy_j`, `mean_w`, `idle_w`, `details`
-      (JSON text)
+    - of the timing: `stopped_by`, `mean_ns`, `stdev_ns`, `q1_ns`, `q3_ns`, `energy_j`, `mean_w`, `idle_w`
 
     Words are `str` in columns of dtype object, empty where the database has no value. Keys, counts and `duration_ns`
     are int64, 0 without a value. All other numbers are float64, NaN without a value.
@@ -99,8 +99,7 @@ def _read(connection: Connection, query: sa.Select[Any], columns: Mapping[str, t
             for column, values in zip(kinds, zip(*rows, strict=True), strict=True):
                 column.add(values)
     found = {name: kinds.pop(0).array() for name in columns}  # the parts of one column at a time are held beside it
-    versions, batches, ticks = found.pop("timing_facts")
-    return found | {"version": versions, "batch": batches, "tick_ns": ticks}
+    return found | dict(zip(_FACTS, found.pop("timing_facts"), strict=True))
 
 
 class _Facts(msgspec.Struct):
@@ -109,6 +108,7 @@ class _Facts(msgspec.Struct):
     version: Any = None
     batch: Any = None
     tick_ns: Any = None
+    energy_unavailable: Any = None
 
 
 class _Column:
@@ -124,11 +124,10 @@ class _Column:
         self._parts.append(_READERS[self.kind](values, self._known))
 
     def array(self) -> Any:
-        """Return all values as an array; of `timing_facts` three."""
+        """Return all values as an array; of `timing_facts` one for each of `_FACTS`."""
         if self.kind == "facts":
-            columns = zip(*self._parts, strict=True) if self._parts else [[], [], []]
-            dtypes = (object, np.int64, np.float64)
-            return [_joined(parts, dtype) for parts, dtype in zip(columns, dtypes, strict=True)]
+            columns = zip(*self._parts, strict=True) if self._parts else [[] for _ in _FACTS]
+            return [_joined(parts, dtype) for parts, dtype in zip(columns, _FACTS.values(), strict=True)]
         return _joined(self._parts, _DTYPES.get(self.kind, object))
 
 
@@ -168,13 +167,14 @@ def _numbers(values: Sequence[Any], known: dict[Any, Any]) -> np.ndarray:
 
 
 def _facts(values: Sequence[str | None], known: dict[Any, Any]) -> list[np.ndarray]:
-    """Return version, batch and tick of timings; of few the text is equal, so that none is kept."""
+    """Return the columns `_FACTS` of timings; of few the text is equal, so that none is kept."""
     read = [_decoder.decode(text or "{}") for text in values]
     versions = [
         "" if text is None else str(each.version or FIRST_VERSION) for each, text in zip(read, values, strict=True)
     ]
     batches = np.array([int(each.batch or 1) for each in read], dtype=np.int64)
-    return [_words(versions, known), batches, np.array([float(each.tick_ns or 0.0) for each in read])]
+    ticks = np.array([float(each.tick_ns or 0.0) for each in read])
+    return [_words(versions, known), batches, ticks, _words([each.energy_unavailable for each in read], known)]
 
 
 _decoder = msgspec.json.Decoder(_Facts)
@@ -183,6 +183,7 @@ _READERS: dict[str, Callable[[Sequence[Any], dict[Any, Any]], Any]] = {
     "number": _numbers, "facts": _facts,
 }  # fmt: skip
 _DTYPES = {"whole": np.int64, "number": np.float64}
+_FACTS = {"version": object, "batch": np.int64, "tick_ns": np.float64, "energy_unavailable": object}
 
 
 def _join(columns: Sequence[sa.ColumnElement[Any]]) -> sa.Select[Any]:
@@ -256,5 +257,4 @@ _MORE_COLUMNS: dict[str, tuple[str, Any]] = {
     "build_log": ("word", t.run.c.build_log),
     "stopped_by": ("word", t.timing.c.stopped_by),
     **_named("number", t.timing, "mean_ns", "stdev_ns", "q1_ns", "q3_ns", "energy_j", "mean_w", "idle_w"),
-    "details": ("word", sa.cast(t.timing.c.details, sa.Text)),
 }
