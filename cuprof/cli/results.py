@@ -9,13 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from cuprof.cli.compare import MARK, NOISY, OF_PAIRS, is_beside_medians
 from cuprof.cli.labels import format_number, format_time, mark_of, style_of
 from cuprof.cli.output import Line, Part, Table, print_json, show
 from cuprof.core.records import Measure, State
 from cuprof.core.text import count, summarize
 from cuprof.report.study import Study
-from cuprof.report.trials import StudyTrial, by_kind, by_sure_time, by_time, grouped, median_over_best
+from cuprof.report.trials import StudyTrial, by_time, grouped, rank_of
 from cuprof.report.units import choose_scale, describe_age, format_value, list_names
 
 MOST_ROWS = 40
@@ -69,14 +71,14 @@ def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
 
 def result_parts(study: Study) -> Iterator[Part]:
     """Yield a table a problem, the failures, and the best of one problem or the verdicts at several."""
-    placed = [trial for trial in study.trials if trial.state not in UNPLACED]
-    problems = list(grouped(placed, lambda trial: trial.problem).values())
+    placed = study.frame[~study.frame["state"].isin([*UNPLACED])]
+    problems = [rows for _, rows in placed.groupby("at", sort=False)]
     best, marks = "", set[str]()
-    for trials in problems:
-        best, shown = best_line(study, trials), _choose_shown(trials)
+    for rows in problems:
+        best, shown = best_line(study, rows), _choose_shown(study, rows)
         table = _table(study, shown)
-        yield from (Line(_heading(study, trials), "bold"), table)
-        if hidden := len(trials) - len(shown):
+        yield from (Line(_heading(study, rows), "bold"), table)
+        if hidden := len(rows) - len(shown):
             yield Line(f"the fastest tunables of each variant; {hidden} more: cuprof query timings", "dim")
         if len(problems) > 1 and best:
             yield Line(best, "bold")
@@ -85,8 +87,8 @@ def result_parts(study: Study) -> Iterator[Part]:
         names = 1 + ("tunables" in table.headings)
         marks |= {mark for row in table.rows for cell in row[names:] for mark in LEGEND if cell.endswith(mark)}
     yield from (Line(meaning, "dim") for mark, meaning in LEGEND.items() if mark in marks)
-    yield from reasons(study.trials)
-    if study.stand_in and len({trial.contender for trial in study.right}) > 1:
+    yield from reasons(study.rows(study.frame[study.frame["state"] != State.OK.value]))
+    if study.stand_in and study.frame["contender"][study.frame["is_right"]].nunique() > 1:
         text = f"the baseline {study.baseline} has no right, timed result here: {study.stand_in} stands in for it"
         yield Line(text, "dim")
     if len(problems) > 1:
@@ -96,32 +98,33 @@ def result_parts(study: Study) -> Iterator[Part]:
         yield Line(best, "bold")
 
 
-def _choose_shown(trials: Sequence[StudyTrial]) -> list[StudyTrial]:
+def _choose_shown(study: Study, rows: pd.DataFrame) -> list[StudyTrial]:
     """Return those of one problem's trials that its table shows, the fastest first."""
-    shown = by_kind(trials)
+    shown = rows.assign(rank=rows["kind"].map(rank_of)).sort_values(["rank", "order"], kind="stable")
     if len(shown) > MOST_ROWS:
-        groups = grouped(shown, lambda trial: trial.contender).values()
+        groups = [group for _, group in shown.groupby("contender", sort=False)]
         most = max(1, min(TOP, MOST_ROWS // len(groups)))
-        shown = [trial for group in groups for trial in sorted(group, key=by_time)[:most]]
-    return sorted(shown, key=lambda trial: (not _has_time(trial), by_time(trial)))
+        shown = pd.concat([group.sort_values("median_ns", kind="stable").head(most) for group in groups])
+    return sorted(study.rows(shown), key=lambda trial: (not _has_time(trial), by_time(trial)))
 
 
-def best_line(study: Study, trials: Sequence[StudyTrial]) -> str:
+def best_line(study: Study, rows: pd.DataFrame) -> str:
     """Return the fastest of one problem's trials and how many times as fast as the baseline it is, with the interval.
 
     It is the surest: a median of a few samples may lie below it. The text is empty where nothing has a time.
     """
-    right = [trial for trial in trials if trial.is_right]
-    if not right:
+    right = rows[rows["is_right"]]
+    if right.empty:
         return ""
-    best = min(right, key=by_sure_time)
+    (best,) = study.rows(right.loc[[right["sure_ns"].idxmin()]])
     time = f"best: {best.setting}, {format_time(best.median_ns or 0.0)}"
     base = study.baseline_of(best)
     is_base = _base(study) in (best.variant, best.contender)
     if base is None or is_base:
-        if len({trial.contender for trial in right}) > 1:
+        if right["contender"].nunique() > 1:
             return time + (f", {'in place of ' if study.stand_in else ''}the baseline" if is_base else "")
-        middle = f"its median configuration takes {median_over_best(right):.2f} × as long"
+        times_ns = right["median_ns"]
+        middle = f"its median configuration takes {times_ns.median() / times_ns.min():.2f} × as long"
         return time + (f" (no baseline: one variant; {middle})" if len(right) > 1 else "")
     compared, speedup = study.compare(base, best), study.speedup(best, _base(study))
     if compared is None and speedup is None:
@@ -242,11 +245,11 @@ def _stopped_by(trial: StudyTrial) -> str:
     return f"{trial.timing.stopped_by}{samples}"
 
 
-def _heading(study: Study, trials: Sequence[StudyTrial]) -> str:
-    measures = dict.fromkeys(trial.measure for trial in trials if trial.measure)
-    parts = [f"{study.sweep.family} · {trials[0].problem.label}", *(f"{measure} kernel time" for measure in measures)]
+def _heading(study: Study, rows: pd.DataFrame) -> str:
+    measures = filter(None, dict.fromkeys(rows["measure"]))
+    parts = [f"{study.sweep.family} · {rows['problem'].iloc[0].label}", *(f"{each} kernel time" for each in measures)]
     for device in study.devices:
-        if any(trial.device == device.label for trial in trials):
+        if (rows["device"] == device.label).any():
             roof = device.read_bandwidth
             parts.append(device.label + (f" (reads {format_value('bandwidth', roof)})" if roof else ""))
     return " · ".join(parts).replace("\N{NO-BREAK SPACE}", " ")
