@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from cuprof.cli.compare import MARK, NOISY, OF_PAIRS, is_beside_medians
 from cuprof.cli.labels import format_number, format_time, mark_of, style_of
 from cuprof.cli.output import Line, Part, Table, print_json, show
@@ -98,17 +96,19 @@ def result_parts(study: Study) -> Iterator[Part]:
         yield Line(best, "bold")
 
 
-def _choose_shown(study: Study, rows: pd.DataFrame) -> list[StudyTrial]:
+def _choose_shown(study: Study, rows: Any) -> list[StudyTrial]:
     """Return those of one problem's trials that its table shows, the fastest first."""
-    shown = rows.assign(rank=rows["kind"].map(rank_of)).sort_values(["rank", "order"], kind="stable")
-    if len(shown) > MOST_ROWS:
-        groups = [group for _, group in shown.groupby("contender", sort=False)]
+    ranked = rows.assign(rank=rows["kind"].map(rank_of)).sort_values(["rank", "order"], kind="stable")
+    groups = [group for _, group in ranked.groupby("contender", sort=False)]
+    if len(ranked) <= MOST_ROWS:
+        trials = study.rows(ranked)
+    else:
         most = max(1, min(TOP, MOST_ROWS // len(groups)))
-        shown = pd.concat([group.sort_values("median_ns", kind="stable").head(most) for group in groups])
-    return sorted(study.rows(shown), key=lambda trial: (not _has_time(trial), by_time(trial)))
+        trials = [each for group in groups for each in study.rows(group.sort_values("median_ns", kind="stable")[:most])]
+    return sorted(trials, key=lambda trial: (not _has_time(trial), by_time(trial)))
 
 
-def best_line(study: Study, rows: pd.DataFrame) -> str:
+def best_line(study: Study, rows: Any) -> str:
     """Return the fastest of one problem's trials and how many times as fast as the baseline it is, with the interval.
 
     It is the surest: a median of a few samples may lie below it. The text is empty where nothing has a time.
@@ -245,7 +245,7 @@ def _stopped_by(trial: StudyTrial) -> str:
     return f"{trial.timing.stopped_by}{samples}"
 
 
-def _heading(study: Study, rows: pd.DataFrame) -> str:
+def _heading(study: Study, rows: Any) -> str:
     measures = filter(None, dict.fromkeys(rows["measure"]))
     parts = [f"{study.sweep.family} · {rows['problem'].iloc[0].label}", *(f"{each} kernel time" for each in measures)]
     for device in study.devices:

@@ -94,8 +94,8 @@ def timer_tick(details: str | None) -> float:
 def _read(connection: Connection, query: sa.Select[Any], columns: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
     """Return the columns of a query's rows, in no order that means anything."""
     kinds = [_Column(kind) for kind, _ in columns.values()]
-    with connection.execute(query) as result:
-        for rows in result.partitions(CHUNK):
+    with connection.execute(query.execution_options(yield_per=CHUNK)) as result:  # a server's result is large
+        for rows in result.partitions():
             for column, values in zip(kinds, zip(*rows, strict=True), strict=True):
                 column.add(values)
     found = {name: kinds.pop(0).array() for name in columns}  # the parts of one column at a time are held beside it
