@@ -55,23 +55,19 @@ def evaluate(text: str | Number) -> Number:
     Raises:
         ExpressionError: the text is not arithmetic on numbers, is not finite, or exceeds the bounds.
     """
-    if isinstance(text, bool):
-        raise ExpressionError(str(text), "is not a number")
     stripped = str(text).strip()
-    if isinstance(text, str):
-        if len(stripped) > MAX_CHARACTERS:
-            raise ExpressionError(text, f"has more than {MAX_CHARACTERS} characters")
-        if not _CHARACTERS.fullmatch(stripped):
-            raise ExpressionError(text, "is not a number")
     try:
+        if isinstance(text, str) and len(stripped) > MAX_CHARACTERS:
+            raise _FaultError(f"has more than {MAX_CHARACTERS} characters")
+        if isinstance(text, str) and not _CHARACTERS.fullmatch(stripped):
+            raise _LanguageError
         value: Number = _compute(_parse(stripped.replace("^", "**"), ()), {}) if isinstance(text, str) else _bound(text)
-    except _LanguageError:
-        raise ExpressionError(stripped, "is not a number") from None
+        if isinstance(value, bool) or not isinstance(value, Number):  # "()" is a tuple of none
+            raise _LanguageError
+        return value
     except _FaultError as error:
-        raise ExpressionError(stripped, str(error)) from None
-    if not isinstance(value, Number):  # "()" is a tuple of none
-        raise ExpressionError(stripped, "is not a number")
-    return value
+        fault = "is not a number" if isinstance(error, _LanguageError) else str(error)
+        raise ExpressionError(stripped, fault) from None
 
 
 class Expression:
@@ -252,10 +248,8 @@ def _compute(node: ast.expr, values: Mapping[str, Value]) -> Value:
 def _compare(node: ast.Compare, values: Mapping[str, Value]) -> bool:
     left = _compute(node.left, values)
     for operation, each in zip(node.ops, node.comparators, strict=True):
-        right = _compute(each, values)
-        if not _apply(_OPERATIONS[type(operation)], left, right):
+        if not _apply(_OPERATIONS[type(operation)], left, left := _compute(each, values)):
             return False
-        left = right
     return True
 
 
