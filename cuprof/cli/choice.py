@@ -48,11 +48,9 @@ def name_setting(word: str, project: Project) -> str:
     families, experiments = list_families(project.kernel_folders), list_choices(project, "experiment")
     if word in families or word in experiments:
         return f"{'family' if word in families else 'experiment'}={word}"
-    if meant := find_meant(word):
-        raise ConfigError(f"{word!r} is not a setting: did you mean {meant}?")
-    raise ConfigError(
-        f"{word!r} is not a setting (NAME=VALUE), a family or an experiment: {suggest(word, {*families, *experiments})}"
-    )
+    meant = find_meant(word)
+    hint = f"did you mean {meant}?" if meant else suggest(word, {*families, *experiments})
+    raise ConfigError(f"{word!r} is not a setting (NAME=VALUE), a family or an experiment: {hint}")
 
 
 def list_choices(project: Project, group: str) -> dict[str, Path]:

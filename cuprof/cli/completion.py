@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from argparse import SUPPRESS
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cuprof.cli.choice import list_choices
 from cuprof.cli.main import COMMANDS
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     if not space:
         found = [name for name in COMMANDS if name.startswith(command)]
     elif command in COMMANDS and COMMANDS[command].is_hydra:
-        found = _of_family(before, word) if _OF_FAMILY.match(word) else _settings(word)
+        found = _complete(word, _of_family(before) if _OF_FAMILY.match(word) else _settings(word.partition("=")[0]))
     else:
         found = [name for name in _words(command) if name.startswith(word)]
     print(("\n" if action.endswith("fish") else " ").join(found))
@@ -61,8 +61,8 @@ def _words(command: str) -> Iterator[str]:
             yield from (*(action.choices or ()), *options)
 
 
-def _of_family(before: Sequence[str], word: str) -> list[str]:
-    """Return what completes an axis, a tunable or variants; nothing where no single family is chosen.
+def _of_family(before: Sequence[str]) -> dict[str, Iterable[object]]:
+    """Return axis, tunable or variants → values; nothing where no single family is chosen.
 
     Where any number is allowed, the values are those of the experiment.
     """
@@ -73,7 +73,7 @@ def _of_family(before: Sequence[str], word: str) -> list[str]:
         config = compose([text for text in before if _CHOICE.fullmatch(text)], project)
         family = find_origin(config.family, project.kernel_folders).load()
     except CuprofError:
-        return []
+        return {}
     values: dict[str, Iterable[object]] = {"variants": (*family.variants, "all"), "baseline": family.variants}
     for axis in family.axes:
         values[f"problem.{axis.name}"] = axis.choices or config.problem.get(axis.name, (axis.default,))
@@ -82,23 +82,21 @@ def _of_family(before: Sequence[str], word: str) -> list[str]:
     for tunable in (tunable for variant in family.variants.values() for tunable in variant.tunables):
         key = f"tune.{tunable.name}"
         values[key] = tuple(dict.fromkeys((*values.get(key, ()), *tunable.values)))
+    return values
+
+
+def _settings(key: str) -> dict[str, Iterable[object]]:
+    """Return setting → values, which one setting alone is given: a group, or the family."""
+    project = find_project()
+    choices = list_families(project.kernel_folders) if key == "family" else list_choices(project, key)
+    known: dict[str, Iterable[object]] = dict.fromkeys((*GROUPS, *list_settings()), ())
+    return known | ({key: choices} if key in known else {})
+
+
+def _complete(word: str, values: Mapping[str, Iterable[object]]) -> list[str]:
+    """Return the settings that begin with a word; or each list whose last element one of the values completes."""
     key, equals, value = word.partition("=")
     if not equals:
         return [f"{name}=" for name in values if name.startswith(word)]
-    return _complete_list(key, value, values.get(key, ()))
-
-
-def _settings(word: str) -> list[str]:
-    """Return the settings that begin with a word, or the choices of a group."""
-    project = find_project()
-    key, equals, value = word.partition("=")
-    if not equals:
-        return [f"{name}=" for name in dict.fromkeys((*GROUPS, *list_settings())) if name.startswith(word)]
-    choices = list_families(project.kernel_folders) if key == "family" else list_choices(project, key)
-    return _complete_list(key, value, choices)
-
-
-def _complete_list(key: str, value: str, choices: Iterable[object]) -> list[str]:
-    """Return each list whose last element one of the choices completes."""
     head, comma, last = value.rpartition(",")
-    return [f"{key}={head}{comma}{each}" for each in map(str, choices) if each.startswith(last)]
+    return [f"{key}={head}{comma}{each}" for each in map(str, values.get(key, ())) if each.startswith(last)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -69,6 +70,7 @@ def make_work(name: str, words: Sequence[str], config: SweepConfig, project: Pro
     return Work(("-m", "cuprof", *kept, *own), Path.cwd(), files, config.launch)
 
 
+@dataclass
 class Launch:
     """The sweeps that the jobs of one command take part in, as their database shows them.
 
@@ -78,10 +80,11 @@ class Launch:
         url: of the database.
     """
 
-    def __init__(self, name: str, expected: int, url: str) -> None:
-        self.name, self.expected, self.url = name, expected, url
-        self.sweeps: list[SweepProgress] = []
-        self._away_since: datetime | None = None
+    name: str
+    expected: int
+    url: str
+    sweeps: list[SweepProgress] = field(default_factory=list)
+    _away_since: datetime | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -116,17 +119,14 @@ class Launch:
                 print_message(f"job {number}: {line}")
             print_message(f"error: no job has begun the sweep{_reasons(jobs)}; see {files}")
             return max((each.exit_code or 0 for each in jobs), default=1) or 1
-        said = []
-        if not self.is_complete:
-            done, planned = self._sum_up()
-            said.append(f"not complete: {planned - done} of {count(planned, 'trial')} left")
+        done, planned = self._sum_up()
+        said = ["complete" if self.is_complete else f"not complete: {planned - done} of {count(planned, 'trial')} left"]
         if lost := [each for each in jobs if each.state == "lost"]:
             was = "was" if len(lost) == 1 else "were"
-            said += [] if said else ["complete"]
             said.append(f"{len(lost)} of {count(len(jobs), 'job')} {was} lost{_reasons(lost)}")
         if not self.is_complete:
             said.append(f"the jobs' output is in {files}; the same command goes on where they stopped")
-        if said:
+        if said != ["complete"]:
             print_message("; ".join(said))
         if not self.is_complete or exit_says == "done":
             return int(not self.is_complete)
@@ -166,9 +166,8 @@ class Launch:
         """Yield how many jobs run, since when the database is away, and what each station does."""
         states = [each.state for each in jobs]
         counted = [f"{states.count(state)} {state}" for state in ("running", "waiting", "lost") if state in states]
-        yield f"jobs: {', '.join(counted) or 'all ended'}" + _reasons(
-            [each for each in jobs if each.state == "waiting"]
-        )
+        reasons = _reasons([each for each in jobs if each.state == "waiting"])
+        yield f"jobs: {', '.join(counted) or 'all ended'}{reasons}"
         if self._away_since:
             yield f"the database is away since {self._away_since:%H:%M:%S}"
             return
