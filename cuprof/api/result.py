@@ -18,7 +18,8 @@ def run(family: Family, settings: Sequence[str], project: Project) -> Comparison
 
     A notebook shows the table by itself, so nothing is printed there.
     """
-    from cuprof.cli.progress import is_notebook, make_observer
+    from cuprof.api.notebook import is_notebook
+    from cuprof.cli.progress import make_observer
     from cuprof.cli.sweep import show_results
     from cuprof.config.composer import compose
     from cuprof.config.overrides import quoted
@@ -93,7 +94,7 @@ class Comparison:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from cuprof.cli.output import to_html
+        from cuprof.api.notebook import to_html
         from cuprof.cli.results import result_parts
 
         return to_html(result_parts(self.study))

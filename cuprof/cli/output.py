@@ -14,7 +14,6 @@ import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from html import escape
 from itertools import chain, islice, repeat, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -96,27 +95,6 @@ def display_width(text: str) -> int:
     from rich.cells import cell_len  # slow to import
 
     return cell_len(text)
-
-
-def to_html(parts: Iterable[Part]) -> str:
-    """Return parts as HTML for a notebook's cell."""
-    return "".join(
-        (f"<p>{escape(part.text)}</p>" if part.text else "") if isinstance(part, Line) else _html_table(part)
-        for part in parts
-    )
-
-
-def _html_table(table: Table) -> str:
-    aligns = ["right" if heading in table.numbers else "left" for heading in table.headings]
-    rows = [("th", table.headings), *(("td", row) for row in table.rows)]
-    cells = (
-        "".join(
-            f'<{tag} style="text-align: {align}">{escape(text)}</{tag}>'
-            for align, text in zip(aligns, row, strict=True)
-        )
-        for tag, row in rows
-    )
-    return f"<table>{''.join(f'<tr>{each}</tr>' for each in cells)}</table>"
 
 
 def _wrap(row: Sequence[str], widths: Sequence[int]) -> Iterator[Sequence[str]]:

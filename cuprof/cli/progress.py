@@ -254,13 +254,6 @@ class LiveProgress(Progress):
         self._bar.update(self._task, description=doing, visible=True, total=total, completed=self.place, left=self.left)
 
 
-def is_notebook() -> bool:
-    """Return whether this process runs the cells of a notebook; a library may import ipykernel anywhere."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return getattr(shell, "kernel", None) is not None
-
-
 def _line(trial: Trial, outcome: Outcome) -> str:
     return f"{mark_of(outcome.state, trial.expected)} {trial.label}: {_result(outcome)}"
 
