@@ -45,9 +45,9 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {
     "sweep": Command("check, time and store the trials of an experiment", "sweep", is_hydra=True),
-    "ncu-collect": Command("collect hardware counters for the same trials", "ncu_collect", is_hydra=True),
-    "ncu-import": Command("take in Nsight Compute reports made elsewhere", "ncu_import"),
-    "report": Command("write the before/after page of an experiment", "report", is_hydra=True),
+    "ncu-collect": Command("collect hardware counters for the same trials", "ncu", is_hydra=True, part="collect"),
+    "ncu-import": Command("take in Nsight Compute reports made elsewhere", "ncu", part="import"),
+    "report": Command("write the before/after page of an experiment", "sweep", is_hydra=True, part="report"),
     "check": Command("compile every variant for an architecture, without a GPU", "check"),
     "compare": Command("say what became slower or faster between two sides", "compare"),
     "source": Command("show which lines of a kernel's source the time goes to", "source"),

@@ -1,20 +1,24 @@
-"""`cuprof sweep`: check, time and store the trials of an experiment, then report."""
+"""`cuprof sweep` and `cuprof report`: check, time and store the trials of an experiment; write its page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
-from cuprof.cli.output import print_message, print_preview
-from cuprof.core.errors import UsageError
+from cuprof.cli.choice import list_choices
+from cuprof.cli.output import print_json, print_message, print_preview
+from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.project import Project, try_writing
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
     from cuprof.engine.running import SweepResult
     from cuprof.report.study import Study
+    from cuprof.results.sweeps import SweepRow
+    from cuprof.store import Store
 
 RUNNING = "cuprof.engine.running", "cuprof.cli.progress"
 """Modules that plan, measure and store."""
@@ -74,6 +78,23 @@ examples:
   cuprof sweep experiment=reduction device.cuda=0,1
   cuprof sweep experiment=reduction store=postgres launch=slurm launch.jobs=4 launch.gpus=1"""
 
+REPORT_HELP = """\
+Write one self-contained HTML page about the newest stored sweep of an experiment, or about an earlier one, and print
+its path. A page that shows all that is stored stays as it is. Nothing is measured.
+
+settings:
+  experiment=NAME   the study (default: reduction); see cuprof list experiments
+  report.sweep=ID   an earlier sweep instead of the newest, as NAME-sweep-ID.html; see cuprof query sweeps
+  report.path=DIR   the folder for the page (default: reports/out in the project)
+  output=json       print the path as JSON
+  further ones      see cuprof sweep --help; what is about measuring has no effect here"""
+REPORT_EXAMPLES = """\
+examples:
+  cuprof report experiment=reduction
+  cuprof report experiment=reduction report.path=/tmp/pages
+  cuprof report experiment=reduction report.sweep=5
+  cuprof report experiment=reduction,convlab"""
+
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
@@ -121,7 +142,7 @@ def task(config: SweepConfig, project: Project) -> int:
     code = int(not result.is_complete) if config.exit == "done" else result.exit_code
     try:
         if config.ncu.enabled:
-            from cuprof.cli.ncu_collect import task as profile
+            from cuprof.cli.ncu import task as profile
 
             code = max(code, profile(config, project))
     finally:  # what was timed is stored and shown, whatever becomes of the counters
@@ -137,7 +158,6 @@ def show_results(config: SweepConfig, project: Project, result: SweepResult) -> 
     Of sweeps side by side that differ the newest has the page's name, as in `cuprof report`, and
     the others' pages have their numbers besides; jobs of one sweep write one page.
     """
-    from cuprof.cli.report import write_page
     from cuprof.cli.results import print_results
     from cuprof.report.load import load_study
     from cuprof.results.sweeps import get_sweep, is_newest
@@ -159,3 +179,72 @@ def show_results(config: SweepConfig, project: Project, result: SweepResult) -> 
                 page = write_page(store, study.sweep, config, project, number=number, study=study)
     finally:  # the results are shown, whatever becomes of the page
         print_results(study, config.output, page)
+
+
+def main_report(argv: Sequence[str]) -> int:
+    """Run the command; see `REPORT_HELP`."""
+    return hydra_app.run("report", argv, report, REPORT_HELP, REPORT_EXAMPLES)
+
+
+def report(config: SweepConfig, project: Project) -> int:
+    """Write the page of one experiment, unless it is up to date, and print its path."""
+    from cuprof.interop.origins import name_family
+    from cuprof.results.sweeps import get_sweep
+    from cuprof.store import Store
+
+    chosen, name = config.report.sweep, config.experiment or name_family(config.family)
+    with Store.open(config.store.url or project.database_url, create=False, read_only=True) as store:
+        with store.snapshot() as connection:
+            try:
+                sweep = get_sweep(connection, name, chosen)
+            except UnknownNameError as error:
+                if config.family.endswith(".py") and not Path(config.family).exists():
+                    raise UsageError(f"there is no file {config.family}, and no sweep of it is stored") from error
+                raise
+        path = write_page(store, sweep, config, project, name, chosen)
+    if config.output == "json":
+        print_json({"experiment": config.experiment, "sweep": sweep.id, "report": str(path)})
+    else:
+        print(path)
+    return 0
+
+
+def write_page(
+    store: Store,
+    sweep: SweepRow,
+    config: SweepConfig,
+    project: Project,
+    name: str = "",
+    number: int | None = None,
+    study: Study | None = None,
+) -> Path:
+    """Write the page of a sweep, unless it is up to date; return its path.
+
+    Args:
+        name, number: the experiment and the sweep's number, as `page_name` takes them.
+        study: the sweep's, where it has been loaded.
+    """
+    from cuprof.report.freshness import digest, is_current
+    from cuprof.report.load import load_study
+    from cuprof.report.page import write
+
+    folders, reports = project.experiment_folders, project.report_folders
+    file, folder = name_page(sweep, name, number, project), config.report.folder(project)
+    path, made_of = folder / f"{file}.html", digest(store, sweep, name, experiments=folders, reports=reports)
+    if not is_current(path, made_of):
+        study = study or load_study(store, name, sweep_id=sweep.id, folders=folders)
+        write(study, folder, name=file, folders=reports, made_of=made_of)
+    return path
+
+
+def name_page(sweep: SweepRow, experiment: str, sweep_id: int | None, project: Project) -> str:
+    """Return a page's file name without ending; a family's page does not take the place of the study of its name.
+
+    Args:
+        experiment, sweep_id: as `page_name` takes them.
+    """
+    from cuprof.report.freshness import page_name
+
+    name = page_name(sweep, experiment, sweep_id)
+    is_of_family = not sweep.experiment and sweep.family in list_choices(project, "experiment")
+    return f"family-{name}" if is_of_family else name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cuprof.cli.labels import format_counter
-from cuprof.cli.ncu_collect import CounterRow, counter_parts
+from cuprof.cli.ncu import CounterRow, counter_parts
 from cuprof.cli.output import to_text
 
 

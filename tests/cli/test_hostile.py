@@ -19,7 +19,7 @@ from cuprof.cli import doctor
 from cuprof.cli import main as entry
 from cuprof.cli.compare import print_comparison
 from cuprof.cli.diagnosis import Diagnosis, Health
-from cuprof.cli.ncu_collect import counter_parts
+from cuprof.cli.ncu import counter_parts
 from cuprof.cli.output import Line, print_json, print_message, print_preview, show
 from cuprof.cli.progress import LiveProgress, PlainProgress
 from cuprof.cli.stream import Output, guarded_output

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))  # for the invente
 
 from study_data import Made, fill
 
-from cuprof.cli.report import name_page
+from cuprof.cli.sweep import name_page
 from cuprof.core.project import Project
 from cuprof.report.load import load_study
 from cuprof.store import Store

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cuprof.cli import ncu_import
+from cuprof.cli.ncu import main_import
 from cuprof.core.errors import ProfilerError
 from cuprof.core.records import DeviceFacts, State, SweepFacts, Trial
 from cuprof.engine.importing import ImportResult, import_reports
@@ -185,7 +185,7 @@ def test_the_command_says_what_it_took_in(
     (tmp_path / "cuprof.toml").write_text("")
     monkeypatch.chdir(tmp_path)
     files = [str(recorded / f"{name}.ncu-rep") for name in ("study_alone", "instructions")]
-    assert ncu_import.main([*files, "--name", "vendor", "--store", url]) == 0
+    assert main_import([*files, "--name", "vendor", "--store", url]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
         f"{files[0]}: 1 trial joined (cold)",
@@ -198,5 +198,5 @@ def test_one_bad_report_and_nothing_is_stored(recorded: Path, tmp_path: Path, ur
     monkeypatch.chdir(tmp_path)
     files = [str(recorded / f"{name}.ncu-rep") for name in ("study_alone", "truncated")]
     with pytest.raises(ProfilerError, match="cut short"):
-        ncu_import.main([*files, "--store", url])
+        main_import([*files, "--store", url])
     assert not (tmp_path / "db").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.cli import ncu_collect
+from cuprof.cli import ncu
 from cuprof.config.composer import compose
 from cuprof.core.errors import ProfilerError
 from cuprof.core.project import Project
@@ -43,7 +43,7 @@ def collect(
 
     def run(*overrides: str) -> int:
         config = compose([f"ncu.path='{fake_ncu.folder.parent / 'ncu-link'}'", *overrides])
-        return ncu_collect.task(config, Project(tmp_path / "project"))
+        return ncu.task(config, Project(tmp_path / "project"))
 
     (fake_ncu.folder.parent / "ncu-link").symlink_to(fake_ncu.path)
     return run
@@ -156,5 +156,5 @@ def test_a_folder_that_takes_no_reports_is_found_before_ncu_starts(fake_ncu, col
 
 
 def test_help_needs_nothing(capsys) -> None:
-    assert ncu_collect.main(["--help"]) == 0
+    assert ncu.main_collect(["--help"]) == 0
     assert "+ncu.metrics=" in capsys.readouterr().out

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cuprof.cli import ncu_collect
+from cuprof.cli.ncu import task
 from cuprof.config.composer import compose
 from cuprof.core.errors import ProfilerError
 from cuprof.core.processes import child_environment
@@ -39,7 +39,7 @@ def ncu() -> NcuExecutable:
 
 
 def _collect(root: Path, *overrides: str) -> int:
-    return ncu_collect.task(compose(["experiment=reduction", *overrides]), Project(root))
+    return task(compose(["experiment=reduction", *overrides]), Project(root))
 
 
 def test_stored_counters_equal_the_raw_page_of_the_kept_report(ncu: NcuExecutable, tmp_path: Path, capsys) -> None:

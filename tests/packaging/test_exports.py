@@ -32,7 +32,7 @@ def test_importing_cuprof_is_cheap() -> None:
 
 def test_ncu_starts_before_anything_heavy_is_imported() -> None:
     heavy = "{'numpy', 'pandas', 'cupy', 'sqlalchemy', 'numba'}"
-    modules = "sys, cuprof.cli.ncu_collect, cuprof.config.build, cuprof.ncu.collector"
+    modules = "sys, cuprof.cli.ncu, cuprof.config.build, cuprof.ncu.collector"
     code = f"import {modules}; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 

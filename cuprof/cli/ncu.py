@@ -1,12 +1,14 @@
-"""`cuprof ncu-collect`: collect hardware counters for the trials of an experiment."""
+"""`cuprof ncu-collect` and `cuprof ncu-import`: hardware counters for trials, and from reports made elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
+from cuprof.cli.arguments import CommandParser
 from cuprof.cli.labels import format_counter
 from cuprof.cli.output import Line, Part, Table, print_json, print_message, print_preview, show
 from cuprof.core.project import Project
@@ -48,8 +50,28 @@ examples:
   cuprof ncu-collect experiment=reduction ncu=memory problem.n=2**24 variants=sequential,last_warp
   cuprof ncu-collect experiment=reduction +ncu.metrics=[dram__bytes_read.sum] ncu.cache_control=none"""
 
+IMPORT = CommandParser(
+    "ncu-import",
+    "Take in Nsight Compute reports: launches in ranges of cuprof's join their trials, others become\n"
+    "rows of their own, one a kernel. The files are copied to the project's artifacts.",
+    """\
+examples:
+  cuprof ncu-import --name vendor *.ncu-rep
+  cuprof query "SELECT * FROM counters WHERE name LIKE 'vendor/%'"
+  cuprof ncu-import profile.ncu-rep""",
+    store=True,
+)
+IMPORT.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a .ncu-rep file")
+IMPORT.add_argument("--name", default="", help="what launches that join no trial go by (default: the file's name)")
+IMPORT.add_argument(
+    "--cache-mode",
+    choices=("cold", "hot"),
+    default="",
+    help="file the counters under this mode (default: by the ncu command line that the report holds)",
+)
 
-def main(argv: Sequence[str]) -> int:
+
+def main_collect(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
     return hydra_app.run("ncu-collect", argv, task, HELP, EXAMPLES, is_measuring=True)
 
@@ -123,3 +145,17 @@ def counter_parts(rows: Sequence[CounterRow], metrics: Sequence[str], units: Map
         unit = f" in {units[name]}" if units.get(name) else ""
         parts.append(Line(f"{heading} {name}{unit}{': ' + known.meaning if known else ''}"))
     return parts
+
+
+def main_import(argv: Sequence[str]) -> int:
+    """Take in each report, or none where one cannot be read."""
+    arguments = IMPORT.parse_args(argv)
+    from cuprof.core.project import find_project
+    from cuprof.engine.importing import import_reports
+
+    artifacts, said = find_project().artifacts, {"name": arguments.name, "cache_mode": arguments.cache_mode}
+    for result in import_reports(arguments.files, arguments.store, artifacts, **said):
+        show(Line(f"{result.path}: {result.describe()}"))
+        for note in result.notes:
+            print_message(f"{result.path}: {note}")
+    return 0
