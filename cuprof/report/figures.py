@@ -138,9 +138,8 @@ def time_figure(study: Study, styles: Styles) -> Figure | None:
         x_axis = axis("Time, logarithmic", scale, type="log", range=ends_of, dtick=1)
     extremes = min(trials, key=by_time), max(trials, key=by_time)
     text = say_once(CAPTIONS, "time", trials, *extremes, study.confidence, None in intervals)
-    return Figure(
-        "figure-time", "Time by variant", [main, beside], rows_layout(len(trials), x_axis), text, tuple(notes)
-    )
+    layout = rows_layout(len(trials), x_axis)
+    return Figure("figure-time", "Time by variant", [main, beside], layout, text, tuple(notes))
 
 
 def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
@@ -149,59 +148,49 @@ def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
     Where no variant comes near it, the arithmetic rates take its place: memory does not limit such computations.
     """
     near = any(trial.share and trial.share >= TELLING_SHARE for trial in study.best)
-    if not near and any(trial.rate is not None for trial in study.best):
-        return _rate_figure(study, styles)
-    trials, notes = fastest_variants(study, "bandwidth")
+    name = "bandwidth" if near or all(trial.rate is None for trial in study.best) else "rate"
+    trials, notes = fastest_variants(study, name)
     if not trials:
         return None
-    used = {trial.device for trial in trials}
-    roofs = {each.label: each.read_bandwidth for each in study.devices if each.label in used and each.read_bandwidth}
-    best = max(trials, key=lambda trial: trial.bandwidth or 0.0)
-    most = max(best.bandwidth or 0.0, *roofs.values(), 0.0)
-    scale = choose_scale("bandwidth", [most / 10 if most < 1e13 else most])
-    shares = ["" if each.share is None else f"{each.share * 100:.0f}\N{NO-BREAK SPACE}%" for each in trials]
-    data = _rows_beside(trials, styles, "bandwidth", scale, shares, f"%{{x}} {scale.unit}, %{{text}} of peak")
-    x_axis = axis("Bandwidth", scale, range=[0, most * 1.15 / scale.divisor])
-    layout = rows_layout(len(trials), x_axis, top=16 * len(roofs)) | {"shapes": [], "annotations": []}
+    quantities = [float(getattr(trial, name)) for trial in trials]
+    most, best = max(quantities), trials[quantities.index(max(quantities))]
+    if name == "rate":
+        scale, end, title = choose_scale("rate", [most]), 1.4 * most, "Arithmetic rate"
+        texts, said = [format_value("rate", each) for each in quantities], "%{text}"
+        roofs, notes = dict[str, float](), [*notes, *say(CAPTIONS, "in_place")]
+    else:
+        used = {trial.device for trial in trials}
+        roofs = {each.label: each.read_bandwidth or 0.0 for each in study.devices if each.label in used}
+        roofs = {device: roof for device, roof in roofs.items() if roof}
+        most = max(most, *roofs.values(), 0.0)
+        scale, end, title = choose_scale("bandwidth", [most / 10 if most < 1e13 else most]), 1.15 * most, "Bandwidth"
+        texts = ["" if each.share is None else f"{each.share * 100:.0f}\N{NO-BREAK SPACE}%" for each in trials]
+        said = f"%{{x}} {scale.unit}, %{{text}} of peak"
+        if any((trial.share or 0.0) > 1 for trial in trials):
+            notes += say("tables.txt", "above_peak")
+    look = hover("%{customdata[0]}", said, "%{customdata[1]}", facts=[(each.contender, each.device) for each in trials])
+    look |= {"text": texts, "textposition": "outside", "cliponaxis": False}
+    data = [row_bars(trials, styles, title.lower(), numbers(quantities, scale), **look)]
+    layout = rows_layout(len(trials), axis(title, scale, range=[0, end / scale.divisor]), top=16 * len(roofs))
+    layout |= _roof_lines(trials, roofs, scale, most) if name == "bandwidth" else {}
+    text = say_once(CAPTIONS, name, trials, best)
+    return Figure(f"figure-{name}", f"{title} by variant", data, layout, text, tuple(notes))
+
+
+def _roof_lines(
+    trials: Sequence[StudyTrial], roofs: Mapping[str, float], scale: Scale, most: float
+) -> dict[str, list[dict[str, Any]]]:
+    """Return a dashed line at each device's bandwidth, beside its own bars only, with its name above."""
+    shapes, annotations = [], []
     for i, (name, roof) in enumerate(roofs.items()):
         at, mine = roof / scale.divisor, [place for place, trial in enumerate(trials) if trial.device == name]
-        shape = {"type": "line", "xref": "x", "yref": "y", "x0": at, "x1": at}
-        shape |= {"y0": min(mine) - 0.5, "y1": max(mine) + 0.5}  # beside its own bars only
-        layout["shapes"].append(shape | {"line": {"color": NEUTRAL, "width": 2, "dash": "dash"}})
+        ends = {"x0": at, "x1": at, "y0": min(mine) - 0.5, "y1": max(mine) + 0.5}
+        dashed = {"color": NEUTRAL, "width": 2, "dash": "dash"}
+        shapes.append({"type": "line", "xref": "x", "yref": "y", "line": dashed, **ends})
         words = {"text": f"roof, {label(name, 16)}: {format_value('bandwidth', roof)}", "showarrow": False}
         words |= {"x": at, "y": 1, "xref": "x", "yref": "paper", "yanchor": "bottom", "yshift": 16 * i}
-        layout["annotations"].append(words | {"xanchor": "right" if roof > 0.5 * most else "left"})
-    if any((trial.share or 0.0) > 1 for trial in trials):
-        notes += say("tables.txt", "above_peak")
-    text = say_once(CAPTIONS, "bandwidth", trials, best)
-    return Figure("figure-bandwidth", "Bandwidth by variant", data, layout, text, tuple(notes))
-
-
-def _rate_figure(study: Study, styles: Styles) -> Figure | None:
-    trials, notes = fastest_variants(study, "rate")
-    if not trials:
-        return None
-    best = max(trials, key=lambda trial: trial.rate or 0.0)
-    scale = choose_scale("rate", [best.rate])
-    data = _rows_beside(
-        trials, styles, "arithmetic rate", scale, [format_value("rate", trial.rate) for trial in trials], "%{text}"
-    )
-    layout = rows_layout(
-        len(trials), axis("Arithmetic rate", scale, range=[0, (best.rate or 0.0) * 1.4 / scale.divisor])
-    )
-    text, notes = say_once(CAPTIONS, "rate", trials, best), [*notes, *say(CAPTIONS, "in_place")]
-    return Figure("figure-rate", "Arithmetic rate by variant", data, layout, text, tuple(notes))
-
-
-def _rows_beside(
-    trials: Sequence[StudyTrial], styles: Styles, name: str, scale: Scale, texts: Sequence[str], said: str
-) -> list[dict[str, Any]]:
-    """Return bars of a trial's quantity with a text beside each."""
-    values = numbers([trial.rate if "rate" in name else trial.bandwidth for trial in trials], scale)
-    facts = [(trial.contender, trial.device) for trial in trials]
-    look = hover("%{customdata[0]}", said, "%{customdata[1]}", facts=facts)
-    look |= {"text": texts, "textposition": "outside", "cliponaxis": False}
-    return [row_bars(trials, styles, name, values, **look)]
+        annotations.append(words | {"xanchor": "right" if roof > 0.5 * most else "left"})
+    return {"shapes": shapes, "annotations": annotations}
 
 
 def distribution_figure(study: Study, styles: Styles) -> Figure | None:
@@ -260,10 +249,10 @@ def thin(values: Sequence[float]) -> list[float]:
     return [values[round(i * (len(values) - 1) / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
 
 
-def _quartiles(trial: StudyTrial) -> tuple[float, float]:
+def _quartiles(trial: StudyTrial) -> list[float]:
     """Return the quartiles around the median in percent, of readings spread over the timer's tick as everywhere."""
     timing = trial.timing
-    return tuple((each / timing.median_ns - 1) * 100 for each in (timing.q1_ns, timing.q3_ns)) if timing else (0.0, 0.0)  # type: ignore[return-value]
+    return [(each / timing.median_ns - 1) * 100 for each in (timing.q1_ns, timing.q3_ns)] if timing else [0.0, 0.0]
 
 
 def _short(value: float) -> float:
