@@ -138,25 +138,32 @@ def axis(heading: str, scale: Scale | None = None, **more: Any) -> dict[str, Any
 
 
 def heat_map(
-    name: object, xs: Sequence[str], ys: Sequence[str], grid: Sequence[Sequence[Any]], scale: Scale, line: str
+    name: object,
+    names: Sequence[str],
+    xs: Mapping[Any, str],
+    ys: Mapping[Any, str],
+    cells: Mapping[Any, float],
+    scale: Scale,
 ) -> dict[str, Any]:
     """Return the trace of a map, its numbers written into the cells while they have room.
 
     Args:
-        grid: a row a `ys`, in units of the scale.
-        line: what hovering over a cell shows.
+        names: of the two axes.
+        xs, ys: value → label, in order.
+        cells: (x, y) → value.
     """
+    x_name, y_name = map(plain, names)
     return {
         "type": "heatmap",
         "name": plain(name),
-        "x": list(xs),
-        "y": list(ys),
-        "z": list(grid),
+        "x": list(xs.values()),
+        "y": list(ys.values()),
+        "z": [numbers([cells.get((x, y)) for x in xs], scale) for y in ys],
         "colorscale": SEQUENTIAL,
         "reversescale": True,
         "texttemplate": "%{z:.3~r}" if len(xs) * len(ys) <= MOST_WRITTEN_CELLS else "",
         "colorbar": {"title": {"text": plain(scale.unit)}, "thickness": 12},
-        **hover(line),
+        **hover(f"{x_name} = %{{x}}, {y_name} = %{{y}}: %{{z}} {plain(scale.unit)}"),
     }
 
 

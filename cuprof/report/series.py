@@ -175,13 +175,10 @@ def _series(
 def _map(points: Points, spec: FigureSpec, scale: Scale) -> dict[str, Any]:
     """Return the map of a value over two axes; of several series the lowest value."""
     measured = sorted(points.measured, key=lambda point: -point.value)
+    keys = (ordered((getattr(point, name),) for point in points.measured) for name in "xy")
+    xs, ys = ({key[0]: label(value_label(key[0])) for key in each} for each in keys)
     cells: Mapping[Any, float] = {(point.x, point.y): point.value for point in measured}
-    xs, ys = ([key[0] for key in ordered((getattr(point, name),) for point in points.measured)] for name in "xy")
-    names = [plain(fact_label(each)) for each in (spec.x, spec.y)]
-    said = f"{names[0]} = %{{x}}, {names[1]} = %{{y}}: %{{z}} {plain(scale.unit)}"
-    grid = [numbers([cells.get((x, y)) for x in xs], scale) for y in ys]
-    columns, rows = ([label(value_label(value)) for value in values] for values in (xs, ys))
-    return heat_map(spec.title or spec.value, columns, rows, grid, scale, said)
+    return heat_map(spec.title or spec.value, (fact_label(spec.x), fact_label(spec.y)), xs, ys, cells, scale)
 
 
 class Roof(NamedTuple):

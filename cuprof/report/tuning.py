@@ -123,18 +123,14 @@ def _describe(trial: StudyTrial, best: StudyTrial) -> str:
 
 def _slices(tried: Sequence[StudyTrial]) -> dict[str, list[StudyTrial]]:
     winner = min(tried, key=by_sure_time)
-    slices = {}
-    for name in winner.tunables:
-        others = {key: value for key, value in winner.tunables.items() if key != name}
-        near = [
-            trial
-            for trial in tried
-            if trial.contender == winner.contender
-            and {key: value for key, value in trial.tunables.items() if key != name} == others
-        ]
-        if len(near) > 1:
-            slices[name] = sorted(near, key=lambda trial: (str(type(trial.tunables[name])), trial.tunables[name]))
-    return slices
+    contender, names = winner.contender, winner.tunables.keys()
+    of_it = [trial for trial in tried if trial.contender == contender and trial.tunables.keys() == names]
+    near = {
+        name: [each for each in of_it if find_differing(each.tunables, winner.tunables).keys() <= {name}]
+        for name in winner.tunables
+    }
+    ranked = {name: sorted(trials, key=lambda each: _rank(each.tunables[name])) for name, trials in near.items()}
+    return {name: trials for name, trials in ranked.items() if len(trials) > 1}
 
 
 def explain(trials: Sequence[StudyTrial]) -> list[Part]:
@@ -241,20 +237,16 @@ def tunables_figures(study: Study, styles: Styles) -> list[Figure]:
 def _draw(found: TunableMap, index: int, color: str) -> Figure:
     scale = choose_scale("time", [found.best.median_ns])
     names = [plain(name) for name in found.axes]
-    (first, xs), *others = found.axes.items()
-    columns = [plain(x) for x in xs]
-    layout: dict[str, Any] = {"height": 320, "xaxis": axis(first, type="category")}
-    if not others:
+    xs, *others = ({value: plain(value) for value in each} for each in found.axes.values())
+    titles = zip(("xaxis", "yaxis"), found.axes, strict=False)
+    layout: dict[str, Any] = {"height": 320, **{place: axis(name, type="category") for place, name in titles}}
+    if others:
+        data = heat_map(found.contender, [*found.axes], xs, others[0], found.median_ns, scale)
+    else:
         heights = numbers([found.median_ns[x,] for x in xs], scale)
         look = hover(f"{names[0]} = %{{x}}: %{{y}} {scale.unit}")
-        data = bars(plain(found.contender), columns, heights, color, **look)
+        data = bars(plain(found.contender), xs.values(), heights, color, **look)
         layout |= {"yaxis": axis("Time", scale, rangemode="tozero"), "bargap": 0.55}
-    else:
-        ((second, ys),) = others
-        grid = [numbers([found.median_ns.get((x, y)) for x in xs], scale) for y in ys]
-        said = f"{names[0]} = %{{x}}, {names[1]} = %{{y}}: %{{z}} {scale.unit}"
-        data = heat_map(found.contender, columns, [plain(y) for y in ys], grid, scale, said)
-        layout["yaxis"] = axis(second, type="category")
     text, notes = say_once(CAPTIONS, "tunables", found, names), tuple(say(CAPTIONS, "hidden", found.hidden))
     return Figure(f"figure-tunables-{index}", f"Tunables of {shorten(found.contender)}", [data], layout, text, notes)
 
