@@ -137,6 +137,11 @@ def axis(heading: str, scale: Scale | None = None, **more: Any) -> dict[str, Any
     return {"title": {"text": plain(f"{heading} ({scale.unit})" if scale and scale.unit else heading)}, **more}
 
 
+def axes(height: int, x: dict[str, Any], y: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return the layout of a figure with two axes and a legend."""
+    return {"height": height, "xaxis": x, "yaxis": y, "showlegend": True, **more}
+
+
 def heat_map(
     name: object,
     names: Sequence[str],

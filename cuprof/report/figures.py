@@ -17,6 +17,7 @@ from cuprof.report.figure import (
     Figure,
     Style,
     Styles,
+    axes,
     axis,
     bars,
     error_bars,
@@ -102,14 +103,8 @@ def row_bars(trials: Sequence[StudyTrial], styles: Styles, name: str, values: Se
 
 def rows_layout(rows: int, x_axis: dict[str, Any], top: int = 0) -> dict[str, Any]:
     """Return the layout of a figure with one row a variant, the first on top."""
-    return {
-        "height": 90 + top + 30 * rows,
-        "margin": {"t": 12 + top},
-        "xaxis": x_axis,
-        "yaxis": {"autorange": "reversed", "type": "category", "automargin": True},
-        "bargap": 0.35,
-        "showlegend": False,
-    }
+    y_axis = {"autorange": "reversed", "type": "category", "automargin": True}
+    return axes(90 + top + 30 * rows, x_axis, y_axis, margin={"t": 12 + top}, bargap=0.35, showlegend=False)
 
 
 def time_figure(study: Study, styles: Styles) -> Figure | None:
@@ -359,10 +354,6 @@ def roofline_figure(study: Study, styles: Styles) -> Figure | None:
         place = [float(f"{work.intensity:.6g}")], numbers([work.rate], scale)
         data.append(line(name, *place, styles[work.trial.contender], 10, mode="markers", **look))
     text = say_once(CAPTIONS, "roofline", works, max(works, key=lambda work: work.rate))
-    layout = {
-        "height": 460,
-        "xaxis": axis("Operations a byte (FLOP/byte)", type="log", dtick=1),
-        "yaxis": axis("Arithmetic rate", scale, type="log", dtick=1),
-        "showlegend": True,
-    }
+    x_axis = axis("Operations a byte (FLOP/byte)", type="log", dtick=1)
+    layout = axes(460, x_axis, axis("Arithmetic rate", scale, type="log", dtick=1))
     return Figure("figure-roofline", "Roofline", data, layout, text, tuple(notes))

@@ -15,6 +15,7 @@ from cuprof.report.figure import (
     Figure,
     Style,
     Styles,
+    axes,
     axis,
     decades,
     error_bars,
@@ -152,8 +153,8 @@ def _curves(
         ticks = {"type": "category", "tickangle": -30 if len(set(xs)) > 6 else 0}
     heights = numbers([point.value for point in points.measured], scale)
     y_axis = axis(heading, scale, **({"type": "log", **decades(heights)} if "y" in log else {"rangemode": "tozero"}))
-    layout = {"height": 440, "xaxis": axis(fact_label(spec.x), **ticks), "yaxis": y_axis, "barmode": "group"}
-    return data, layout | {"showlegend": len(data) > 1}
+    x_axis = axis(fact_label(spec.x), **ticks)
+    return data, axes(440, x_axis, y_axis, barmode="group", showlegend=len(data) > 1)
 
 
 def _series(
@@ -220,7 +221,7 @@ def scaling_figure(study: Study, styles: Styles) -> Figure | None:
         data.append(roof_trace(i, roof, scale, (10 ** ends[0], 10 ** ends[1])) | look)
     xs = sorted({float(trial.problem[along]) for trial in best})
     y_axis = axis("Time", scale, type="log", **decades(numbers(map(by_time, best), scale)), range=list(ends))
-    layout = {"height": 460, "xaxis": axis(along, type="log", **integer_ticks(xs)), "yaxis": y_axis, "showlegend": True}
+    layout = axes(460, axis(along, type="log", **integer_ticks(xs)), y_axis)
     first, last = (value_label(int(x) if x.is_integer() else x) for x in (xs[0], xs[-1]))
     fastest = min((trial for trial in best if float(trial.problem[along]) == xs[-1]), key=by_sure_time)
     text = say_once(CAPTIONS, "scaling", along, first, last, others, fastest, [roof.device for roof in roofs])

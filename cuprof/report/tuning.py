@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import Any
+from itertools import accumulate, combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from cuprof.report.figure import (
     Figure,
     Style,
     Styles,
+    axes,
     axis,
     bars,
     heat_map,
@@ -42,16 +44,14 @@ FEWEST_CHOICES = 3
 MOST_MAPS = 6
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """How much of the variation of the logarithm of the time some tunables explain, beyond what fewer of them do."""
 
     names: tuple[str, ...]
     share: float
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """A search at the reference problem.
 
     Args:
@@ -62,10 +62,10 @@ class Found:
         slices: tunable → the trials tried that differ from the best in it alone, the best among them, by its value.
     """
 
-    tried: tuple[StudyTrial, ...]
-    best_ns: tuple[float, ...]
+    tried: Sequence[StudyTrial]
+    best_ns: Sequence[float]
     variant: str
-    parts: tuple[Part, ...]
+    parts: Sequence[Part]
     slices: Mapping[str, Sequence[StudyTrial]]
 
 
@@ -76,11 +76,9 @@ def find_search(study: Study) -> Found | None:
     tried = study.rows(study.here[study.here["is_right"]].sort_values("ordinal"))
     if not tried:
         return None
-    best = np.minimum.accumulate([by_sure_time(trial) for trial in tried])
-    variants = [trial.variant for trial in tried]
-    variant = max(variants, key=variants.count)
+    variant, _ = Counter(trial.variant for trial in tried).most_common(1)[0]
     parts = explain([trial for trial in tried if trial.variant == variant])
-    return Found(tuple(tried), tuple(map(float, best)), variant, tuple(parts), _slices(tried))
+    return Found(tried, list(accumulate(map(by_sure_time, tried), min)), variant, parts, _slices(tried))
 
 
 def describe_standing(study: Study) -> str:
@@ -103,8 +101,15 @@ def describe_standing(study: Study) -> str:
     series = dict(zip(known, study.samples(known), strict=True))
     effect, error_rate = float(settings["effect"]), float(settings["error_rate"])
     standing = look(series, Rule(effect, error_rate / LOOKS), noise)
-    said = standing.describe(lambda trial: _describe(trial, standing.best), effect, error_rate)
-    return f"The search compared its last candidates side by side: {standing.best.setting} is {said}."
+    best = standing.best
+
+    def describe(trial: StudyTrial) -> str:
+        """Return what a trial has otherwise than the best."""
+        is_other = trial.contender != best.contender
+        return trial.setting if is_other else point_label(find_differing(trial.tunables, best.tunables))
+
+    said = standing.describe(describe, effect, error_rate)
+    return f"The search compared its last candidates side by side: {best.setting} is {said}."
 
 
 def _list_last(study: Study) -> list[StudyTrial]:
@@ -112,13 +117,6 @@ def _list_last(study: Study) -> list[StudyTrial]:
     here = study.here
     own = here[(here["run_sweep_id"] == study.sweep.id) & (here["job"] != "")].sort_values(["run_id", "job"])
     return study.rows(own[own["job"] == own["job"].iloc[-1]].sort_index()) if len(own) else []
-
-
-def _describe(trial: StudyTrial, best: StudyTrial) -> str:
-    """Return what a trial has otherwise than the best."""
-    if trial.contender != best.contender:
-        return trial.setting
-    return point_label(find_differing(trial.tunables, best.tunables))
 
 
 def _slices(tried: Sequence[StudyTrial]) -> dict[str, list[StudyTrial]]:
@@ -212,11 +210,11 @@ def _map(contender: str, trials: list[StudyTrial]) -> TunableMap | None:
     varying = sorted((name for name in names if len(values[name]) > 1), key=lambda name: -len(values[name]))
     if not varying:
         return None
-    axes = {name: tuple(sorted(values[name], key=_rank)) for name in varying[:2]}
-    cells = grouped(trials, lambda trial: tuple(trial.tunables.get(name) for name in axes))
+    longest = {name: tuple(sorted(values[name], key=_rank)) for name in varying[:2]}
+    cells = grouped(trials, lambda trial: tuple(trial.tunables.get(name) for name in longest))
     fastest = {place: by_time(min(here, key=by_sure_time)) for place, here in cells.items()}
     best, worst = min(trials, key=by_sure_time), max(trials, key=by_time)
-    return TunableMap(contender, axes, fastest, best, worst, len(varying) > 2)
+    return TunableMap(contender, longest, fastest, best, worst, len(varying) > 2)
 
 
 def _rank(value: Any) -> tuple[bool, bool, Any]:
@@ -273,12 +271,7 @@ def _progress(found: Found) -> Figure:
     tried = line("tried", places, times, Style(NEUTRAL), 5, mode="markers", **look)
     so_far = line("best so far", places, numbers(found.best_ns, scale), Style(PALETTE[0]), mode="lines")
     so_far["line"]["shape"] = "hv"
-    layout = {
-        "height": 400,
-        "xaxis": axis("right configurations tried"),
-        "yaxis": axis("Time", scale, type="log"),
-        "showlegend": True,
-    }
+    layout = axes(400, axis("right configurations tried"), axis("Time", scale, type="log"))
     text = say_once(CAPTIONS, "progress", len(places), plain(best.problem_name), best, first + 1)
     return Figure("figure-search-progress", "Best so far", [tried, {**so_far, "hoverinfo": "skip"}], layout, text)
 
@@ -288,12 +281,8 @@ def _importance(found: Found) -> Figure:
     names = [plain(" × ".join(part.names)) for part in parts]
     colors = [PALETTE[0] if len(part.names) == 1 else PALETTE[1] for part in parts]
     data = bars("", [100 * part.share for part in parts], names, colors, orientation="h", **hover("%{y}: %{x:.1f} %"))
-    layout = {
-        "height": 120 + 26 * len(parts),
-        "xaxis": axis("share of the variation of log time, %"),
-        "yaxis": {"automargin": True},
-        "showlegend": False,
-    }
+    x_axis = axis("share of the variation of log time, %")
+    layout = axes(120 + 26 * len(parts), x_axis, {"automargin": True}, showlegend=False)
     text = say_once(CAPTIONS, "importance", plain(found.variant), names[-1], parts[-1].share)
     return Figure("figure-search-importance", "What each tunable explains", [data], layout, text)
 
@@ -308,11 +297,6 @@ def _slice(found: Found) -> Figure:
         line(name, each, each.values(), Style(PALETTE[i % len(PALETTE)]), **hover("%{x}: %{y:.3f}"))
         for i, (name, each) in enumerate(points.items())
     ]
-    layout = {
-        "height": 400,
-        "xaxis": axis("one tunable changed", type="category"),
-        "yaxis": axis("time over the best"),
-        "showlegend": True,
-    }
+    layout = axes(400, axis("one tunable changed", type="category"), axis("time over the best"))
     ratio, where = max((ratio, where) for each in points.values() for where, ratio in each.items())
     return Figure("figure-search-slice", "Around the best", data, layout, say_once(CAPTIONS, "slice", where, ratio))

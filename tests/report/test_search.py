@@ -62,7 +62,7 @@ def test_the_fastest_is_no_lucky_median_of_few_samples(make_study) -> None:
     assert drawn.best is best
     found = find_search(study)
     assert found is not None
-    assert found.best_ns == tuple([pytest.approx(12.4e3)] * 3)
+    assert found.best_ns == [pytest.approx(12.4e3)] * 3
     slow = [Made("v", 20.0 + i, tune={"width": 100 + i}) for i in range(ENOUGH)]
     listed = fastest_table(make_study([*tried, *slow], name="many", configuration={"search": SEARCH}))
     assert listed is not None
