@@ -159,10 +159,12 @@ class Experiment(_Spec, frozen=True):
 
     def problem_name(self, problem: Mapping[str, Any]) -> str:
         """Return the name that `problems:` gives this problem, or the empty text."""
-        for name, coordinates in self.problems.items():
-            if all(problem.get(axis) == value for axis, value in coordinates.items()):
-                return name
-        return ""
+        return next((name for name, known in self.problems.items() if agrees(problem, known)), "")
+
+
+def agrees(problem: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Return whether a problem has all the wanted coordinates."""
+    return all(problem.get(axis) == value for axis, value in wanted.items())
 
 
 def find_experiment(name: str, folders: Iterable[Path]) -> Experiment:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from itertools import compress
 from pathlib import Path
@@ -19,10 +20,11 @@ from cuprof.core.errors import SelectionError
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
 from cuprof.report.counters import read_counters
-from cuprof.report.experiment import Experiment, find_experiment
+from cuprof.report.experiment import Experiment, agrees, find_experiment
 from cuprof.report.provenance import provenance
 from cuprof.report.published import read_published
 from cuprof.report.study import COLUMNS, Device, Study
+from cuprof.report.templates import say_once
 from cuprof.report.trials import RANKING, Timed, are_few
 from cuprof.report.units import point_label
 from cuprof.results.counters import get_launch
@@ -108,46 +110,34 @@ def choose_reference(trials: pd.DataFrame, experiment: Experiment) -> tuple[Poin
     """
     wanted = experiment.reference_problem
     is_right = trials["state"] == State.OK.value
-    fits = pd.Series([_holds(problem, wanted) for problem in trials["problem"]], trials.index)
+    fits = pd.Series([agrees(problem, wanted) for problem in trials["problem"]], trials.index)
     chosen = next(trials[each] for each in (fits & is_right, is_right, fits, is_right | True) if each.any())
     sizes = chosen[["useful_bytes", "flops"]].fillna(0).sort_values(["useful_bytes", "flops"], ascending=False)
     reference: Point = trials["problem"][sizes.index[0]]
-    if _holds(reference, wanted):
+    if agrees(reference, wanted):
         return reference, ""
-    what = "was measured without a right result" if fits.any() else "is not part of this sweep"
-    note = (
-        f"The study compares variants at {point_label(wanted)}, which {what}; {point_label(reference)} takes its place."
-    )
-    return reference, note
-
-
-def _holds(problem: Point, wanted: Mapping[str, Any]) -> bool:
-    return all(problem.get(axis) == value for axis, value in wanted.items())
+    return reference, say_once("summary.txt", "reference", wanted, reference, fits.any())
 
 
 def list_sweep_devices(connection: Connection, sweep_id: int) -> dict[int, Device]:
-    """Return the device of every number; rows that are comparable are one device."""
+    """Return the device of every number; rows that are comparable are one device.
+
+    A device is called by its name, with its back end or number where others are called the same.
+    """
     rows = list_devices(connection, [sweep_id])
     first: dict[str, DeviceRow] = {}
     for row in rows:
         first.setdefault(row.comparable, row)
-    labels = _labels(list(first.values()))
+    names = Counter(row.facts.name for row in first.values())
+    labels: dict[str, DeviceRow] = {}
+    for row in first.values():
+        label = row.facts.name if names[row.facts.name] == 1 else f"{row.facts.name} ({row.facts.backend})"
+        labels[f"{label} #{row.id}" if label in labels else label] = row
     devices = {
-        comparable: Device(labels[comparable], row.facts, find_calibration(connection, comparable, sweep_id))
-        for comparable, row in first.items()
+        row.comparable: Device(label, row.facts, find_calibration(connection, row.comparable, sweep_id))
+        for label, row in labels.items()
     }
     return {row.id: devices[row.comparable] for row in rows}
-
-
-def _labels(rows: Sequence[DeviceRow]) -> dict[str, str]:
-    """Return a label for every kind of device: its name, with what tells it apart where two share the name."""
-    names = [row.facts.name for row in rows]
-    labels: dict[str, str] = {}
-    for row in rows:
-        name = row.facts.name
-        label = name if names.count(name) == 1 else f"{name} ({row.facts.backend})"
-        labels[row.comparable] = label if label not in labels.values() else f"{label} #{row.id}"
-    return labels
 
 
 def make_frames(

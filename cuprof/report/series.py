@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from cuprof.report.counter_section import left_out_notes, mode_notes
-from cuprof.report.experiment import FigureSpec
+from cuprof.report.experiment import FigureSpec, agrees
 from cuprof.report.figure import (
     CAPTIONS,
     NEUTRAL,
@@ -198,7 +198,7 @@ def scaling_figure(study: Study, styles: Styles) -> Figure | None:
     if (along := _longest_axis(study)) is None:
         return None
     others = {name: value for name, value in study.reference.items() if name != along}
-    fits = (each for each in study.fastest if all(each.problem.get(name) == value for name, value in others.items()))
+    fits = (each for each in study.fastest if agrees(each.problem, others))
     best = sorted(fits, key=lambda trial: (trial.order, float(trial.problem[along])))
     groups = grouped(best, lambda trial: trial.contender)
     kept = sorted(groups, key=lambda name: min(map(by_time, groups[name])))[:MOST_LINES]

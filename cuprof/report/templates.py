@@ -14,7 +14,15 @@ from markupsafe import Markup, escape
 from cuprof.core.project import bundled
 from cuprof.core.text import count, level_text, list_first, visible
 from cuprof.report.provenance import moment
-from cuprof.report.units import describe_age, format_counter, format_ratio, format_value, list_names, shorten
+from cuprof.report.units import (
+    describe_age,
+    format_counter,
+    format_ratio,
+    format_value,
+    list_names,
+    point_label,
+    shorten,
+)
 
 FOLDER = "templates"
 
@@ -84,6 +92,7 @@ def _make_environment(folders: Sequence[Path], finalize: Callable[[Any], Any]) -
         "ratio": format_ratio,
         "short": shorten,
         "names": list_names,
+        "point": point_label,
         "first_of": list_first,
         "level": level_text,
         "counter": format_counter,
