@@ -337,13 +337,7 @@ def _notes(grid: Grid, names: Sequence[str], heading: str, *, is_measured: bool)
     spec, found, name = grid.spec, list(grid.cells.values()), names[0]
     ratios = [each.doubt or each.reason for each in found if each.value is None or "speedup" in names]
     is_counter = is_measured and name not in QUANTITIES
-    facts = {
-        "has_choices": any(each.choice for each in found),
-        "has_published": any(each.published for each in found),
-        "has_gaps": not grid.is_values and len(grid.cells) < len(grid.rows) * len(grid.columns),
-        "has_skipped": any(each.trial.state is State.SKIPPED and not each.trial.is_expected_wrong for each in found),
-        "ratios": ", ".join(ratios).split(", "),
-        "long_name": f"{heading}: {name}" if is_counter and not grid.is_values and heading != name else "",
-    }
-    modes = mode_notes(grid.study) if is_counter else []
-    return [*filter(None, [spec.note]), *say("tables.txt", "grid", spec, facts), *modes]
+    has_gaps = not grid.is_values and len(found) < len(grid.rows) * len(grid.columns)
+    long_name = f"{heading}: {name}" if is_counter and not grid.is_values and heading != name else ""
+    notes = say("tables.txt", "grid", spec, found, ", ".join(ratios).split(", "), has_gaps, long_name)
+    return [*filter(None, [spec.note]), *notes, *(mode_notes(grid.study) if is_counter else [])]

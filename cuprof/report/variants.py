@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -93,7 +93,10 @@ def variants_table(
         mark = "fastest" if is_fastest else "baseline" if is_base else ""
         rows.append(Row(step.trial.contender, _below(study, step.trial), cells, mark))
     title = f"{spec.title or 'Variants'} at {study.experiment.problem_name(problem) or point_label(problem)}"
-    return Table(title, "Variant", tuple(columns), tuple(rows), _notes(study, spec, steps, published) if notes else ())
+    ratios = ", ".join(note for step in steps for note in step.notes.values()).split(", ")
+    timed = [step for step in steps if step.values]
+    said = [*say("tables.txt", "steps", study, timed, bool(published), ratios), *filter(None, [spec.note])]
+    return Table(title, "Variant", tuple(columns), tuple(rows), tuple(said) if notes else ())
 
 
 def _steps(study: Study, trials: Sequence[StudyTrial]) -> list[Step]:
@@ -170,20 +173,6 @@ def _below(study: Study, trial: StudyTrial) -> str:
     kind = trial.kind if trial.kind not in ("kernel", trial.origin.lower()) else ""
     tunables = trial.tunables_label if trial.is_right else ""
     return " · ".join(filter(None, [trial.origin, kind, tunables, study.age(trial)]))
-
-
-def _notes(
-    study: Study, spec: TableSpec, steps: Sequence[Step], published: Sequence[PublishedValue]
-) -> tuple[str, ...]:
-    timed = [step.trial for step in steps if step.values]
-    facts: dict[str, Any] = {
-        "are_few": any(trial.few_samples for trial in timed),
-        "measures": sorted({trial.measure.value for trial in timed if trial.measure}),
-        "is_above_peak": any(step.values.get("share", 0.0) > 1 for step in steps),
-        "has_published": bool(published),
-        "ratios": ", ".join(note for step in steps for note in step.notes.values()).split(", "),
-    }
-    return (*say("tables.txt", "steps", study, facts), *filter(None, [spec.note]))
 
 
 def fastest_table(study: Study) -> Table | None:
