@@ -41,18 +41,20 @@ def open_spool(project: Project, url: str) -> Iterator[str]:
 
 
 def hand_in(store: Store, project: Project) -> Iterator[str]:
-    """Merge the spool files for this database whose processes have ended, and yield a line on each file."""
+    """Merge the spool files for this database whose processes have ended, and yield what became of each."""
     for file in sorted(_find_folder(project, store.url).glob("*.sqlite")):
         try:
             with _lock(file):
                 if not file.exists():  # another process was faster
                     continue
-                runs = 0
+                runs, notes = 0, list[str]()
                 with suppress(EmptyStoreError):  # its process was killed before it had made the tables
-                    runs = merge_database(f"sqlite:///{file}", store, project.artifacts).merged.added["run"]
+                    merged = merge_database(f"sqlite:///{file}", store, project.artifacts).merged
+                    runs, notes = merged.added["run"], merged.notes
                 for name in (file.name, f"{file.name}-wal", f"{file.name}-shm"):
                     file.with_name(name).unlink(missing_ok=True)
                 yield f"runs handed in that were measured while the database was away: {runs}"
+                yield from notes
         except BlockingIOError:
             continue  # its process goes on
         except UnreachableStoreError:

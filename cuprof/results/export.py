@@ -77,7 +77,7 @@ def to_parquet(rows: Rows) -> bytes:
     try:
         import pyarrow
     except ImportError:
-        raise MissingDependencyError("pyarrow, which writes Parquet,", "install it with: pip install pyarrow") from None
+        raise MissingDependencyError("pyarrow, which writes Parquet,", "pip install 'cuprof[parquet]'") from None
     from pyarrow import parquet
 
     names, buffer = list(_distinct_names(rows.names, "Parquet")), io.BytesIO()

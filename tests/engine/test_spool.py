@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +75,24 @@ def test_a_file_whose_process_was_killed_before_it_wrote_anything_is_removed(
         (told,) = spool.hand_in(store, bench.project)
     assert told.endswith(": 0")
     assert [path.name for path in tmp_path.glob("node-1*")] == []
+
+
+def test_trials_that_another_process_measured_meanwhile_are_told(
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common = tmp_path / "common.sqlite"
+    bench.sweep("sound_first", store=StoreConfig(url=f"sqlite:///{common}"))
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    shutil.copy(common, folder / "node-1.sqlite")
+    with Store.open(f"sqlite:///{folder / 'node-1.sqlite'}") as spooled, spooled.engine.begin() as connection:
+        connection.execute(sa.text("UPDATE run SET recorded_at = datetime(recorded_at, '+1 second') || '.000000'"))
+    monkeypatch.setattr(spool, "_find_folder", lambda project, url: folder)
+    with Store.open(f"sqlite:///{common}") as store:
+        handed, both = list(spool.hand_in(store, bench.project))
+        assert count(store, "SELECT COUNT(*) FROM run") == 2
+    assert handed.endswith(": 1")
+    assert "1 of its trials were measured in both: both runs are kept, and the sweep goes by the later one" in both
 
 
 @pytest.fixture
