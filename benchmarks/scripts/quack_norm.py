@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 import cuprof
+from benchmarks.scripts.rows import by_torch, make_rows
 
 try:
     from quack import rmsnorm as library
@@ -14,12 +15,7 @@ except ImportError:
 
 def inputs(rows=8192, columns=4096):
     """Return rows and weights."""
-    return torch.randn(rows, columns, device="cuda"), torch.randn(columns, device="cuda")
-
-
-def by_torch(x, weight):
-    """Call PyTorch's own."""
-    return torch.nn.functional.rms_norm(x, weight.shape, weight, 1e-6)
+    return make_rows(rows, columns)
 
 
 def by_library(x, weight):

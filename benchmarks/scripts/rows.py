@@ -1,4 +1,7 @@
-"""RMS norms by Triton: a program a row. They stand in for those of Liger-Kernel and QuACK where these are missing."""
+"""What the scripts about RMS norms share: their inputs, PyTorch's own, and one by Triton that computes a row a program.
+
+The one by Triton stands in for those of Liger-Kernel and QuACK where these are missing.
+"""
 
 from __future__ import annotations
 
@@ -27,3 +30,13 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) -> torch.
         x, weight, y, columns, eps, BLOCK=triton.next_power_of_2(columns), num_warps=8
     )
     return y
+
+
+def make_rows(rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return rows and weights."""
+    return torch.randn(rows, columns, device="cuda"), torch.randn(columns, device="cuda")
+
+
+def by_torch(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Call PyTorch's own."""
+    return torch.nn.functional.rms_norm(x, weight.shape, weight, 1e-6)
