@@ -62,6 +62,27 @@ def test_defines_and_options_reach_the_compiler() -> None:
     assert compiled(options=("-DBLOCK=128",), defines={"FACTOR": 1}).kernels["scale"].shared_bytes == 512
 
 
+TEXTURE = """
+extern "C" __global__ void look_up(cudaTextureObject_t table, float* y) {
+    y[threadIdx.x] = tex1Dfetch<float>(table, 3);
+}
+"""
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "compute_90"])
+def test_what_is_declared_ahead_of_a_source_does_not_change_what_is_built(
+    monkeypatch: pytest.MonkeyPatch, arch: str
+) -> None:
+    minimal = compiled(arch=arch)
+    monkeypatch.setattr(nvrtc_module, "MINIMAL", "--no-such-option")
+    whole = compiled(arch=arch)
+    assert (whole.image, whole.kernels) == (minimal.image, minimal.kernels)
+
+
+def test_a_source_may_use_what_the_short_declarations_leave_out() -> None:
+    assert set(compiled(TEXTURE).kernels) == {"look_up"}
+
+
 def test_includes_are_found(tmp_path: Path) -> None:
     (tmp_path / "factor.cuh").write_text("#define FACTOR 4\n")
     text = '#include "factor.cuh"\n' + PLAIN
