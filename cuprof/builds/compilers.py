@@ -28,7 +28,7 @@ from typing import NoReturn
 
 from cuprof.builds.result import Build, Built, Preload, decode
 from cuprof.core.errors import BuildError, ImpossibleError, MissingDependencyError
-from cuprof.core.processes import child_command, child_environment
+from cuprof.core.processes import child_command, child_environment, count_cores
 from cuprof.core.scratch import ScratchFolder
 
 READY = b"ready"
@@ -44,8 +44,9 @@ MOST_BYTES = 1 << 30
 """No answer is longer; code in the process could write any length."""
 RAISED = {each.__name__: each for each in (BuildError, ImpossibleError, MissingDependencyError)}
 """What a build may raise, by its name."""
-SHARED_FROM = 2
-"""Precompile headers from this many builds on; for a single one it takes longer than it saves."""
+SHARED_FROM, ROOMY = 2, 4
+"""Precompile headers from this many builds on; for a single one it takes longer than it saves. From this many cores on
+begin with the first: it costs that one nothing, and others often follow."""
 
 
 class Origin:
@@ -194,7 +195,8 @@ class Compilers:
         if not headers or resource.getrlimit(resource.RLIMIT_DATA)[0] != resource.RLIM_INFINITY:
             return None  # a confined process has no room for them
         self._asked[headers] += 1
-        origin = self._get(headers) if self._asked[headers] >= SHARED_FROM else None
+        is_shared = self._asked[headers] >= SHARED_FROM or count_cores() >= ROOMY
+        origin = self._get(headers) if is_shared else None
         return origin if origin and origin.is_loaded else None
 
 

@@ -152,6 +152,15 @@ def test_headers_are_compiled_ahead_once_two_builds_share_them(compilers: Compil
         assert time.monotonic() < give_up
 
 
+@pytest.mark.parametrize(("cores", "begun"), [(2, 1), (16, 2)])
+def test_headers_are_compiled_beside_the_first_build_where_cores_are_free(
+    compilers: Compilers, monkeypatch: pytest.MonkeyPatch, cores: int, begun: int
+) -> None:
+    monkeypatch.setattr("cuprof.builds.compilers.count_cores", lambda: cores)
+    compilers.run(Fake("", headers=(load, "pass")))
+    assert len(compilers._origins) == begun
+
+
 def test_headers_that_cannot_be_compiled_ahead_cost_nothing_else(compilers: Compilers) -> None:
     build = Fake("image = b'right'", headers=(load, "raise RuntimeError"))
     assert [compilers.run(build).image for _ in range(4)] == [b"right"] * 4
