@@ -6,7 +6,6 @@ import hashlib
 import importlib
 import json
 import re
-import struct
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
@@ -298,7 +297,7 @@ def read_tensor(path: Path, key: str, spec: Array) -> np.ndarray:
     """
     try:
         with open_regular(path) as stream:
-            length = struct.unpack("<Q", stream.read(8))[0]
+            length = int.from_bytes(stream.read(8), "little")
             if length > MOST_HEADER_BYTES:
                 raise ValueError(f"its header has {length} bytes; at most {MOST_HEADER_BYTES} are read")
             header = json.loads(stream.read(length))
@@ -311,7 +310,7 @@ def read_tensor(path: Path, key: str, spec: Array) -> np.ndarray:
                 raise ValueError(f"{key} has {last - first} bytes, and its shape takes {spec.nbytes}")
             stream.seek(8 + length + first)
             return np.frombuffer(bytearray(stream.read(spec.nbytes)), spec.type).reshape(spec.shape)
-    except (*FAULTS, struct.error) as error:
+    except FAULTS as error:
         raise UsageError(f"{path} cannot be read as safetensors: {error}") from None
 
 

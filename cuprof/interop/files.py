@@ -48,9 +48,12 @@ def find_files(path: Path, *, with_solutions: bool = True) -> Files:
             workloads, solutions = [*folder.glob("workload*.jsonl")], [*folder.glob("solution*.json")]
         else:
             workloads = [*(root / "workloads").rglob(f"{definition.stem}.jsonl")]
-            solutions = _find_solutions(root, definition.stem) if with_solutions else []
-        solutions = sorted(solutions) if with_solutions else []
-        found = Files(definition, root or folder, tuple(sorted(workloads)), tuple(solutions))
+            files = [file for file in (root / "solutions").rglob("*.json") if with_solutions and file.is_file()]
+            # those in a folder of the definition's name, and those elsewhere that hold the name
+            name, said = definition.stem, f'"{definition.stem}"'.encode()
+            solutions = [file for file in files if file.parent.name == name or said in read_bytes(file)]
+        chosen = sorted(solutions) if with_solutions else []
+        found = Files(definition, root or folder, tuple(sorted(workloads)), tuple(chosen))
     except (OSError, ValueError, RuntimeError) as error:  # names that are too long, links in a circle
         raise UsageError(f"{path} cannot be searched: {error}") from None
     if not found.workloads:
@@ -69,12 +72,6 @@ def _find_only(folder: Path) -> Path:
         names = list_first([str(each) for each in found], 4)
         raise UsageError(f"{folder} has {len(found)} definitions; name one: {names}")
     return found[0]
-
-
-def _find_solutions(root: Path, name: str) -> list[Path]:
-    """Return the files in a folder of the definition's name, and those elsewhere that hold the name."""
-    files = [file for file in (root / "solutions").rglob("*.json") if file.is_file()]
-    return [file for file in files if file.parent.name == name or f'"{name}"'.encode() in read_bytes(file)]
 
 
 def find_inside(root: Path, name: str) -> Path:
