@@ -94,6 +94,8 @@ def compare(
     Raises:
         CuprofError: the comparison cannot be made; one line says why.
     """
+    given: dict[str, Any] = locals()
+    given = {what: one for what, one in given.items() if what not in ("variants", "name", "settings", "axes")}
     if not variants:
         raise UsageError("name at least one implementation: cuprof.compare(f, g, inputs=…)")
     if inputs is None:
@@ -101,24 +103,14 @@ def compare(
         raise UsageError(
             f"give inputs=, a function that returns them{f'; it is written {near[0]}= here' if near else ''}"
         )
-    functions = {"reference": reference, "verify": verify, "flops": flops, "useful_bytes": useful_bytes}
-    for what, function in functions.items():
-        if function is not None and not callable(function):
-            raise UsageError(f"{what} is of type {type(function).__name__}; give the function itself")
+    for what in ("reference", "verify", "flops", "useful_bytes"):
+        if given[what] is not None and not callable(given[what]):
+            raise UsageError(f"{what} is of type {type(given[what]).__name__}; give the function itself")
     if not isinstance(name, str) or (name and not NAME.fullmatch(name)):
         raise UsageError(f"name is {name!r}; make it of letters a-z and A-Z, digits and _.+-")
     kernels = [one if isinstance(one, Kernel) else kernel(one) for one in variants]
-    given = {
-        **functions,
-        "inputs": inputs,
-        "outputs": as_names(outputs),
-        "in_place": as_names(in_place),
-        "any_order": as_names(any_order),
-        "at_most": dict(at_most if isinstance(at_most, Mapping) else dict.fromkeys(as_names(at_most))),
-        "error_rate": error_rate,
-        "tolerance": tolerance,
-        "files": as_names(files),
-    }
+    given |= {what: as_names(given[what]) for what in ("outputs", "in_place", "any_order", "files")}
+    given["at_most"] = dict(at_most if isinstance(at_most, Mapping) else dict.fromkeys(as_names(at_most)))
     asked = {axis: _values(axis, value) for axis, value in axes.items()}
     loaded = loading.get()
     if loaded is not None:

@@ -218,9 +218,8 @@ def describe(name: str, value: Any, *, is_copied: bool = False) -> Array:
     if not is_known(kind):
         raise FamilyError(f"{name} is of type {kind}; it must be of numbers that NumPy has, such as float32")
     if not is_copied and (isinstance(value, np.ma.MaskedArray) or "sparse" in str(getattr(value, "layout", ""))):
-        raise FamilyError(
-            f"{name} is masked or sparse; give its parts as arrays, and put them together in the functions"
-        )
+        instead = "give its parts as arrays, and put them together in the functions"
+        raise FamilyError(f"{name} is masked or sparse; {instead}")
     flags = getattr(value, "flags", None)
     is_packed = value.is_contiguous() if hasattr(value, "is_contiguous") else getattr(flags, "c_contiguous", True)
     if not is_packed and not is_copied:

@@ -129,9 +129,8 @@ class FunctionFamily:
         counted = self.count_rows(found)
         wanted = [name for name in outputs if name not in counted.values() and name not in self.changed]
         if {*found} != {*wanted}:
-            raise ValueError(
-                f"it returned {list_first([*found], 4)}; the first variant returns {list_first(wanted, 4)}"
-            )
+            right_ones = list_first(wanted, 4)
+            raise ValueError(f"it returned {list_first([*found], 4)}; the first variant returns {right_ones}")
         for name in wanted:
             output, right = outputs[name], signature.outputs[name]
             result = _as_array(name, found[name], home, right)

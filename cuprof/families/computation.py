@@ -141,9 +141,8 @@ class Computation(FunctionFamily):
                 more = "" if given else "; a result that has fewer rows for some inputs is named in at_most="
                 raise FamilyError(f"reference() gave {name} of shape {array.shape}, and not of {wanted}{more}")
             if count := int(np.count_nonzero(tolerances.is_nan(array))):
-                raise FamilyError(
-                    f"reference() gave NaN for {count} of {array.size} elements of {name}; no NaN is right"
-                )
+                many = f"{count} of {array.size} elements"
+                raise FamilyError(f"reference() gave NaN for {many} of {name}; no NaN is right")
         if problem not in self._settled and self.reference is None and {*self.outputs} - {*self.in_place}:
             again = self._compute(problem, inputs, np.nan)
             for name in (name for name, array in again.items() if tolerances.is_nan(array).any()):
@@ -174,9 +173,8 @@ class Computation(FunctionFamily):
             found = self.name_results(returned, "reference()")
         found = {rows: np.array([len(found[name])]) for name, rows in self.count_rows(found).items()} | found
         if {*found} != {name for name in sample.signature.outputs if self.verify is None or name in found}:
-            raise FamilyError(
-                f"reference() gave {list_first([*found], 4)}; the results are {list_first([*outputs], 4)}"
-            )
+            right = list_first([*outputs], 4)
+            raise FamilyError(f"reference() gave {list_first([*found], 4)}; the results are {right}")
         return {
             name: array if np.ma.isMaskedArray(array) else to_host(array, f"{name} of the reference")
             for name, array in found.items()

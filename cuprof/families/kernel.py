@@ -185,9 +185,8 @@ class Kernel:
         for size in given if isinstance(given, tuple | list) else () if given is None else (given,):
             number = known.get(size) if isinstance(size, str) else size
             if number is None or isinstance(number, Array | str) or int(number) != number:
-                raise UsageError(
-                    f"{what} of kernel {self.symbol} is {size!r}; give a whole number, or one of {', '.join(known)}"
-                )
+                taken = f"a whole number, or one of {', '.join(known)}"
+                raise UsageError(f"{what} of kernel {self.symbol} is {size!r}; give {taken}")
             found.append(int(number))
         return tuple(found)
 
@@ -235,7 +234,8 @@ def kernel(
         name: the variant's name; default: the function's name or the symbol.
         source: CUDA C++, OpenCL C, or C or C++ of the host: a file, or the text itself.
         backend: a source's back end, "cuda" or "opencl"; "cpu" if `compiler` is the host's.
-        grid: blocks; default: computed from `threads` and `block`. A function may take all values by name as `meta`.
+        grid: blocks; default: computed from `threads` and `block`. A function may take all values as `meta`, or by
+            name as `**named`.
         block: threads a block; default: the tunables block_size_x, _y, _z.
         threads: threads in all, rounded up to whole blocks.
         shared_bytes: dynamic shared memory a block.

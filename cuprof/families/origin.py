@@ -115,7 +115,7 @@ class Folder(Origin, frozen=True, tag=True):
         file = self.path / FAMILY_FILE
         if not file.is_file():
             raise FamilyError(f"{self.path} has no {FAMILY_FILE}; a family is a folder with a {FAMILY_FILE} in it")
-        return _find_defined(_import_file(file), file, self.path)
+        return _define_family(file, self.path)
 
 
 class Script(Origin, frozen=True, tag=True):
@@ -125,7 +125,7 @@ class Script(Origin, frozen=True, tag=True):
         if not self.path.is_file():
             raise FamilyError(f"there is no file {self.path}; name a Python file, or a family")
         _make_siblings_new(self.path)
-        return _find_defined(_import_file(self.path), self.path, self.path)
+        return _define_family(self.path, self.path)
 
 
 class Snapshot(Origin, frozen=True, tag=True):
@@ -227,25 +227,6 @@ def read_settings(script: Path) -> tuple[str, ...]:
     return ()
 
 
-def _find_defined(module: ModuleType, file: Path, place: Path) -> Family:
-    """Return the one family that a file has defined."""
-    now, family = loading.get(), getattr(module, "family", None)
-    found = [*now.families] if now else []
-    if isinstance(family, Family) and not any(family is one for one in found):
-        found.append(family)
-    if len(found) > 1:
-        raise FamilyError(f"{file} makes two comparisons; one that is swept makes one, in a file of its own")
-    if not found:
-        said = f"but `family` is a {type(family).__name__}" if hasattr(module, "family") else "but there is none"
-        tests = [ast.unparse(node.test) for node in parse_file(file).tree.body if isinstance(node, ast.If)]
-        for guard in (each for each in tests if "__name__" in each):  # a comparison behind it is made in no sweep
-            said += f"; what stands below `if {guard}:` runs by `python {file.name}` alone"
-        needed = "must define `family = Family(...)`, or call cuprof.compare(...), at module level"
-        raise FamilyError(f"{file} {needed}, {said}")
-    found[0].folder, found[0].path = file.parent, place
-    return found[0]
-
-
 def _make_siblings_new(file: Path) -> None:
     """Make a script's own modules importable from beside it, freshly loaded: not those of another script's folder."""
     folder, own = str(file.parent), {*imported_files(file)}
@@ -261,19 +242,35 @@ def _make_siblings_new(file: Path) -> None:
             del sys.modules[name]
 
 
-def _import_file(file: Path) -> ModuleType:
+def _define_family(file: Path, place: Path) -> Family:
+    """Run a file; return the one family that it has defined."""
     name = module_name(file)
     _take_modules({name})
     importlib.invalidate_caches()
     try:
         with as_if_alone(file):
-            return run_module(name, file)
+            module = run_module(name, file)
     except (Exception, SystemExit) as error:
         _take_modules({name})
         where = place_of(error, file.parent)
         if isinstance(error, CuprofError):  # it says what is wrong; here, where
             raise FamilyError(f"{file}: {error}{where}") from error
         raise FamilyError(f"{file} raised {describe(error)} on import{where}{_hint(error, file.parent)}") from error
+    now, family = loading.get(), getattr(module, "family", None)
+    found = [*now.families] if now else []
+    if isinstance(family, Family) and not any(family is one for one in found):
+        found.append(family)
+    if len(found) > 1:
+        raise FamilyError(f"{file} makes two comparisons; one that is swept makes one, in a file of its own")
+    if not found:
+        said = f"but `family` is a {type(family).__name__}" if hasattr(module, "family") else "but there is none"
+        tests = [ast.unparse(node.test) for node in parse_file(file).tree.body if isinstance(node, ast.If)]
+        for guard in (each for each in tests if "__name__" in each):  # a comparison behind it is made in no sweep
+            said += f"; what stands below `if {guard}:` runs by `python {file.name}` alone"
+        needed = "must define `family = Family(...)`, or call cuprof.compare(...), at module level"
+        raise FamilyError(f"{file} {needed}, {said}")
+    found[0].folder, found[0].path = file.parent, place
+    return found[0]
 
 
 def run_module(name: str, file: Path, **names: object) -> ModuleType:

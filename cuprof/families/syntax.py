@@ -79,10 +79,8 @@ class SourceFile:
             and code.co_firstlineno in (node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ())))
         ]
         if not found:
-            raise FamilyError(
-                f"{self.path} no longer has the {code.co_name} of line {code.co_firstlineno}; "
-                "it was changed since it was imported"
-            )
+            gone = f"the {code.co_name} of line {code.co_firstlineno}"
+            raise FamilyError(f"{self.path} no longer has {gone}; it was changed since it was imported")
         if code.co_name != "<lambda>":
             return found[:1]
         ends = [*code.co_positions()][-1][2:]  # the return of its value, which stands where the value does

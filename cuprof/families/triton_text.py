@@ -107,10 +107,8 @@ def _read_definition(function: FunctionType) -> str:
     """
     code = function.__code__
     if not is_cell(code.co_filename) and not Path(code.co_filename).is_file():
-        raise UsageError(
-            f"the text of {function.__name__} is not known (it was typed into the plain interpreter); "
-            "put it into a file or a notebook"
-        )
+        typed = f"the text of {function.__name__} is not known (it was typed into the plain interpreter)"
+        raise UsageError(f"{typed}; put it into a file or a notebook")
     source = parse_file(Path(code.co_filename))
     tree = ast.parse(source.segment(source.definition(code)[0]))
     for node in tree.body:

@@ -442,6 +442,7 @@ def test_what_is_no_function_is_told(given: Any) -> None:
         ({"grid": ("n", 2), "block": ("w", 2), "w": 16}, (100, 2), (16, 2)),
         ({"threads": lambda n, w: (n // w, w), "block": lambda w: (w, 2), "w": 10}, (1, 5), (10, 2)),
         ({"threads": lambda x: x.size, "block_size_x": 30}, (4,), (30,)),
+        ({"grid": lambda **known: known["n"] // 10, "block": 8}, (10,), (8,)),
     ],
 )
 def test_sizes_are_numbers_names_and_functions(given: dict[str, Any], grid: Any, block: Any) -> None:
