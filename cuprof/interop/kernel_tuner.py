@@ -112,9 +112,9 @@ class _Call:
         drawn = {**self.arguments, **self.constants}
         right: dict[str, Any] = {}
         if self.given["verify"] is not None:
-            right["verify"] = self._verify
+            right["verify"] = _Judge(self._verify)
         elif not self.answer:  # none, or what run_kernel would give
-            right["verify"] = _SameAsFirst(self.arguments, self.written)
+            right["verify"] = _Judge(_SameAsFirst(self.arguments, self.written))
         else:
             right["reference"] = self._reference
         return {
@@ -205,6 +205,16 @@ class _Call:
     def _refuse(self, what: str) -> None:
         taken = "CUDA and OpenCL kernels from a text or a file, with arrays, numbers, constant and shared memory, are"
         raise FamilyError(f"{self.script}: {what} of tune_kernel is not supported; {taken}")
+
+
+class _Judge:
+    """Call a function with results and inputs by name; the class's own name is part of what results are known by."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, **known: Any) -> Any:
+        return self.function(**known)
 
 
 class _SameAsFirst:

@@ -12,6 +12,7 @@ import pytest
 from cuprof.core.errors import FamilyError
 from cuprof.core.project import Project
 from cuprof.families import Family, Point
+from cuprof.families.fingerprint import contract_text, hash_text
 from cuprof.interop.origins import TunerScript, find_origin
 from tests.conftest import Result
 
@@ -137,6 +138,21 @@ def test_its_verify_judges(load: Callable[..., Family]) -> None:
     assert family.verify is not None
     assert family.verify(GIVEN, inputs, {"y": inputs["x"]}, {}) is True
     assert family.verify(GIVEN, inputs, {"y": 2 * inputs["x"]}, {}) is False
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "known"),
+    [
+        ("", "", "135bcfd804c7"),
+        ("answer=[2 * x, None, None]", "answer=[x.sum(), None, None], verify=check", "f2363a51cd0f"),
+        ("answer=[2 * x, None, None], ", "", "06d1d31d6670"),
+    ],
+    ids=["answer", "verify", "neither"],
+)
+def test_what_decides_a_script_s_results_is_known_as_before(
+    load: Callable[..., Family], old: str, new: str, known: str
+) -> None:
+    assert hash_text(contract_text(load(old, new)))[:12] == known
 
 
 def test_an_answer_of_run_kernel_leaves_each_configuration_held_to_the_first(load: Callable[..., Family]) -> None:
