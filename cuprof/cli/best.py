@@ -14,6 +14,7 @@ from cuprof.cli.output import Line, Part, Table, emit, show
 from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.records import Measure
 from cuprof.core.text import count, visible
+from cuprof.results.export import write_file
 
 if TYPE_CHECKING:
     from cuprof.report.portfolio import Portfolio
@@ -80,7 +81,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     text = _export(portfolio, arguments.export)
     if arguments.output:
-        _write(arguments.output, text, "--output")
+        write_file([text.encode()], arguments.output)
     else:
         print(text, end="")
     return 0
@@ -91,7 +92,7 @@ def main_portfolio(argv: Sequence[str]) -> int:
     arguments = PORTFOLIO.parse_args(argv)
     portfolio = _read(arguments)
     if arguments.header:
-        _write(arguments.header, _export(portfolio, "header"), "--header")
+        write_file([_export(portfolio, "header").encode()], arguments.header)
     named = _names(portfolio)
     problems = [
         {"problem": pick.problem, "configuration": named[pick.number], "ratio": pick.ratio, "samples": pick.samples}
@@ -141,13 +142,6 @@ def _parts(portfolio: Portfolio) -> Iterator[Part]:
     if few := sum(pick.is_few for pick in portfolio.picks):
         text = f"{few} of these choices {'is' if few == 1 else 'are'} known by few samples, the longest of which counts"
         yield Line(f"{text}; cuprof sweep of them, without search, takes more")
-
-
-def _write(path: Path, text: str, option: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{option}: {path} cannot be written: {error.strerror}") from error
 
 
 def _export(portfolio: Portfolio, form: str) -> str:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from cuprof.cli.choice import is_chosen, tell_choice
-from cuprof.cli.output import print_message
-from cuprof.core.errors import ConfigError, explain
+from cuprof.cli.output import print_error, print_message
+from cuprof.core.errors import ConfigError
 from cuprof.core.interrupts import stop_with_parent
 from cuprof.core.project import Project, find_project
 
@@ -144,11 +144,7 @@ def _run_jobs(jobs: Mapping[str, SweepConfig], task: Task, project: Project) -> 
         try:
             codes.append(task(config, project))
         except Exception as error:
-            explained = explain(error)
-            if explained is None:
-                raise
-            print_message(f"error: {explained}")
-            codes.append(explained.exit_code)
+            codes.append(print_error(error))
     return max(codes)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from cuprof import __version__
-from cuprof.cli.output import print_message
+from cuprof.cli.output import print_error, print_message
 from cuprof.cli.stream import guarded_output
 from cuprof.core.errors import CuprofError, UnknownNameError, explain
 from cuprof.core.interrupts import INTERRUPTED, heard, is_requested, shielded
@@ -93,10 +93,7 @@ def _work(words: list[str]) -> int:
         code = _run(words)
         output.flush()  # what cannot be written is found here, and not while Python ends
         lost = explain(output.failure)
-        if lost:
-            print_message(f"error: {lost}")
-            code = max(code, lost.exit_code)
-    return code
+        return max(code, print_error(lost)) if lost else code
 
 
 def _finish(code: int, is_process: bool) -> int:
@@ -129,11 +126,7 @@ def _run(words: list[str]) -> int:
         if not isinstance(error, CuprofError) and is_requested():
             print_message(interrupted)  # a library's own tidying up raised this over what the request left half made
             return INTERRUPTED
-        explained = explain(error)
-        if explained is None:
-            raise
-        print_message(f"error: {explained}")
-        return explained.exit_code
+        return print_error(error)
 
 
 def help_text() -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from cuprof.cli.stream import styled
+from cuprof.core.errors import explain
 from cuprof.core.text import hide_passwords, visible, visible_json
 
 if TYPE_CHECKING:
@@ -182,6 +183,15 @@ def preview_parts(preview: Preview) -> list[Part]:
 def print_message(text: str) -> None:
     """Write one line to the standard error, without passwords: an error, a warning, a failure."""
     print(visible(hide_passwords(text), keep=""), file=sys.stderr, flush=True)
+
+
+def print_error(error: Exception) -> int:
+    """Write one of our errors as one line and return its exit code; raise any other again."""
+    explained = explain(error)
+    if explained is None:
+        raise error
+    print_message(f"error: {explained}")
+    return explained.exit_code
 
 
 def print_json(value: Any) -> None:

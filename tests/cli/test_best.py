@@ -98,7 +98,7 @@ def test_what_cannot_be_exported_is_one_line(cli: Cli, stored: Project) -> None:
         ("best", "invented", "--within", "5"): "'5' is not a share; write 1% or 0.01",
         ("portfolio", "reductoin"): "unknown family 'reductoin': did you mean reduction",
         ("best", "invented", "--export", "yaml"): "'yaml' is not known: there are header, json, python, triton",
-        ("best", "invented", "--export", "json", "--output", "/nowhere/x"): "--output: /nowhere/x cannot be written",
+        ("best", "invented", "--export", "json", "--output", "/nowhere/x"): "/nowhere/x cannot be written",
     }.items():
         done = cli(*argv)
         assert (done.exit_code, done.out) == (2, "")
