@@ -10,24 +10,7 @@ import numpy as np
 
 from cuprof.core.errors import UsageError
 from cuprof.core.plugins import list_plugins, load_plugin
-from cuprof.report.figure import (
-    CAPTIONS,
-    NEUTRAL,
-    PALETTE,
-    Figure,
-    Style,
-    Styles,
-    axes,
-    axis,
-    bars,
-    error_bars,
-    hover,
-    label,
-    labels,
-    line,
-    numbers,
-    plain,
-)
+from cuprof.report import figure as plot
 from cuprof.report.series import ROOF_DASHES
 from cuprof.report.study import Device, Study
 from cuprof.report.summary import TELLING_SHARE
@@ -47,7 +30,7 @@ BUILT_IN: Mapping[str, str] = {
     "search": "cuprof.report.tuning:search_figures",
     "tunables": "cuprof.report.tuning:tunables_figures",
 }
-Made = Figure | Iterable[Figure] | None
+Made = plot.Figure | Iterable[plot.Figure] | None
 WIDE = 30.0
 """Times that differ by more than this are drawn as points on a logarithmic axis, not as bars: bars need a zero."""
 MOST_BARS = 40
@@ -67,18 +50,18 @@ STEPS = 24
 """Points of a roof, which is drawn on logarithmic axes."""
 
 
-def standard_figures(study: Study, styles: Styles) -> list[Figure]:
+def standard_figures(study: Study, styles: plot.Styles) -> list[plot.Figure]:
     """Return the standard figures that this study has data for, the built-in ones first.
 
     Raises:
         UsageError: a package's figure cannot be loaded, or is not one.
     """
-    figures: list[Figure] = []
+    figures: list[plot.Figure] = []
     for name in list_plugins(GROUP, BUILT_IN):
-        make: Callable[[Study, Styles], Made] = load_plugin(GROUP, name, BUILT_IN, "page figure")
+        make: Callable[[Study, plot.Styles], Made] = load_plugin(GROUP, name, BUILT_IN, "page figure")
         made = make(study, styles)
-        found = [made] if isinstance(made, Figure) else list(made or ())
-        if any(not isinstance(each, Figure) for each in found):
+        found = [made] if isinstance(made, plot.Figure) else list(made or ())
+        if any(not isinstance(each, plot.Figure) for each in found):
             raise UsageError(f"the page figure {name!r} gives something else than figures (cuprof.report.figure)")
         figures += found
     return figures
@@ -91,23 +74,23 @@ def fastest_variants(study: Study, quantity: str = "median_ns") -> tuple[list[St
     """
     every = [trial for trial in by_kind(study.best) if getattr(trial, quantity) is not None]
     kept = set(sorted(every, key=by_time)[:MOST_BARS])
-    notes = say(CAPTIONS, "fewer", MOST_BARS, len(every), "variant", "fastest")
+    notes = say(plot.CAPTIONS, "fewer", MOST_BARS, len(every), "variant", "fastest")
     return [trial for trial in every if trial in kept], notes
 
 
-def row_bars(trials: Sequence[StudyTrial], styles: Styles, name: str, values: Sequence[Any], **more: Any) -> Any:
+def row_bars(trials: Sequence[StudyTrial], styles: plot.Styles, name: str, values: Sequence[Any], **more: Any) -> Any:
     """Return a trace with a bar a variant, in the variant's colour."""
     colors = [styles[trial.contender].color for trial in trials]
-    return bars(name, values, labels(trial.contender for trial in trials), colors, orientation="h", **more)
+    return plot.bars(name, values, plot.labels(trial.contender for trial in trials), colors, orientation="h", **more)
 
 
 def rows_layout(rows: int, x_axis: dict[str, Any], top: int = 0) -> dict[str, Any]:
     """Return the layout of a figure with one row a variant, the first on top."""
     y_axis = {"autorange": "reversed", "type": "category", "automargin": True}
-    return axes(90 + top + 30 * rows, x_axis, y_axis, margin={"t": 12 + top}, bargap=0.35, showlegend=False)
+    return plot.axes(90 + top + 30 * rows, x_axis, y_axis, margin={"t": 12 + top}, bargap=0.35, showlegend=False)
 
 
-def time_figure(study: Study, styles: Styles) -> Figure | None:
+def time_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
     """Return the median time of every variant with the interval of its median."""
     trials, notes = fastest_variants(study)
     if not trials:
@@ -116,28 +99,28 @@ def time_figure(study: Study, styles: Styles) -> Figure | None:
     scale = choose_scale("time", medians_ns)
     texts = [format_value("time", each) for each in medians_ns]
     facts = [(each.contender, each.tunables_label, _interval(each)) for each in trials]
-    look = hover("%{customdata[0]}", "%{text} %{customdata[2]}", "%{customdata[1]}", facts=facts)
-    look |= {"text": texts, "textposition": "none", "error_x": error_bars(medians_ns, intervals, scale, 1.5)}
-    main = row_bars(trials, styles, "median time", numbers(medians_ns, scale), **look)
+    look = plot.hover("%{customdata[0]}", "%{text} %{customdata[2]}", "%{customdata[1]}", facts=facts)
+    look |= {"text": texts, "textposition": "none", "error_x": plot.error_bars(medians_ns, intervals, scale, 1.5)}
+    main = row_bars(trials, styles, "median time", plot.numbers(medians_ns, scale), **look)
     # beyond the error bar, so that neither hides the other
-    ends = numbers([trial.interval[1] if trial.interval else by_time(trial) for trial in trials], scale)
+    ends = plot.numbers([trial.interval[1] if trial.interval else by_time(trial) for trial in trials], scale)
     words = [f"\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}{text}" for text in texts]
     beside = {"type": "scatter", "mode": "text", "name": "", "x": ends, "y": main["y"], "text": words}
     beside |= {"textposition": "middle right", "cliponaxis": False, "hoverinfo": "skip"}
     longest, shortest = max(medians_ns) / scale.divisor, min(medians_ns) / scale.divisor
-    x_axis = axis("Time", scale, rangemode="tozero", range=[0, longest * 1.25])
+    x_axis = plot.axis("Time", scale, rangemode="tozero", range=[0, longest * 1.25])
     if longest / shortest > WIDE:
         main |= {"type": "scatter", "mode": "markers", "textposition": "middle center"}
         main["marker"] |= {"size": 11, "symbol": "circle"}
         ends_of = [math.log10(shortest) - 0.25, math.log10(longest) + 0.7]
-        x_axis = axis("Time, logarithmic", scale, type="log", range=ends_of, dtick=1)
+        x_axis = plot.axis("Time, logarithmic", scale, type="log", range=ends_of, dtick=1)
     extremes = min(trials, key=by_time), max(trials, key=by_time)
-    text = say_once(CAPTIONS, "time", trials, *extremes, study.confidence, None in intervals)
+    text = say_once(plot.CAPTIONS, "time", trials, *extremes, study.confidence, None in intervals)
     layout = rows_layout(len(trials), x_axis)
-    return Figure("figure-time", "Time by variant", [main, beside], layout, text, tuple(notes))
+    return plot.Figure("figure-time", "Time by variant", [main, beside], layout, text, tuple(notes))
 
 
-def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
+def bandwidth_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
     """Return useful bytes over time for every variant, with the measured read bandwidth of each device as a line.
 
     Where no variant comes near it, the arithmetic rates take its place: memory does not limit such computations.
@@ -152,7 +135,7 @@ def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
     if name == "rate":
         scale, end, title = choose_scale("rate", [most]), 1.4 * most, "Arithmetic rate"
         texts, said = [format_value("rate", each) for each in quantities], "%{text}"
-        roofs, notes = dict[str, float](), [*notes, *say(CAPTIONS, "in_place")]
+        roofs, notes = dict[str, float](), [*notes, *say(plot.CAPTIONS, "in_place")]
     else:
         used = {trial.device for trial in trials}
         roofs = {each.label: each.read_bandwidth or 0.0 for each in study.devices if each.label in used}
@@ -163,13 +146,15 @@ def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
         said = f"%{{x}} {scale.unit}, %{{text}} of peak"
         if any((trial.share or 0.0) > 1 for trial in trials):
             notes += say("tables.txt", "above_peak")
-    look = hover("%{customdata[0]}", said, "%{customdata[1]}", facts=[(each.contender, each.device) for each in trials])
+    look = plot.hover(
+        "%{customdata[0]}", said, "%{customdata[1]}", facts=[(each.contender, each.device) for each in trials]
+    )
     look |= {"text": texts, "textposition": "outside", "cliponaxis": False}
-    data = [row_bars(trials, styles, title.lower(), numbers(quantities, scale), **look)]
-    layout = rows_layout(len(trials), axis(title, scale, range=[0, end / scale.divisor]), top=16 * len(roofs))
+    data = [row_bars(trials, styles, title.lower(), plot.numbers(quantities, scale), **look)]
+    layout = rows_layout(len(trials), plot.axis(title, scale, range=[0, end / scale.divisor]), top=16 * len(roofs))
     layout |= _roof_lines(trials, roofs, scale, most) if name == "bandwidth" else {}
-    text = say_once(CAPTIONS, name, trials, best)
-    return Figure(f"figure-{name}", f"{title} by variant", data, layout, text, tuple(notes))
+    text = say_once(plot.CAPTIONS, name, trials, best)
+    return plot.Figure(f"figure-{name}", f"{title} by variant", data, layout, text, tuple(notes))
 
 
 def _roof_lines(
@@ -180,15 +165,15 @@ def _roof_lines(
     for i, (name, roof) in enumerate(roofs.items()):
         at, mine = roof / scale.divisor, [place for place, trial in enumerate(trials) if trial.device == name]
         ends = {"x0": at, "x1": at, "y0": min(mine) - 0.5, "y1": max(mine) + 0.5}
-        dashed = {"color": NEUTRAL, "width": 2, "dash": "dash"}
+        dashed = {"color": plot.NEUTRAL, "width": 2, "dash": "dash"}
         shapes.append({"type": "line", "xref": "x", "yref": "y", "line": dashed, **ends})
-        words = {"text": f"roof, {label(name, 16)}: {format_value('bandwidth', roof)}", "showarrow": False}
+        words = {"text": f"roof, {plot.label(name, 16)}: {format_value('bandwidth', roof)}", "showarrow": False}
         words |= {"x": at, "y": 1, "xref": "x", "yref": "paper", "yanchor": "bottom", "yshift": 16 * i}
         annotations.append(words | {"xanchor": "right" if roof > 0.5 * most else "left"})
     return {"shapes": shapes, "annotations": annotations}
 
 
-def distribution_figure(study: Study, styles: Styles) -> Figure | None:
+def distribution_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
     """Return the spread of every variant's samples around their median, in percent of it."""
     every, notes = fastest_variants(study)
     drawn = [trial for trial in every if trial.measure in trial.sampled and trial.median_ns]
@@ -201,16 +186,16 @@ def distribution_figure(study: Study, styles: Styles) -> Figure | None:
     inside = {trial: values[(values >= low) & (values <= high)] for trial, values in around.items()}
     beyond = int(pooled.size - sum(values.size for values in inside.values()))
     is_thinned = any(values.size > MOST_POINTS for values in inside.values())
-    notes += say(CAPTIONS, "points", beyond, pooled.size, MOST_POINTS, is_thinned)
+    notes += say(plot.CAPTIONS, "points", beyond, pooled.size, MOST_POINTS, is_thinned)
     data = [
         _box(trial, name, around[trial], thin(inside[trial].tolist()), styles[trial.contender].color)
-        for name, trial in zip(labels(trial.contender for trial in drawn), drawn, strict=True)
+        for name, trial in zip(plot.labels(trial.contender for trial in drawn), drawn, strict=True)
     ]
     widths = {trial: q3 - q1 for trial in drawn for q1, q3 in [_quartiles(trial)]}
     widest = max(widths, key=widths.__getitem__)
-    text = say_once(CAPTIONS, "distribution", len(drawn), pooled.size, widest, widths[widest])
-    layout = rows_layout(len(drawn), axis("Deviation from the median (%)", range=[low, high], zeroline=True))
-    return Figure("figure-distribution", "Distribution of the samples", data, layout, text, tuple(notes))
+    text = say_once(plot.CAPTIONS, "distribution", len(drawn), pooled.size, widest, widths[widest])
+    layout = rows_layout(len(drawn), plot.axis("Deviation from the median (%)", range=[low, high], zeroline=True))
+    return plot.Figure("figure-distribution", "Distribution of the samples", data, layout, text, tuple(notes))
 
 
 def _box(trial: StudyTrial, name: str, values: np.ndarray, points: Sequence[float], color: str) -> dict[str, Any]:
@@ -308,31 +293,31 @@ def _add_up(study: Study, trial: StudyTrial, weights: Mapping[str, int]) -> floa
     return sum(map(float.__mul__, known, map(float, weights.values()))) if len(known) == len(values) else 0.0
 
 
-def light_figure(study: Study, styles: Styles) -> Figure | None:
+def light_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
     """Return the share of each measured ceiling that every variant reaches; None without a measured ceiling."""
     found, notes = list_work(study)
     works = [work for work in found if work.shares]
     if not works:
         return None
-    names = labels(work.trial.contender for work in works)
+    names = plot.labels(work.trial.contender for work in works)
     data = []
-    for ceiling, color in zip(("memory", "FP32 arithmetic"), PALETTE, strict=False):
+    for ceiling, color in zip(("memory", "FP32 arithmetic"), plot.PALETTE, strict=False):
         shares = [work.shares.get(ceiling) for work in works]
         if any(share is not None for share in shares):
             values = [None if share is None else float(f"{100 * share:.4g}") for share in shares]
-            look = hover(f"%{{y}}: %{{x:.3~r}} % of the {ceiling}'s ceiling")
-            data.append(bars(ceiling, values, names, color, orientation="h", **look))
+            look = plot.hover(f"%{{y}}: %{{x:.3~r}} % of the {ceiling}'s ceiling")
+            data.append(plot.bars(ceiling, values, names, color, orientation="h", **look))
     most = max(100 * share for work in works for share in work.shares.values())
-    x_axis = axis("Share of the measured ceiling (%)", range=[0, max(100.0, 1.05 * most)])
+    x_axis = plot.axis("Share of the measured ceiling (%)", range=[0, max(100.0, 1.05 * most)])
     layout = rows_layout(len(works), x_axis, top=24) | {"showlegend": True, "barmode": "group"}
     layout["height"] += 10 * len(works) * len(data)
     best = max(works, key=lambda work: max(work.shares.values()))
     ceiling = max(best.shares, key=lambda name: best.shares[name])
-    text = say_once(CAPTIONS, "light", works, best, ceiling, best.shares[ceiling])
-    return Figure("figure-light", "Speed of light", data, layout, text, tuple(notes))
+    text = say_once(plot.CAPTIONS, "light", works, best, ceiling, best.shares[ceiling])
+    return plot.Figure("figure-light", "Speed of light", data, layout, text, tuple(notes))
 
 
-def roofline_figure(study: Study, styles: Styles) -> Figure | None:
+def roofline_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
     """Return arithmetic rate over operations a byte, below the roofs measured on each device; None without either."""
     found, notes = list_work(study)
     works = [work for work in found if work.intensity]
@@ -344,16 +329,18 @@ def roofline_figure(study: Study, styles: Styles) -> Figure | None:
     data = []
     for i, device in enumerate(dict.fromkeys(work.device for work in works)):
         top = _arithmetic_rate(device) or math.inf  # the roof is the lower of the two
-        heights = numbers([min((device.read_bandwidth or 0.0) * x, float(top)) for x in grid], scale)
-        style = Style(NEUTRAL, dash=ROOF_DASHES[i % len(ROOF_DASHES)])
+        heights = plot.numbers([min((device.read_bandwidth or 0.0) * x, float(top)) for x in grid], scale)
+        style = plot.Style(plot.NEUTRAL, dash=ROOF_DASHES[i % len(ROOF_DASHES)])
         short = [float(f"{x:.6g}") for x in grid]
-        data.append(line(f"roof: {plain(device.label)}", short, heights, style, mode="lines", hoverinfo="skip"))
-    for work, name in zip(works, labels(work.trial.contender for work in works), strict=True):
+        data.append(
+            plot.line(f"roof: {plot.plain(device.label)}", short, heights, style, mode="lines", hoverinfo="skip")
+        )
+    for work, name in zip(works, plot.labels(work.trial.contender for work in works), strict=True):
         facts = [(work.trial.contender, format_value("rate", work.rate), f"{work.intensity:.3g}")]
-        look = hover("%{customdata[0]}", "%{customdata[1]}", "%{customdata[2]} FLOP/byte", facts=facts)
-        place = [float(f"{work.intensity:.6g}")], numbers([work.rate], scale)
-        data.append(line(name, *place, styles[work.trial.contender], 10, mode="markers", **look))
-    text = say_once(CAPTIONS, "roofline", works, max(works, key=lambda work: work.rate))
-    x_axis = axis("Operations a byte (FLOP/byte)", type="log", dtick=1)
-    layout = axes(460, x_axis, axis("Arithmetic rate", scale, type="log", dtick=1))
-    return Figure("figure-roofline", "Roofline", data, layout, text, tuple(notes))
+        look = plot.hover("%{customdata[0]}", "%{customdata[1]}", "%{customdata[2]} FLOP/byte", facts=facts)
+        place = [float(f"{work.intensity:.6g}")], plot.numbers([work.rate], scale)
+        data.append(plot.line(name, *place, styles[work.trial.contender], 10, mode="markers", **look))
+    text = say_once(plot.CAPTIONS, "roofline", works, max(works, key=lambda work: work.rate))
+    x_axis = plot.axis("Operations a byte (FLOP/byte)", type="log", dtick=1)
+    layout = plot.axes(460, x_axis, plot.axis("Arithmetic rate", scale, type="log", dtick=1))
+    return plot.Figure("figure-roofline", "Roofline", data, layout, text, tuple(notes))

@@ -11,22 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cuprof.core.point import Coordinate
-from cuprof.report.figure import (
-    CAPTIONS,
-    NEUTRAL,
-    PALETTE,
-    Figure,
-    Style,
-    Styles,
-    axes,
-    axis,
-    bars,
-    heat_map,
-    hover,
-    line,
-    numbers,
-    plain,
-)
+from cuprof.report import figure as plot
 from cuprof.report.study import Study
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import RANKING, StudyTrial, by_sure_time, by_time, grouped
@@ -222,34 +207,36 @@ def _rank(value: Any) -> tuple[bool, bool, Any]:
     return value is None, isinstance(value, str), 0.0 if value is None else value
 
 
-def tunables_figures(study: Study, styles: Styles) -> list[Figure]:
+def tunables_figures(study: Study, styles: plot.Styles) -> list[plot.Figure]:
     """Return a map of the times over the tunables for every variant that was measured with several choices."""
     maps = tunable_maps(study)
     figures = [_draw(each, i, styles[each.contender].color) for i, each in enumerate(maps[:MOST_MAPS])]
     if more := maps[MOST_MAPS:]:
-        notes = (*figures[-1].notes, *say(CAPTIONS, "more_maps", len(more)))
+        notes = (*figures[-1].notes, *say(plot.CAPTIONS, "more_maps", len(more)))
         figures[-1] = replace(figures[-1], notes=notes)
     return figures
 
 
-def _draw(found: TunableMap, index: int, color: str) -> Figure:
+def _draw(found: TunableMap, index: int, color: str) -> plot.Figure:
     scale = choose_scale("time", [found.best.median_ns])
-    names = [plain(name) for name in found.axes]
-    xs, *others = ({value: plain(value) for value in each} for each in found.axes.values())
+    names = [plot.plain(name) for name in found.axes]
+    xs, *others = ({value: plot.plain(value) for value in each} for each in found.axes.values())
     titles = zip(("xaxis", "yaxis"), found.axes, strict=False)
-    layout: dict[str, Any] = {"height": 320, **{place: axis(name, type="category") for place, name in titles}}
+    layout: dict[str, Any] = {"height": 320, **{place: plot.axis(name, type="category") for place, name in titles}}
     if others:
-        data = heat_map(found.contender, [*found.axes], xs, others[0], found.median_ns, scale)
+        data = plot.heat_map(found.contender, [*found.axes], xs, others[0], found.median_ns, scale)
     else:
-        heights = numbers([found.median_ns[x,] for x in xs], scale)
-        look = hover(f"{names[0]} = %{{x}}: %{{y}} {scale.unit}")
-        data = bars(plain(found.contender), xs.values(), heights, color, **look)
-        layout |= {"yaxis": axis("Time", scale, rangemode="tozero"), "bargap": 0.55}
-    text, notes = say_once(CAPTIONS, "tunables", found, names), tuple(say(CAPTIONS, "hidden", found.hidden))
-    return Figure(f"figure-tunables-{index}", f"Tunables of {shorten(found.contender)}", [data], layout, text, notes)
+        heights = plot.numbers([found.median_ns[x,] for x in xs], scale)
+        look = plot.hover(f"{names[0]} = %{{x}}: %{{y}} {scale.unit}")
+        data = plot.bars(plot.plain(found.contender), xs.values(), heights, color, **look)
+        layout |= {"yaxis": plot.axis("Time", scale, rangemode="tozero"), "bargap": 0.55}
+    text, notes = say_once(plot.CAPTIONS, "tunables", found, names), tuple(say(plot.CAPTIONS, "hidden", found.hidden))
+    return plot.Figure(
+        f"figure-tunables-{index}", f"Tunables of {shorten(found.contender)}", [data], layout, text, notes
+    )
 
 
-def search_figures(study: Study, styles: Styles) -> list[Figure]:
+def search_figures(study: Study, styles: plot.Styles) -> list[plot.Figure]:
     """Return the figures of a search; none for a sweep that ran everything."""
     found = find_search(study)
     if found is None:
@@ -261,42 +248,50 @@ def search_figures(study: Study, styles: Styles) -> list[Figure]:
     ]
 
 
-def _progress(found: Found) -> Figure:
+def _progress(found: Found) -> plot.Figure:
     scale = choose_scale("time", list(found.best_ns))
     first = found.best_ns.index(found.best_ns[-1])
     best, places = found.tried[first], range(1, len(found.tried) + 1)
     facts = [(each.contender, each.tunables_label, format_value("time", each.median_ns)) for each in found.tried]
-    look = hover("%{customdata[0]}", "%{customdata[1]}", "%{customdata[2]}", facts=facts)
-    times = numbers(map(by_time, found.tried), scale)
-    tried = line("tried", places, times, Style(NEUTRAL), 5, mode="markers", **look)
-    so_far = line("best so far", places, numbers(found.best_ns, scale), Style(PALETTE[0]), mode="lines")
+    look = plot.hover("%{customdata[0]}", "%{customdata[1]}", "%{customdata[2]}", facts=facts)
+    times = plot.numbers(map(by_time, found.tried), scale)
+    tried = plot.line("tried", places, times, plot.Style(plot.NEUTRAL), 5, mode="markers", **look)
+    so_far = plot.line(
+        "best so far", places, plot.numbers(found.best_ns, scale), plot.Style(plot.PALETTE[0]), mode="lines"
+    )
     so_far["line"]["shape"] = "hv"
-    layout = axes(400, axis("right configurations tried"), axis("Time", scale, type="log"))
-    text = say_once(CAPTIONS, "progress", len(places), plain(best.problem_name), best, first + 1)
-    return Figure("figure-search-progress", "Best so far", [tried, {**so_far, "hoverinfo": "skip"}], layout, text)
+    layout = plot.axes(400, plot.axis("right configurations tried"), plot.axis("Time", scale, type="log"))
+    text = say_once(plot.CAPTIONS, "progress", len(places), plot.plain(best.problem_name), best, first + 1)
+    return plot.Figure("figure-search-progress", "Best so far", [tried, {**so_far, "hoverinfo": "skip"}], layout, text)
 
 
-def _importance(found: Found) -> Figure:
+def _importance(found: Found) -> plot.Figure:
     parts = found.parts[::-1]  # the first is drawn at the bottom
-    names = [plain(" × ".join(part.names)) for part in parts]
-    colors = [PALETTE[0] if len(part.names) == 1 else PALETTE[1] for part in parts]
-    data = bars("", [100 * part.share for part in parts], names, colors, orientation="h", **hover("%{y}: %{x:.1f} %"))
-    x_axis = axis("share of the variation of log time, %")
-    layout = axes(120 + 26 * len(parts), x_axis, {"automargin": True}, showlegend=False)
-    text = say_once(CAPTIONS, "importance", plain(found.variant), names[-1], parts[-1].share)
-    return Figure("figure-search-importance", "What each tunable explains", [data], layout, text)
+    names = [plot.plain(" × ".join(part.names)) for part in parts]
+    colors = [plot.PALETTE[0] if len(part.names) == 1 else plot.PALETTE[1] for part in parts]
+    data = plot.bars(
+        "", [100 * part.share for part in parts], names, colors, orientation="h", **plot.hover("%{y}: %{x:.1f} %")
+    )
+    x_axis = plot.axis("share of the variation of log time, %")
+    layout = plot.axes(120 + 26 * len(parts), x_axis, {"automargin": True}, showlegend=False)
+    text = say_once(plot.CAPTIONS, "importance", plot.plain(found.variant), names[-1], parts[-1].share)
+    return plot.Figure("figure-search-importance", "What each tunable explains", [data], layout, text)
 
 
-def _slice(found: Found) -> Figure:
+def _slice(found: Found) -> plot.Figure:
     best_ns = found.best_ns[-1]
     points = {
-        plain(name): {plain(f"{name}={each.tunables[name]}"): by_time(each) / best_ns for each in trials}
+        plot.plain(name): {plot.plain(f"{name}={each.tunables[name]}"): by_time(each) / best_ns for each in trials}
         for name, trials in found.slices.items()
     }
     data = [
-        line(name, each, each.values(), Style(PALETTE[i % len(PALETTE)]), **hover("%{x}: %{y:.3f}"))
+        plot.line(
+            name, each, each.values(), plot.Style(plot.PALETTE[i % len(plot.PALETTE)]), **plot.hover("%{x}: %{y:.3f}")
+        )
         for i, (name, each) in enumerate(points.items())
     ]
-    layout = axes(400, axis("one tunable changed", type="category"), axis("time over the best"))
+    layout = plot.axes(400, plot.axis("one tunable changed", type="category"), plot.axis("time over the best"))
     ratio, where = max((ratio, where) for each in points.values() for where, ratio in each.items())
-    return Figure("figure-search-slice", "Around the best", data, layout, say_once(CAPTIONS, "slice", where, ratio))
+    return plot.Figure(
+        "figure-search-slice", "Around the best", data, layout, say_once(plot.CAPTIONS, "slice", where, ratio)
+    )
