@@ -32,13 +32,7 @@ from cuprof.results.devices import DeviceRow, find_calibration, list_devices
 from cuprof.results.read import read_results
 from cuprof.results.sessions import compare_sessions
 from cuprof.results.source import list_trial_sources
-from cuprof.results.sweeps import (
-    count_looked_again,
-    find_finished_before,
-    get_sweep,
-    is_search,
-    read_configurations,
-)
+from cuprof.results.sweeps import count_looked_again, find_finished_before, get_sweep, is_search, read_configurations
 from cuprof.store import Store
 from cuprof.store.connection import READING, checking, explained
 

@@ -19,15 +19,7 @@ from cuprof.core.text import list_first
 from cuprof.report.study import LEVEL, Pair, Study
 from cuprof.report.tables import ENDINGS, WRONG_AS_EXPECTED
 from cuprof.report.templates import say, say_once
-from cuprof.report.trials import (
-    RANKING,
-    StudyTrial,
-    are_few,
-    by_sure_time,
-    by_time,
-    grouped,
-    median_over_best,
-)
+from cuprof.report.trials import RANKING, StudyTrial, are_few, by_sure_time, by_time, grouped, median_over_best
 from cuprof.report.tuning import describe_standing
 from cuprof.report.units import format_ratio, format_value, shorten
 from cuprof.statistics.verdict import Verdict
