@@ -18,7 +18,7 @@ from cuprof.report.study import Study
 from cuprof.report.tables import APART, MISSING, Cell, Column, Row, Table, ending_cell
 from cuprof.report.templates import say
 from cuprof.report.trials import StudyTrial, doubt_of, grouped
-from cuprof.report.units import QUANTITIES, Dimension, Scale, choose_scale, point_label, value_label
+from cuprof.report.units import QUANTITIES, Dimension, Scale, choose_scale, is_number, point_label, value_label
 
 Key = tuple[Any, ...]
 NAMES = {"variant": "contender", "device": "device", "problem": "problem_name"}
@@ -91,16 +91,16 @@ def choose(
         kept = kept.iloc[np.argsort([listed.index(each) for each in names], kind="stable")]
     against = against or study.baseline
     values = _values(study, kept, name, against)
-    columns = [values_of(kept, fact) for fact in facts]
-    keys = list(zip(*columns, strict=True)) if facts else [()] * len(kept)
+    groups: dict[Key, list[int]] = {}
+    for place, *values_here in zip(kept.index, *(values_of(kept, fact) for fact in facts), strict=True):
+        groups.setdefault(tuple(values_here), []).append(place)
+    sure_ns, tunables = dict(kept["sure_ns"]), dict(kept["tunables"])
     named = {fact.partition(".")[2] for fact in facts if fact.startswith("tune.")}
     chosen = {}
-    for key, group in grouped(zip(keys, kept.index, strict=True), lambda each: each[0]).items():
-        places = [place for _, place in group]
-        valued = [place for place in places if place in values]
-        if valued:
-            best = valued[int(np.argmin(kept["sure_ns"].loc[valued]))] if len(valued) > 1 else valued[0]
-            chosen[key] = best, _choice(kept["tunables"].loc[valued], kept["tunables"].loc[best], named)
+    for key, places in groups.items():
+        if valued := [place for place in places if place in values]:
+            best = min(valued, key=sure_ns.__getitem__)
+            chosen[key] = best, _choice([tunables[place] for place in valued], tunables[best], named)
         else:
             chosen[key] = _first_with_reason(study, places, name, against), ""
     trials = study.rows(study.frame.loc[[place for place, _ in chosen.values()]])
@@ -130,7 +130,7 @@ def _values(study: Study, kept: pd.DataFrame, name: str, against: str) -> dict[i
     return {place: each for place, each in zip(right.index, found, strict=True) if each is not None}
 
 
-def _choice(tunables: pd.Series[Any], best: Mapping[str, Any], named: set[str]) -> str:
+def _choice(tunables: Sequence[Mapping[str, Any]], best: Mapping[str, Any], named: set[str]) -> str:
     """Return the tunables of the best in which others differ, but those that are named elsewhere."""
     differing = {name for name in {*best} - named if len({each.get(name) for each in tunables}) > 1}
     return point_label({name: value for name, value in best.items() if name in differing})
@@ -173,12 +173,11 @@ def ordered(keys: Iterable[Key]) -> list[Key]:
     """Return distinct keys in order of appearance; where a position holds numbers only, sorted by them."""
     unique = list(dict.fromkeys(keys))
     for position in reversed(range(len(unique[0]) if unique else 0)):
-        values = [key[position] for key in unique if key[position] is not None]
-        if values and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
-            unique.sort(key=lambda key: (key[position] is not None, key[position] or 0))
-        else:
-            first = {value: i for i, value in reversed(list(enumerate(key[position] for key in unique)))}
-            unique.sort(key=lambda key: first[key[position]])
+        values = list(dict.fromkeys(key[position] for key in unique))
+        if any(value is not None for value in values) and all(value is None or is_number(value) for value in values):
+            values.sort(key=lambda value: (value is not None, value or 0))
+        ranks = {value: rank for rank, value in enumerate(values)}
+        unique.sort(key=lambda key, at=position, ranks=ranks: ranks[key[at]])  # type: ignore[misc]
     return unique
 
 

@@ -15,7 +15,7 @@ from cuprof.report.published import whole
 from cuprof.report.study import Study
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import StudyTrial, by_sure_time, by_time, grouped
-from cuprof.report.units import QUANTITIES, Scale, choose_scale, format_value, value_label
+from cuprof.report.units import QUANTITIES, Scale, choose_scale, format_value, is_number, value_label
 
 LOW_IS_BEST = ("time", "energy", "power")
 ROOFED = ("time", "cold", "hot", "bandwidth")
@@ -229,11 +229,6 @@ def _longest_axis(study: Study) -> str | None:
     fewest = 3 if study.experiment.problems else 2  # two of a study's named problems that share axes are no series
     numeric = {name: found for name, found in alone.items() if len(found) >= fewest and all(map(is_number, found))}
     return max(numeric, key=lambda name: len(numeric[name]), default=None)
-
-
-def is_number(value: object) -> bool:
-    """Return whether a fact is a number."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def list_roofs(study: Study, sizes: Mapping[str, Mapping[Any, float]], *, is_flat: bool = False) -> list[Roof]:

@@ -129,6 +129,11 @@ def format_counter(value: float | None, text: str | None = None) -> str:
     return f"{value:.4g}"
 
 
+def is_number(value: object) -> bool:
+    """Return whether a fact is a number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def describe_age(seconds: float) -> str:
     """Return a span of time in its largest unit: "18 min", "3 days"."""
     for unit, size in (("day", 86_400), ("h", 3_600), ("min", 60)):
