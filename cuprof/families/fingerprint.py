@@ -83,7 +83,8 @@ def source_text(family: Family, variant: Variant) -> str:
     remark = "#" if Path(variant.source or "").suffix == TRITON else "//"
     for path in (folder / file for file in variant.files):
         try:
-            text += f"\n{remark} file of SHA-256 {hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+            with path.open("rb") as stream:
+                text += f"\n{remark} file of SHA-256 {hashlib.file_digest(stream, 'sha256').hexdigest()}\n"
         except OSError as error:
             raise FamilyError(f"{path}, which a variant names, cannot be read: {error.strerror or error}") from None
     return text

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -283,7 +284,8 @@ def run_module(name: str, file: Path, **names: object) -> ModuleType:
         FamilyError: the file's name is none of a Python file.
     """
     folders = [str(file.parent)] if "." not in name else None
-    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=folders)
+    loader = SourceFileLoader(name, str(file))  # of a file with any ending
+    spec = importlib.util.spec_from_file_location(name, file, loader=loader, submodule_search_locations=folders)
     if spec is None:
         raise FamilyError(f"{file} cannot be imported as Python; check its name")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)

@@ -271,9 +271,10 @@ class DefinitionFamily(FunctionFamily):
             return self._made[problem]
         numbers: dict[str, Any] = {}
         for name, one in self.definition.inputs.items():
-            if one.shape is None:
-                drawn = draw(Array((), DTYPES[one.dtype]), np.random.default_rng(0)).item()
-                numbers[name] = given.value if (given := workload.inputs[name]).type == "scalar" else drawn
+            if one.shape is None and (given := workload.inputs[name]).type == "scalar":
+                numbers[name] = given.value
+            elif one.shape is None:
+                numbers[name] = draw(Array((), DTYPES[one.dtype]), np.random.default_rng(0)).item()
         return numbers
 
 

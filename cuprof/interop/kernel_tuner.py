@@ -292,7 +292,7 @@ class _CallError(BaseException):
         self.arguments = arguments
 
 
-def _tune_kernel(
+def tune_kernel(
     kernel_name: Any,
     kernel_source: Any,
     problem_size: Any,
@@ -323,7 +323,7 @@ class _Unknown:
 class _KernelTuner(ModuleType):
     """Kernel Tuner or one of its modules; any other name that a script takes from it is a class that does nothing."""
 
-    tune_kernel = staticmethod(_tune_kernel)
+    tune_kernel = staticmethod(tune_kernel)
 
     @staticmethod
     def run_kernel(kernel: Any, source: Any, size: Any, arguments: Any, *_: Any, **named: Any) -> list[_Unknown]:

@@ -188,6 +188,11 @@ def test_a_solution_that_is_no_python_is_told_by_name_and_costs_its_own_trials(t
         load_function(solution)
 
 
+def test_a_solutions_source_may_have_any_ending() -> None:
+    made = samples.solution("s", {"main.kernel": samples.WRITING}, entry_point="main.kernel::run")
+    assert load_function(msgspec.convert(made, Solution)).__name__ == "run"
+
+
 def test_a_solution_is_judged_against_the_definitions_own_reference(
     project: Project, cli: Callable[..., Result]
 ) -> None:
