@@ -55,7 +55,7 @@ OCCUPANCY = {
 
 
 class SourceLine(NamedTuple):
-    """One line of source with what it costs; a gap stands for lines that are left out.
+    """One line of source with what it costs.
 
     Args:
         number: in its file, 0 for instructions that the line table gives no line.
@@ -73,7 +73,6 @@ class SourceLine(NamedTuple):
     executed: str = ""
     sass: Sequence[str] = ()
     is_cause: bool = False
-    is_gap: bool = False
 
 
 class CodeSide(NamedTuple):
@@ -81,14 +80,14 @@ class CodeSide(NamedTuple):
 
     Args:
         notes: which of several launches it is, and why lines or their texts are missing.
-        files: name → lines, of each file that the line table names, as far as it has instructions.
+        files: name → lines, of each file that the line table names, as far as it has instructions; None for a gap.
         repeated: an earlier pair shows the same code, so that `files` is empty.
     """
 
     name: str
     anchor: str
     notes: Sequence[str]
-    files: Sequence[tuple[str, list[SourceLine]]] = ()
+    files: Sequence[tuple[str, list[SourceLine | None]]] = ()
     repeated: bool = False
 
 
@@ -183,7 +182,7 @@ def _side(study: Study, trial: StudyTrial, diagnosis: Diagnosis | None, shown: s
     return CodeSide(name, anchor, notes, _files(diagnosis))
 
 
-def _files(diagnosis: Diagnosis) -> list[tuple[str, list[SourceLine]]]:
+def _files(diagnosis: Diagnosis) -> list[tuple[str, list[SourceLine | None]]]:
     """Return the files; of the lines with most samples, as many as there is room for, with their instructions."""
     kernel = diagnosis.kernel
     ranked = kernel.lines.sort_values(["stalled", "executed"], ascending=False)
@@ -212,11 +211,11 @@ def _source_line(diagnosis: Diagnosis, row: Any, texts: Sequence[str], is_open: 
     return SourceLine(row.line, text, row.share, row.reason, executed, listing if is_open else [], is_cause)
 
 
-def _with_context(known: Mapping[int, SourceLine], texts: Sequence[str]) -> Iterator[SourceLine]:
-    """Yield lines with instructions and, where their text is stored, those around them, with gaps between."""
+def _with_context(known: Mapping[int, SourceLine], texts: Sequence[str]) -> Iterator[SourceLine | None]:
+    """Yield lines with instructions and, where their text is stored, those around them; None stands for a gap."""
     for place, (number, left_out) in enumerate(fold(known, AROUND, 1, len(texts))):
         if place and left_out and texts:
-            yield SourceLine(0, "", is_gap=True)
+            yield None
         yield known.get(number) or SourceLine(number, _text(texts, number))
 
 

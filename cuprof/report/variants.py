@@ -14,7 +14,7 @@ from cuprof.report.experiment import TableSpec
 from cuprof.report.grid import keep
 from cuprof.report.published import PublishedValue
 from cuprof.report.study import LEVEL, Study, one_each
-from cuprof.report.tables import APART, MISSING, Cell, Column, Row, Table, ending_cell
+from cuprof.report.tables import APART, MISSING, Cell, CellKind, Column, Row, Table, ending_cell
 from cuprof.report.templates import say
 from cuprof.report.trials import StudyTrial, by_sure_time, grouped, rank_of
 from cuprof.report.units import QUANTITIES, Scale, choose_scale, format_ratio, format_value, point_label, shorten
@@ -143,17 +143,13 @@ def _measured_cells(step: Step, columns: Sequence[str], scales: Mapping[str, Sca
     trial = step.trial
     if not step.values:
         return [ending_cell(trial, with_error=True, span=len(columns))]
-    cells = []
+    bounds = "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}".join(map(scales["time"].format, trial.interval or ()))
+    notes, cells = {"time": bounds or trial.few_samples, **step.notes}, []
     for name in columns:
-        value, note = step.values.get(name), step.notes.get(name, "")
-        if value is None:
-            cells.append(replace(MISSING, note=note))
-            continue
-        if name == "time":
-            bounds = trial.interval or ()
-            note = "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}".join(map(scales[name].format, bounds)) or trial.few_samples
-        share = min(value, 1.0) if name.endswith("share") else None
-        cells.append(Cell(scales[name].format(value), note=note, share=share))
+        value = step.values.get(name)
+        share = min(value, 1.0) if value is not None and name.endswith("share") else None
+        kind: CellKind = "missing" if value is None else "number"
+        cells.append(Cell(scales[name].format(value), kind, notes.get(name, ""), share=share))
     return cells
 
 
