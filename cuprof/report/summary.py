@@ -19,7 +19,7 @@ from cuprof.core.text import list_first
 from cuprof.report.study import LEVEL, Pair, Study
 from cuprof.report.tables import ENDINGS, WRONG_AS_EXPECTED
 from cuprof.report.templates import say, say_once
-from cuprof.report.trials import RANKING, StudyTrial, are_few, by_sure_time, by_time, grouped, median_over_best
+from cuprof.report.trials import RANKING, StudyTrial, are_few, by_sure_time, grouped, median_over_best
 from cuprof.report.tuning import describe_standing
 from cuprof.report.units import format_ratio, format_value, shorten
 from cuprof.statistics.verdict import Verdict
@@ -128,12 +128,9 @@ def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
         "median_over_best": median_over_best(study.rows(here)),
         "fastest": fastest,
         "against": study.pair(baseline, fastest) if baseline else None,
-        "library": study.libraries[0] if study.libraries else None,
         "own": study.pair(study.libraries[0], own[0]) if study.libraries and own else None,
-        "own_first": bool(own) and bool(study.libraries) and by_time(own[0]) <= by_time(study.libraries[0]),
         "beaten": beaten,
         "cpu": study.pair(other, cpu) if cpu and other and not study.are_apart(other, cpu) else None,
-        "cpu_first": bool(cpu and other) and by_time(cpu) < by_time(other),  # type: ignore[arg-type]
         "elsewhere": [(best, _on_device(study, best)) for best in bests],
         "steps": _steps(study),
         "winners": _winners(study),
@@ -185,17 +182,13 @@ def _winners(study: Study) -> tuple[int, list[tuple[tuple[list[str], ...], list[
 def _duel(study: Study) -> dict[str, Any] | None:
     """Return, for a study of two steps, where the second is faster and where the first still is."""
     steps = study.experiment.steps
-    problems = grouped(study.fastest, lambda trial: trial.problem).values()
-    both = [
-        (named[steps[0]], named[steps[1]])
-        for trials in problems
-        if len(steps) == 2 and {*steps} <= (named := {trial.variant: trial for trial in trials}).keys()
-    ]
-    if len(both) < 2:
+    best = {(trial.problem, trial.variant): trial for trial in study.fastest}
+    sides = [tuple((problem, step) for step in steps) for problem in dict.fromkeys(problem for problem, _ in best)]
+    pairs = [study.pair(best[each[0]], best[each[1]]) for each in sides if len(steps) == 2 and {*each} <= best.keys()]
+    if len(pairs) < 2:
         return None
-    pairs = [study.pair(*each) for each in both]
     found = {word: [each for each in pairs if each.ratio and each.verdict is word] for word in Verdict}
-    return {"steps": steps, "count": len(both), "won": found[Verdict.FASTER], "lost": found[Verdict.SLOWER]}
+    return {"steps": steps, "count": len(pairs), "won": found[Verdict.FASTER], "lost": found[Verdict.SLOWER]}
 
 
 def _cautions(study: Study) -> dict[str, Any]:
