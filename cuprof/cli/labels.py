@@ -35,17 +35,8 @@ def is_expected(state: State, expected: str) -> bool:
     return state is State.WRONG_RESULT and expected == "wrong"
 
 
-def mark_of(state: State, expected: str = "right") -> str:
-    """Return the word that stands for a state of a variant that is expected to be right or wrong."""
-    return _find(state, expected)[0]
-
-
-def style_of(state: State, expected: str = "right") -> str:
-    """Return the rich style that goes with a state, beside its word."""
-    return _find(state, expected)[1]
-
-
-def _find(state: State, expected: str) -> tuple[str, str]:
+def mark_of(state: State, expected: str = "right") -> tuple[str, str]:
+    """Return the word for a state of a variant that is expected to be right or wrong, and its rich style."""
     return OF_WRONG.get(state, MARKS[state]) if expected == "wrong" else MARKS[state]
 
 

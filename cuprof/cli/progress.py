@@ -255,7 +255,7 @@ class LiveProgress(Progress):
 
 
 def _line(trial: Trial, outcome: Outcome) -> str:
-    return f"{mark_of(outcome.state, trial.expected)} {trial.label}: {_result(outcome)}"
+    return f"{mark_of(outcome.state, trial.expected)[0]} {trial.label}: {_result(outcome)}"
 
 
 def _result(outcome: Outcome) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cuprof.cli.compare import MARK, NOISY, OF_PAIRS, is_beside_medians
-from cuprof.cli.labels import format_number, format_time, mark_of, style_of
+from cuprof.cli.labels import format_number, format_time, mark_of
 from cuprof.cli.output import Line, Part, Table, print_json, show
 from cuprof.core.records import Measure, State
 from cuprof.core.text import count, summarize
@@ -201,11 +201,11 @@ def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     for trial in trials:
         cells = [cell(trial) if trial in right else "" for cell in (*numbers.values(), *words.values())]
         if trial not in right:
-            cells[0] = mark_of(trial.state, trial.expected)
+            cells[0] = mark_of(trial.state, trial.expected)[0]
         rows.append([trial.contender + (" (base)" if trial in bases else ""), trial.tunables_label, *cells])
     headings = ["variant", "tunables", *numbers, *words]
     shown = [place for place in range(len(headings)) if place in (0, 2, 3, 4) or any(row[place] for row in rows)]
-    styles = ["" if trial in right else style_of(trial.state, trial.expected) for trial in trials]
+    styles = ["" if trial in right else mark_of(trial.state, trial.expected)[1] for trial in trials]
     return Table(
         [headings[each] for each in shown], [[row[each] for each in shown] for row in rows], [*numbers], styles
     )
@@ -272,7 +272,7 @@ def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
     for (state, expected, _), group in alike.items():
         problems = len({trial.problem for trial in group})
         at = f" (and at {count(problems - 1, 'other problem')})" if problems > 1 else ""
-        said = f"{mark_of(state, expected)} {names(group)}: {group[0].message or state.value}{at}"
-        yield Line(said, style_of(state, expected))
+        mark, style = mark_of(state, expected)
+        yield Line(f"{mark} {names(group)}: {group[0].message or state.value}{at}", style)
     if logged := next((trial for trial in failed if trial.log and not trial.is_expected), None):
         yield Line(f"the whole log: cuprof status --log {logged.variant}", "dim")

@@ -131,8 +131,7 @@ class Composer:
         with self.explaining():
             config = self.compose()
             if self.options["cfg"] != "hydra":
-                with flag_override(config, ["struct", "readonly"], [False, False]):
-                    set_axes(config, self.arguments.axes)
+                set_axes(config, self.arguments.axes)
             shown = self.hydra.get_sanitized_cfg(config, self.options["cfg"])
             part = OmegaConf.select(shown, package) if package else shown
         if part is None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cuprof.cli.labels import FAILED_STYLE, format_duration, format_time, mark_of, style_of
+from cuprof.cli.labels import FAILED_STYLE, format_duration, format_time, mark_of
 from cuprof.core.records import State
 
 
@@ -30,10 +30,10 @@ def test_spans(seconds: float, text: str) -> None:
 
 
 def test_every_state_has_a_mark_of_its_own() -> None:
-    marks = [mark_of(state) for state in State]
+    marks = [mark_of(state)[0] for state in State]
     assert len(set(marks)) == len(State)
     assert all(mark.isascii() for mark in marks)
 
 
 def test_failures_stand_out() -> None:
-    assert style_of(State.WRONG_RESULT) == FAILED_STYLE != style_of(State.OK)
+    assert mark_of(State.WRONG_RESULT)[1] == FAILED_STYLE != mark_of(State.OK)[1]
