@@ -24,7 +24,8 @@ from tests.ncu.conftest import fake_ncu, make_trial, memory_store
 
 __all__ = ["fake_ncu", "make_trial", "memory_store"]
 
-FAMILIES = Path(__file__).parents[1] / "data" / "families"
+ROOT = Path(__file__).parents[2]
+FAMILIES = ROOT / "tests" / "data" / "families"
 N = 2**14
 QUICK = MeasureConfig(
     modes=("cold",), target=0.5, min_samples=30, max_samples=40, warmup=1, settle_seconds=0.0, flush="none"
@@ -70,7 +71,8 @@ class Court:
             ncu=ncu or NcuConfig(),
         )
         given = {"rounds": 1, "noise": 0.05, "as_root": True, **changes}
-        folder = self.family if family == "vector" else FAMILIES / family
+        places = [self.family.parent, FAMILIES, ROOT / "cuprof" / "cli" / "template" / "kernels", ROOT / "kernels"]
+        folder = next(place / family for place in places if (place / family).is_dir())
         request = Request(config=config, origin=Folder(folder), candidates=files, **given)
         return judge(request, self.project, Observer(), self.server)
 

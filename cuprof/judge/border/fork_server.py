@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 
@@ -85,18 +86,18 @@ class Forked:
 
     def poll(self) -> int | None:
         """Return the exit code, negative for a signal; None while it runs."""
-        if self._code is None and select.select([self._handle], [], [], 0)[0]:
-            self._code = os.waitstatus_to_exitcode(self._server.ask(self.pid))
-            os.close(self._handle)
-        return self._code
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end, and return the exit code."""
-        if self._code is None and not select.select([self._handle], [], [], timeout)[0]:
-            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
-        code = self.poll()
-        assert code is not None
-        return code
+        if self._code is None:
+            if not select.select([self._handle], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+            self._code = os.waitstatus_to_exitcode(self._server.ask(self.pid))
+            os.close(self._handle)
+        return self._code
 
     def terminate(self) -> None:
         """Send SIGTERM."""

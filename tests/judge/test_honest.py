@@ -1,0 +1,45 @@
+"""What honest authors write, in the ways in which people call libraries: none of them is accused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cuprof.judge.report import Ruling
+
+FOLDER = Path(__file__).parent / "honest"
+
+
+def list_variants(file: Path) -> list[str]:
+    return re.findall(r'^@family\.\w+\("(\w+)"', file.read_text(), re.MULTILINE)
+
+
+def require_unaccused(report: Any, file: Path) -> None:
+    found = {each.variant: (each.ruling, each.message) for each in report.candidates}
+    accused = {name: each for name, each in found.items() if each[0] not in (Ruling.GOOD, Ruling.NOT_FASTER)}
+    assert accused == {}
+    assert sorted(found) == sorted(list_variants(file))
+
+
+@pytest.mark.timeout(300)
+def test_on_the_host(court: Any) -> None:
+    file = FOLDER / "host_calls.py"
+    require_unaccused(court.judge(file), file)
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", ["cupy_calls", "torch_calls", "triton_calls", "numba_calls"])
+def test_on_a_gpu(court: Any, name: str) -> None:
+    file = FOLDER / f"{name}.py"
+    require_unaccused(court.judge(file, family="scale", baseline="plain", n=2**20), file)
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(300)
+def test_sums_on_a_gpu(court: Any) -> None:
+    file = FOLDER / "sums.py"
+    require_unaccused(court.judge(file, family="reduction", n=2**20), file)
