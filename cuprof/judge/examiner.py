@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cuprof.core.records import Check, State
@@ -53,22 +53,24 @@ class Examiner:
         if not check.passed:
             raise FoundError(f"wrong on inputs that it met while it was timed: {check.message}", check=check)
 
-    def require_undamaged(self, rows: Iterable[int]) -> None:
+    def require_undamaged(self, rows: Sequence[int]) -> None:
         """Raise if memory was changed that no execution may change."""
         if damage := self.sets.find_damage(rows):
             raise FoundError(f"it {damage}")
 
-    def check_some(self, count: int) -> None:
-        """Check what is odd among the first rows, and now and then one at random."""
+    def check_some(self, count: int) -> bool:
+        """Check what is odd among the first rows, and now and then one at random; return whether any was."""
         odd = self.sets.find_odd(count)
         for row in odd[:MOST_ODD]:  # sums in another order are right, too
             self.require(row)
-        if secrets.randbelow(CHECK_ONE_IN) == 0:
+        is_due = secrets.randbelow(CHECK_ONE_IN) == 0
+        if is_due:
             known = self.sets.find_known()
             rows = [row for row in known if row < count]
             chosen = secrets.randbelow(count) if len(known) < MOST_REFERENCES or not rows else secrets.choice(rows)
             self.require(chosen)
             self.require_undamaged([chosen])
+        return is_due or bool(odd)
 
     def check_known(self) -> None:
         """Check all rows whose right results have been computed, and the memory of all."""

@@ -145,11 +145,14 @@ class Referee:
                 self._begin(deadline)
             self.sets.memory.use()
             self.suspect.deadline = deadline
-            if not self.is_ready:
+            if self.is_ready and self.suspect.spins:
+                self.suspect.go_on()
+            elif not self.is_ready:
                 self._prepare()
             self._enter(Phase.TIME)
             for measure in self.job.methods:
                 self.timings[measure] = self.clock.time(measure)
+            self.suspect.pause()
         except RefusedError as error:
             state = State(error.refusal.state)
             return self._end(state, one_line(error.refusal.message), error.refusal.log)
@@ -243,17 +246,16 @@ class Referee:
 
     def _check(self) -> Check:
         """Return the check of the first executions."""
-        first = None
+        checks = []
         for number, byte in enumerate((POISON_BYTE, SECOND_POISON_BYTE)[: self.problem.compared]):
             self.sets.put(0, self.problem.inputs(number), byte)
             self.clock.execute(1)
             check = self._judge(number)
             if not check.passed:
                 raise FoundError(check.message + self._find_lateness(number), check=check)
-            first = first or check
+            checks.append(check)
             self.examiner.require_undamaged([0])
-        assert first is not None
-        return first
+        return checks[0]
 
     def _judge(self, number: int) -> Check:
         """Return whether the first row's results are right for the inputs of a number."""

@@ -6,7 +6,7 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -23,7 +23,8 @@ from cuprof.worker.messages import Job
 from cuprof.worker.method import reading_options
 from cuprof.worker.problem import Problem, Standard, as_long_as
 
-MOST_SETS = 64
+MOST_SETS, MOST_LARGE, LARGE_BYTES = 256, 64, 256 << 20
+"""No more sets than the first; than the second if all together would be larger than this: they have to be drawn."""
 MEMORY_SHARE = 8
 """All sets together take no more than 1/N of the free memory, unless one alone does."""
 LONG_NS = {"cuda": 5e6, "host": 20e6}
@@ -84,12 +85,14 @@ class Pool:
     Attributes:
         number: of the draw.
         is_met: a stranger's code has had it.
+        round_trip_ns: of a request to the baseline, in its last turn.
     """
 
     problem: Problem
     draw: Draw | None = None
     number: int = 0
     is_met: bool = False
+    round_trip_ns: float = 0.0
 
     def take(self, seen: int, count: int, layout: Layout, array_module: Any, *, is_stranger: bool) -> Draw:
         """Return contents that are new to one process, and to all strangers' if it is one.
@@ -156,7 +159,7 @@ class Sets:
         signature = pool.problem.signature
         layout, shared = Layout.of(signature), get_shared_memory(job.backend)
         most = min(shared.most_bytes, shared.find_room(number) // MEMORY_SHARE) // layout.stride
-        count = max(1, min(MOST_SETS, most))
+        count = max(1, min(MOST_SETS, max(LARGE_BYTES // layout.stride, MOST_LARGE), most))
         memory = shared(count, layout.stride, number)
         stack.callback(memory.close)
         task = Task(job, number, signature, reading_options(job.measure), layout, count)
@@ -271,14 +274,14 @@ class Sets:
         host = fetch(self.memory.rows[row])
         return {name: cut(host, place) for name, place in self.task.layout.select("output").items()}
 
-    def find_damage(self, rows: Iterable[int]) -> str:
+    def find_damage(self, rows: Sequence[int]) -> str:
         """Return what was done to memory that no execution may change, or an empty string."""
         xp = self.memory.array_module
-        for row in rows:
-            held, known = self.memory.rows[row], xp.asarray(self._put)
+        for some in [[row] for row in rows] if xp is np else [list(rows)]:  # on a device each look takes its time
+            held, known = self.memory.rows[some], xp.asarray(self._put)[None]
             if self.drawn is not NOTHING:
-                known = self.drawn.contents[int(self.order[row])].view(np.uint8)
+                known = self.drawn.contents[xp.asarray(self.order[some])].view(np.uint8)
             for what, part in self.task.layout.protected():
-                if not bool(xp.array_equal(held[part], known[part])):
+                if not bool((held[:, part] == known[:, part]).all()):
                     return what
         return ""

