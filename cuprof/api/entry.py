@@ -112,9 +112,9 @@ def compare(
     given |= {what: as_names(given[what]) for what in ("outputs", "in_place", "any_order", "files")}
     given["at_most"] = dict(at_most if isinstance(at_most, Mapping) else dict.fromkeys(as_names(at_most)))
     asked = {axis: _values(axis, value) for axis, value in axes.items()}
-    loaded = loading.get()
-    if loaded is not None:
-        loaded.families.append(define(kernels, name, loaded.place, given, asked))
+    if loaded := loading.get():
+        place, families = loaded
+        families.append(define(kernels, name, place, given, asked))
         return Defined()
     if MARK in os.environ:  # a worker that imports a module which compares something of its own
         return Defined()

@@ -22,7 +22,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -42,20 +41,9 @@ PREFIX = "_cuprof_family_"
 _SCRIPT_FOLDERS: set[str] = set()
 
 
-@dataclass
-class Loading:
-    """A family being loaded, and the families that `cuprof.compare` has defined since.
-
-    Args:
-        place: the family's folder, or the script.
-    """
-
-    place: Path
-    families: list[Family] = field(default_factory=list)
-
-
-loading: ContextVar[Loading | None] = ContextVar("loading", default=None)
-"""Set while an origin is loaded: `cuprof.compare` then defines a family. Otherwise it runs a comparison."""
+loading: ContextVar[tuple[Path, list[Family]] | None] = ContextVar("loading", default=None)
+"""Set while an origin is loaded, to its folder or script and the families that `cuprof.compare` has defined since.
+Otherwise `cuprof.compare` runs a comparison."""
 
 
 class Origin(msgspec.Struct, frozen=True, tag=True):
@@ -79,7 +67,7 @@ class Origin(msgspec.Struct, frozen=True, tag=True):
             FamilyError: the file is missing, raises, or describes no valid family.
         """
         code = self.digests()  # first: an edit from now on is noticed
-        token = loading.set(Loading(self.path))
+        token = loading.set((self.path, []))
         try:
             family = self._make()
         finally:
@@ -257,8 +245,7 @@ def _define_family(file: Path, place: Path) -> Family:
         if isinstance(error, CuprofError):  # it says what is wrong; here, where
             raise FamilyError(f"{file}: {error}{where}") from error
         raise FamilyError(f"{file} raised {describe(error)} on import{where}{_hint(error, file.parent)}") from error
-    now, family = loading.get(), getattr(module, "family", None)
-    found = [*now.families] if now else []
+    family, (_, found) = getattr(module, "family", None), loading.get() or (place, [])
     if isinstance(family, Family) and not any(family is one for one in found):
         found.append(family)
     if len(found) > 1:
