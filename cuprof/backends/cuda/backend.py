@@ -1,4 +1,4 @@
-"""The CUDA back end: measures on one device."""
+"""The CUDA back end: sessions on one device, whose buffers are refilled before executions and read after them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,187 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.built_in import CUDA
-from cuprof.backends.contract import Backend, Frame
-from cuprof.backends.cuda.binding import CudaRunnable
+from cuprof.backends.contract import Backend, Draw, Draws, Frame, InputSet, Reading, ReadingOptions, Session, Tally
+from cuprof.backends.cuda.binding import CudaRunnable, ProgramBinder, bind_call
+from cuprof.backends.cuda.comparison import DeviceComparison, Results
 from cuprof.backends.cuda.device import CudaDevice
+from cuprof.backends.cuda.driver import call
+from cuprof.backends.cuda.memory import CudaMemory
 from cuprof.backends.cuda.presence import find_facts, require_device
-from cuprof.backends.cuda.session import CudaSession
-from cuprof.backends.cuda.timing import Work
+from cuprof.backends.cuda.timing import EXPIRED, PENDING, Work
 from cuprof.backends.device_state import find_other_processes
 from cuprof.builds import Build, BuildPool
 from cuprof.builds.compilers import COMPILERS
 from cuprof.builds.languages import list_builds
 from cuprof.builds.nvrtc import load_nvrtc
-from cuprof.core.errors import BuildError
-from cuprof.core.records import Calibration, DeviceFacts, Measure
-from cuprof.families import Program, Signature, Variant
+from cuprof.core.errors import BuildError, DeviceMemoryError
+from cuprof.core.records import Calibration, Check, DeviceFacts, Measure
+from cuprof.families import Arrays, Point, Program, Signature, Tolerances, Variant
+
+REFILL_BLOCKS, REFILL_THREADS = 4, 512
+"""Blocks a multiprocessor, and threads a block, of the kernel that writes inputs and outputs."""
+
+
+class CudaSession(Session[CudaRunnable]):
+    """Inputs, outputs and scratch of one problem in device memory."""
+
+    memories = CudaMemory
+
+    def __init__(
+        self, backend: CudaBackend, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int
+    ) -> None:
+        self.device: CudaDevice = backend.device
+        super().__init__(backend, signature, inputs, options, scratch_bytes)
+        if options.cupti:
+            self.device.timer.use_cupti()
+        self._references: list[Arrays] = []
+        self._refill: Callable[[], object] | None = None
+        self._comparison: DeviceComparison | None = None
+
+    def prepare(
+        self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
+    ) -> CudaRunnable:
+        """Build and bind; `text` is the variant's source with its includes expanded."""
+        if program is None:
+            return bind_call(self.device, variant, (problem, tunables), self.inputs, self.outputs)
+        buffers = self._lay_out(program)
+        binder = ProgramBinder(self.device, self.signature, variant, program, text, buffers)
+        return binder.bind(self._find_results(program, buffers), graph=self.options.graph)
+
+    def stock(self, sets: Sequence[InputSet]) -> int:
+        """Keep the contents of the sets on the device; one kernel then writes the drawn one."""
+        self._references, self._comparison = [each.reference or {} for each in sets], None
+        found = super().stock(sets)
+        if self._sets or self.options.flush != "none":
+            self._make_refill()
+        return found
+
+    def _make_refill(self) -> None:
+        """Make the launch that writes inputs, outputs and scratch as the draw says."""
+        kept = [array for name, array in self.outputs.items() if name not in self.restored]
+        rows = [(array.data.ptr, array.nbytes, 0, 0) for array in (*kept, self.scratch) if array.nbytes]
+        tables = []
+        for name, array in self.restored.items() if self._sets else ():
+            addresses = [contents[name].copy.data.ptr for contents in self._sets]
+            tables.append(self.device.upload(np.array(addresses, np.uint64)))
+            rows.append((array.data.ptr, array.nbytes, tables[-1].data.ptr, name in self.outputs))
+        listed = self.device.upload(np.array(rows, np.uint64))
+        blocks = REFILL_BLOCKS * self.device.multiprocessors
+        given = [listed.data.ptr, np.uint32(len(rows)), self.device.timer.draw_address]
+        launch = self.device.launch("refill", blocks, REFILL_THREADS, given)
+        launch.keep([listed, *tables])
+        self._refill = partial(launch, self.device.stream.ptr)
+
+    def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerances]) -> bool:
+        """Compare the results on the device where their types allow it and its memory suffices."""
+        with suppress(DeviceMemoryError), self.device.errors("compare the results"):
+            if comparison := self._compared_with(runnable):
+                address = self.device.timer.draw_address
+                runnable.verification = comparison.verification(self._places(runnable), tolerances, address)
+                return True
+        return False
+
+    def tally(self, runnable: CudaRunnable) -> Tally:
+        """Return the device's counts."""
+        with self.device.errors("compare the results"):
+            return runnable.verification.read() if runnable.verification else Tally()
+
+    def execute(self, runnable: CudaRunnable, *draws: Draw) -> None:
+        """Execute once as each draw says, and wait."""
+        with self.device.errors("execute"):
+            self.device.timer.compare([self._work(runnable, draw, timed=False) for draw in draws])
+
+    def put_back(self, *, settings: bool = True) -> bool:
+        """Make the device current again, with the limits, cache configuration and L2 cache it had."""
+        super().put_back()
+        return self.device.put_back(settings=settings)
+
+    def wait(self) -> None:
+        """Wait for all streams of the context, and for work that a thread may still launch."""
+        super().wait()
+        with self.device.errors("wait for the device"):
+            call((*self.device.driver.cuCtxSynchronize(),), "wait for the device")
+
+    def _work(self, runnable: CudaRunnable, draw: Draw, *, timed: bool = True) -> Work:
+        """Return the next execution with the work around it, and record which inputs it gets."""
+        calls_host, blocking = runnable.calls_host, self.options.blocking and runnable.holds_back
+        if self._refill is None:
+            return Work(runnable.enqueue, draw.inputs, runnable.setup, (), calls_host, blocking)
+        known, self._in_place = self._in_place, self._sets[draw.inputs] if self._sets else self._in_place
+        after: tuple[Callable[[], object], ...] = ()
+        if draw.compare and (found := runnable.verification):
+            delivery = (runnable.deliver,) if runnable.deliver else ()
+            after = (*delivery, *(found.glances if timed and calls_host else ()), *found.launches)
+        word = draw.inputs | draw.fill << 16 | (not draw.fresh and known is self._in_place) << 24
+        return Work(runnable.enqueue, word, (self._refill, *runnable.setup), after, calls_host, blocking)
+
+    def _places(self, runnable: CudaRunnable) -> Results:
+        return {name: (runnable.results[name].data.ptr, spec) for name, spec in self.signature.outputs.items()}
+
+    def _compared_with(self, runnable: CudaRunnable) -> DeviceComparison | None:
+        """Return the references on the device, copied there at first use; None if the device cannot compare them."""
+        if runnable.reduced:
+            return None
+        comparable = (DeviceComparison.fits(self.signature.outputs, each) for each in self._references)
+        if self._comparison is None and self._references and all(comparable):
+            self._comparison = DeviceComparison(self.device, self._references)
+        return self._comparison
+
+    def check_in_place(self, runnable: CudaRunnable, tolerance: Tolerances, seed: int) -> Check | None:
+        """Return the passed check where the device finds everything right; None leaves the verdict to the host."""
+        self._bring(runnable)
+        with suppress(DeviceMemoryError), self.device.errors("compare the results"):
+            if comparison := self._compared_with(runnable):
+                return comparison.check(self._places(runnable), tolerance, seed)
+        return None
+
+    def checksum(self, runnable: CudaRunnable) -> tuple[int, ...]:
+        """Return a checksum of each result."""
+        self._bring(runnable)
+        places = self._places(runnable)
+        parts = {name: (places[name][0], held) for name, (_, held) in runnable.reduced.items()}
+        with self.device.errors("take checksums of the results"):
+            found = ((address, spec.nbytes) for address, spec in {**places, **parts}.values())
+            return tuple(self.device.checksums(tuple(found)))
+
+    def begin(self, runnable: CudaRunnable, measure: Measure, batch: int = 1, draw: Draws = Draw) -> Frame:
+        """Execute and time; see `CudaTimer` for each measure."""
+        timer, flush = self.device.timer, self.options.flush
+        with self.device.errors("execute"):
+            if measure is Measure.TOTAL:
+                work = self._work(runnable, draw())
+                return Frame.ended(timer.total(*self._transfers(runnable), work))
+            if measure is Measure.HOT:
+                frame = timer.hot(self._work(runnable, draw()), batch)
+            elif batch > 1:
+                frame = timer.cold_over_phases(lambda: self._work(runnable, draw()), runnable.launches, flush)
+            else:
+                frame = timer.cold(self._work(runnable, draw()), flush)
+        blocking = self.options.blocking and runnable.holds_back
+        return Frame(lambda: self._read(runnable, frame, blocking))
+
+    def in_flight(self, runnable: CudaRunnable) -> int:
+        """Return 2 where the host may enqueue a frame while the device executes another: one launch, and no set-up."""
+        is_plain = runnable.steps == 1 and not (runnable.setup or runnable.calls_host or self.options.cupti)
+        return PENDING if is_plain and runnable.holds_back else 1
+
+    def _read(self, runnable: CudaRunnable, frame: Frame, blocking: bool) -> Reading:
+        """Return a frame's reading, and count those in a row for which the device did not wait."""
+        with self.device.errors("execute"):
+            reading = frame.reading()
+        if blocking:  # other variants are read in between, so each keeps a count of its own
+            runnable.expired = runnable.expired + 1 if reading.suspect == EXPIRED else 0
+        return reading
+
+    def tick_ns(self, measure: Measure) -> float:
+        """Return the step of event times; total time is the host's."""
+        return 0.0 if measure is Measure.TOTAL else self.device.timer.tick_ns
+
+    def close(self) -> None:
+        """Free the session's device and page-locked memory."""
+        self._refill, self._comparison = None, None
+        super().close()
+
 
 FMA_BLOCKS, FMA_THREADS, FMA_STEPS, FMA_CHAINS = 8, 256, 4096, 4
 """For the arithmetic rate: blocks per multiprocessor, threads per block, steps per thread, independent chains per

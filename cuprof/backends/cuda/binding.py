@@ -12,7 +12,6 @@ import numpy as np
 
 from cuprof.backends.contract import Runnable
 from cuprof.backends.cuda.comparison import DeviceVerification
-from cuprof.backends.cuda.descriptors import make_tensor_map, make_texture
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import (
     PackedLaunch,
@@ -21,6 +20,8 @@ from cuprof.backends.cuda.driver import (
     check_arguments,
     check_launch,
     list_parameter_sizes,
+    make_tensor_map,
+    make_texture,
     release_with,
 )
 from cuprof.backends.cuda.loading import load_program
