@@ -19,8 +19,6 @@ class OpenClMemory(Memory[Any]):
         super().__init__(backend)
         self.device, self.cl, self.queue = backend, backend.cl, backend.queue
         self.alignment = max(backend.handle.mem_base_addr_align // 8, 1)
-        self._places: dict[int, tuple[Any, int]] = {}
-        """For each sub-buffer: its allocation, and where it begins there."""
 
     def reserve(self, label: str, size: int) -> Any:
         """Return a buffer."""
@@ -28,10 +26,8 @@ class OpenClMemory(Memory[Any]):
 
     def part(self, buffer: Any, start: int, array: Array) -> Any:
         """Return a sub-buffer of the allocation; OpenCL makes none of a sub-buffer."""
-        whole, before = self._places.get(buffer.int_ptr, (buffer, 0))
-        part = whole.get_sub_region(before + start, max(array.nbytes, 1))
-        self._places[part.int_ptr] = whole, before + start
-        return part
+        whole = buffer.associated_memobject or buffer
+        return whole.get_sub_region(buffer.offset + start, max(array.nbytes, 1))
 
     def keep(self, contents: Sequence[Content]) -> None:
         """Copy the values into buffers of their own."""
@@ -97,5 +93,4 @@ class OpenClMemory(Memory[Any]):
         self.queue.finish()
         for _, whole, _ in self._guarded:
             whole.release()
-        self._places = {}
         super().free()
