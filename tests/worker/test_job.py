@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.backends.built_in import CPU
 from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.cpu.backend import CpuBackend
+from cuprof.backends.registry import CPU
 from cuprof.config.model import MeasureConfig
 from cuprof.core.errors import BuildError, DeviceMemoryError
 from cuprof.core.records import ENERGY_UNAVAILABLE, DeviceFacts, Measure, Outcome, State

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.backends.built_in import CPU
 from cuprof.backends.contract import Draw
 from cuprof.backends.cpu import processor
 from cuprof.backends.cpu.backend import CpuBackend, CpuSession
+from cuprof.backends.registry import CPU
 from cuprof.config.model import MeasureConfig
 from cuprof.core.records import ENERGY_UNAVAILABLE, Measure, Outcome, State
 from cuprof.families import Point

@@ -1,6 +1,6 @@
 """The CPU back end: measures on the host's processor.
 
-Raise `timing_version` in built_in.py when a change to the timing changes the meaning of a number.
+Raise `timing_version` in registry.py when a change to the timing changes the meaning of a number.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from time import monotonic_ns, perf_counter_ns
 import numpy as np
 import psutil
 
-from cuprof.backends.built_in import CPU
 from cuprof.backends.contract import Backend, Draw, Draws, Frame, Reading, Runnable, Session
 from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.cpu.memory import HostMemory
 from cuprof.backends.cpu.processor import Caches, cache_bytes, cpu_name
 from cuprof.backends.functions import bind, find_mismatch, load_library
 from cuprof.backends.host_memory import available_bytes
+from cuprof.backends.registry import CPU
 from cuprof.backends.switches import prepare_call
 from cuprof.builds.native import NativeBuild
 from cuprof.core.errors import BuildError, LaunchError

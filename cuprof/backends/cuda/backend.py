@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.built_in import CUDA
 from cuprof.backends.contract import Backend, Draw, Draws, Frame, InputSet, Reading, ReadingOptions, Session, Tally
 from cuprof.backends.cuda.binding import CudaRunnable, ProgramBinder, bind_call
 from cuprof.backends.cuda.comparison import DeviceComparison, Results
@@ -20,6 +19,7 @@ from cuprof.backends.cuda.memory import CudaMemory
 from cuprof.backends.cuda.presence import find_facts, require_device
 from cuprof.backends.cuda.timing import EXPIRED, PENDING, Work
 from cuprof.backends.device_state import find_other_processes
+from cuprof.backends.registry import CUDA
 from cuprof.builds import Build, BuildPool
 from cuprof.builds.compilers import COMPILERS
 from cuprof.builds.languages import list_builds

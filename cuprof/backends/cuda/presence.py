@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from cuprof.backends.built_in import CUDA
 from cuprof.backends.cuda.driver import call, load_driver, read_attribute
 from cuprof.backends.device_state import StateMonitor, ask, find_nvml
+from cuprof.backends.registry import CUDA
 from cuprof.backends.spec import ListedDevice
 from cuprof.builds.nvrtc import nvrtc_version
 from cuprof.core.errors import CuprofError, MissingDependencyError

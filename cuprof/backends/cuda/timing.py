@@ -1,6 +1,6 @@
 """How CUDA executions are timed; docs/measurement.md gives each choice its reason.
 
-Raise `timing_version` in built_in.py when a change here changes the meaning of a number.
+Raise `timing_version` in registry.py when a change here changes the meaning of a number.
 """
 
 from __future__ import annotations

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.built_in import OPENCL
 from cuprof.backends.contract import Backend, DeviceLostError, Draw, Draws, Frame, Runnable, Session
 from cuprof.backends.device_state import find_other_processes, find_uuid
 from cuprof.backends.functions import find_mismatch
 from cuprof.backends.opencl.memory import OpenClMemory
 from cuprof.backends.opencl.presence import find_devices, import_pyopencl
 from cuprof.backends.opencl.timing import OpenClTimer
+from cuprof.backends.registry import OPENCL
 from cuprof.builds.ptxas import most_of, read_resources
 from cuprof.core.errors import (
     BuildError,
@@ -231,7 +231,7 @@ class OpenClBackend(Backend[Runnable]):
     @cached_property
     def timer(self) -> OpenClTimer:
         """Return the timing apparatus of this device, made at first use."""
-        return OpenClTimer(self.cl, self.context, self.queue)
+        return OpenClTimer(self)
 
     def calibrate(self) -> Calibration:
         """Measure read bandwidth on a buffer far larger than the caches, and the duration of an empty kernel."""

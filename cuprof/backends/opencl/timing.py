@@ -1,6 +1,6 @@
 """How OpenCL executions are timed: by the profiling events of an in-order queue.
 
-Raise `timing_version` in built_in.py when a change here changes the meaning of a number.
+Raise `timing_version` in registry.py when a change here changes the meaning of a number.
 """
 
 from __future__ import annotations
@@ -37,13 +37,12 @@ class OpenClTimer:
     own (`profiling_timer_resolution`); nothing is subtracted.
 
     Args:
-        cl: the module pyopencl.
-        context: the context of one device.
-        queue: an in-order queue with profiling.
+        backend: the open `OpenClBackend`.
     """
 
-    def __init__(self, cl: Any, context: Any, queue: Any) -> None:
-        self.cl, self.context, self.queue, self.device = cl, context, queue, queue.device
+    def __init__(self, backend: Any) -> None:
+        cl, context = backend.cl, backend.context
+        self.cl, self.context, self.queue, self.device = cl, context, backend.queue, backend.handle
         self.is_cpu = bool(self.device.type & cl.device_type.CPU)
         least = 0 if self.is_cpu else GPU_CACHE_BYTES
         self.cache_bytes = max(int(self.device.global_mem_cache_size), least)

@@ -17,11 +17,10 @@ from typing import IO
 
 import numpy as np
 
-from cuprof.backends.built_in import PROGRAM
 from cuprof.backends.contract import Backend, Draw, Draws, Frame, Reading, ReadingOptions, Runnable, Session
 from cuprof.backends.program.files import FileMemory, read_numbers
 from cuprof.backends.program.kernel_clock import busy_ns, install_clock, own_build, read_records
-from cuprof.backends.registry import find_facts, open_backend
+from cuprof.backends.registry import PROGRAM, find_facts, open_backend
 from cuprof.backends.registry import list_devices as list_devices_of
 from cuprof.backends.spec import MARK_VARIABLE, ListedDevice
 from cuprof.builds import Build, BuildPool
