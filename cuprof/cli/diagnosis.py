@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cuprof.backends.cpu.processor import cpu_name
 from cuprof.backends.cuda.presence import Driver, find_driver
-from cuprof.backends.opencl.presence import OPENCL_VENDORS, Platform, has_nvidia_icd, list_platforms
+from cuprof.backends.opencl.presence import OPENCL_VENDORS, has_nvidia_icd, list_platforms
 from cuprof.core.errors import CuprofError, EmptyStoreError
 from cuprof.core.processes import count_cores
 from cuprof.core.project import Project, checkout
@@ -167,12 +167,12 @@ def examine_counters(driver: Driver | None, parameters: Path) -> Diagnosis:
 
 
 def examine_opencl(
-    driver: Driver | None, platforms: Sequence[Platform], has_pyopencl: bool, nvidia_icd: bool
+    driver: Driver | None, platforms: Sequence[tuple[str, Sequence[str]]], has_pyopencl: bool, nvidia_icd: bool
 ) -> Diagnosis:
-    """Judge PyOpenCL and the platforms it sees."""
+    """Judge PyOpenCL and the platforms it sees, each with its devices' names."""
     if not has_pyopencl:
         return Diagnosis("OpenCL", OPTIONAL, "PyOpenCL is not installed", install_command("opencl"))
-    described = "; ".join(f"{each.name}: {', '.join(each.devices) or 'no device'}" for each in platforms)
+    described = "; ".join(f"{name}: {', '.join(devices) or 'no device'}" for name, devices in platforms)
     if driver is not None and not nvidia_icd:
         remedy = f"sudo mkdir -p {OPENCL_VENDORS} && echo libnvidia-opencl.so.1 | sudo tee {OPENCL_VENDORS}/nvidia.icd"
         return Diagnosis("OpenCL", WARNING, f"{described or 'no platform'}; NVIDIA's is not registered", remedy)

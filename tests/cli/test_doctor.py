@@ -8,8 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from cuprof.backends.cuda.presence import Driver, Gpu
-from cuprof.backends.opencl.presence import Platform, has_nvidia_icd
+from cuprof.backends.cuda.presence import Driver
+from cuprof.backends.opencl.presence import has_nvidia_icd
+from cuprof.backends.spec import ListedDevice
 from cuprof.cli import diagnosis
 from cuprof.cli.diagnosis import (
     Diagnosis,
@@ -27,11 +28,11 @@ from cuprof.store import Store
 from tests.conftest import Result
 
 Cli = Callable[..., Result]
-GPU = Gpu(0, "Test GPU 9000", 2**34, "9.0")
+GPU = ListedDevice(0, "Test GPU 9000", "compute capability 9.0")
 DRIVER_13 = Driver("580.1", (13, 0), (GPU,))
 DRIVER_12 = Driver("550.1", (12, 4), (GPU,))
 DRIVER_11 = Driver("470.1", (11, 4), (GPU,))
-POCL = Platform("Portable Computing Language", "OpenCL 3.0", ("cpu",))
+POCL = ("Portable Computing Language", ["cpu"])
 
 
 def test_doctor_runs_on_this_machine(cli: Cli, project: Project) -> None:

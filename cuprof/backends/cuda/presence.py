@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -19,22 +18,12 @@ from cuprof.families.toolchain import get_version
 
 
 @dataclass(frozen=True)
-class Gpu:
-    """Describe one NVIDIA GPU as its driver's management library does."""
-
-    index: int
-    name: str
-    memory_bytes: int
-    compute_capability: str
-
-
-@dataclass(frozen=True)
 class Driver:
     """Describe the NVIDIA driver; `cuda` is the newest CUDA version (major, minor) that it supports."""
 
     version: str
     cuda: tuple[int, int]
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[ListedDevice, ...] = ()
 
     @property
     def extra(self) -> str:
@@ -48,26 +37,25 @@ def find_driver() -> Driver | None:
     if nvml is None:
         return None
     try:
-        number, gpus = int(nvml.nvmlSystemGetCudaDriverVersion_v2()), []
+        number, version = int(nvml.nvmlSystemGetCudaDriverVersion_v2()), str(nvml.nvmlSystemGetDriverVersion())
+        gpus = []
         for index in range(nvml.nvmlDeviceGetCount()):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             capability = "{}.{}".format(*nvml.nvmlDeviceGetCudaComputeCapability(handle))
-            size = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
-            gpus.append(Gpu(index, str(nvml.nvmlDeviceGetName(handle)), size, capability))
-        return Driver(str(nvml.nvmlSystemGetDriverVersion()), (number // 1000, number % 1000 // 10), tuple(gpus))
+            memory = f"{nvml.nvmlDeviceGetMemoryInfo(handle).total / 2**30:.1f} GiB"
+            details = f"compute capability {capability}, {memory}, driver {version}"
+            gpus.append(ListedDevice(index, str(nvml.nvmlDeviceGetName(handle)), details))
+        return Driver(version, (number // 1000, number % 1000 // 10), tuple(gpus))
     except nvml.NVMLError:
         return None
     finally:
         nvml.nvmlShutdown()
 
 
-def list_devices() -> Iterator[ListedDevice]:
-    """Yield the GPUs that the driver's management library lists; none without a driver."""
-    if driver := find_driver():
-        for gpu in driver.gpus:
-            memory = f"{gpu.memory_bytes / 2**30:.1f} GiB"
-            details = f"compute capability {gpu.compute_capability}, {memory}, driver {driver.version}"
-            yield ListedDevice(gpu.index, gpu.name, details)
+def list_devices() -> tuple[ListedDevice, ...]:
+    """Return the GPUs that the driver's management library lists; none without a driver."""
+    driver = find_driver()
+    return driver.gpus if driver else ()
 
 
 def count_devices() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,6 @@ from cuprof.backends.spec import ListedDevice
 from cuprof.core.errors import MissingDependencyError
 
 OPENCL_VENDORS = Path("/etc/OpenCL/vendors")
-
-
-@dataclass(frozen=True)
-class Platform:
-    """Describe one OpenCL platform and the names of its devices."""
-
-    name: str
-    version: str
-    devices: tuple[str, ...] = ()
 
 
 def import_pyopencl() -> Any:
@@ -31,16 +21,13 @@ def import_pyopencl() -> Any:
     return pyopencl
 
 
-def list_platforms() -> tuple[Platform, ...]:
-    """Return the OpenCL platforms; none when PyOpenCL or a driver is missing."""
+def list_platforms() -> list[tuple[str, list[str]]]:
+    """Return the OpenCL platforms, each with its devices' names; none when PyOpenCL or a driver is missing."""
     try:
         platforms = _find_platforms()
     except MissingDependencyError:
-        return ()
-    return tuple(
-        Platform(each.name.strip(), each.version.strip(), tuple(device.name.strip() for device in devices))
-        for each, devices in platforms
-    )
+        return []
+    return [(each.name.strip(), [device.name.strip() for device in devices]) for each, devices in platforms]
 
 
 def find_devices() -> list[Any]:
