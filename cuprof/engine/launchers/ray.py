@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
+import time
 from typing import Any
 
 from cuprof.core.errors import MissingDependencyError, UsageError
 from cuprof.engine.launchers.launcher import JobState, Launcher, travelling_environment
+
+HEAD_AWAY_S = 30.0
+"""A cluster whose head does not answer for this long has lost its jobs. After 60 s Ray would end this process."""
 
 
 class Ray(Launcher):
@@ -38,10 +43,14 @@ class Ray(Launcher):
         self._ray, self._output = ray, dict[int, str]()
         self._tasks = [run.remote(self.work.words_of(number), folder) for number in range(config.jobs)]
         self._ended: dict[int, JobState] = {}
+        self._head, self._heard_at = ray.get_runtime_context().gcs_address, time.monotonic()
 
     def poll(self) -> list[JobState]:
         """Ask which tasks have ended."""
         ray = self._ray
+        if self._is_head_away():
+            lost = JobState("lost", reason="the head of the Ray cluster does not answer")
+            return [self._ended.get(number, lost) for number in range(len(self._tasks))]
         for number, task in enumerate(self._tasks):
             if number in self._ended:
                 continue
@@ -56,6 +65,8 @@ class Ray(Launcher):
 
     def stop(self) -> None:
         """Cancel what has not ended, and leave the cluster."""
+        if self._is_head_away():  # nobody would answer
+            return
         for number, task in enumerate(self._tasks):
             if number not in self._ended:
                 self._ray.cancel(task, force=True)
@@ -64,6 +75,15 @@ class Ray(Launcher):
     def read_output(self, number: int) -> str:
         """Return the end of what a task has printed."""
         return self._output.get(number, "")
+
+    def _is_head_away(self) -> bool:
+        host, _, port = self._head.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=1.0).close()
+            self._heard_at = time.monotonic()
+        except OSError:
+            pass
+        return time.monotonic() - self._heard_at > HEAD_AWAY_S
 
     def _check_resources(self, ray: Any, needs: dict[str, Any]) -> None:
         """Raise UsageError if no node has what a job needs: Ray would wait for such a node for ever."""

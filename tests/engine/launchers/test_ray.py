@@ -97,3 +97,20 @@ def test_a_worker_and_a_node_may_be_lost(cluster: Cluster, launch: Launch) -> No
     assert command.wait(120) == 0, launch.log()
     assert launch.sweeps() == [("finished", launch.trials, launch.trials)], launch.log()
     assert "complete; 1 of 2 jobs was lost" in launch.log()
+
+
+@pytest.mark.slow
+def test_without_its_head_the_command_ends_and_the_next_one_goes_on(launch: Launch) -> None:
+    """The head has a node of its own here, so that the jobs end with it."""
+    lonely = Cluster()
+    try:
+        lonely.wait_until_ready()
+        command = launch.start("launch=ray", f"launch.address={lonely.address}", settle_s=1.0)
+        launch.wait_until(lambda: launch.runs() > 0)
+        lonely.kill(lonely.nodes[0])
+        assert command.wait(150) == 1, launch.log()
+    finally:
+        lonely.end()
+    assert "the same command goes on where they stopped" in launch.log(), launch.log()
+    assert launch.start(settle_s=1.0).wait(60) == 0, launch.log()
+    assert launch.sweeps() == [("finished", launch.trials, launch.trials)], launch.log()

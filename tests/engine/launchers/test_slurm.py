@@ -40,7 +40,10 @@ TaskPlugin=task/none
 SlurmdParameters=config_overrides
 GresTypes=gpu
 NodeName={host} NodeAddr=127.0.0.1 CPUs=8 Gres=gpu:2 State=UNKNOWN
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
 PartitionName=gpu Nodes=ALL Default=YES State=UP
+PartitionName=urgent Nodes=ALL PriorityTier=2 State=UP
 """
 
 
@@ -104,18 +107,27 @@ def test_what_slurm_refuses_is_bad_input(slurm: Path, launch: Launch) -> None:
     assert last.startswith("error: Slurm refuses the jobs: sbatch: error: invalid partition specified: nowhere")
 
 
-@pytest.mark.parametrize("how", ["cancelled", pytest.param("requeued", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "how", ["cancelled", *(pytest.param(how, marks=pytest.mark.slow) for how in ("requeued", "preempted", "timed out"))]
+)
 def test_the_command_ends_when_the_sweep_is_complete(slurm: Path, launch: Launch, how: str) -> None:
     command = launch.start("launch=slurm", "launch.jobs=2", "launch.partition=gpu", settle_s=0.5)
     launch.wait_until(lambda: launch.runs() > 0)
     task = list_tasks()[0]
     if how == "cancelled":
         subprocess.run(["scancel", "--signal=KILL", task], check=True)
-    else:
+    elif how == "requeued":
         subprocess.run(["scontrol", "requeue", task], check=True)
+    elif how == "preempted":  # of the eight CPUs two are taken
+        urgent = ["sbatch", "--partition=urgent", "--cpus-per-task=7", "--wrap=true", "--output=/dev/null"]
+        subprocess.run(urgent, check=True)
+    else:
+        subprocess.run(["scontrol", "update", f"JobId={task}", "EndTime=now+1"], check=True)
     assert command.wait(90) == 0, launch.log()
     assert launch.sweeps() == [("finished", launch.trials, launch.trials)], launch.log()
-    assert ("complete; 1 of 2 jobs was lost" in launch.log()) == (how == "cancelled"), launch.log()
+    assert ("complete; 1 of 2 jobs was lost" in launch.log()) == (how != "requeued"), launch.log()
+    reason = {"preempted": "PREEMPTED", "timed out": "TIMEOUT"}.get(how, "")
+    assert reason in launch.log(), launch.log()
 
 
 @pytest.mark.slow
