@@ -45,6 +45,18 @@ def test_doctor_runs_on_this_machine(cli: Cli, project: Project) -> None:
     assert not (project.root / "db").exists()
 
 
+def test_it_knows_what_the_launchers_need(
+    cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(diagnosis, "EXTRAS", {f"no-{name}": each for name, each in diagnosis.EXTRAS.items()})
+    found = {each["what"]: each for each in json.loads(cli("doctor", "--json").out)}
+    for name in ("joblib", "ray"):
+        assert found[f"no-{name}"]["detail"] == f"only needed for launch={name}"
+        assert f"[{name}]'" in found[f"no-{name}"]["remedy"]
+    assert found["Slurm"]["detail"] == "only needed for launch=slurm"
+
+
 def test_what_is_missing_is_named_with_the_command_that_mends_it(
     cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
