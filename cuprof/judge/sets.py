@@ -30,7 +30,7 @@ MEMORY_SHARE = 8
 LONG_NS = {"cuda": 5e6, "host": 20e6}
 """Executions of one request need take no longer together: the clock is a thousand times as fine."""
 MOST_PREPARE_S = 8.0
-MOST_DRAWING_S = 1.0
+MOST_DRAWING_S = 0.5
 """Prepare and draw only as many sets as fit into this time, but at least two."""
 MOST_THREADS = 8
 EARLY_ROWS, EARLY_WORDS = 4, 16
