@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -55,6 +58,17 @@ def require_opencl() -> None:
 def test_opencl_sources(court: Court) -> None:
     require_opencl()
     check(court, "cl", CL, CL_INDEX, "opencl")
+
+
+def test_opencl_on_a_processor_is_code_of_the_host(court: Court) -> None:
+    require_opencl()
+    kept = court.folder / "kept.sqlite"
+    file = court.write("right.cl", CL + body(CL_INDEX, "2.0f"))
+    court.judge(file, family="backends", like="doubles_opencl", baseline="doubles_opencl", database=kept)
+    with closing(sqlite3.connect(kept)) as connection:
+        found = [json.loads(text) for (text,) in connection.execute("SELECT details FROM timing")]
+    assert len(found) == 3
+    assert all("round_trip_ns" in details for details in found)  # by the clock on the other side of the border
 
 
 def test_files_without_end_cost_their_own_candidate_alone(court: Court) -> None:
