@@ -6,7 +6,7 @@ import secrets
 import statistics
 import time
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from cuprof.core.records import Measure, Sample, State, Timing
 from cuprof.judge.border.suspect import Lap, Suspect
@@ -27,14 +27,23 @@ ALIKE, ALIKE_NS = 2.0, {"cuda": 20_000.0, "host": 100_000.0}
 BUSY_HOST = "the host was busy with other work"
 MOST_LAPS = 12
 """Ask this often for executions that nothing disturbs, on a machine that others use too."""
-FRESH_TRIES, MOST_FRESH_TRIES = 6, 24
+FRESH_TRIES = 6
 REMEMBERS, REMEMBERS_NS = {"cuda": 2.0, "host": 1.3}, 20_000.0
-"""A request on new contents may take this much longer than one on contents that have come up, and one of `FRESH_TRIES`
-times it must: others may use the machine, and a device that has rested has other clocks."""
+"""A request on new contents may take this much longer than those on contents that have come up, in one of `FRESH_TRIES`
+timings at least: others may use the machine, and a device that has rested has other clocks."""
 LATE = (
     "; the right result is there a moment later: the call leaves work on a stream or in a thread. Launch on the "
     "current stream, make it wait for yours (event.record, wait_event), or join the thread"
 )
+
+
+class Round(NamedTuple):
+    """One sample: a request for many executions, and one for one of them unless many are one."""
+
+    many: Lap
+    one: Lap | None
+    slope_ns: float
+    is_sound: bool
 
 
 @dataclass
@@ -80,41 +89,57 @@ class Clock:
         return lap
 
     def time(self, measure: Measure) -> Timing:
-        """Return the timing of a measure; the caches are emptied for the cold one."""
-        config, rule = self.job.measure, stopping_rule(self.job.measure)
+        """Return the timing of a measure; the caches are emptied for the cold one.
+
+        An execution on contents that never were there before must not take longer than those that count. On the host
+        that compares which time it used of the processors. Where it does, all is timed anew, in case the host was busy.
+
+        Raises:
+            FoundError: it always does.
+        """
+        config, count = self.job.measure, self.sets.count
         flush = config.flush if measure is Measure.COLD else "none"
-        count = self.sets.count
-        low = min(count - 1, 1)
-        times: dict[int, list[float]] = {low: [], count: []}
-        slopes: list[tuple[float, bool]] = []
-        spent_ns, last_look, reason, number = 0, 0, None, 0
         if self.job.extension is None:
             self.set()
-        settled = time.monotonic() + config.settle_seconds
-        new, met_ns = self._read_new(count, flush), list[float]()
-        while reason is None:
-            began = time.perf_counter_ns()
-            counts = sorted({low, count} - {0}, key=lambda _: secrets.randbits(32))
-            laps = {each: self._read(each, flush) for each in counts}
-            for each, lap in laps.items():
-                times[each] += [self._count_ns(lap)] if lap.is_sound else []
-            met_ns.append(laps[count].cost_ns)
-            base_ns = self._count_ns(laps[low]) if low else self.round_trip_ns
-            slope_ns = (self._count_ns(laps[count]) - base_ns) / (count - low)
-            slopes.append((slope_ns, all(lap.is_sound for lap in laps.values())))
-            number += 1
-            if time.monotonic() < settled or number == 1:
-                slopes.clear()
-                continue
-            spent_ns += time.perf_counter_ns() - began
-            if rule.is_due(len(slopes), spent_ns, last_look):
-                last_look = len(slopes)
-                sound = [max(each, 0.0) for each, is_sound in slopes if is_sound]
-                reason = rule.reason(sound, len(slopes) - len(sound), spent_ns, 0.0)
-        self._require_alike(count, flush, new, statistics.median(met_ns))
+            self.sets.pool.round_trip_ns = self.round_trip_ns
+        for _ in range(FRESH_TRIES):
+            new_ns, rounds, reason = self._sample(count, flush)
+            met_ns = statistics.median(each.many.cost_ns for each in rounds)
+            if new_ns <= REMEMBERS[self.sets.kind] * met_ns + REMEMBERS_NS:
+                break
+        else:
+            found = f"{new_ns / count / 1e3:.2f} µs on inputs that are new, {met_ns / count / 1e3:.2f} µs on others"
+            raise FoundError(f"it remembers results: an execution takes {found}", State.IMPLAUSIBLE)
         self._read(count, flush)  # so that all rows have results
         self.examiner.check_known()
-        return self._conclude(measure, slopes, times, count, reason)
+        return self._conclude(measure, rounds, reason)
+
+    def _sample(self, count: int, flush: str) -> tuple[float, list[Round], str]:
+        """Return the cost of a first request on new contents, the rounds that count, and why they are enough."""
+        rule, rounds = stopping_rule(self.job.measure), list[Round]()
+        spent_ns, last_look, reason = 0, 0, None
+        settled = time.monotonic() + self.job.measure.settle_seconds
+        new_ns, is_first = self._read_new(count, flush), True
+        while reason is None:
+            began = time.perf_counter_ns()
+            wanted = [count, 1] if count > 1 else [count]
+            laps = {each: self._read(each, flush) for each in sorted(wanted, key=lambda _: secrets.randbits(32))}
+            is_warm, is_first = time.monotonic() >= settled and not is_first, False
+            if not is_warm:
+                continue
+            rounds.append(self._make_round(laps.pop(count), laps.get(1), count))
+            spent_ns += time.perf_counter_ns() - began
+            if rule.is_due(len(rounds), spent_ns, last_look):
+                last_look = len(rounds)
+                sound = [max(each.slope_ns, 0.0) for each in rounds if each.is_sound]
+                reason = rule.reason(sound, len(rounds) - len(sound), spent_ns, 0.0)
+        return new_ns, rounds, reason
+
+    def _make_round(self, many: Lap, one: Lap | None, count: int) -> Round:
+        if one is None:
+            return Round(many, None, self._count_ns(many) - self.round_trip_ns, many.is_sound)
+        slope_ns = (self._count_ns(many) - self._count_ns(one)) / (count - 1)
+        return Round(many, one, slope_ns, many.is_sound and one.is_sound)
 
     def _count_ns(self, lap: Lap) -> float:
         """Return the time of a lap, with what reading its results took beyond what that usually takes."""
@@ -135,8 +160,8 @@ class Clock:
         self.is_cold = self.examiner.check_some(count)
         return lap
 
-    def _read_new(self, count: int, flush: str) -> Lap:
-        """Return a first request on new contents.
+    def _read_new(self, count: int, flush: str) -> float:
+        """Return the cost of a first request on new contents.
 
         One on contents that it has met comes first: after a rest, or while others drew, caches and clocks are not what
         they are in between.
@@ -146,51 +171,37 @@ class Clock:
         self._lap(count, flush)
         self.is_cold = False
         self.sets.have(draw, count)
-        return self._read(count, flush, most=1)  # the second one would meet them again
+        return self._read(count, flush, most=1).cost_ns  # the second one would meet them again
 
     def _lap(self, count: int, flush: str) -> Lap:
         self.sets.give()
         self.sets.flush(flush)
         return self.execute(count)
 
-    def _require_alike(self, count: int, flush: str, new: Lap, met_ns: float) -> None:
-        """Raise if executions on contents that never were there before always take longer than those on others.
-
-        On the host that counts which a process used of the processors, since others use them too. Where the host is so
-        busy that we wait ourselves, caches are cold for every request: more of them must take longer.
-
-        Args:
-            new: the first request on the contents that the others had.
-        """
-        tries = sound = 0
-        while new.cost_ns > REMEMBERS[self.sets.kind] * met_ns + REMEMBERS_NS:
-            tries, sound = tries + 1, sound + new.is_sound
-            if sound > FRESH_TRIES or tries > MOST_FRESH_TRIES:
-                new_us, met_us = new.cost_ns / count / 1e3, met_ns / count / 1e3
-                found = f"{new_us:.2f} µs on inputs that are new, {met_us:.2f} µs on others"
-                raise FoundError(f"it remembers results: an execution takes {found}", State.IMPLAUSIBLE)
-            new = self._read_new(count, flush)
-
-    def _conclude(
-        self, measure: Measure, slopes: list[tuple[float, bool]], times: dict[int, list[float]], count: int, reason: str
-    ) -> Timing:
+    def _conclude(self, measure: Measure, rounds: list[Round], reason: str) -> Timing:
         """Return the timing, held to the time that the requests took as a whole."""
-        pool = self.sets.pool
-        if self.job.extension is None:
-            pool.round_trip_ns = self.round_trip_ns
-        longest_ns = max(self.round_trip_ns, pool.round_trip_ns)
+        count, longest_ns = self.sets.count, max(self.round_trip_ns, self.sets.pool.round_trip_ns)
         most_ns = ROUND_TRIP_SLACK * longest_ns + ROUND_TRIP_SLACK_NS[self.sets.kind]
-        middle_ns = statistics.median([each for each, is_sound in slopes if is_sound] or [each for each, _ in slopes])
-        bounds = [(statistics.median(taken) - most_ns) / each for each, taken in times.items() if each > 1 and taken]
-        alone_ns = min(times.get(1, ()), default=0.0) - most_ns
-        if (
-            count > 1 and alone_ns > ALIKE * middle_ns + ALIKE_NS[self.sets.kind]
-        ):  # the sets were worked on side by side
-            bounds.append(alone_ns)
-        shift_ns = max(max(bounds, default=0.0) - middle_ns, 0.0)
+        middle_ns = statistics.median(
+            [each.slope_ns for each in rounds if each.is_sound] or [each.slope_ns for each in rounds]
+        )
+        shift_ns = 0.0
+        many = [self._count_ns(each.many) for each in rounds if each.many.is_sound]
+        ones = [self._count_ns(each.one) for each in rounds if each.one is not None and each.one.is_sound]
+        if many and ones:
+            shift_ns = max((statistics.median(many) - most_ns) / count - middle_ns, 0.0)
+            if (
+                min(ones) - most_ns > ALIKE * middle_ns + ALIKE_NS[self.sets.kind]
+            ):  # several were worked on side by side
+                shift_ns = max(shift_ns, min(ones) - most_ns - middle_ns)
         samples = tuple(
-            Sample(number, max(each + shift_ns, 1.0), None, "" if is_sound and each + shift_ns > 0 else BUSY_HOST)
-            for number, (each, is_sound) in enumerate(slopes)
+            Sample(
+                number,
+                max(each.slope_ns + shift_ns, 1.0),
+                None,
+                "" if each.is_sound and each.slope_ns + shift_ns > 0 else BUSY_HOST,
+            )
+            for number, each in enumerate(rounds)
         )
         if all(sample.excluded for sample in samples):
             samples = tuple(replace(sample, excluded="") for sample in samples)
