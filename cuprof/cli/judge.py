@@ -94,8 +94,11 @@ PARSER.add_argument("--keep", type=Path, metavar="FILE", help="keep what was mea
 def main(argv: Sequence[str]) -> int:
     """Judge and print; return the exit code, 2 after any error."""
     arguments = _parse(argv)
+    from cuprof.engine.launch import prestart
     from cuprof.judge.border.fork_server import ForkServer
 
+    if any(Path(each).suffix == ".cu" for each in arguments.candidates):
+        prestart()  # the process that times the baseline
     with ForkServer() as server:  # it imports what it needs beside this process
         return _judge(server, arguments)
 

@@ -1,7 +1,8 @@
 """Start worker processes, one of them ahead of time if asked.
 
 A worker takes most of a second to import its modules. A command that will need one calls `prestart` before its own
-imports and composition, so both happen at once. Only the standard library is imported here.
+imports and composition, so both happen at once; one that replaces its worker calls it while the last one works. Only
+the standard library is imported here.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ class Launched:
 
     The process that we start becomes the worker's guardian (`cuprof.core.processes`) and ends as the worker ends. Both
     have sessions of their own, so an interrupt from the terminal reaches the engine alone.
+
+    Args:
+        sandbox: what it was asked to run in; None for no sandbox.
     """
 
     process: subprocess.Popen[bytes]
@@ -35,6 +39,7 @@ class Launched:
     page: StatusPage
     log_path: Path
     folder: ScratchFolder
+    sandbox: Sandbox | None = None
 
     @property
     def pid(self) -> int:
@@ -70,7 +75,7 @@ _at_first: list[int] = []
 _retiring: list[Thread] = []
 
 
-def prestart(count: int = 1, modules: Sequence[str] = ()) -> None:
+def prestart(count: int = 1, modules: Sequence[str] = (), sandbox: Sandbox | None = None) -> None:
     """Start the workers that the next calls of `take` return; unused ones end with this process.
 
     Args:
@@ -79,8 +84,8 @@ def prestart(count: int = 1, modules: Sequence[str] = ()) -> None:
     if not _at_first:
         atexit.register(_discard_spares)
         _at_first.append(count)
-    while len(_spares) < count:
-        _spares.append(_launch(at_once=modules))
+    while len([each for each in _spares if each.sandbox == sandbox]) < count:
+        _spares.append(_launch(sandbox, at_once=modules))
 
 
 def prestart_for_next_job(modules: Sequence[str] = ()) -> None:
@@ -94,20 +99,18 @@ def prestart_for_next_job(modules: Sequence[str] = ()) -> None:
 
 
 def take(sandbox: Sandbox | None = None) -> Launched:
-    """Return a worker that was started ahead, if it is still alive, or a new one; in a sandbox always a new one.
+    """Return a worker that was started ahead for this sandbox, if it is still alive, or a new one.
 
     Those that retire have ended by then, and hold no device's memory any more.
     """
     while _retiring:
         _retiring.pop().join()
-    if sandbox is not None:
-        return _launch(sandbox)
-    while _spares:
-        spare = _spares.pop(0)
+    for spare in [each for each in _spares if each.sandbox == sandbox]:
+        _spares.remove(spare)
         if spare.poll() is None:
             return spare
         spare.discard()
-    return _launch()
+    return _launch(sandbox)
 
 
 def _discard_spares() -> None:
@@ -126,9 +129,9 @@ def _launch(sandbox: Sandbox | None = None, modules: Sequence[str] = (), at_once
         if sandbox is not None:
             home = folder.path / "home"
             home.mkdir()
-            sandbox = replace(sandbox, writable=(*sandbox.writable, str(status)), home=str(home))
-            words.append(sandbox.encode())
-            environment = inner_environment(environment, sandbox)
+            inner = replace(sandbox, writable=(*sandbox.writable, str(status)), home=str(home))
+            words.append(inner.encode())
+            environment = inner_environment(environment, inner)
         with log_path.open("wb") as log:
             process = subprocess.Popen(
                 child_command("cuprof.worker", *words),
@@ -140,4 +143,4 @@ def _launch(sandbox: Sandbox | None = None, modules: Sequence[str] = (), at_once
                 env={**environment, "PYTHONUNBUFFERED": "1", MARK: str(folder.path), **imports},
             )
         theirs.close()
-        return Launched(process, ours, page, log_path, folder)
+        return Launched(process, ours, page, log_path, folder, sandbox)

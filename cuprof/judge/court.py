@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cuprof.backends.registry import get_spec, shares_memory
+from cuprof.backends.registry import get_spec, is_host, shares_memory
 from cuprof.comparison.trials import ending_of, label_of
 from cuprof.config.model import SweepConfig
 from cuprof.core.errors import UsageError
@@ -17,6 +17,7 @@ from cuprof.core.project import Project
 from cuprof.core.records import FAILED, NOT_RUN, DeviceFacts, Trial, Unavailable
 from cuprof.core.scratch import ScratchFolder
 from cuprof.engine.devices import find_devices, open_executors
+from cuprof.engine.launch import prestart
 from cuprof.engine.observer import Observer
 from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES, PYTHON
@@ -202,13 +203,16 @@ class _Trial:
         turns = [(one, rounds) for one in contenders] + [(base, rounds + 1) for base, _ in bases.values()]
         self.observer.started(sum(len(one.trials) * count for one, count in turns), ())
         for turn in range(rounds + 1):
-            for kind in {one.kind for one, _ in running}:
-                if failed := self._run(course, *bases[kind]):
+            timed = [bases[kind] for kind in {one.kind for one, _ in running}] + (running if turn < rounds else [])
+            for place, (contender, legs) in enumerate(timed):
+                if place + 1 < len(timed) or turn < rounds:
+                    self._prestart(timed[(place + 1) % len(timed)][0])
+                failed = self._run(course, contender, legs)
+                if failed and not contender.file:
                     raise UsageError(
                         f"the baseline cannot be timed here: {ending_of(failed[0])}; name another one with --baseline"
                     )
-            for contender, legs in list(running) if turn < rounds else ():
-                if self._run(course, contender, legs):
+                if failed:
                     running.remove((contender, legs))
                     self.done.append(self._dismiss(contender, legs, bases[contender.kind][0].variant, course.logs))
         for _, legs in bases.values():
@@ -228,10 +232,21 @@ class _Trial:
 
     def _run(self, course: Course, contender: Contender, legs: Legs) -> list[Any]:
         """Run a leg; return the trials that failed or could not be run."""
-        folders = [contender.origin.folder, *([contender.file.parent] if contender.file else [])]
-        confined = contender.runs_on_host or contender.file
-        legs.read(course.store, course.run(contender, self._sandbox(contender.backend, folders) if confined else None))
+        legs.read(course.store, course.run(contender, self._confine(contender)))
         return legs.find(FAILED) or legs.find(NOT_RUN)
+
+    def _prestart(self, contender: Contender) -> None:
+        """Start the process of the leg that comes next; on the host it would take part in the times of this one."""
+        if not is_host(contender.trials[0].device) and not contender.runs_on_host:
+            prestart(sandbox=self._confine(contender))
+
+    def _confine(self, contender: Contender) -> Sandbox | None:
+        """Return the sandbox of a leg; a kernel of the family's own needs none."""
+        if not contender.runs_on_host and not contender.file:
+            return None
+        return self._sandbox(
+            contender.backend, [contender.origin.folder, *([contender.file.parent] if contender.file else [])]
+        )
 
     @staticmethod
     def _dismiss(contender: Contender, legs: Legs, baseline: str, logs: Mapping[str, str]) -> Candidate:

@@ -11,6 +11,7 @@ import pytest
 
 from cuprof.engine import launch
 from cuprof.engine.launch import Launched
+from cuprof.sandbox.settings import Sandbox
 from tests.interrupter import Interrupter
 
 
@@ -40,9 +41,9 @@ def test_workers_of_the_next_job_are_started_where_those_of_the_first_were(monke
     monkeypatch.setattr(launch, "_at_first", [])
     imported: list[tuple[str, ...]] = []
 
-    def start(modules: tuple[str, ...] = (), at_once: tuple[str, ...] = ()) -> SimpleNamespace:
+    def start(sandbox: None = None, modules: tuple[str, ...] = (), at_once: tuple[str, ...] = ()) -> SimpleNamespace:
         imported.append(modules)
-        return SimpleNamespace(poll=lambda: None)
+        return SimpleNamespace(poll=lambda: None, sandbox=sandbox, number=len(imported))
 
     monkeypatch.setattr(launch, "_launch", start)
     monkeypatch.setattr("atexit.register", lambda function: None)
@@ -57,12 +58,29 @@ def test_workers_of_the_next_job_are_started_where_those_of_the_first_were(monke
     assert imported == [(), (), ("cupy", "torch"), ("cupy", "torch"), (), ()]
 
 
+def test_a_worker_started_ahead_is_taken_for_its_own_sandbox_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_spares", [])
+    monkeypatch.setattr(launch, "_at_first", [0])
+    monkeypatch.setattr(
+        launch, "_launch", lambda sandbox, at_once=(): SimpleNamespace(poll=lambda: None, sandbox=sandbox)
+    )
+    narrow, wide = Sandbox(devices=False), Sandbox()
+    launch.prestart(sandbox=narrow)
+    (spare,) = launch._spares
+    assert launch.take() is not spare
+    assert launch.take(wide) is not spare
+    launch.prestart(sandbox=Sandbox(devices=False))
+    assert launch._spares == [spare]
+    assert launch.take(narrow) is spare
+    assert launch.take(narrow) is not spare
+
+
 def test_a_new_worker_waits_for_those_that_retire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     may_end = Event()
     order: list[str] = []
     worker = launched(tmp_path)
     monkeypatch.setattr(worker, "discard", lambda: (may_end.wait(60), worker.kill(), order.append("ended")))
-    monkeypatch.setattr(launch, "_launch", lambda sandbox=None: order.append("started"))
+    monkeypatch.setattr(launch, "_launch", lambda sandbox: order.append("started"))
     monkeypatch.setattr(launch, "_spares", [])
     worker.retire()
     assert worker.process.poll() is None
