@@ -279,12 +279,14 @@ class Sets:
 
     def find_damage(self, rows: Sequence[int]) -> str:
         """Return what was done to memory that no execution may change, or an empty string."""
-        xp = self.memory.array_module
-        for some in [[row] for row in rows] if xp is np else [list(rows)]:  # on a device each look takes its time
-            held, known = self.memory.rows[some], xp.asarray(self._put)[None]
+        xp, layout = self.memory.array_module, self.task.layout
+        step = 1 if xp is np else max(LARGE_BYTES // layout.stride, 1)  # on a device each look takes its time
+        for first in range(0, len(rows), step):
+            some = np.asarray(rows[first : first + step])
+            held, known = self.memory.rows[xp.asarray(some)], xp.asarray(self._put)[None]
             if self.drawn is not NOTHING:
                 known = self.drawn.contents[xp.asarray(self.order[some])].view(np.uint8)
-            for what, part in self.task.layout.protected():
+            for what, part in layout.protected():
                 if not bool((held[:, part] == known[:, part]).all()):
                     return what
         return ""
