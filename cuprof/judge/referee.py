@@ -219,14 +219,12 @@ class Referee:
         self.clock.set()
         suspect.go_on()
         suspect.ask(Ask.LOAD, 0, limits.build_s)
-        started = time.monotonic()
         suspect.ask(Ask.PREPARE, 1, limits.build_s)
-        prepare_s = time.monotonic() - started
         suspect.stop()
         self._enter(Phase.CHECK)
         self.check = self._check()
         took_ns = min(self._once(number) for number in range(3)) - self.clock.round_trip_ns
-        count = self.sets.choose_count(max(took_ns, 100.0), prepare_s)
+        count = self.sets.choose_count(max(took_ns, 100.0), self._prepare_second())
         self.sets.memory.rows[1:count] = self.sets.memory.rows[:1]  # constants are there to prepare from
         suspect.go_on()
         suspect.ask(Ask.PREPARE, count, limits.build_s)
@@ -243,6 +241,18 @@ class Referee:
             suspect.ask(Ask.RELEASE, 0, limits.check_s)
             suspect.stop()
         self.is_ready = True
+
+    def _prepare_second(self) -> float:
+        """Return the seconds that a second set takes to prepare; the first one's may include a build."""
+        if self.sets.task.count == 1:
+            return 0.0
+        self.sets.memory.rows[1:2] = self.sets.memory.rows[:1]
+        self.suspect.go_on()
+        started = time.monotonic()
+        self.suspect.ask(Ask.PREPARE, 2, self.runner.limits.build_s)
+        took_s = time.monotonic() - started
+        self.suspect.stop()
+        return took_s
 
     def _check(self) -> Check:
         """Return the check of the first executions."""
