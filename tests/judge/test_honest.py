@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cuprof.judge.report import Ruling
@@ -34,6 +35,8 @@ def test_on_the_host(court: Any) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ["cupy_calls", "torch_calls", "triton_calls", "numba_calls"])
 def test_on_a_gpu(court: Any, name: str) -> None:
+    if name == "numba_calls" and not hasattr(np, "row_stack"):
+        pytest.skip("this Numba asks NumPy for row_stack, which it no longer has")
     file = FOLDER / f"{name}.py"
     require_unaccused(court.judge(file, family="scale", baseline="plain", n=2**20), file)
 
