@@ -9,8 +9,8 @@ VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 STAMPS  := .stamps
 ARGS    ?=
-# Tests in parallel, three for two cores, since they often wait for a process; JOBS=0 runs them in one process.
-JOBS    ?= $(shell echo $$(($$(nproc) * 3 / 2)))
+# Tests in parallel; JOBS=0 runs them in one process.
+JOBS    ?= auto
 # As many on one GPU: each has a context and arrays of its own there. pytest's 5 is "no test matches ARGS".
 GPU_JOBS ?= 8
 

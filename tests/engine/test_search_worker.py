@@ -15,7 +15,7 @@ from cuprof.cli import best
 from cuprof.cli.output import to_text
 from cuprof.cli.status import status_parts
 from cuprof.config.model import MeasureConfig, SearchConfig, SweepConfig
-from cuprof.core.errors import UsageError
+from cuprof.core.errors import StoreError
 from cuprof.core.project import find_project
 from cuprof.core.records import Outcome, Trial
 from cuprof.engine.executor import Executor
@@ -78,7 +78,7 @@ def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(
         widest = int(re.findall(r'"waiting", (\d+)', header.read_text())[0])
         subprocess.run(["cc", "-Wall", "-Werror", f"-DBEST={widest}", "it.c", "-lm"], cwd=tmp_path, check=True)
         assert subprocess.run([tmp_path / "a.out"], check=False).returncode == 0
-    with pytest.raises(UsageError, match=r"no/folder/choose\.h"):
+    with pytest.raises(StoreError, match=r"no/folder/choose\.h cannot be written"):
         best.main_portfolio(["searchable", "--store", url, "--header", "/no/folder/choose.h"])
 
 
