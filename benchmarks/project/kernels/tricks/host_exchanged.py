@@ -44,7 +44,7 @@ def module_class_exchanged(problem, tune, inputs, outputs):
 def bases_exchanged(problem, tune, inputs, outputs):
     """Gives the session's class another base, whose methods say that each result is right."""
     from cuprof.backends.contract import Session, Tally
-    from cuprof.backends.cpu.session import CpuSession
+    from cuprof.backends.cpu.backend import CpuSession
     from cuprof.core.records import Check
 
     class Sly(Session):
