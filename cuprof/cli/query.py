@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = PARSER.parse_args(argv)
     if arguments.format == "parquet" and arguments.output is None:
         raise UsageError("parquet is not text; add --output FILE.parquet")
-    from cuprof.results.export import to_parquet, write_file
+    from cuprof.results.export import iter_parquet, write_file
     from cuprof.results.queries import list_queries, read
 
     if not arguments.query:
@@ -72,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
     url, form, text = arguments.store, arguments.format, " ".join(arguments.query)
     with _suggesting(url, text), read(url, text, time_limit_s=arguments.time_limit) as rows:
         if form == "parquet":
-            write_file([to_parquet(rows)], arguments.output)
+            write_file(iter_parquet(rows), arguments.output)
         elif arguments.output:
             write_file((text.encode() for text in _texts(rows, form)), arguments.output)
         elif form == "table":

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from cuprof.core.errors import MissingDependencyError, StoreError, UsageError
+from cuprof.core.scratch import ScratchFolder
 from cuprof.results.rows import Batch, Rows, plain_columns
 
 FORMULA = re.compile(r"[=+\-@\t\r]")
 """How text begins that a spreadsheet may run: https://owasp.org/www-community/attacks/CSV_Injection."""
 NUMBER = re.compile(r"[+-]?\d[\d.]*([eE][+-]?\d+)?")
+PARTS_TOGETHER = 10
+"""Batches of rows in a row group of a Parquet file, which are in memory together."""
+PIECE = 2**20
+"""Bytes of a finished file that are copied at a time."""
 
 
 def iter_csv(rows: Rows) -> Iterator[str]:
@@ -67,8 +72,10 @@ def write_file(pieces: Iterable[bytes], path: Path) -> None:
         raise StoreError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def to_parquet(rows: Rows) -> bytes:
-    """Return the rows as a Parquet file.
+def iter_parquet(rows: Rows) -> Iterator[bytes]:
+    """Yield the rows as a Parquet file, piece by piece.
+
+    Only the last rows show what type a column has, so the rows wait in files of their own until then.
 
     Raises:
         MissingDependencyError: pyarrow is not installed.
@@ -80,14 +87,26 @@ def to_parquet(rows: Rows) -> bytes:
         raise MissingDependencyError("pyarrow, which writes Parquet,", "pip install 'cuprof[parquet]'") from None
     from pyarrow import parquet
 
-    names, buffer = list(_distinct_names(rows.names, "Parquet")), io.BytesIO()
-    try:
-        parts = [_to_arrow(names, batch) for batch in chain(rows.batches, [()])]
-        parquet.write_table(pyarrow.concat_tables(parts, promote_options="permissive"), buffer)
-    except pyarrow.ArrowException as error:
-        text = "; ".join(map(str, error.args))
-        raise UsageError(f"Parquet has no form for these rows: {text}; CAST each column to one type") from None
-    return buffer.getvalue()
+    names, schema, paths = list(_distinct_names(rows.names, "Parquet")), pyarrow.schema([]), list[Path]()
+    with ScratchFolder() as folder:
+        whole = Path(folder, "whole")
+        try:
+            for number, batch in enumerate(chain(rows.batches, [()])):
+                part = _to_arrow(names, batch)
+                schema = pyarrow.unify_schemas([schema, part.schema], promote_options="permissive")
+                paths.append(Path(folder, str(number)))
+                parquet.write_table(part, paths[-1])
+            with parquet.ParquetWriter(whole, schema) as writer:
+                for start in range(0, len(paths), PARTS_TOGETHER):
+                    parts = [schema.empty_table(), *map(parquet.read_table, paths[start : start + PARTS_TOGETHER])]
+                    writer.write_table(pyarrow.concat_tables(parts, promote_options="permissive"))
+        except pyarrow.ArrowException as error:
+            text = "; ".join(map(str, error.args))
+            raise UsageError(f"Parquet has no form for these rows: {text}; CAST each column to one type") from None
+        except OSError as error:
+            raise StoreError(f"{folder} cannot be written: {error.strerror or error}") from None
+        with whole.open("rb") as file:
+            yield from iter(partial(file.read, PIECE), b"")
 
 
 def _to_arrow(names: Sequence[str], rows: Batch) -> Any:

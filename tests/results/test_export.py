@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from cuprof.core.errors import MissingDependencyError, StoreError, UsageError
-from cuprof.results.export import iter_csv, iter_json, to_parquet, write_file
+from cuprof.results.export import iter_csv, iter_json, iter_parquet, write_file
 from cuprof.results.rows import Batch, Rows, make_frame
 
 NAMES = ("variant", "median_us", "bytes", "error", "run_at")
@@ -99,19 +99,42 @@ def test_a_row_of_nothing_is_a_row() -> None:
 
 def test_parquet_reads_back() -> None:
     pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
-    read = pd.read_parquet(io.BytesIO(to_parquet(rows(EVERY))))
+    read = pd.read_parquet(io.BytesIO(b"".join(iter_parquet(rows(EVERY)))))
     assert read["bytes"][0] == 67108864
     assert str(read["run_at"].dtype).endswith("UTC]")
+
+
+def test_parquet_of_many_parts_is_one_file_of_the_same_content_in_little_memory() -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    from pyarrow import parquet
+
+    count, at_once, names = 60_000, 1000, ("whole", "number", "text", "late")
+    every = [(number, None if number < 9000 else 0.5 * number, "x" * 1000, None) for number in range(count)]
+    every[100] = (100, 7, None, None)  # so the second column is whole in the first parts, and a float in the end
+    every[-1] = (count - 1, None, "last", "only here")
+    pool, usual = pyarrow.proxy_memory_pool(pyarrow.default_memory_pool()), pyarrow.default_memory_pool()
+    pyarrow.set_memory_pool(pool)
+    try:
+        written = b"".join(
+            iter_parquet(rows(*(every[at : at + at_once] for at in range(0, count, at_once)), names=names))
+        )
+    finally:
+        pyarrow.set_memory_pool(usual)
+    assert pool.max_memory() < 0.6 * 1000 * count
+    read = parquet.read_table(io.BytesIO(written))
+    assert [tuple(row[name] for name in names) for row in read.to_pylist()] == every
+    assert parquet.ParquetFile(io.BytesIO(written)).num_row_groups == 7
+    assert [str(field.type) for field in read.schema] == ["int64", "double", "string", "string"]
 
 
 def test_what_parquet_cannot_hold_is_named() -> None:
     pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
     with pytest.raises(UsageError, match=r"column a: .*; CAST each column to one type"):
-        to_parquet(rows([(1,), ("x",)], names=["a"]))
+        list(iter_parquet(rows([(1,), ("x",)], names=["a"])))
     with pytest.raises(UsageError, match=r"a.*; CAST each column to one type"):
-        to_parquet(rows([(1,)], [("x",)], names=["a"]))
+        list(iter_parquet(rows([(1,)], [("x",)], names=["a"])))
     with pytest.raises(UsageError, match="2 columns are named a, and Parquet takes each name once"):
-        to_parquet(rows([(1, 2)], names=["a", "a"]))
+        list(iter_parquet(rows([(1, 2)], names=["a", "a"])))
 
 
 def test_json_loses_no_column_and_refuses_what_it_cannot_hold() -> None:
@@ -124,7 +147,7 @@ def test_json_loses_no_column_and_refuses_what_it_cannot_hold() -> None:
 def test_parquet_without_pyarrow_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingDependencyError, match="pip install"):
-        to_parquet(rows(EVERY))
+        list(iter_parquet(rows(EVERY)))
 
 
 def test_a_file_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
