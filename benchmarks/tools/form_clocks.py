@@ -70,8 +70,8 @@ def _read(timer: Any, runnable: Any) -> float:
 
     work = Work(runnable.enqueue, calls_host=runnable.calls_host, blocking=runnable.holds_back)
     if runnable.launch_phases == 1:
-        return float(timer.cold(work).reading().duration_ns)
-    return float(timer.cold_over_phases(lambda: work, runnable.launches).reading().duration_ns)
+        return float(timer.cold(work)().duration_ns)
+    return float(timer.cold_over_phases(lambda: work, runnable.launches)().duration_ns)
 
 
 def _spans(records: list[Any], own: str) -> list[float]:

@@ -40,7 +40,7 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
     try:
         for launch in packed:
             for _ in range(EXECUTIONS):
-                timer.cold(Work(on_stream(launch, device.stream))).reading()
+                timer.cold(Work(on_stream(launch, device.stream)))()
         device.backend.device.stream.synchronize()
         cupti.activity_flush_all(1)
     finally:

@@ -2,7 +2,7 @@
 
     Backend.open(signature, inputs) ──▶ Session: the buffers of one problem on one device
     Session.prepare(variant, …)     ──▶ Runnable: one variant, built and bound to those buffers
-    Session.begin(runnable, measure) ──▶ Frame: one timed execution, enqueued; its `reading()` waits for the end
+    Session.begin(runnable, measure) ──▶ Frame: one timed execution, enqueued; a call of it waits for the end
 
 All runnables of a session share inputs, outputs and one scratch arena, so they are measured on the same addresses
 and the memory needed is that of the largest one. A session belongs to the thread and process that opened it.
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import accumulate
 from time import sleep
 from typing import Any, ClassVar, Generic, TypeVar
@@ -72,24 +72,9 @@ class Reading:
     suspect: str = ""
 
 
-class Frame:
-    """One timed execution that has been enqueued, and may not have ended.
-
-    Args:
-        finish: waits for the end of the execution and returns its reading.
-
-    Attributes:
-        reading: waits, and returns how long it took. Raises `LaunchError` where the execution failed, `DeviceLostError`
-            where the process must end.
-    """
-
-    def __init__(self, finish: Callable[[], Reading]) -> None:
-        self.reading = cache(finish)
-
-    @classmethod
-    def ended(cls, reading: Reading) -> Frame:
-        """Return the frame of an execution that has ended."""
-        return cls(lambda: reading)
+Frame = Callable[[], Reading]
+"""One timed execution that has been enqueued, and may not have ended: waits, and returns how long it took. Raises
+`LaunchError` where the execution failed, `DeviceLostError` where the process must end."""
 
 
 @dataclass(frozen=True)

@@ -227,13 +227,13 @@ class _Flight:
         """After a failed frame, wait for the pending ones, which will not be read."""
         while self._frames:
             with suppress(Exception):  # the error that ended the sampling is the one that counts
-                self._frames.popleft()[2].reading()
+                self._frames.popleft()[2]()
 
     def _land_oldest(self) -> None:
         subject, number, frame = self._frames.popleft()
         if self._attended != subject.key:
             self._attend(subject)
-        reading = self._last = frame.reading()
+        reading = self._last = frame()
         spent_ns = perf_counter_ns() - self._since_ns
         if subject.executions:
             subject.executions.settle(spent_ns)

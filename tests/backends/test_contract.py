@@ -351,7 +351,7 @@ def test_what_is_worked_on_in_place_holds_its_contents_before_each_execution(
         session.execute(adds, Draw(number, 0xFF))
         np.testing.assert_array_equal(desk.y(adds), drawn[number]["y"] + drawn[number]["x"])
         for measure in desk.backend.spec.measures:
-            session.begin(adds, measure, 1, lambda number=number: Draw(number, 0xFF)).reading()  # type: ignore[misc]
+            session.begin(adds, measure, 1, lambda number=number: Draw(number, 0xFF))()  # type: ignore[misc]
             np.testing.assert_array_equal(desk.y(adds), drawn[number]["y"] + drawn[number]["x"])
     session.restore_inputs(drawn[0])
     session.poison(adds)
@@ -429,7 +429,7 @@ def test_nothing_is_written_anew_where_the_caches_are_left_as_they_are(open_desk
     adds = desk.prepare("adds")
     desk.session.poison(adds, 0)
     desk.session.execute(adds, Draw(0, 0xFF))
-    desk.session.begin(adds, Measure.COLD, 1, lambda: Draw(0, 0xFF)).reading()
+    desk.session.begin(adds, Measure.COLD, 1, lambda: Draw(0, 0xFF))()
     np.testing.assert_array_equal(desk.y(adds), 2 * desk.inputs["x"])
 
 
@@ -454,7 +454,7 @@ def test_a_reading_is_of_what_is_drawn_for_it(desk: Desk, measure: Measure) -> N
         runnable = desk.prepare(behaviour)
         for batch in {Measure.COLD: {1, runnable.launch_phases}, Measure.HOT: {1, 5}, Measure.TOTAL: {1}}[measure]:
             before = len(drawn)
-            reading = desk.session.begin(runnable, measure, batch, draw).reading()
+            reading = desk.session.begin(runnable, measure, batch, draw)()
             assert reading.duration_ns > 0
             assert len(drawn) - before == (batch if measure is Measure.COLD else 1)
             executions = times * (batch if measure is Measure.HOT else 1)  # since the output was overwritten
@@ -479,9 +479,7 @@ def test_every_measure_gives_a_duration_and_the_right_result(
         for batch in {Measure.COLD: {1, runnable.launch_phases}, Measure.HOT: {1, 5}, Measure.TOTAL: {1}}[measure]:
             count = desk.executions(
                 runnable,
-                lambda runnable=runnable, batch=batch: readings.append(
-                    desk.session.begin(runnable, measure, batch).reading()
-                ),
+                lambda runnable=runnable, batch=batch: readings.append(desk.session.begin(runnable, measure, batch)()),
             )
             assert count == batch * times
     assert all(0 < reading.duration_ns < 1e10 for reading in readings)

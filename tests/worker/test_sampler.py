@@ -73,7 +73,7 @@ class FakeSession:
             self.clock.now_ns += int(reading.duration_ns) * batch + OVERHEAD_NS
             return reading
 
-        return Frame(finish)
+        return finish
 
 
 class FakeClock:

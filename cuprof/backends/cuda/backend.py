@@ -16,7 +16,7 @@ from cuprof.backends.cuda.comparison import DeviceComparison, Results
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import call
 from cuprof.backends.cuda.memory import CudaMemory
-from cuprof.backends.cuda.presence import find_facts, require_device
+from cuprof.backends.cuda.presence import find_facts
 from cuprof.backends.cuda.timing import EXPIRED, PENDING, Work
 from cuprof.backends.device_state import find_other_processes
 from cuprof.backends.registry import CUDA
@@ -160,7 +160,8 @@ class CudaSession(Session[CudaRunnable]):
         with self.device.errors("execute"):
             if measure is Measure.TOTAL:
                 work = self._work(runnable, draw())
-                return Frame.ended(timer.total(*self._transfers(runnable), work))
+                reading = timer.total(*self._transfers(runnable), work)
+                return lambda: reading
             if measure is Measure.HOT:
                 frame = timer.hot(self._work(runnable, draw()), batch)
             elif batch > 1:
@@ -168,7 +169,7 @@ class CudaSession(Session[CudaRunnable]):
             else:
                 frame = timer.cold(self._work(runnable, draw()), flush)
         blocking = self.options.blocking and runnable.holds_back
-        return Frame(lambda: self._read(runnable, frame, blocking))
+        return partial(self._read, runnable, frame, blocking)
 
     def in_flight(self, runnable: CudaRunnable) -> int:
         """Return 2 where the host may enqueue a frame while the device executes another: one launch, and no set-up."""
@@ -178,7 +179,7 @@ class CudaSession(Session[CudaRunnable]):
     def _read(self, runnable: CudaRunnable, frame: Frame, blocking: bool) -> Reading:
         """Return a frame's reading, and count those in a row for which the device did not wait."""
         with self.device.errors("execute"):
-            reading = frame.reading()
+            reading = frame()
         if blocking:  # other variants are read in between, so each keeps a count of its own
             runnable.expired = runnable.expired + 1 if reading.suspect == EXPIRED else 0
         return reading
@@ -203,22 +204,19 @@ READ_BLOCKS = (1, 2, 3, 4, 6, 8, 16)
 class CudaBackend(Backend[CudaRunnable]):
     """One CUDA device, chosen by ordinal. Opening it makes its primary context current in this thread.
 
-    Raises as `require_device` and `CudaDevice` do.
+    Raises as `find_facts` and `CudaDevice` do.
     """
 
     spec = CUDA
     sessions = CudaSession
 
     def __init__(self, index: int | None = None, cache: BuildPool | None = None) -> None:
-        require_device(index or 0)
+        self._facts = find_facts(index)
         self.device = CudaDevice(index or 0, cache)
         self.cache = self.device.cache
-        self._facts: DeviceFacts | None = None
 
     def facts(self) -> DeviceFacts:
         """Return the device's name, memory and the versions that its timings depend on."""
-        if self._facts is None:
-            self._facts = find_facts(self.device.index)
         return self._facts
 
     def warm_up(self) -> None:
@@ -284,4 +282,4 @@ class CudaBackend(Backend[CudaRunnable]):
 
 
 def _time(frame: Frame) -> float:
-    return frame.reading().duration_ns
+    return frame().duration_ns

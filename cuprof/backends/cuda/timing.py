@@ -9,6 +9,7 @@ import gc
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from random import Random
 from statistics import fmean
 from time import perf_counter_ns
@@ -185,13 +186,13 @@ class CudaTimer:
                 step = self._random.randrange(LAUNCH_PHASES)
             for _ in range(step):
                 self._empty(self.stream.ptr)
-            readings.append(self.cold(work, flush).reading())
-        return Frame.ended(_mean(readings))
+            readings.append(self.cold(work, flush)())
+        return lambda: _mean(readings)
 
     def hot(self, work: Work, batch: int) -> Frame:
         """Time `batch` executions back to back; the duration is one execution's share."""
         frame = self._begin(work, batch, "none", self._hold_least_ns)
-        frame.reading()  # what is enqueued behind a batch would lengthen it
+        frame()  # what is enqueued behind a batch would lengthen it
         return frame
 
     def total(
@@ -260,7 +261,7 @@ class CudaTimer:
         slot = self._slots[self._next]
         self._next = (self._next + 1) % PENDING
         if slot.frame is not None:
-            slot.frame.reading()
+            slot.frame()
         return slot
 
     def _begin(self, work: Work, count: int, flush: str, least_ns: int) -> Frame:
@@ -288,9 +289,9 @@ class CudaTimer:
         finally:
             gc.enable()
             slot.gate[0] = 1
-        frame = slot.frame = Frame(lambda: self._read(slot, work, count, flush))
+        frame = slot.frame = cache(partial(self._read, slot, work, count, flush))
         if work.calls_host or self.cupti:
-            frame.reading()
+            frame()
         return frame
 
     def _read(self, slot: Slot, work: Work, count: int, flush: str) -> Reading:
@@ -320,7 +321,7 @@ class CudaTimer:
     def _sample(self, enqueue: Action, count: int, flush: str = "none") -> list[Reading]:
         """Return readings of one execution, with a frame pending behind each."""
         frames = [self.cold(Work(enqueue), flush) for _ in range(count)]
-        return [frame.reading() for frame in frames]
+        return [frame() for frame in frames]
 
     def _calibrate(self) -> dict[str, float]:
         """Measure the overhead of a pair of events, and correct for it: an empty kernel reads `EMPTY_KERNEL_NS`."""

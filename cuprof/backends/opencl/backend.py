@@ -105,9 +105,11 @@ class OpenClSession(Session[Runnable]):
         with self.backend.errors("execute", waiting=True):
             if measure is Measure.TOTAL:
                 uploads, downloads = self._transfers(runnable)
-                return Frame.ended(timer.total_time(uploads, runnable.enqueue, downloads))
-            flush = self.options.flush if measure is Measure.COLD else "none"
-            return Frame.ended(timer.kernel_time(runnable.enqueue, flush, batch, self.options.blocking))
+                reading = timer.total_time(uploads, runnable.enqueue, downloads)
+            else:
+                flush = self.options.flush if measure is Measure.COLD else "none"
+                reading = timer.kernel_time(runnable.enqueue, flush, batch, self.options.blocking)
+        return lambda: reading
 
     def tick_ns(self, measure: Measure) -> float:
         """Return the step of the device's profiling events; total time is the host's."""

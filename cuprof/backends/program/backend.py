@@ -119,19 +119,20 @@ class ProgramSession(Session[ProgramRunnable]):
         """
         self.give(runnable, draw())
         if measure is Measure.TOTAL or not self.backend.has_gpu:
-            return Frame.ended(Reading(self._run(runnable, {})))
+            wall_ns = self._run(runnable, {})
+            return lambda: Reading(wall_ns)
         if self._recording is None:
             self._recording = install_clock(self.backend.cache, self.folder)
         wall_ns = self._run(runnable, self._recording)
         records = read_records(self.folder)
         if not records:
-            return Frame.ended(Reading(wall_ns))
+            return lambda: Reading(wall_ns)
         runnable.build = replace(
             runnable.build,
             registers=max(each.registers for each in records),
             shared_bytes=max(each.shared_bytes for each in records),
         )
-        return Frame.ended(Reading(float(busy_ns(records))))
+        return lambda: Reading(float(busy_ns(records)))
 
     def _run(self, runnable: ProgramRunnable, environment: Mapping[str, str]) -> float:
         """Run each step's process to its end; return nanoseconds of the host's clock in all.

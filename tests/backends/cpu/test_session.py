@@ -75,7 +75,7 @@ def test_a_batch_runs_so_often_and_counts_an_executions_share(
         clock.now += 1000
 
     runnable = prepare(session, lambda *_: take)
-    reading = session.begin(runnable, measure, batch).reading()
+    reading = session.begin(runnable, measure, batch)()
     assert clock.now == 1000 * batch
     assert (reading.duration_ns, reading.sm_clock_mhz, reading.suspect) == (1000.0, None, "")
 
@@ -95,7 +95,7 @@ def test_only_cold_readings_flush_and_as_asked(
     data = SimpleNamespace(max=lambda **_: log.append("read"), fill=lambda value: log.append("written"))
     session.backend.caches.__dict__["_parts"] = [data, data]
     runnable = prepare(session, lambda *_: lambda: log.append("run"))
-    session.begin(runnable, measure).reading()
+    session.begin(runnable, measure)()
     assert log == (["run"] if expected == "untouched" else [expected, expected, "run"])
 
 

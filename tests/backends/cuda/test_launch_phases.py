@@ -30,7 +30,7 @@ class Counted(CudaTimer):
         self.begun.append(phase)
         work.enqueue()
         self.launch(len(work.after))
-        return Frame.ended(Reading(4000.0 + 1000.0 * (phase >= LAUNCH_PHASES // 2), 1980.0))
+        return lambda: Reading(4000.0 + 1000.0 * (phase >= LAUNCH_PHASES // 2), 1980.0)
 
 
 @pytest.mark.parametrize("launched", range(3))
@@ -40,7 +40,7 @@ class Counted(CudaTimer):
 def test_a_sample_has_every_phase_once(launched: int, launches: int, flush: str, before: int, after: int) -> None:
     timer = Counted(launched)
     work = Work(lambda: timer.launch(launches), 0, (print,) * before, (print,) * after)
-    reading = timer.cold_over_phases(lambda: work, launches, flush).reading()
+    reading = timer.cold_over_phases(lambda: work, launches, flush)()
     assert sorted(timer.begun) == list(range(LAUNCH_PHASES))
     assert reading == Reading(4500.0, 1980.0)
 
@@ -49,7 +49,7 @@ def test_a_sample_has_every_phase_once(launched: int, launches: int, flush: str,
 def test_phases_are_drawn_where_launches_cannot_be_counted(launches: int | None, flush: str) -> None:
     timer = Counted(0)
     for _ in range(50):
-        timer.cold_over_phases(lambda: Work(lambda: timer.launch(6)), launches, flush).reading()
+        timer.cold_over_phases(lambda: Work(lambda: timer.launch(6)), launches, flush)()
     counts = [timer.begun.count(phase) for phase in range(LAUNCH_PHASES)]
     assert sum(counts) == 400
     assert min(counts) > 20  # 50 each on average
@@ -58,5 +58,5 @@ def test_phases_are_drawn_where_launches_cannot_be_counted(launches: int | None,
 def test_one_suspect_execution_makes_the_sample_suspect() -> None:
     timer = Counted(0)
     answers = iter([Reading(1.0), Reading(2.0, None, "it synchronises"), *[Reading(3.0)] * 6])
-    timer.cold = lambda *given: Frame.ended(next(answers))  # type: ignore[method-assign]
-    assert timer.cold_over_phases(lambda: Work(lambda: None), 1).reading() == Reading(21 / 8, None, "it synchronises")
+    timer.cold = lambda *given: lambda: next(answers)  # type: ignore[method-assign]
+    assert timer.cold_over_phases(lambda: Work(lambda: None), 1)() == Reading(21 / 8, None, "it synchronises")

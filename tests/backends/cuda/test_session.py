@@ -109,7 +109,7 @@ extern "C" __global__ void turn_round(const float* x, float* s, float* y, int n)
     runnable = prepare(session, together, text=text, scratch=scratch)
     for _ in range(20):
         assert np.array_equal(result(session, runnable), inputs["x"][::-1])
-    assert session.begin(runnable, Measure.COLD).reading().duration_ns > 0
+    assert session.begin(runnable, Measure.COLD)().duration_ns > 0
     many = Launch("turn_round", (1 << 20,), (128,), ("x", "s", "y", N), cooperative=True)
     with pytest.raises(LaunchError, match="COOPERATIVE_LAUNCH_TOO_LARGE"):
         session.run(prepare(session, many, text=text, scratch=scratch))
@@ -171,7 +171,7 @@ def test_repeating_executes_so_often_and_a_sample_of_several_launches_once_a_pha
     session.run(runnable, 5)
     assert np.array_equal(session.fetch(runnable)["y"], np.full(N, 10.0, np.float32))
     session.poison(runnable, 0)
-    reading = session.begin(runnable, Measure.COLD, runnable.launch_phases).reading()
+    reading = session.begin(runnable, Measure.COLD, runnable.launch_phases)()
     assert reading.duration_ns > 0
     assert np.array_equal(session.fetch(runnable)["y"], np.full(N, 2.0 * LAUNCH_PHASES, np.float32))
 
@@ -213,7 +213,7 @@ def test_constants_are_those_of_the_set_that_is_drawn(backend: Any, measure: Mea
     runnable = prepare(opened, launch("by_constants", "x", "y", N), constants={"factors": "f"})
     assert opened.expect(runnable, [Tolerance(), Tolerance()])
     for number in (1, 0, 0, 1):
-        opened.begin(runnable, measure, 1, lambda number=number: Draw(number, 0, True)).reading()
+        opened.begin(runnable, measure, 1, lambda number=number: Draw(number, 0, True))()
     assert opened.tally(runnable) == Tally(4, 0)
     opened.close()
 
@@ -252,7 +252,7 @@ def median_ns(read: Callable[[], Any], count: int = 41) -> float:
 @pytest.mark.parametrize("duration_ns", [1_000, 2_000, 5_000, 10_000, 50_000, 200_000, 1_000_000])
 def test_a_kernel_of_known_duration_reads_as_long(backend: Any, duration_ns: int) -> None:
     spin, stream = backend.device.timer.spinner(duration_ns), backend.device.stream.ptr
-    found = median_ns(lambda: backend.device.timer.cold(Work(lambda: spin(stream))).reading())
+    found = median_ns(lambda: backend.device.timer.cold(Work(lambda: spin(stream)))())
     # What is around an execution counts as 0.35 µs, and events read at levels 0.16 µs apart.
     allowed = 0.01 * duration_ns if duration_ns >= 50_000 else 600.0
     assert found == pytest.approx(duration_ns, abs=allowed)
@@ -260,7 +260,7 @@ def test_a_kernel_of_known_duration_reads_as_long(backend: Any, duration_ns: int
 
 def test_a_batch_of_known_duration_reads_one_executions_share(backend: Any) -> None:
     spin, stream = backend.device.timer.spinner(5_000), backend.device.stream.ptr
-    found = median_ns(lambda: backend.device.timer.hot(Work(lambda: spin(stream)), 20).reading(), 11)
+    found = median_ns(lambda: backend.device.timer.hot(Work(lambda: spin(stream)), 20)(), 11)
     assert 5_000 <= found <= 7_000  # a launch after the other costs about a microsecond of its own
 
 
@@ -273,7 +273,7 @@ def test_launch_latency_is_not_measured(backend: Any) -> None:
             pass
         spin(stream)
 
-    held = median_ns(lambda: backend.device.timer.cold(Work(slowly)).reading())
+    held = median_ns(lambda: backend.device.timer.cold(Work(slowly))())
     assert held <= 4_000 + 3_500  # the second launch costs what one after another does; dawdling alone takes 30 µs
 
 
@@ -281,7 +281,7 @@ def test_the_clock_is_read_beside_each_sample(backend: Any) -> None:
     spin, stream = backend.device.timer.spinner(2_000), backend.device.stream.ptr
     most = backend.facts().details["max_sm_clock_mhz"]
     for flush in ("clean", "dirty", "none"):
-        readings = [backend.device.timer.cold(Work(lambda: spin(stream)), flush).reading() for _ in range(20)]
+        readings = [backend.device.timer.cold(Work(lambda: spin(stream)), flush)() for _ in range(20)]
         assert 0.2 * most < statistics.median(reading.sm_clock_mhz for reading in readings) < 1.1 * most
 
 
@@ -295,12 +295,12 @@ def test_a_call_that_synchronises_costs_readings_and_no_deadlock(session: Any, b
 
     runnable.enqueue = synchronising
     other = prepare(session, launch("scale", "x", "y", N, 3.0))
-    first = session.begin(runnable, Measure.COLD).reading()
+    first = session.begin(runnable, Measure.COLD)()
     assert "synchronises" in first.suspect
-    assert not session.begin(other, Measure.COLD).reading().suspect
-    assert session.begin(runnable, Measure.COLD).reading().suspect
+    assert not session.begin(other, Measure.COLD)().suspect
+    assert session.begin(runnable, Measure.COLD)().suspect
     assert not runnable.holds_back
-    assert not session.begin(runnable, Measure.COLD).reading().suspect
+    assert not session.begin(runnable, Measure.COLD)().suspect
     assert other.holds_back
 
 
@@ -309,9 +309,9 @@ def test_hot_is_faster_than_cold_and_total_slower(backend: Any) -> None:
     signature = Signature({"x": Array((n,), "float32")}, {"y": Array((1,), "float32")})
     opened = backend.open(signature, {"x": np.zeros(n, np.float32)}, ReadingOptions())
     runnable = prepare(opened, Launch("read", (264,), (512,), ("x", "y", n)))
-    hot = median_ns(lambda: opened.begin(runnable, Measure.HOT, 10).reading())
-    cold = median_ns(lambda: opened.begin(runnable, Measure.COLD).reading())
-    total = median_ns(lambda: opened.begin(runnable, Measure.TOTAL).reading(), 11)
+    hot = median_ns(lambda: opened.begin(runnable, Measure.HOT, 10)())
+    cold = median_ns(lambda: opened.begin(runnable, Measure.COLD)())
+    total = median_ns(lambda: opened.begin(runnable, Measure.TOTAL)(), 11)
     assert hot < 0.9 * cold
     assert total > 10 * cold
     opened.close()
@@ -324,9 +324,7 @@ def test_pageable_memory_takes_longer_than_page_locked(backend: Any) -> None:
     for pinned in (True, False):
         opened = backend.open(signature, {"x": np.zeros(n, np.float32)}, ReadingOptions(pinned=pinned))
         runnable = prepare(opened, Launch("read", (264,), (512,), ("x", "y", n)))
-        found[pinned] = median_ns(
-            lambda opened=opened, runnable=runnable: opened.begin(runnable, Measure.TOTAL).reading(), 11
-        )
+        found[pinned] = median_ns(lambda opened=opened, runnable=runnable: opened.begin(runnable, Measure.TOTAL)(), 11)
         opened.close()
     assert found[True] < found[False]
 
@@ -354,10 +352,10 @@ def test_facts_and_calibration(backend: Any) -> None:
 
 def test_a_reading_without_its_flush_is_suspect(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     timer = backend.device.timer
-    assert timer.cold(Work(lambda: None)).reading().suspect == ""
+    assert timer.cold(Work(lambda: None))().suspect == ""
     for slot in timer._slots:
         monkeypatch.setattr(slot, "flush", lambda stream: None)
-    assert timer.cold(Work(lambda: None)).reading().suspect.startswith(NOT_COLD)
+    assert timer.cold(Work(lambda: None))().suspect.startswith(NOT_COLD)
 
 
 def test_what_a_variant_leaves_of_the_contexts_settings_is_put_back(backend: Any) -> None:

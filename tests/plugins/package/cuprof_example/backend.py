@@ -46,7 +46,8 @@ class AbacusSession(Session[Runnable]):
         self.give(runnable, draw())
         started = perf_counter_ns()
         runnable.enqueue()
-        return Frame.ended(Reading(float(perf_counter_ns() - started)))
+        spent_ns = perf_counter_ns() - started
+        return lambda: Reading(float(spent_ns))
 
 
 class Abacus(Backend[Runnable]):
