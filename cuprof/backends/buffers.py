@@ -1,13 +1,17 @@
-"""The memory of a device, as the buffers of a session need it: between guards, written, read and compared."""
+"""The memory of a device, as the buffers of a session need it, and how much of the host's is left for it."""
 
 from __future__ import annotations
 
+import resource
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import psutil
 
 from cuprof.families import Array, Arrays
 
@@ -145,3 +149,36 @@ class Memory(ABC, Generic[B]):
 def make_contents(arrays: Arrays) -> Contents:
     """Return what each array of a set holds."""
     return {name: Content(np.ascontiguousarray(array)) for name, array in arrays.items()}
+
+
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUP = Path("/proc/self/cgroup")
+
+
+def available_bytes() -> int:
+    """Return how much memory this process may still use, by the host's, the container's limit and `ulimit -v`."""
+    bounds = [int(psutil.virtual_memory().available), *_cgroup_bounds()]
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY:
+        bounds.append(limit - int(psutil.Process().memory_info().vms))
+    return max(min(bounds), 0)
+
+
+def _cgroup_bounds() -> Iterator[int]:
+    """Yield the memory left by the process's control groups, version 1 or 2, and by those above them."""
+    try:
+        lines = OWN_CGROUP.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        root, limit, used = CGROUPS, "memory.max", "memory.current"
+        if controllers:
+            root, limit, used = CGROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+        folder = root / path.lstrip("/")
+        while not controllers or "memory" in controllers.split(","):
+            with suppress(OSError, ValueError):  # not there, or "max"
+                yield int((folder / limit).read_text()) - int((folder / used).read_text())
+            if folder == root or root not in folder.parents:
+                break
+            folder = folder.parent

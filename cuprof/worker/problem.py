@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from cuprof.backends.buffers import available_bytes
 from cuprof.backends.contract import InputSet
-from cuprof.backends.host_memory import available_bytes
 from cuprof.core.errors import FamilyError, FamilyFault
 from cuprof.core.point import Point
 from cuprof.core.records import Check

@@ -16,12 +16,12 @@ from time import monotonic_ns, perf_counter_ns
 import numpy as np
 import psutil
 
+from cuprof.backends.buffers import available_bytes
 from cuprof.backends.contract import Backend, Draw, Draws, Frame, Reading, Runnable, Session
 from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.cpu.memory import HostMemory
 from cuprof.backends.cpu.processor import Caches, cache_bytes, cpu_name
 from cuprof.backends.functions import bind, find_mismatch, load_library
-from cuprof.backends.host_memory import available_bytes
 from cuprof.backends.registry import CPU
 from cuprof.backends.switches import prepare_call
 from cuprof.builds.native import NativeBuild

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.buffers import Content, Contents, Memory
+from cuprof.backends.buffers import Content, Contents, Memory, available_bytes
 from cuprof.backends.cpu.processor import cache_bytes
-from cuprof.backends.host_memory import available_bytes
 from cuprof.families import Array
 
 ALIGNMENT = 64

@@ -78,8 +78,7 @@ class CudaSession(Session[CudaRunnable]):
         listed = self.device.upload(np.array(rows, np.uint64))
         blocks = REFILL_BLOCKS * self.device.multiprocessors
         given = [listed.data.ptr, np.uint32(len(rows)), self.device.timer.draw_address]
-        launch = self.device.launch("refill", blocks, REFILL_THREADS, given)
-        launch.keep([listed, *tables])
+        launch = self.device.launch("refill", blocks, REFILL_THREADS, given, owners=[listed, *tables])
         self._refill = partial(launch, self.device.stream.ptr)
 
     def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerances]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +23,6 @@ from cuprof.backends.cuda.driver import (
     list_parameter_sizes,
     make_tensor_map,
     make_texture,
-    release_with,
 )
 from cuprof.backends.cuda.loading import load_program
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
@@ -162,7 +162,7 @@ class ProgramBinder:
             waits=waits,
             **results,
         )
-        release_with(runnable, loaded.unload)
+        weakref.finalize(runnable, loaded.unload).atexit = False  # as the process ends, the context goes with it
         if captured:
             stream.begin_capture()
             runnable.enqueue()
@@ -224,9 +224,7 @@ class ProgramBinder:
         shared_bytes = static + of_triton.get("shared_bytes", 0)
         spills = self.loaded.spill_bytes(step.kernel, local)
         self._kernels[step.kernel] = BuildFacts(registers, shared_bytes, spills)
-        launch = PackedLaunch(step, function, arguments)
-        launch.keep(keep)
-        return launch
+        return PackedLaunch(step, function, arguments, keep)
 
     def _bind_rounds(self, step: Repeat, stream: int) -> Action:
         driver = self.driver

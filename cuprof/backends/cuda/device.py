@@ -6,7 +6,7 @@ import ctypes
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -151,6 +151,7 @@ class CudaDevice:
         rows: int = 1,
         file: str = "device_kernels.cu",
         types: Mapping[str, str] = MappingProxyType({}),
+        owners: Sequence[Any] = (),
     ) -> PackedLaunch:
         """Return a launch of the framework's own kernel `cuprof_NAME`, compiled at first use.
 
@@ -158,10 +159,11 @@ class CudaDevice:
             arguments: addresses as integers, other numbers as NumPy scalars.
             rows: of the grid, of `blocks` each.
             types: macros of the file.
+            owners: what the arguments point into, kept alive as long as the launch.
         """
         symbol, module = f"cuprof_{name}", self._load_own(file, tuple(types.items()))
         function = call(self.driver.cuModuleGetFunction(module, symbol.encode()), f"find kernel {symbol}")
-        return PackedLaunch(Launch(symbol, (blocks, rows), (threads,)), function, arguments)
+        return PackedLaunch(Launch(symbol, (blocks, rows), (threads,)), function, arguments, owners)
 
     def _load_own_anew(self, file: str, types: tuple[tuple[str, str], ...]) -> Any:
         source = (Path(__file__).parent / file).read_text()
@@ -183,9 +185,8 @@ class CudaDevice:
         table = self.upload(np.array(parts, np.uint64))
         sums = self.cupy.empty(len(parts), np.uint64)
         blocks = CHECKSUM_BLOCKS * self.multiprocessors
-        launch = self.launch("checksum", blocks, CHECKSUM_THREADS, [table.data.ptr, sums.data.ptr], len(parts))
-        launch.keep([table])
-        return launch, sums
+        given = [table.data.ptr, sums.data.ptr]
+        return self.launch("checksum", blocks, CHECKSUM_THREADS, given, len(parts), owners=[table]), sums
 
     def upload(self, array: np.ndarray, target: Any = None) -> Any:
         """Copy a host array to the device and wait.

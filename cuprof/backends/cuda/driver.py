@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import weakref
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -80,22 +79,20 @@ def read_attribute(index: int, name: str) -> int:
     return int(call(load_driver().cuDeviceGetAttribute(attribute, index), f"read device attribute {name}"))
 
 
-def release_with(owner: object, release: Callable[[], object]) -> None:
-    """Call `release` once nothing holds the owner any more, but not as the process ends: its context goes with it."""
-    weakref.finalize(owner, release).atexit = False
-
-
 class PackedLaunch:
     """One kernel launch with its arguments laid out in memory, ready to be repeated at the cost of one driver call."""
 
     __slots__ = ("_enqueue", "_keep", "block", "function", "grid", "name", "params", "shared_bytes")
 
-    def __init__(self, launch: Launch, function: Any, arguments: Sequence[int | np.generic]) -> None:
+    def __init__(
+        self, launch: Launch, function: Any, arguments: Sequence[int | np.generic], owners: Sequence[Any] = ()
+    ) -> None:
         """Pack.
 
         Args:
             launch: the launch, without its arguments.
             arguments: device addresses as Python ints, scalars as NumPy scalars, in the kernel's order.
+            owners: what the arguments point into, kept alive as long as this.
         """
         driver = load_driver()
         has_attributes = launch.cluster or launch.overlaps or launch.cooperative
@@ -108,7 +105,7 @@ class PackedLaunch:
             for value in arguments
         ]
         table = (ctypes.c_void_p * max(len(cells), 1))(*[ctypes.addressof(cell) for cell in cells])
-        self._keep: tuple[Any, ...] = (cells, table)
+        self._keep = cells, table, owners
         self.params = ctypes.addressof(table)
 
     def __call__(self, stream: int) -> None:
@@ -116,10 +113,6 @@ class PackedLaunch:
         status = self._enqueue(self.function, *self.grid, *self.block, self.shared_bytes, stream, self.params, 0)[0]
         if status:
             raise error_for(int(status), f"launch {self.name}")
-
-    def keep(self, owners: list[Any]) -> None:
-        """Keep objects alive as long as this launch, whose arguments point into them."""
-        self._keep = (*self._keep[:2], owners)
 
     def set_argument(self, index: int, value: np.generic) -> None:
         """Replace one scalar argument."""

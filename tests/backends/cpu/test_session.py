@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.backends import host_memory
+from cuprof.backends import buffers
 from cuprof.backends.contract import ReadingOptions
 from cuprof.backends.cpu import backend, processor
 from cuprof.backends.cpu.backend import CpuBackend, CpuSession
@@ -204,12 +204,12 @@ def test_a_containers_memory_is_what_its_control_groups_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, files: dict[str, str], expected: int
 ) -> None:
     (tmp_path / "cgroup").write_text(own)
-    monkeypatch.setattr(host_memory, "OWN_CGROUP", tmp_path / "cgroup")
-    monkeypatch.setattr(host_memory, "CGROUPS", tmp_path / "sys")
+    monkeypatch.setattr(buffers, "OWN_CGROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(buffers, "CGROUPS", tmp_path / "sys")
     for name, text in files.items():
         (tmp_path / "sys" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "sys" / name).write_text(f"{text}\n")
-    assert host_memory.available_bytes() == expected
+    assert buffers.available_bytes() == expected
 
 
 def test_elements_are_read_before_the_copying_so_that_nobody_writes_just_ahead_of_it() -> None:
