@@ -16,10 +16,12 @@ from cuprof.core.point import Point
 from cuprof.families.candidate import Extension
 from cuprof.families.origin import Folder
 from cuprof.ncu.task import (
+    RANGE_PREFIX,
     ProfilingTask,
     Progress,
     Step,
     TaskTrial,
+    find_identity,
     read_progress,
     read_task,
     wait_for_task,
@@ -84,3 +86,9 @@ def test_a_line_cut_short_by_a_crash_is_ignored(tmp_path: Path) -> None:
         file.write('{"identity": "' + A + '", "step": "do')
     assert read_progress(path).open == A
     assert read_progress(tmp_path / "absent") == Progress()
+
+
+def test_identities_are_found_in_our_ranges_only() -> None:
+    assert find_identity(["outer", RANGE_PREFIX + A, "inner"]) == A
+    assert find_identity([RANGE_PREFIX + A, RANGE_PREFIX + B]) == B
+    assert find_identity(["outer", A, f"x{RANGE_PREFIX + A}", RANGE_PREFIX + A + "0", "cuprof-" + "A" * 32]) is None
