@@ -358,17 +358,14 @@ class Session(ABC, Generic[R]):
             self._put(self._sets[draw.inputs])
             self._fill(runnable, draw.fill)
 
-    def expect(self, runnable: R, tolerances: Sequence[Tolerances]) -> bool:
+    def expect(self, runnable: R, tolerances: Sequence[Tolerances]) -> Callable[[], Tally] | None:
         """Compare the results of a runnable's executions in place, with one tolerance per set of inputs.
 
         Returns:
-            False if that cannot be done in place; the caller then fetches the outputs and compares them.
+            What waits and gives the counts of the comparisons; None if they cannot be done in place. The caller then
+            fetches the outputs and compares them.
         """
-        return False
-
-    def tally(self, runnable: R) -> Tally:
-        """Wait, and return the counts of the comparisons in place."""
-        return Tally()
+        return None
 
     def execute(self, runnable: R, *draws: Draw) -> None:
         """Execute once as each draw says, timing nothing, and wait for the last.

@@ -94,7 +94,8 @@ class Executions:
         self.session, self.problem = results.session, results.problem
         self.compared_sets = min(stocked, self.problem.compared)
         on_device = bool(stocked) and not self.problem.needs_host
-        self.in_place = on_device and self.session.expect(trial.bound, trial.tolerances)
+        self.tally = self.session.expect(trial.bound, trial.tolerances) if on_device else None
+        self.in_place = self.tally is not None
         self.is_fetched, self.first_wrong = False, ""
         self._last = Draw()
         self._spent_ns = self._comparing_ns = 0
@@ -123,7 +124,7 @@ class Executions:
         share = IN_PLACE_SHARE if self.in_place else MOST_SHARE
         began, allowed_ns = monotonic_ns(), max(LEAST_NS, int(share * self._spent_ns) - self._comparing_ns)
         runnable, at_once = self.trial.bound, 1
-        known = self.session.tally(runnable).compared if self.in_place else len(self._verdicts)
+        known = self.tally().compared if self.tally else len(self._verdicts)
         while self.compared_sets and known < WANTED:
             spent_ns = monotonic_ns() - began
             next_ns = self._spent_ns // max(self._dealt, 1)
@@ -137,8 +138,8 @@ class Executions:
                 at_once = max(1, min(AT_ONCE, int((allowed_ns - (monotonic_ns() - began)) / each_ns)))
             else:  # outputs that are fetched are those of the last execution
                 self._compare()
-        if self.in_place:
-            return self.session.tally(runnable)
+        if self.tally:
+            return self.tally()
         return Tally(len(self._verdicts), self._verdicts.count(False))
 
     def find_skipping(self) -> str:

@@ -414,11 +414,10 @@ def test_an_input_is_damaged_where_it_differs_from_what_was_drawn(desk: Desk, nu
 def test_results_that_are_wrong_on_one_set_are_tallied_or_fetched(desk: Desk) -> None:
     desk.stock(3, off={1: 5.0})
     runnable, tolerance = desk.prepare("doubles"), Tolerance(absolute=1.0)
-    in_place = desk.session.expect(runnable, [tolerance] * 3)
+    tally = desk.session.expect(runnable, [tolerance] * 3)
     for number, compared in ((0, True), (1, False), (2, True), (1, True), (1, True)):
         desk.session.execute(runnable, Draw(number, 0, compared))
-    tally = desk.session.tally(runnable)
-    assert tally == (Tally(4, 2) if in_place else Tally())
+    assert tally is None or tally() == Tally(4, 2)
     assert not compare({"y": desk.y(runnable)}, {"y": 2.0 * desk.inputs["x"]}, tolerance).passed  # those of set 1
 
 

@@ -73,11 +73,8 @@ class Device:
         self.put_back_with.append(settings)
         return False
 
-    def expect(self, runnable: Runnable, tolerances: Sequence[Tolerance | None]) -> bool:
-        return self.in_place
-
-    def tally(self, runnable: Runnable) -> Tally:
-        return self.tallied
+    def expect(self, runnable: Runnable, tolerances: Sequence[Tolerance | None]) -> Callable[[], Tally] | None:
+        return (lambda: self.tallied) if self.in_place else None
 
     def execute(self, runnable: Runnable, *draws: Draw) -> None:
         for draw in draws:

@@ -81,19 +81,14 @@ class CudaSession(Session[CudaRunnable]):
         launch = self.device.launch("refill", blocks, REFILL_THREADS, given, owners=[listed, *tables])
         self._refill = partial(launch, self.device.stream.ptr)
 
-    def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerances]) -> bool:
+    def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerances]) -> Callable[[], Tally] | None:
         """Compare the results on the device where their types allow it and its memory suffices."""
         with suppress(DeviceMemoryError), self.device.errors("compare the results"):
             if comparison := self._compared_with(runnable):
                 address = self.device.timer.draw_address
-                runnable.verification = comparison.verification(self._places(runnable), tolerances, address)
-                return True
-        return False
-
-    def tally(self, runnable: CudaRunnable) -> Tally:
-        """Return the device's counts."""
-        with self.device.errors("compare the results"):
-            return runnable.verification.read() if runnable.verification else Tally()
+                made = runnable.verification = comparison.verification(self._places(runnable), tolerances, address)
+                return made.read
+        return None
 
     def execute(self, runnable: CudaRunnable, *draws: Draw) -> None:
         """Execute once as each draw says, and wait."""

@@ -89,11 +89,11 @@ class DeviceComparison:
         expected, bound = self._expected[0][name], _common_type([tolerance.absolute])
         absolute, one = self._bound(tolerance, expected.shape, bound)
         self._found.fill(0)
-        arguments = [
+        given = [
             address, expected.data.ptr, absolute, np.float64(one), np.float64(tolerance.relative),
             np.uint64(expected.size), self._found.data.ptr,
         ]  # fmt: skip
-        self._launch("compare", name, spec, bound, arguments)()
+        self._launch("compare", name, spec, bound, given)()
         failing, error, distance, examined, squared, squared_expected = FOUND.unpack(self._found.get().tobytes())
         if failing or examined != expected.size or not math.isfinite(squared + squared_expected):
             return None
@@ -107,7 +107,7 @@ class DeviceComparison:
             tolerances: the tolerances of the results, for each set.
             draw_address: device address of the drawn set's number.
         """
-        made = DeviceVerification(self.device.cupy.zeros(TALLY.size, np.uint8))
+        made = DeviceVerification(self.device, self.device.cupy.zeros(TALLY.size, np.uint8))
         for place, (name, (address, spec)) in enumerate(results.items()):
             own = [Tolerance.of(each, name) for each in tolerances]
             bound = _common_type([each.absolute for each in own if np.ndim(each.absolute)])
@@ -117,11 +117,10 @@ class DeviceComparison:
                 absolute, one = self._bound(tolerance, right.shape, bound)
                 standards[number] = (right.data.ptr, absolute, one, tolerance.relative, right.size)
             table = self.device.upload(standards.view(np.uint8))
-            made.keep.append(table)
             common, is_last = [address, table.data.ptr, draw_address], np.uint32(place == len(results) - 1)
             tally = made.tally.data.ptr
-            made.glances.append(self._launch("glance", name, spec, bound, [*common, tally], GLANCE_BLOCKS))
-            made.launches.append(self._launch("verify", name, spec, bound, [*common, is_last, tally]))
+            made.glances.append(self._launch("glance", name, spec, bound, [*common, tally], table, GLANCE_BLOCKS))
+            made.launches.append(self._launch("verify", name, spec, bound, [*common, is_last, tally], table))
         return made
 
     def _bound(self, tolerance: Tolerance, shape: tuple[int, ...], kind: str) -> tuple[int, float]:
@@ -142,14 +141,16 @@ class DeviceComparison:
         return int(bounds.data.ptr), 0.0
 
     def _launch(
-        self, kernel: str, output: str, spec: Array, bound: str, arguments: Sequence[Any], blocks: int = 0
+        self, kernel: str, output: str, spec: Array, bound: str, given: list[Any], owner: Any = None, blocks: int = 0
     ) -> Callable[[], None]:
         """Return what launches a kernel for an output's type, its reference's and its bounds'."""
         blocks = blocks or max(1, min(-(-spec.size // THREADS), BLOCKS_A_MULTIPROCESSOR * self.device.multiprocessors))
         types = {
             "OUT": C_TYPES.get(spec.dtype, spec.dtype), "REF": C_TYPES[self._types[output]], "BOUND": C_TYPES[bound],
         }  # fmt: skip
-        launch = self.device.launch(kernel, blocks, THREADS, list(arguments), file="compare_kernel.cu", types=types)
+        launch = self.device.launch(
+            kernel, blocks, THREADS, given, file="compare_kernel.cu", types=types, owners=[owner]
+        )
         return partial(launch, self.device.stream.ptr)
 
     def _upload(self, array: np.ndarray, kind: str, shape: tuple[int, ...]) -> Any:
@@ -163,17 +164,17 @@ class DeviceVerification:
     Args:
         glances: compare some elements as soon as the frame has ended; untimed executions need none.
         launches: compare all elements.
-        keep: what the launches point to.
     """
 
+    device: CudaDevice
     tally: Any
     glances: list[Callable[[], object]] = field(default_factory=list)
     launches: list[Callable[[], object]] = field(default_factory=list)
-    keep: list[Any] = field(default_factory=list)
 
     def read(self) -> Tally:
         """Wait for the device and return its counts."""
-        return Tally(*TALLY.unpack(self.tally.get().tobytes())[-2:])
+        with self.device.errors("compare the results"):
+            return Tally(*TALLY.unpack(self.tally.get().tobytes())[-2:])
 
 
 def _common_type(arrays: Sequence[Any]) -> str:

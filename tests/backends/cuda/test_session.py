@@ -211,10 +211,10 @@ def test_constants_are_those_of_the_set_that_is_drawn(backend: Any, measure: Mea
     opened = backend.open(signature, sets[0], ReadingOptions())
     assert opened.stock([InputSet(each, {"y": np.tile(each["f"], N // 4)}) for each in sets]) == 2
     runnable = prepare(opened, launch("by_constants", "x", "y", N), constants={"factors": "f"})
-    assert opened.expect(runnable, [Tolerance(), Tolerance()])
+    tally = opened.expect(runnable, [Tolerance(), Tolerance()])
     for number in (1, 0, 0, 1):
         opened.begin(runnable, measure, 1, lambda number=number: Draw(number, 0, True))()
-    assert opened.tally(runnable) == Tally(4, 0)
+    assert tally() == Tally(4, 0)
     opened.close()
 
 
