@@ -49,7 +49,11 @@ def family() -> Family:
     return load_family(FOLDER)
 
 
-IN_MEMORY = [name for name in list_backends() if "execute" not in get_spec(name).steps]
+IN_MEMORY = [
+    pytest.param(name, marks=[pytest.mark.gpu, pytest.mark.alone] if name == "cuda" else [])
+    for name in list_backends()
+    if "execute" not in get_spec(name).steps
+]
 """Executables have files for arrays, and tests of their own (program/test_session.py)."""
 
 
