@@ -27,6 +27,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from cuprof.backends.buffers import Content, Contents, Memory, make_contents
+from cuprof.backends.functions import find_mismatch
 from cuprof.backends.spec import BackendSpec
 from cuprof.backends.switches import put_back_switches
 from cuprof.builds import Build, BuildPool, Built
@@ -210,28 +211,31 @@ class Session(ABC, Generic[R]):
             LaunchError: the device refused (too many threads, too much shared memory or memory).
         """
 
-    def _lay_out(self, program: Program) -> dict[str, Any]:
-        """Return the buffers that a program may name: inputs, outputs, and its scratch as parts of the arena."""
+    def _lay_out(self, program: Program, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the buffers that a program may name, and the fields of a runnable that say where its results are.
+
+        Raises:
+            LaunchError: one of its calls does not match the declaration in its source.
+        """
+        if fault := find_mismatch(program, text, self.signature):
+            raise LaunchError(fault)
         step = max(SCRATCH_ALIGNMENT, self.memory.alignment)
         starts = list(accumulate((-(-spec.nbytes // step) * step for spec in program.scratch.values()), initial=0))
         if starts[-1] > self._scratch_bytes:  # earlier runnables keep the arena that they are bound to
             self._allocate_scratch(starts[-1])
         parts = zip(program.scratch.items(), starts, strict=False)
         scratch = {name: self.memory.part(self.scratch, start, spec) for (name, spec), start in parts}
-        return {**self.inputs, **self.outputs, **scratch}
-
-    def _allocate_scratch(self, size: int) -> None:
-        self.scratch, self._scratch_bytes = self.memory.allocate("scratch", Array((size,), "uint8")), size
-
-    def _find_results(self, program: Program, buffers: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a runnable that say where a program leaves its results."""
+        buffers = {**self.inputs, **self.outputs, **scratch}
         arrays = {**self.signature.inputs, **self.signature.outputs, **program.scratch}
-        return {
+        return buffers, {
             "results": {name: buffers[program.find_result(name)] for name in self.signature.outputs},
             "reduced": {
                 name: (each, arrays[each.buffer]) for name, each in program.results.items() if isinstance(each, Reduced)
             },
         }
+
+    def _allocate_scratch(self, size: int) -> None:
+        self.scratch, self._scratch_bytes = self.memory.allocate("scratch", Array((size,), "uint8")), size
 
     def poison(self, runnable: R, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch; those that are updated in place get their contents."""

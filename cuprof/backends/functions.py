@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cuprof.core.errors import LaunchError
-from cuprof.families.program import Argument, Invoke, Launch, Program, Repeat, as_scalar
+from cuprof.families import Invoke, Launch, Program, Repeat, Signature
+from cuprof.families.program import Argument, as_scalar
 
 TYPES = {
     **dict.fromkeys(("bool", "_Bool", "char", "uchar"), "i1"), **dict.fromkeys(("short", "ushort"), "i2"),
@@ -41,27 +42,27 @@ class Parameter(NamedTuple):
     type: str
 
 
-def find_mismatch(program: Program, text: str, types: Mapping[str, np.dtype]) -> str:
+def find_mismatch(program: Program, text: str, signature: Signature) -> str:
     """Return the error of the first call that does not match its declaration, or an empty string.
 
     Args:
         program: its launches and invocations are checked.
         text: the source with its includes.
-        types: of the elements of inputs, outputs and scratch, by name.
     """
+    arrays = {**signature.inputs, **signature.outputs, **program.scratch}
+    types = {name: array.type for name, array in arrays.items()}
     for step in (*program.setup, *program.steps):
         for each in step.steps if isinstance(step, Repeat) else (step,):
-            if isinstance(each, Launch | Invoke) and (fault := find_fault(each, text, types, program.defines)):
+            if isinstance(each, Launch | Invoke) and (fault := _find_fault(each, text, types, program.defines)):
                 return fault
     return ""
 
 
-def find_fault(
-    step: Launch | Invoke, text: str, types: Mapping[str, np.dtype], defines: Mapping[str, str | int] | None = None
+def _find_fault(
+    step: Launch | Invoke, text: str, types: Mapping[str, np.dtype], defines: Mapping[str, str | int]
 ) -> str:
-    """Return the error of one call; see `find_mismatch`."""
     name = step.function if isinstance(step, Invoke) else step.kernel.partition("<")[0].rpartition("::")[2]
-    declared = read_parameters(text, name, tuple((defines or {}).items()))
+    declared = read_parameters(text, name, tuple(defines.items()))
     if declared is None:
         return ""
     if declared and isinstance(step, Invoke) and "tream" in declared[-1].text:  # cudaStream_t: cuprof gives it

@@ -66,9 +66,7 @@ class Building:
 
     def _find_fault(self, trial: Trial, program: Program) -> str:
         """Return which of a program's calls does not fit the parameters that its source declares."""
-        signature = self.family.signature(trial.problem)
-        buffers = {**signature.inputs, **signature.outputs, **program.scratch}
-        return find_mismatch(program, trial.source_text, {name: array.type for name, array in buffers.items()})
+        return find_mismatch(program, trial.source_text, self.family.signature(trial.problem))
 
     def _build(self, trial: Trial, program: Program, arch: str) -> Built:
         variant = self.family.variant(trial.variant)

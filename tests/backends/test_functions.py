@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cuprof.backends.functions import find_mismatch, read_parameters
-from cuprof.families import Fill, Invoke, Launch, Program, Repeat
+from cuprof.families import Array, Fill, Invoke, Launch, Program, Repeat, Signature
 
 SOURCE = """
 /* int run(int a); */
@@ -23,7 +23,8 @@ int many(const char *format, ...) { return 0; }
 int signs(unsigned n, unsigned long long m, long double z, float v[4]) { return 0; }
 int on_stream(float *x, cudaStream_t stream) { return 0; }
 """
-TYPES = {"x": np.dtype("f4"), "y": np.dtype("f4"), "wide": np.dtype("f8"), "bytes": np.dtype("u1"), "k": np.dtype("i8")}
+TYPES = {"x": "float32", "wide": "float64", "bytes": "uint8", "k": "int64"}
+SIGNATURE = Signature({name: Array((4,), dtype) for name, dtype in TYPES.items()}, {"y": Array((4,), "float32")})
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ TYPES = {"x": np.dtype("f4"), "y": np.dtype("f4"), "wide": np.dtype("f8"), "byte
     ],
 )  # fmt: skip
 def test_what_does_not_fit_its_declaration_is_named(call, said):
-    found = find_mismatch(Program((Fill("y"), call), {"REAL": "float"}), SOURCE, TYPES)
+    found = find_mismatch(Program((Fill("y"), call), {"REAL": "float"}), SOURCE, SIGNATURE)
     assert said in found
     assert bool(said) == bool(found)
 

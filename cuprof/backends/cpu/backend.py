@@ -21,11 +21,11 @@ from cuprof.backends.contract import Backend, Draw, Draws, Frame, Reading, Runna
 from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.cpu.memory import HostMemory
 from cuprof.backends.cpu.processor import Caches, cache_bytes, cpu_name
-from cuprof.backends.functions import bind, find_mismatch, load_library
+from cuprof.backends.functions import bind, load_library
 from cuprof.backends.registry import CPU
 from cuprof.backends.switches import prepare_call
 from cuprof.builds.native import NativeBuild
-from cuprof.core.errors import BuildError, LaunchError
+from cuprof.core.errors import BuildError
 from cuprof.core.point import Point
 from cuprof.core.processes import count_cores
 from cuprof.core.records import BuildFacts, Calibration, DeviceFacts, Measure
@@ -75,9 +75,7 @@ class CpuSession(Session[Runnable]):
             raise BuildError(f'{variant.name}: a source for the CPU names its compiler, compiler="g++" or "gcc"')
         started = monotonic_ns()
         built, cached = self.backend.cache.compile(NativeBuild.of(variant, program, text, "library"))
-        library, arrays = load_library(built.image, variant.name), self._lay_out(program)
-        if fault := find_mismatch(program, text, {name: array.dtype for name, array in arrays.items()}):
-            raise LaunchError(fault)
+        library, (arrays, results) = load_library(built.image, variant.name), self._lay_out(program, text)
         actions = []
         for step in program.steps:
             assert isinstance(step, Invoke)
@@ -90,7 +88,7 @@ class CpuSession(Session[Runnable]):
                 action()
 
         build = BuildFacts(cached=cached, build_ns=monotonic_ns() - started, log=built.log)
-        return Runnable(call, build=build, **self._find_results(program, arrays))
+        return Runnable(call, build=build, **results)
 
     def run(self, runnable: Runnable, count: int = 1) -> None:
         """Execute back to back; garbage may be collected again at the next writing."""

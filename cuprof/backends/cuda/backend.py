@@ -54,9 +54,9 @@ class CudaSession(Session[CudaRunnable]):
         """Build and bind; `text` is the variant's source with its includes expanded."""
         if program is None:
             return bind_call(self.device, variant, (problem, tunables), self.inputs, self.outputs)
-        buffers = self._lay_out(program)
+        buffers, results = self._lay_out(program, text)
         binder = ProgramBinder(self.device, self.signature, variant, program, text, buffers)
-        return binder.bind(self._find_results(program, buffers), graph=self.options.graph)
+        return binder.bind(results, graph=self.options.graph)
 
     def stock(self, sets: Sequence[InputSet]) -> int:
         """Keep the contents of the sets on the device; one kernel then writes the drawn one."""

@@ -26,7 +26,7 @@ from cuprof.backends.cuda.driver import (
 )
 from cuprof.backends.cuda.loading import load_program
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
-from cuprof.backends.functions import bind, find_fault
+from cuprof.backends.functions import bind
 from cuprof.backends.switches import prepare_call
 from cuprof.builds.machine_code import hash_program
 from cuprof.builds.ptxas import most_of
@@ -53,20 +53,18 @@ class CudaRunnable(Runnable):
     Args:
         launches: how many launches an execution makes; None if unknown.
         calls_host: code of others enqueues it: a library or a function of the host.
-        waits: enqueuing waits for the device.
         expired: readings in a row for which the device did not wait for the host.
     """
 
     launches: int | None = 1
     calls_host: bool = False
-    waits: bool = False
     expired: int = 0
     verification: DeviceVerification | None = None
 
     @property
     def holds_back(self) -> bool:
         """Return whether the stream may be held while this is enqueued: not if it synchronises by itself."""
-        return not self.waits and self.expired < MOST_EXPIRED
+        return self.expired < MOST_EXPIRED
 
 
 def bind_call(
@@ -115,7 +113,7 @@ class ProgramBinder:
         text: str,
         arrays: Mapping[str, Any],
     ) -> None:
-        self.device, self.driver, self.text, self.program = device, device.driver, text, program
+        self.device, self.driver, self.program = device, device.driver, program
         started = time.monotonic_ns()
         self.loaded = load_program(device, variant, program, text, signature)
         self.build_ns = time.monotonic_ns() - started
@@ -159,7 +157,7 @@ class ProgramBinder:
             setup=setup,
             launches=len(program.steps) if plain else None,
             calls_host=program.calls_host,
-            waits=waits,
+            expired=MOST_EXPIRED if waits else 0,
             **results,
         )
         weakref.finalize(runnable, loaded.unload).atexit = False  # as the process ends, the context goes with it
@@ -210,7 +208,6 @@ class ProgramBinder:
         if of_triton:
             step, arguments = self._as_triton(step, of_triton, arguments, list_parameter_sizes(function), keep)
         else:
-            self._check_declaration(step)
             check_arguments(function, step.kernel, arguments)
         most, registers, static, local = (
             self._attribute(function, name)
@@ -245,14 +242,8 @@ class ProgramBinder:
 
     def _bind_function(self, step: Invoke, stream: int) -> Action:
         assert self.loaded.library is not None
-        self._check_declaration(step)
         arguments = [self._argument(value, []) for value in step.args]
         return _claiming(self.device, bind(self.loaded.library, step, [*arguments, stream]))
-
-    def _check_declaration(self, step: Launch | Invoke) -> None:
-        types = {name: array.type for name, array in self.buffers.items()}
-        if fault := find_fault(step, self.text, types, self.program.defines):
-            raise LaunchError(fault)
 
     def _as_triton(
         self,

@@ -20,7 +20,6 @@ import numpy as np
 
 from cuprof.backends.contract import Backend, DeviceLostError, Draw, Draws, Frame, Runnable, Session
 from cuprof.backends.device_state import find_other_processes, find_uuid
-from cuprof.backends.functions import find_mismatch
 from cuprof.backends.opencl.memory import OpenClMemory
 from cuprof.backends.opencl.presence import find_devices, import_pyopencl
 from cuprof.backends.opencl.timing import OpenClTimer
@@ -73,11 +72,8 @@ class OpenClSession(Session[Runnable]):
         started = time.monotonic_ns()
         built, log = self.backend.build(text, variant.source or variant.name, program)
         build_ns = time.monotonic_ns() - started
-        arrays = {**self.signature.inputs, **self.signature.outputs, **program.scratch}
-        if fault := find_mismatch(program, text, {name: array.type for name, array in arrays.items()}):
-            raise LaunchError(fault)
         with self.backend.errors(f"prepare {variant.name}"):
-            buffers = self._lay_out(program)
+            buffers, results = self._lay_out(program, text)
             kernels: list[Any] = []
             steps = [self._step(built, step, buffers, kernels) for step in program.steps]
             setup = [partial(self._step(built, step, buffers, kernels), ()) for step in program.setup]
@@ -87,8 +83,7 @@ class OpenClSession(Session[Runnable]):
             # A kernel does not keep the buffers alive that it has as arguments; `keep` does.
             return [step(() if number else after) for number, step in enumerate(steps)]
 
-        found = self._find_results(program, buffers)
-        return Runnable(enqueue, build=facts, steps=len(steps), setup=tuple(setup), **found)
+        return Runnable(enqueue, build=facts, steps=len(steps), setup=tuple(setup), **results)
 
     def run(self, runnable: Runnable, count: int = 1) -> None:
         """Execute back to back and wait."""
