@@ -12,6 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from benchmarks.table import make_parser, report, start
 
 SPINS_US = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -47,8 +49,9 @@ def measure(target: float) -> tuple[list[dict[str, Any]], dict[str, float]]:
     from benchmarks.tools.device import Device, sample_cold
 
     device = Device()
-    timer = device.backend.device.timer
-    spins = {str(us): timer.spinner(1000 * us) for us in SPINS_US}
+    opened = device.backend.device
+    timer = opened.timer
+    spins = {str(us): opened.launch("spin", 1, 1, [np.uint64(1000 * us), 0]) for us in SPINS_US}
     timings = sample_cold(device, spins, target)
     rows = []
     for us in SPINS_US:

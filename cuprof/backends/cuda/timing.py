@@ -151,10 +151,6 @@ class CudaTimer:
         arguments = [buffer.data.ptr, words, sink, stamp_address]
         return self.device.launch("read_through", blocks, 512, arguments)  # type: ignore[no-any-return]
 
-    def spinner(self, duration_ns: int) -> PackedLaunch:
-        """Return a launch of one thread that runs for the given time by the device's clock."""
-        return self.device.launch("spin", 1, 1, [np.uint64(duration_ns), 0])  # type: ignore[no-any-return]
-
     @property
     def _hold_least_ns(self) -> int:
         """Return how long a hold lasts at least from which the SM clock is read."""
