@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cuprof.core.errors import LaunchError
+from cuprof.core.scratch import find_worker_folder
 from cuprof.families import Invoke, Launch, Program, Repeat, Signature
 from cuprof.families.program import Argument, as_scalar
 
@@ -152,7 +153,7 @@ def load_library(image: bytes, name: str) -> ctypes.CDLL:
     Raises:
         LaunchError: the loader refused.
     """
-    with tempfile.NamedTemporaryFile(prefix="cuprof-library-", suffix=".so") as file:
+    with tempfile.NamedTemporaryFile(prefix="cuprof-library-", suffix=".so", dir=find_worker_folder()) as file:
         file.write(image)
         file.flush()
         try:

@@ -17,7 +17,7 @@ import time
 from functools import cache
 from pathlib import Path
 
-from cuprof.core.processes import end_marked
+from cuprof.core.processes import MARK, end_marked
 
 PREFIX = "cuprof-run-"
 NEWBORN_S = 10.0
@@ -25,11 +25,11 @@ NEWBORN_S = 10.0
 
 
 class ScratchFolder(tempfile.TemporaryDirectory[str]):
-    """A folder of this process in the temporary folder, removed by `cleanup` or at exit."""
+    """A folder of this process in the temporary folder, or in that of its worker; removed by `cleanup` or at exit."""
 
     def __init__(self) -> None:
         _remove_dead_ones()
-        super().__init__(prefix=PREFIX)
+        super().__init__(prefix=PREFIX, dir=find_worker_folder())
         self.path = Path(self.name)
         self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         with contextlib.suppress(OSError):  # a file system without locks: no process gets one, so none removes it
@@ -41,6 +41,16 @@ class ScratchFolder(tempfile.TemporaryDirectory[str]):
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+
+def find_worker_folder() -> str | None:
+    """Return the folder that is removed however this worker ends; None in other processes, and in a sandbox.
+
+    There it is hidden, or has the temporary folder in it.
+    """
+    folder = os.environ.get(MARK)
+    is_other = folder and Path(folder).is_dir() and not Path(tempfile.gettempdir()).is_relative_to(folder)
+    return folder if is_other else None
 
 
 @cache

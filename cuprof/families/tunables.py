@@ -13,7 +13,6 @@ import inspect
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -25,6 +24,7 @@ from cuprof.core.errors import FamilyError
 from cuprof.core.point import Coordinate, Point
 from cuprof.core.processes import child_environment
 from cuprof.core.project import user_cache
+from cuprof.core.scratch import ScratchFolder
 from cuprof.families.sources import read_variant_source
 from cuprof.families.toolchain import get_version, is_installed
 
@@ -124,7 +124,7 @@ def read_configurations(file: Path, kernel: str) -> Configurations:
 
 
 def _ask(file: Path, kernel: str) -> Configurations:
-    with tempfile.TemporaryDirectory() as folder:
+    with ScratchFolder() as folder:
         answer, log = Path(folder, "answer.json"), Path(folder, "log")
         command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()", str(file), kernel, str(answer)]
         with log.open("w") as said:  # a file and no pipe: a process that the file starts would keep a pipe open

@@ -35,6 +35,8 @@ SWEEP = [
     "measure.target=0.5", "measure.min_samples=3", "measure.max_samples=6", "measure.settle_seconds=0.02",
     "measure.flush=none",
 ]  # fmt: skip
+BUILDS = ["sweep", "family=slow_builds", "tune.slow=1", "tune.part=0,1,2,3", "report=none", "measure=quick"]
+COMPILERS = ("cc1plus", "as", "ld", "collect2")
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SERVER = """
 import json, os, signal, sys
@@ -64,8 +66,10 @@ class Forge:
         self.temporary.mkdir(parents=True)
         self.locks.mkdir()
         (root / "cuprof.toml").touch()
-        shutil.copytree(FAMILIES / "restless", root / "kernels" / "restless")
-        environment = {**os.environ, "TMPDIR": str(self.temporary), "CUPROF_LOCKS": str(self.locks)}
+        for family in ("restless", "slow_builds"):
+            shutil.copytree(FAMILIES / family, root / "kernels" / family)
+        own = {"TMPDIR": self.temporary, "CUPROF_LOCKS": self.locks, "CUPROF_CACHE": root / "cache"}
+        environment = {**os.environ, **{name: str(path) for name, path in own.items()}}
         self.server = subprocess.Popen(
             [sys.executable, "-c", SERVER],
             stdin=subprocess.PIPE,
@@ -238,6 +242,37 @@ def kill_often(forge: Forge, count: int) -> None:
             shutil.rmtree(forge.root / "db", ignore_errors=True)
     assert forge.swept <= 1 + count // 10, "folders are left by more than rare moments"
     forge.finish()
+
+
+def stop_builds(forge: Forge, count: int) -> None:
+    """End sweeps while a compiler runs, by requests and kills in turn."""
+    chance = random.Random(SEED)
+    for number in range(count):
+        shutil.rmtree(forge.root / "cache", ignore_errors=True)
+        engine = forge.start(BUILDS)
+        give_up, compiling = time.monotonic() + 60, list[psutil.Process]()
+        while not compiling and time.monotonic() < give_up:
+            time.sleep(chance.uniform(0.005, 0.1))
+            below = psutil.Process(engine).children(recursive=True)
+            with contextlib.suppress(psutil.Error):
+                compiling = [each for each in below if each.name() in COMPILERS]
+        assert compiling
+        sent = chance.choice(ASKING) if number % 2 else signal.SIGKILL
+        os.kill(engine, sent)
+        assert forge.end() == (130 if sent in ASKING else -signal.SIGKILL)
+        forge.assert_nothing_is_left(within_s=5.0, or_swept=True)
+        assert not [each for each in compiling if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    assert forge.swept == 0
+
+
+def test_a_few_builds_that_are_stopped(forge: Forge) -> None:
+    stop_builds(forge, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_many_builds_that_are_stopped(forge: Forge) -> None:
+    stop_builds(forge, 28)
 
 
 def test_a_few_requests_to_stop(forge: Forge) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from cuprof.backends.buffers import Content, Contents, Memory
 from cuprof.core.errors import LaunchError
+from cuprof.core.scratch import find_worker_folder
 from cuprof.families import Array, File
 
 NUMBER = re.compile(r"[-+]?(?:inf\b|nan\b|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)", re.IGNORECASE)
@@ -34,7 +35,7 @@ class FileMemory(Memory[Slot]):
 
     def __init__(self, backend: Any) -> None:
         super().__init__(backend)
-        self._owner = tempfile.TemporaryDirectory(prefix="cuprof-program-")
+        self._owner = tempfile.TemporaryDirectory(prefix="cuprof-program-", dir=find_worker_folder())
         self.folder = Path(self._owner.name)
         self._written: dict[Path, tuple[object, bytes]] = {}
         """For each file: what its array was to hold, and the bytes that were written."""
