@@ -28,7 +28,7 @@ BUILT_IN: Mapping[str, str] = {
     "scaling": "cuprof.report.series:scaling_figure",
     "distribution": "cuprof.report.figures:distribution_figure",
     "search": "cuprof.report.tuning:search_figures",
-    "tunables": "cuprof.report.tuning:tunables_figures",
+    "tunables": "cuprof.report.series:tunables_figures",
 }
 Made = plot.Figure | Iterable[plot.Figure] | None
 WIDE = 30.0
@@ -36,9 +36,6 @@ WIDE = 30.0
 MOST_BARS = 40
 MOST_POINTS = 400
 """Samples a variant that are drawn."""
-WHISKER = 1.5
-"""Fences reach to the last sample within this many interquartile ranges of the box (Tukey 1977, Exploratory Data
-Analysis, 2D)."""
 DRAM = dict.fromkeys(("dram__bytes_read.sum", "dram__bytes_write.sum"), 1)
 OPERATIONS = {
     f"smsp__sass_thread_inst_executed_op_{kind}{name}_pred_on.sum": count
@@ -188,7 +185,7 @@ def distribution_figure(study: Study, styles: plot.Styles) -> plot.Figure | None
     is_thinned = any(values.size > MOST_POINTS for values in inside.values())
     notes += say(plot.CAPTIONS, "points", beyond, pooled.size, MOST_POINTS, is_thinned)
     data = [
-        _box(trial, name, around[trial], thin(inside[trial].tolist()), styles[trial.contender].color)
+        _box(trial, name, thin(inside[trial]), styles[trial.contender].color)
         for name, trial in zip(plot.labels(trial.contender for trial in drawn), drawn, strict=True)
     ]
     widths = {trial: q3 - q1 for trial in drawn for q1, q3 in [_quartiles(trial)]}
@@ -198,19 +195,15 @@ def distribution_figure(study: Study, styles: plot.Styles) -> plot.Figure | None
     return plot.Figure("figure-distribution", "Distribution of the samples", data, layout, text, tuple(notes))
 
 
-def _box(trial: StudyTrial, name: str, values: np.ndarray, points: Sequence[float], color: str) -> dict[str, Any]:
-    """Return the box of one trial, whose ends are those of all samples, not of the points that are drawn."""
+def _box(trial: StudyTrial, name: str, points: Sequence[float], color: str) -> dict[str, Any]:
+    """Return the box of one trial, which is of all samples, not of the points that are drawn."""
     q1, q3 = _quartiles(trial)
-    reach = WHISKER * (q3 - q1)
-    near = values[(values >= q1 - reach) & (values <= q3 + reach)]
-    fences = (float(near[0]), float(near[-1])) if near.size else (q1, q3)
-    ends = {"q1": q1, "median": 0.0, "q3": q3, "lowerfence": fences[0], "upperfence": fences[1]}
     return {
         "type": "box",
         "name": name,
         "x": [[_short(value) for value in points]],
         "y": [name],
-        **{end: [_short(value)] for end, value in ends.items()},
+        **{end: [_short(value)] for end, value in (("q1", q1), ("median", 0.0), ("q3", q3))},
         "orientation": "h",
         "boxpoints": "all",
         "jitter": 0.6,
@@ -222,11 +215,12 @@ def _box(trial: StudyTrial, name: str, values: np.ndarray, points: Sequence[floa
     }
 
 
-def thin(values: Sequence[float]) -> list[float]:
+def thin(values: np.ndarray) -> list[float]:
     """Return the values, at most `MOST_POINTS` of them, evenly over their order; the ends stay."""
-    if len(values) <= MOST_POINTS:
-        return list(values)
-    return [values[round(i * (len(values) - 1) / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
+    kept: list[float] = values[
+        np.linspace(0, values.size - 1, min(values.size, MOST_POINTS)).round().astype(int)
+    ].tolist()
+    return kept
 
 
 def _quartiles(trial: StudyTrial) -> list[float]:

@@ -62,33 +62,33 @@ def fact_label(fact: str) -> str:
 def keep(trials: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
     """Return the trials that agree with every fact; a trial without a tunable is not excluded by it.
 
-    A variant that ran on several devices is several contenders; its plain name means all of them.
+    A variant that ran on several devices is several contenders; its plain name means all of them. Variants come as
+    `where` lists them.
     """
     for fact, wanted in where.items():
         values = wanted if isinstance(wanted, list) else [wanted]
         allowed = [*values, None] if fact.startswith("tune.") else values
         fits = np.array([each in allowed for each in values_of(trials, fact)], dtype=bool)
         trials = trials[fits | trials["variant"].isin(values) if fact == "variant" else fits]
+    if isinstance(listed := where.get("variant"), list):
+        names = trials["contender"].where(trials["contender"].isin(listed), trials["variant"])
+        trials = trials.iloc[np.argsort([listed.index(each) for each in names], kind="stable")]
     return trials
 
 
 def choose(
-    study: Study, where: Mapping[str, Any], name: str, facts: Sequence[str], published: str = "", against: str = ""
+    study: Study, kept: pd.DataFrame, name: str, facts: Sequence[str], published: str = "", against: str = ""
 ) -> dict[Key, Found]:
     """Return what to show for each combination of facts: the fastest trial with a value, else the first.
 
-    Without a value, one that knows the reason goes before the others. Variants come as `where` lists them.
+    Without a value, one that knows the reason goes before the others.
 
     Args:
-        where: facts that trials must have.
+        kept: rows of the study's frame.
         name: of a quantity or a counter.
         published: the table to look for published values in.
         against: the variant that speedups are against; empty for the baseline.
     """
-    kept, listed = keep(study.frame, where), where.get("variant")
-    if isinstance(listed, list):
-        names = kept["contender"].where(kept["contender"].isin(listed), kept["variant"])
-        kept = kept.iloc[np.argsort([listed.index(each) for each in names], kind="stable")]
     against = against or study.baseline
     values = _values(study, kept, name, against)
     groups: dict[Key, list[int]] = {}
@@ -224,11 +224,11 @@ def grid_table(study: Study, spec: TableSpec) -> Table:
 def _make_grid(study: Study, spec: TableSpec) -> Grid:
     is_values = spec.kind == "values"
     facts = spec.columns if is_values else (*spec.rows, *spec.columns)
-    split = len(facts) - len(spec.columns)
+    split, kept = len(facts) - len(spec.columns), keep(study.frame, spec.where)
     cells = {
         ((name,) if is_values else key[:split], key[split:]): found
         for name, value in (spec.values if is_values else {"": spec.value}).items()
-        for key, found in choose(study, spec.where, value, facts, spec.published, spec.against).items()
+        for key, found in choose(study, kept, value, facts, spec.published, spec.against).items()
     }
     lines = grouped(cells, lambda place: place[not is_values])
     return Grid(

@@ -153,7 +153,7 @@ def study_figures(study: Study) -> list[Figure]:
     for index, spec in enumerate(study.experiment.figures):
         if isinstance(spec, str):
             figures += standard_figures(study, styles) if spec == STANDARD else []
-        elif (figure := study_figure(study, spec, styles, index)) is not None:
+        elif (figure := study_figure(study, spec, styles, f"study-{index}")) is not None:
             figures.append(figure)
     return figures
 

@@ -1,11 +1,12 @@
-"""Figures over an axis: those that a study asks for in its study.yaml, and the scaling over its sizes."""
+"""Figures over an axis: those that study.yaml asks for, the scaling over sizes, and the times over tunables."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from statistics import median
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import pandas as pd
 
 from cuprof.report import figure as plot
 from cuprof.report.counter_section import left_out_notes, mode_notes
@@ -14,13 +15,19 @@ from cuprof.report.grid import choose, describe, fact_label, keep, ordered
 from cuprof.report.published import whole
 from cuprof.report.study import Study
 from cuprof.report.templates import say, say_once
-from cuprof.report.trials import StudyTrial, by_sure_time, by_time, grouped
-from cuprof.report.units import QUANTITIES, Scale, choose_scale, format_value, is_number, value_label
+from cuprof.report.trials import StudyTrial, by_sure_time, grouped
+from cuprof.report.units import QUANTITIES, Scale, choose_scale, is_number, shorten, value_label
 
 LOW_IS_BEST = ("time", "energy", "power")
 ROOFED = ("time", "cold", "hot", "bandwidth")
 """The values that a read bandwidth bounds."""
-MOST_LINES = 14
+MOST_LINES, MOST_MAPS, MOST_WRITTEN_CELLS = 14, 6, 100
+FEWEST_CHOICES = 3
+"""Two choices of tunables are two numbers, which tables hold; from three on they are drawn."""
+FAR = 10.0
+"""A roof this many times below the shortest time is cut off."""
+SEQUENTIAL = "Cividis"
+"""A scale that reads the same with and without colour vision (Nuñez et al. 2018)."""
 ROOF_DASHES = ("longdash", "dot", "longdashdot", "dashdot")
 """All roofs are grey, so that no one takes them for a variant; the first that is drawn is long-dashed."""
 MOST_ROOF_LABEL = 20
@@ -41,6 +48,13 @@ class Point(NamedTuple):
     device: str = ""
 
 
+RANKS: Mapping[str, Callable[[Point], float]] = {
+    "fastest": lambda point: point.trial.sure_ns,
+    "lowest": lambda point: point.value,
+    "highest": lambda point: -point.value,
+}
+
+
 class Points(NamedTuple):
     """The points of a figure in the family's order, its roofs, and notes on the series that it leaves out."""
 
@@ -50,46 +64,54 @@ class Points(NamedTuple):
     notes: list[str]
 
 
-def study_figure(study: Study, spec: FigureSpec, styles: plot.Styles, index: int) -> plot.Figure | None:
-    """Return the figure, or None where nothing was measured for it, or too little for a line."""
-    points = figure_points(study, spec)
+def study_figure(
+    study: Study,
+    spec: FigureSpec,
+    styles: plot.Styles,
+    name: str,
+    trials: pd.DataFrame | None = None,
+    say_what: Callable[[Points], str] | None = None,
+) -> plot.Figure | None:
+    """Return the figure, or None where nothing was measured for it, or too little for a line.
+
+    Args:
+        name: the figure's id is `figure-NAME`.
+        trials: rows of the study's frame, of which it draws those that `where` keeps; None takes all.
+        say_what: gives its text; else it has the lowest or highest value.
+    """
+    trials = keep(study.frame if trials is None else trials, spec.where)
+    points = figure_points(study, spec, trials)
     measured = points.measured
     if not measured or (spec.kind == "lines" and len({point.x for point in measured}) < 2):
         return None
     value = spec.value if spec.kind == "map" else spec.y
     heading, unit, dimension = describe(study, value)
-    values = [point.value for point in (*measured, *points.published)]
-    scale = Scale(unit, 1.0, 2) if unit or dimension == "plain" else choose_scale(dimension, values)
-    is_low = dimension in LOW_IS_BEST
-    best = min(measured, key=lambda point: point.value if is_low else -point.value)
-    named = heading if value in QUANTITIES or heading == value else f"{heading} ({value})"
-    at, value_text = value_label(best.x), scale.format(best.value, unit=True)
-    text = say_once(plot.CAPTIONS, "own", named, fact_label(spec.x), is_low, value_text, best.series, at)
-    notes: list[str] = [spec.note]
+    notes: list[str] = [spec.note, *points.notes]
     if value not in QUANTITIES:
-        notes += [*mode_notes(study), *left_out_notes(study, keep(study.frame, spec.where), value)]
-    notes += points.notes
+        notes += [*mode_notes(study), *left_out_notes(study, trials, value)]
     if points.published:
         devices = dict.fromkeys(each.device for each in points.published if each.device)
         notes += say(plot.CAPTIONS, "hollow", list(devices))
+    values = [point.value for point in (*measured, *points.published)]
+    scale = Scale(unit, 1.0, 2) if unit or dimension == "plain" else choose_scale(dimension, values)
+    data, layout = (_map if spec.kind == "map" else _curves)(points, spec, styles, scale, heading)
+    superlative = "fastest" if value == "time" else "lowest" if dimension in LOW_IS_BEST else "highest"
+    best = min(measured, key=RANKS[superlative])
+    named = heading if value in QUANTITIES or heading == value else f"{heading} ({value})"
+    axes = {spec.x: best.x, **({spec.y: best.y} if spec.kind == "map" else {})}
+    facts = {fact_label(fact): value_label(each) for fact, each in axes.items()}
+    value_text = scale.format(best.value, unit=True)
+    text = say_what(points) if say_what else say_once(plot.CAPTIONS, "own", named, superlative, value_text, best, facts)
     title = spec.title or f"{heading} over {fact_label(spec.x)}"
-    if spec.kind == "map":
-        data, titles = [_map(points, spec, scale)], {"xaxis": spec.x, "yaxis": spec.y}
-        layout = {
-            "height": 380,
-            **{name: plot.axis(fact_label(fact), type="category") for name, fact in titles.items()},
-        }
-    else:
-        data, layout = _curves(points, spec, styles, scale, heading)
-    return plot.Figure(f"figure-study-{index}", title, data, layout, text, tuple(filter(None, notes)))
+    return plot.Figure(f"figure-{name}", title, data, layout, text, tuple(filter(None, notes)))
 
 
-def figure_points(study: Study, spec: FigureSpec) -> Points:
-    """Return what a study's own figure draws."""
+def figure_points(study: Study, spec: FigureSpec, trials: pd.DataFrame) -> Points:
+    """Return what a figure over an axis draws of some rows of the study's frame."""
     is_map = spec.kind == "map"
     value, facts = (spec.value, (spec.series, spec.x, spec.y)) if is_map else (spec.y, (spec.series, spec.x))
     measured, published = list[Point](), list[Point]()
-    for key, each in choose(study, spec.where, value, facts, spec.published).items():
+    for key, each in choose(study, trials, value, facts, spec.published).items():
         series, x, y = (*key, None)[:3]
         if each.value is not None and x is not None:
             measured.append(Point(each.trial, series, x, y, each.value))
@@ -104,17 +126,18 @@ def figure_points(study: Study, spec: FigureSpec) -> Points:
     if is_map or len(series) <= MOST_LINES:
         return Points(measured, published, roofs, [])
     kept = sorted(series, key=lambda name: min(each.value for each in series[name]))[:MOST_LINES]
+    kept += [name for name, own in series.items() if own[0].trial.variant == study.baseline and name not in kept]
     drawn = [[each for each in points if each.series in kept] for points in (measured, published)]
-    return Points(drawn[0], drawn[1], roofs, [f"{MOST_LINES} of {len(series)} series are drawn."])
+    return Points(drawn[0], drawn[1], roofs, say(plot.CAPTIONS, "fewer_lines", len(kept), len(series)))
 
 
 def _curves(
     points: Points, spec: FigureSpec, styles: plot.Styles, scale: Scale, heading: str
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return lines, marks or bars, each series with the published one behind it, and the layout of their axes."""
-    xs = [point.x for point in points.measured]
-    numeric = all(map(is_number, xs))
-    is_sized = numeric and spec.x.startswith("problem.") and spec.kind == "lines"
+    xs = [x for (x,) in ordered((point.x,) for point in points.measured)]
+    numeric = spec.kind == "lines" and all(map(is_number, xs))
+    is_sized = numeric and spec.x.startswith("problem.")
     log = spec.log if spec.log is not None else (("x", "y") if is_sized else ())
     measured, published = (grouped(each, lambda point: point.series) for each in (points.measured, points.published))
     looks = styles if spec.series == "variant" else plot.styles_of(measured)
@@ -130,16 +153,21 @@ def _curves(
             beside = f"{name} ({plot.label(hollow[0].device or 'published', 18)})"
             style = looks[series]._replace(symbol=f"{looks[series].symbol}-open")
             data.append(_series(beside, hollow, style, scale, numeric) | {"mode": "markers"})
-    data += [{**roof_trace(i, roof, scale), "hoverinfo": "x+y+name"} for i, roof in enumerate(points.roofs)]
     if numeric:
         ticks = {**plot.integer_ticks(xs), **({"type": "log"} if "x" in log and min(xs) > 0 else {})}
     else:
-        ticks = {"type": "category", "tickangle": -30 if len(set(xs)) > 6 else 0}
+        order = [plot.label(value_label(x)) for x in xs]
+        ticks = {"type": "category", "categoryarray": order, "tickangle": -30 if len(xs) > 6 else 0}
     heights = plot.numbers([point.value for point in points.measured], scale)
-    y_axis = plot.axis(
-        heading, scale, **({"type": "log", **plot.decades(heights)} if "y" in log else {"rangemode": "tozero"})
-    )
-    x_axis = plot.axis(fact_label(spec.x), **ticks)
+    y_ticks: dict[str, Any] = {"rangemode": "tozero"}
+    seen = -math.inf, math.inf
+    if "y" in log:
+        y_ticks = {"type": "log", **plot.decades(heights)}
+        if points.roofs and spec.y != "bandwidth":
+            seen = _near(heights, points.roofs, scale)
+            y_ticks |= {"range": [math.log10(seen[0]), math.log10(seen[1])]}
+    data += [{**roof_trace(i, roof, scale, seen), "hoverinfo": "x+y+name"} for i, roof in enumerate(points.roofs)]
+    x_axis, y_axis = plot.axis(fact_label(spec.x), **ticks), plot.axis(heading, scale, **y_ticks)
     return data, plot.axes(440, x_axis, y_axis, barmode="group", showlegend=len(data) > 1)
 
 
@@ -159,13 +187,39 @@ def _series(
     return plot.line(name, xs, plot.numbers(values, scale), style, 8, mode=mode, **more)
 
 
-def _map(points: Points, spec: FigureSpec, scale: Scale) -> dict[str, Any]:
-    """Return the map of a value over two axes; of several series the lowest value."""
-    measured = sorted(points.measured, key=lambda point: -point.value)
+def _near(heights: Sequence[float | None], roofs: Sequence[Roof], scale: Scale) -> tuple[float, float]:
+    """Return the ends of a logarithmic axis around values; roofs far below them are cut off."""
+    known = [height for height in heights if height]
+    tops = [value / scale.divisor for roof in roofs for value in roof.values]
+    lowest = min(each for each in (*known, *tops) if each >= min(known) / FAR)
+    return lowest / 2, 1.6 * max(known)
+
+
+def _map(
+    points: Points, spec: FigureSpec, styles: plot.Styles, scale: Scale, heading: str
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the map of a value over two axes, of several series the lowest value, and the layout of its axes.
+
+    Its numbers are written into the cells while they have room.
+    """
     keys = (ordered((getattr(point, name),) for point in points.measured) for name in "xy")
     xs, ys = ({key[0]: plot.label(value_label(key[0])) for key in each} for each in keys)
-    cells: Mapping[Any, float] = {(point.x, point.y): point.value for point in measured}
-    return plot.heat_map(spec.title or spec.value, (fact_label(spec.x), fact_label(spec.y)), xs, ys, cells, scale)
+    cells = {(point.x, point.y): point.value for point in sorted(points.measured, key=lambda point: -point.value)}
+    x_name, y_name, unit = plot.plain(fact_label(spec.x)), plot.plain(fact_label(spec.y)), plot.plain(scale.unit)
+    trace = {
+        "type": "heatmap",
+        "name": plot.plain(heading),
+        "x": list(xs.values()),
+        "y": list(ys.values()),
+        "z": [plot.numbers([cells.get((x, y)) for x in xs], scale) for y in ys],
+        "colorscale": SEQUENTIAL,
+        "reversescale": True,
+        "texttemplate": "%{z:.3~r}" if len(xs) * len(ys) <= MOST_WRITTEN_CELLS else "",
+        "colorbar": {"title": {"text": unit}, "thickness": 12},
+        **plot.hover(f"{x_name} = %{{x}}, {y_name} = %{{y}}: %{{z}} {unit}"),
+    }
+    x_axis, y_axis = (plot.axis(fact_label(fact), type="category") for fact in (spec.x, spec.y))
+    return [trace], {"height": 380, "xaxis": x_axis, "yaxis": y_axis}
 
 
 class Roof(NamedTuple):
@@ -184,39 +238,39 @@ def scaling_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
     if (along := _longest_axis(study)) is None:
         return None
     others = {name: value for name, value in study.reference.items() if name != along}
-    fits = (each for each in study.fastest if agrees(each.problem, others))
-    best = sorted(fits, key=lambda trial: (trial.order, float(trial.problem[along])))
-    groups = grouped(best, lambda trial: trial.contender)
-    kept = sorted(groups, key=lambda name: min(map(by_time, groups[name])))[:MOST_LINES]
-    drawn = {name: own for name, own in groups.items() if name in kept or own[0].variant == study.baseline}
-    scale = choose_scale("time", [median(map(by_time, best))])
-    data = []
-    for name, (contender, trials) in zip(plot.labels(drawn), drawn.items(), strict=True):
-        facts = [(each.contender, each.tunables_label, format_value("time", each.median_ns)) for each in trials]
-        look = plot.hover("%{customdata[0]}", "%{x}: %{customdata[2]}", "%{customdata[1]}", facts=facts)
-        sizes = [float(trial.problem[along]) for trial in trials]
-        data.append(plot.line(name, sizes, plot.numbers(map(by_time, trials), scale), styles[contender], **look))
-    heights = [by_time(trial) / scale.divisor for trials in drawn.values() for trial in trials]
-    # around the measured values: a roof far below them is cut off
-    ends = math.log10(min(heights)) - 0.3, math.log10(max(heights)) + 0.2
-    useful = {float(trial.problem[along]): float(trial.useful_bytes) for trial in reversed(best) if trial.useful_bytes}
-    roofs = list_roofs(study, dict.fromkeys((trial.device for trial in best), useful))
-    for i, roof in enumerate(roofs):
-        times = [[format_value("time", value)] for value in roof.values]
-        look = plot.hover(
-            "useful bytes / read bandwidth", plot.plain(roof.device), "%{x}: %{customdata[0]}", facts=times
-        )
-        data.append(roof_trace(i, roof, scale, (10 ** ends[0], 10 ** ends[1])) | look)
-    xs = sorted({float(trial.problem[along]) for trial in best})
-    y_axis = plot.axis(
-        "Time", scale, type="log", **plot.decades(plot.numbers(map(by_time, best), scale)), range=list(ends)
-    )
-    layout = plot.axes(460, plot.axis(along, type="log", **plot.integer_ticks(xs)), y_axis)
-    first, last = (value_label(int(x) if x.is_integer() else x) for x in (xs[0], xs[-1]))
-    fastest = min((trial for trial in best if float(trial.problem[along]) == xs[-1]), key=by_sure_time)
-    text = say_once(plot.CAPTIONS, "scaling", along, first, last, others, fastest, [roof.device for roof in roofs])
-    notes = tuple(say(plot.CAPTIONS, "fewer_lines", len(drawn), len(groups)))
-    return plot.Figure("figure-scaling", f"Scaling over {along}", data, layout, text, notes)
+
+    def describe_ends(points: Points) -> str:
+        """Return from where to where it goes, and which is the fastest at the end."""
+        first, *_, last = (x for (x,) in ordered((point.x,) for point in points.measured))
+        fastest = min((point.trial for point in points.measured if point.x == last), key=by_sure_time)
+        ends, devices = map(value_label, (first, last)), [roof.device for roof in points.roofs]
+        return say_once(plot.CAPTIONS, "scaling", along, *ends, others, fastest, devices)
+
+    trials = study.standings[[agrees(problem, others) for problem in study.standings["problem"]]]
+    spec = FigureSpec(title=f"Scaling over {along}", x=f"problem.{along}", y="time", roof=True)
+    return study_figure(study, spec, styles, "scaling", trials, describe_ends)
+
+
+def tunables_figures(study: Study, styles: plot.Styles) -> list[plot.Figure]:
+    """Return the times at the reference problem over the one or two tunables with the most values.
+
+    There is a figure for each contender that was measured with several choices of them.
+    """
+    asked = []
+    for contender, trials in study.here[study.here["is_right"]].groupby("contender", sort=False):
+        values = pd.DataFrame(list(map(dict, trials["tunables"]))).nunique(dropna=False)
+        axes = [f"tune.{name}" for name in values[values > 1].sort_values(ascending=False, kind="stable").index]
+        if axes and len(trials) >= FEWEST_CHOICES:
+            look: dict[str, Any] = (
+                {"kind": "map", "x": axes[0], "y": axes[1]} if len(axes) > 1 else {"kind": "bars", "x": axes[0]}
+            )
+            asked.append((f"Tunables of {shorten(contender)}", trials, look, len(axes) > 2))
+    drawn = []
+    for number, (title, trials, look, is_hidden) in enumerate(asked[:MOST_MAPS]):
+        more = len(asked) - MOST_MAPS if number == MOST_MAPS - 1 else 0
+        spec = FigureSpec(title=title, note=say_once(plot.CAPTIONS, "map_notes", is_hidden, more), **look)
+        drawn.append(study_figure(study, spec, styles, f"tunables-{number}", trials))
+    return [each for each in drawn if each]
 
 
 def _longest_axis(study: Study) -> str | None:
@@ -246,16 +300,15 @@ def list_roofs(study: Study, sizes: Mapping[str, Mapping[Any, float]], *, is_fla
     return roofs
 
 
-def roof_trace(index: int, roof: Roof, scale: Scale, range_: tuple[float, float] | None = None) -> dict[str, Any]:
+def roof_trace(index: int, roof: Roof, scale: Scale, ends: tuple[float, float]) -> dict[str, Any]:
     """Return the trace of one device's roof, its name written below a point of it that is seen.
 
     Args:
         index: place among the roofs of the figure, which decides over the dashes.
-        range_: ends of the y axis in the scale's unit; None where the axis shows every point.
+        ends: of the y axis in the scale's unit.
     """
     y = plot.numbers(roof.values, scale)
-    low, high = range_ or (float("-inf"), float("inf"))
-    seen = [place for place, value in enumerate(y) if value is not None and low <= value <= high]
+    seen = [place for place, value in enumerate(y) if value is not None and ends[0] <= value <= ends[1]]
     texts = [""] * len(y)
     if seen:  # two thirds along, so that the name has room to its right
         texts[seen[max(0, len(seen) * 2 // 3 - 1)]] = (

@@ -1,10 +1,9 @@
-"""Time over tunables, and what a search has learned: its best so far, what each tunable explains, and its standing."""
+"""What a search has learned: its best so far, what each tunable explains, and its standing."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate, combinations
 from typing import Any, NamedTuple
 
@@ -13,9 +12,9 @@ import numpy as np
 from cuprof.core.point import Coordinate
 from cuprof.report import figure as plot
 from cuprof.report.study import Study
-from cuprof.report.templates import say, say_once
-from cuprof.report.trials import RANKING, StudyTrial, by_sure_time, by_time, grouped
-from cuprof.report.units import choose_scale, format_value, point_label, shorten
+from cuprof.report.templates import say_once
+from cuprof.report.trials import RANKING, StudyTrial, by_sure_time, by_time
+from cuprof.report.units import choose_scale, format_value, point_label
 from cuprof.search.space import Space
 from cuprof.search.standing import LOOKS, describe_failed, find_differing, look, noise_of
 from cuprof.statistics.verdict import Rule
@@ -24,9 +23,6 @@ LEAST = 12
 """A model of fewer trials says nothing."""
 MOST_FITTED, MOST_DRAWN, MOST_PARTS = 200, 2000, 12
 SEED = 20240
-FEWEST_CHOICES = 3
-"""Two choices of tunables are two numbers, which tables hold; from three on they are drawn."""
-MOST_MAPS = 6
 
 
 class Part(NamedTuple):
@@ -165,75 +161,9 @@ def _explained(surface: np.ndarray, codes: np.ndarray) -> float:
     return max(0.0, between - within * (counts.size - 1) / max(1, surface.size - counts.size))
 
 
-@dataclass(frozen=True)
-class TunableMap:
-    """The right trials of one contender at the reference problem, over the one or two tunables with the most values.
-
-    Args:
-        axes: tunable → its values in order.
-        median_ns: a value of each axis → the fastest time there.
-        hidden: further tunables vary; their fastest choice is shown.
-    """
-
-    contender: str
-    axes: Mapping[str, tuple[Coordinate | None, ...]]
-    median_ns: Mapping[tuple[Coordinate | None, ...], float]
-    best: StudyTrial
-    worst: StudyTrial
-    hidden: bool
-
-
-def tunable_maps(study: Study) -> list[TunableMap]:
-    """Return a map for every contender that was measured with several choices of tunables."""
-    groups = grouped(study.rows(study.here[study.here["is_right"]]), lambda trial: trial.contender)
-    return [made for name, trials in groups.items() if len(trials) >= FEWEST_CHOICES and (made := _map(name, trials))]
-
-
-def _map(contender: str, trials: list[StudyTrial]) -> TunableMap | None:
-    names = dict.fromkeys(name for trial in trials for name in trial.tunables)
-    values = {name: {trial.tunables.get(name) for trial in trials} for name in names}
-    varying = sorted((name for name in names if len(values[name]) > 1), key=lambda name: -len(values[name]))
-    if not varying:
-        return None
-    longest = {name: tuple(sorted(values[name], key=_rank)) for name in varying[:2]}
-    cells = grouped(trials, lambda trial: tuple(trial.tunables.get(name) for name in longest))
-    fastest = {place: by_time(min(here, key=by_sure_time)) for place, here in cells.items()}
-    best, worst = min(trials, key=by_sure_time), max(trials, key=by_time)
-    return TunableMap(contender, longest, fastest, best, worst, len(varying) > 2)
-
-
 def _rank(value: Any) -> tuple[bool, bool, Any]:
     """Return a key that sorts numbers by size, then words, then none."""
     return value is None, isinstance(value, str), 0.0 if value is None else value
-
-
-def tunables_figures(study: Study, styles: plot.Styles) -> list[plot.Figure]:
-    """Return a map of the times over the tunables for every variant that was measured with several choices."""
-    maps = tunable_maps(study)
-    figures = [_draw(each, i, styles[each.contender].color) for i, each in enumerate(maps[:MOST_MAPS])]
-    if more := maps[MOST_MAPS:]:
-        notes = (*figures[-1].notes, *say(plot.CAPTIONS, "more_maps", len(more)))
-        figures[-1] = replace(figures[-1], notes=notes)
-    return figures
-
-
-def _draw(found: TunableMap, index: int, color: str) -> plot.Figure:
-    scale = choose_scale("time", [found.best.median_ns])
-    names = [plot.plain(name) for name in found.axes]
-    xs, *others = ({value: plot.plain(value) for value in each} for each in found.axes.values())
-    titles = zip(("xaxis", "yaxis"), found.axes, strict=False)
-    layout: dict[str, Any] = {"height": 320, **{place: plot.axis(name, type="category") for place, name in titles}}
-    if others:
-        data = plot.heat_map(found.contender, [*found.axes], xs, others[0], found.median_ns, scale)
-    else:
-        heights = plot.numbers([found.median_ns[x,] for x in xs], scale)
-        look = plot.hover(f"{names[0]} = %{{x}}: %{{y}} {scale.unit}")
-        data = plot.bars(plot.plain(found.contender), xs.values(), heights, color, **look)
-        layout |= {"yaxis": plot.axis("Time", scale, rangemode="tozero"), "bargap": 0.55}
-    text, notes = say_once(plot.CAPTIONS, "tunables", found, names), tuple(say(plot.CAPTIONS, "hidden", found.hidden))
-    return plot.Figure(
-        f"figure-tunables-{index}", f"Tunables of {shorten(found.contender)}", [data], layout, text, notes
-    )
 
 
 def search_figures(study: Study, styles: plot.Styles) -> list[plot.Figure]:

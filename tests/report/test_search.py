@@ -13,8 +13,10 @@ from study_data import Made
 
 from cuprof.core.point import Point
 from cuprof.core.records import State
+from cuprof.report.figure import styles_of
+from cuprof.report.series import tunables_figures
 from cuprof.report.summary import conclude
-from cuprof.report.tuning import describe_standing, explain, find_search, tunable_maps
+from cuprof.report.tuning import describe_standing, explain, find_search
 from cuprof.report.variants import ENOUGH, fastest_table
 from cuprof.results.sweeps import is_search
 
@@ -58,8 +60,8 @@ def test_the_fastest_is_no_lucky_median_of_few_samples(make_study) -> None:
     study = make_study(tried, configuration={"search": SEARCH})
     (best,) = study.best
     assert best.tunables.width == 16
-    (drawn,) = tunable_maps(study)
-    assert drawn.best is best
+    (drawn,) = tunables_figures(study, styles_of([best.contender]))
+    assert "v at width = 16" in drawn.text
     found = find_search(study)
     assert found is not None
     assert found.best_ns == [pytest.approx(12.4e3)] * 3

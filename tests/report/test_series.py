@@ -6,16 +6,19 @@ from study_data import CPU, Made
 from cuprof.report.experiment import FigureSpec
 from cuprof.report.figure import styles_of
 from cuprof.report.figures import distribution_figure
-from cuprof.report.series import figure_points, scaling_figure
-from cuprof.report.tuning import tunable_maps
+from cuprof.report.series import figure_points, scaling_figure, tunables_figures
 
 
 def drawn(figure) -> dict[str, list[tuple[float, float]]]:
     return {trace["name"]: list(zip(trace["x"], trace["y"], strict=True)) for trace in figure.data}
 
 
+def styles(study):
+    return styles_of(trial.contender for trial in study.trials)
+
+
 def scaling(study):
-    return scaling_figure(study, styles_of(trial.contender for trial in study.trials))
+    return scaling_figure(study, styles(study))
 
 
 def test_scaling_runs_over_the_axis_with_the_most_values_and_has_a_roof(make_study) -> None:
@@ -44,16 +47,26 @@ def test_the_distribution_is_of_the_best_tunables(make_study) -> None:
     assert "(20 samples)" in found.text
     assert len(box["x"][0]) == 19
     assert found.notes == ("1 of 20 samples lie outside the axis and are not drawn; the boxes count them.",)
-    assert box["lowerfence"] <= box["q1"] <= [0.0] <= box["q3"] <= box["upperfence"]
+    assert box["q1"] <= [0.0] <= box["q3"]
 
 
 def test_maps_are_of_tunables_that_vary(make_study) -> None:
     trials = [Made("a", b * 1.0, tune={"b": b, "c": 5}) for b in (1, 2, 3)]
     two = [Made("two", tune={"b": b}) for b in (1, 2)]
-    (found,) = tunable_maps(make_study([*trials, *two, Made("z")]))
-    assert (found.contender, found.axes, found.hidden) == ("a", {"b": (1, 2, 3)}, False)
-    assert found.median_ns == {(b,): pytest.approx(b * 1e3) for b in (1, 2, 3)}
-    assert (found.best.tunables["b"], found.worst.tunables["b"]) == (1, 3)
+    study = make_study([*trials, *two, Made("z")])
+    (found,) = tunables_figures(study, styles(study))
+    assert (found.title, found.notes) == ("Tunables of a", ())
+    assert drawn(found) == {"a": [("1", 1.0), ("2", 2.0), ("3", 3.0)]}
+    assert found.text == "Time over b; the fastest is 1.00\N{NO-BREAK SPACE}µs, a at b = 1."
+
+
+def test_of_many_tunables_those_with_the_most_values_are_axes(make_study) -> None:
+    trials = [Made("a", b + c, tune={"d": c % 2, "c": c, "b": b}) for b in (8, 4, 2, 1) for c in (1, 2, 3)]
+    study = make_study(trials)
+    (found,) = tunables_figures(study, styles(study))
+    assert found.data[0]["x"] == ["1", "2", "4", "8"]
+    assert found.data[0]["z"][0] == [2.0, 3.0, 5.0, 9.0]
+    assert found.notes == ("The fastest over the tunables that are not on an axis is shown.",)
 
 
 def test_a_figure_of_a_study_has_measured_and_published_points_apart(make_study) -> None:
@@ -66,7 +79,7 @@ published:
 """
     trials = [Made("a", 5.0 * cf, tune={"cf": cf}) for cf in (2, 4)]
     study = make_study(trials, yaml, {"old.csv": "v,CF2\na,100\n"})
-    points = figure_points(study, FigureSpec(x="tune.cf", published="old"))
+    points = figure_points(study, FigureSpec(x="tune.cf", published="old"), study.frame)
     measured = [(point.series, point.x, point.value) for point in points.measured]
     assert measured == [("a", 2, pytest.approx(10_000.0)), ("a", 4, pytest.approx(20_000.0))]
     published = [(point.series, point.x, point.value, point.device) for point in points.published]
@@ -87,5 +100,5 @@ published:
 """
     trials = [Made("a", 5.0 * cf, tune={"cf": cf}) for cf in (2, 4)]
     study = make_study(trials, yaml, {"old.csv": "v,time\na,100\n"})
-    points = figure_points(study, FigureSpec(x="tune.cf", published="old"))
+    points = figure_points(study, FigureSpec(x="tune.cf", published="old"), study.frame)
     assert (len(points.measured), len(points.published)) == (2, 0)
