@@ -163,8 +163,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="repetitions a strategy and space, or those from A to before B (default: 50)",
     )  # fmt: skip
     parser.add_argument(
-        "--strategies", nargs="*", default=[*STRATEGIES], choices=STRATEGIES,
-        help="of cuprof's (default: all)",
+        "--strategies", nargs="*", default=[name for name in STRATEGIES if name != "optuna"], choices=STRATEGIES,
+        help="of cuprof's; optuna must be asked for (default: all others)",
     )  # fmt: skip
     parser.add_argument(
         "--kernel-tuner", nargs="*", metavar="NAME",

@@ -349,6 +349,7 @@ def open_search(
     Raises:
         UsageError: a trial's back end does not measure the objective.
         SelectionError: there is nothing to choose from.
+        MissingDependencyError: the strategy's library is not installed.
         ProfilerError: the objective includes counters, which cannot be read here.
     """
     prepared, store, note = recorder.prepared, recorder.store, recorder.observer.note

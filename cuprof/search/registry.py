@@ -19,6 +19,7 @@ STRATEGIES = {
     "random": "cuprof.search.baselines:Chance",
     "annealing": "cuprof.search.baselines:Annealing",
     "genetic": "cuprof.search.baselines:Genetic",
+    "optuna": "cuprof.search.baselines:OptunaSampler",
 }
 
 
@@ -33,6 +34,7 @@ def make_strategy(name: str, space: Space, seed: int, hints: Mapping[int, float]
     Raises:
         UnknownNameError: no strategy has this name.
         UsageError: the package that adds it cannot be imported.
+        MissingDependencyError: its library is not installed.
     """
     strategy: Strategy = load_plugin(GROUP, name, STRATEGIES, "search strategy")(space, seed, hints or {})
     return strategy

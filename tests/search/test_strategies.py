@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from importlib.util import find_spec
 from itertools import product
 
 import numpy as np
@@ -17,7 +18,8 @@ from cuprof.search.usual_block import UsualBlock
 
 AXES = {"x": [1, 2, 4, 8, 16, 32], "y": list(range(6)), "kind": ["a", "b", "c"], "z": [0, 1]}
 POINTS = [dict(zip(AXES, values, strict=True)) for values in product(*AXES.values())]
-NAMES = [*STRATEGIES]
+absent = pytest.mark.skipif(find_spec("optuna") is None, reason="Optuna is not installed")
+NAMES = [pytest.param(name, marks=absent if name == "optuna" else ()) for name in STRATEGIES]
 
 
 def landscape(groups: int = 1) -> tuple[Space, np.ndarray]:
