@@ -226,11 +226,11 @@ def _times(each: Candidate) -> Table:
 
 
 def _counters(each: Candidate) -> list[Part]:
-    from cuprof.ncu.metrics import find_metric
+    from cuprof.ncu.metrics import METRICS
 
     shown = each.counters
     if len(shown) > MOST_COUNTERS * len({one.problem for one in shown}):
-        shown = tuple(one for one in shown if find_metric(one.metric))
+        shown = tuple(one for one in shown if METRICS.get(one.metric))
     numbers = (each.baseline, each.variant)
     rows = [
         (one.metric, one.problem.label, format_counter(one.base), format_counter(one.new), one.unit) for one in shown

@@ -103,7 +103,7 @@ def task(config: SweepConfig, project: Project) -> int:
 
 def _print_counters(result: ProfilingResult, collector: Collector, output: str) -> None:
     """Print the counters that are stored of these trials, those of earlier collections included."""
-    from cuprof.ncu.metrics import find_metric, list_matches
+    from cuprof.ncu.metrics import METRICS, list_matches
 
     trials, request = result.trials, collector.request
     values: dict[str, dict[str, float | str | None]] = {trial.identity: {} for trial in trials}
@@ -123,7 +123,7 @@ def _print_counters(result: ProfilingResult, collector: Collector, output: str) 
     failed = {failure.identity: failure.state.value for failure in result.collected.failures}
     notes = {**result.collected.skipped, **failed}
     counted = [(trial.label, values[trial.identity], notes.get(trial.identity, "")) for trial in trials]
-    metrics = metrics or [name for name in sorted(units) if find_metric(name)][:MOST_METRICS]
+    metrics = metrics or [name for name in sorted(units) if METRICS.get(name)][:MOST_METRICS]
     show(*counter_parts(counted, metrics, units))
     if request.whole:
         show(Line(""), Line(f'{len(units)} metrics are stored; see cuprof query "SELECT * FROM counters"'))
@@ -131,7 +131,7 @@ def _print_counters(result: ProfilingResult, collector: Collector, output: str) 
 
 def counter_parts(rows: Sequence[CounterRow], metrics: Sequence[str], units: Mapping[str, str]) -> list[Part]:
     """Return a table with a row a trial and a column a metric, and a legend of the metrics' names and units."""
-    from cuprof.ncu.metrics import find_metric
+    from cuprof.ncu.metrics import METRICS
 
     headings = [f"[{place}]" for place in range(1, len(metrics) + 1)]
     has_notes = any(note for _, _, note in rows)
@@ -141,7 +141,7 @@ def counter_parts(rows: Sequence[CounterRow], metrics: Sequence[str], units: Map
     ]
     parts: list[Part] = [Table(["trial", *headings, *["note"] * has_notes], cells, headings), Line("")]
     for heading, name in zip(headings, metrics, strict=True):
-        known = find_metric(name)
+        known = METRICS.get(name)
         unit = f" in {units[name]}" if units.get(name) else ""
         parts.append(Line(f"{heading} {name}{unit}{': ' + known.meaning if known else ''}"))
     return parts

@@ -19,7 +19,6 @@ from cuprof.judge.report import Candidate, Counter, Row
 from cuprof.ncu import TITLE
 from cuprof.ncu.collector import open_collector
 from cuprof.ncu.metrics import list_matches, listing_order
-from cuprof.ncu.setting import Source
 
 Found = Mapping[str, Mapping[str, CounterValue]]
 """Identity → metric → value, metrics in display order."""
@@ -82,9 +81,10 @@ class Counting:
         """Profile trials even if their counters are stored; return the values, and note the missing ones."""
         chosen = [trial for trial in trials if trial.identity in wanted]
         outcomes = {trial.identity: Outcome(trial.identity, State.OK) for trial in chosen}
-        course, source = self.course, Source(origin, extension, self.artifacts)
+        course = self.course
+        theirs = {"find_origin": lambda _: origin, "extension": extension, "artifacts": self.artifacts}
         try:
-            with open_collector(course.config, course.project, source) as collector:
+            with open_collector(course.config, course.project, **theirs) as collector:
                 found = collect(
                     chosen,
                     outcomes,

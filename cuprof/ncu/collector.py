@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from threading import Thread
-from typing import Self
+from typing import Any, Self
 
 from cuprof.config.model import SweepConfig
 from cuprof.core.errors import ProfilerError
@@ -28,7 +28,7 @@ from cuprof.ncu.files import check_folder, keep_artifact
 from cuprof.ncu.metrics import METRICS
 from cuprof.ncu.process import NcuProcess, ProcessResult
 from cuprof.ncu.report_file import read_report
-from cuprof.ncu.setting import Request, Setting, Source, build_command, make_setting
+from cuprof.ncu.setting import Request, Setting, build_command, make_setting
 from cuprof.ncu.task import ProfilingTask, TaskTrial, read_progress, write_task
 
 
@@ -44,17 +44,17 @@ def check_collection(config: SweepConfig, project: Project) -> None:
     _ = setting.executable.version
 
 
-def open_collector(config: SweepConfig, project: Project, source: Source | None = None) -> Collector:
+def open_collector(config: SweepConfig, project: Project, **changes: Any) -> Collector:
     """Return a collector whose first ncu process is starting already.
 
     Args:
-        source: of all the trials, where that is not the project.
+        **changes: parts of the setting that are not the project's: where trials come from, where reports go.
 
     Raises:
         ProfilerError: there is no ncu, or its reports cannot be kept.
         ConfigError: nothing is to be collected.
     """
-    setting = make_setting(config.ncu, project, config.family, source)
+    setting = replace(make_setting(config.ncu, project, config.family), **changes)
     check_folder(setting.artifacts)
     return Collector(setting, Batch(setting, config.device.numbers()["cuda"] or 0))
 

@@ -132,11 +132,6 @@ METRICS = {
 KINDS = tuple(Kind(**row) for row in _read("kinds.csv"))
 
 
-def find_metric(name: str) -> Metric | None:
-    """Return a metric's description, or None where there is none."""
-    return METRICS.get(name)
-
-
 def find_kind(name: str) -> Kind | None:
     """Return the kind that a metric belongs to, or None where nothing is known but its change."""
     return next((kind for kind in KINDS if re.search(kind.pattern, name)), None)

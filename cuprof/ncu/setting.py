@@ -34,21 +34,6 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where trials come from that belong to no project, and where their reports go.
-
-    Args:
-        origin: of their family.
-        extension: what is added to it.
-        artifacts: folder that keeps the reports.
-    """
-
-    origin: AnyOrigin
-    extension: Extension | None
-    artifacts: Path
-
-
-@dataclass(frozen=True)
 class Setting:
     """How trials are profiled.
 
@@ -81,29 +66,23 @@ class Setting:
         return replace(self, collection=collection, missing={**self.missing, **reasons})
 
 
-def make_setting(config: NcuConfig, project: Project, family: str = "", source: Source | None = None) -> Setting:
-    """Find ncu and make the setting of a collection.
+def make_setting(config: NcuConfig, project: Project, family: str = "") -> Setting:
+    """Find ncu and make the setting of a collection from a project's trials.
 
     Args:
         family: as the configuration names it: a family that is a file is found by its path only.
-        source: of all the trials, where that is not the project.
 
     Raises:
         ProfilerError: there is no usable ncu.
         ConfigError: nothing is to be collected.
     """
     settled = settle(config)
-
-    def find(name: str) -> AnyOrigin:
-        return source.origin if source else find_origin(family if is_path(family) else name, project.kernel_folders)
-
     return Setting(
         executable=get_executable(config.path),
         request=make_request(config),
         collection=replace(settled, metrics=(*settled.metrics, *companions(settled.metrics))),
-        find_origin=find,
-        artifacts=source.artifacts if source else project.artifacts,
-        extension=source.extension if source else None,
+        find_origin=lambda name: find_origin(family if is_path(family) else name, project.kernel_folders),
+        artifacts=project.artifacts,
     )
 
 

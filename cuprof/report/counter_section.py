@@ -12,7 +12,7 @@ import pandas as pd
 from cuprof.backends.registry import find_spec
 from cuprof.core.point import Point
 from cuprof.ncu import BACKENDS
-from cuprof.ncu.metrics import METRICS, TOPICS, find_kind, find_metric, heading_of, list_telling, listing_order
+from cuprof.ncu.metrics import METRICS, TOPICS, find_kind, heading_of, list_telling, listing_order
 from cuprof.report.counters import OTHER_ALGORITHM
 from cuprof.report.study import Study
 from cuprof.report.tables import Cell, Column, Row, Table
@@ -229,7 +229,7 @@ def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
     }
     topics: dict[str, list[str]] = {topic: [] for topic in TOPICS}
     for metric, both in values.items():
-        if (known := find_metric(metric)) is not None and known.topic:
+        if (known := METRICS.get(metric)) is not None and known.topic:
             topics[known.topic].append(describe_change(metric, *both))
     ratio = study.ratio(before, after)
     differing = _join_folds([change for change in changes if change.change != "="])
@@ -261,7 +261,7 @@ def _join_folds(changes: Sequence[CounterChange]) -> list[CounterChange]:
     for same in grouped(changes, lambda change: FOLD.sub("", change.metric, count=1)).values():
         folds = {each.metric: "".join(FOLD.findall(each.metric)[:1]) for each in same}
         first, *others = sorted(
-            same, key=lambda each: (find_metric(each.metric) is None, "sum avg max min".find(folds[each.metric]))
+            same, key=lambda each: (METRICS.get(each.metric) is None, "sum avg max min".find(folds[each.metric]))
         )
         joined.append(replace(first, others=tuple(f"{folds[each.metric]} {each.change}" for each in others)))
     return joined
@@ -269,7 +269,7 @@ def _join_folds(changes: Sequence[CounterChange]) -> list[CounterChange]:
 
 def _rank(change: CounterChange, values: Mapping[str, tuple[float | None, ...]]) -> tuple[int, float]:
     """Return a key that sorts telling counters first, then those with a meaning, each by how much it changed."""
-    known = find_metric(change.metric)
+    known = METRICS.get(change.metric)
     meaning = 0 if known and known.telling else 1 if known or find_kind(change.metric) else 2
     before, after = (abs(value or 0.0) for value in values.get(change.metric, (0.0, 0.0)))
     factor = abs(math.log(after / before)) if before and after else math.inf if before != after else 0.0

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import pandas as pd
 from sqlalchemy.engine import Connection
 
-from cuprof.ncu.metrics import find_metric
+from cuprof.ncu.metrics import METRICS
 from cuprof.report.trials import grouped
 from cuprof.report.units import format_counter, format_value
 from cuprof.results.counters import (
@@ -209,7 +209,7 @@ def blank_undefined(counters: Sequence[Row], together: Callable[[Row], Any]) -> 
         weight = row.rollup.partition(":")[2]
         if not weight or values.get((together(row), weight)) != 0:
             return row
-        metric = find_metric(weight)
+        metric = METRICS.get(weight)
         return row._replace(value=None, text=metric.absence if metric and metric.absence else f"{weight} is 0")
 
     return [blanked(row) for row in counters]

@@ -10,7 +10,7 @@ from source_study import fill_source_study, read_launches
 from study_data import Made, add_counters, open_store
 
 from cuprof.core.project import bundled
-from cuprof.ncu.metrics import find_kind, find_metric
+from cuprof.ncu.metrics import METRICS, find_kind
 from cuprof.report.code_section import MOST_CHANGES, code_section
 from cuprof.report.counter_section import FOLD, counter_section
 from cuprof.report.counter_section import MOST_CHANGES as MOST_FIRST
@@ -116,6 +116,6 @@ def test_twenty_telling_counters_come_first_and_folds_share_a_row(study: Study) 
         bases = [FOLD.sub("", row.metric, count=1) for row in rows]
         assert len(set(bases)) == len(bases)
         assert any(row.others for row in rows)
-        known = [find_metric(row.metric) is not None or find_kind(row.metric) is not None for row in pair.further]
-        assert all(find_metric(row.metric) or find_kind(row.metric) for row in pair.changes) or not any(known)
+        known = [METRICS.get(row.metric) is not None or find_kind(row.metric) is not None for row in pair.further]
+        assert all(METRICS.get(row.metric) or find_kind(row.metric) for row in pair.changes) or not any(known)
     assert "more counters that changed" in render(study)
