@@ -25,8 +25,9 @@ need not be copied again, which is a quarter of the device's time for axpy at 2^
 MOST_SHARE, IN_PLACE_SHARE = 0.2, 0.1
 """Fractions of the sampling time to spend on comparing. The second applies where the device compares every sample
 already."""
-LEAST_NS = 2_500_000
-"""Compare executions for at least this long in any case."""
+LEAST_NS, LEAST_SLOW_NS = 2_500_000, 1_000_000
+"""Compare executions for at least this long in any case. The second is enough where a device compares every sample and
+`LEAST_NS` would not do for all that are wanted: of an execution of 0.1 ms it adds 10 to those sampled, not 25."""
 AT_ONCE = 32
 """Enqueue at most this many executions on a device before waiting for them."""
 SPOILT = 3
@@ -122,7 +123,8 @@ class Executions:
     def examine(self) -> Tally:
         """Compare further executions until there are enough, and return the count of all."""
         share = IN_PLACE_SHARE if self.in_place else MOST_SHARE
-        began, allowed_ns = monotonic_ns(), max(LEAST_NS, int(share * self._spent_ns) - self._comparing_ns)
+        began, share_ns = monotonic_ns(), int(share * self._spent_ns) - self._comparing_ns
+        allowed_ns = max(LEAST_NS, share_ns)
         runnable, at_once = self.trial.bound, 1
         known = self.tally().compared if self.tally else len(self._verdicts)
         while self.compared_sets and known < WANTED:
@@ -135,6 +137,8 @@ class Executions:
             known += len(draws)
             if self.in_place:  # as many as fit into what is left of the time
                 each_ns = max(monotonic_ns() - began - spent_ns, 1) / len(draws)
+                is_enough = (WANTED - known) * each_ns <= LEAST_NS
+                allowed_ns = max(LEAST_NS if is_enough else LEAST_SLOW_NS, share_ns)
                 at_once = max(1, min(AT_ONCE, int((allowed_ns - (monotonic_ns() - began)) / each_ns)))
             else:  # outputs that are fetched are those of the last execution
                 self._compare()

@@ -277,7 +277,8 @@ def test_further_executions_end_with_the_time_that_they_are_given(make: Callable
     desk = make(in_place=in_place, execute_ns=MS, fetch_ns=4 * MS)
     tally = desk.examine()
     each = 1 if in_place else 5
-    assert tally.compared == max(COMPARED_SETS - 1, -(-module.LEAST_NS // (each * MS)))
+    least_ns = module.LEAST_SLOW_NS if in_place else module.LEAST_NS
+    assert tally.compared == max(COMPARED_SETS - 1, -(-least_ns // (each * MS)))
     slow = make(in_place=in_place, execute_ns=100 * MS)
     assert slow.examine().compared == COMPARED_SETS - 1  # one of each that the check did not have
     sampled = make(in_place=False, execute_ns=MS, fetch_ns=4 * MS)
@@ -286,6 +287,17 @@ def test_further_executions_end_with_the_time_that_they_are_given(make: Callable
     assert compared > 44
     further = sampled.examine().compared - compared  # the last one, of 10 ms perhaps, is not to end too late
     assert (200 - 4 * compared) // 5 - 2 <= further <= (200 - 4 * compared) // 5
+
+
+@pytest.mark.parametrize(
+    ("execute_ns", "beyond"), [(10_000, WANTED - 20), (11_000, WANTED - 20), (20_000, 50), (100_000, 10)]
+)
+def test_where_time_does_not_do_for_all_a_few_executions_are_added(
+    make: Callable[..., Desk], execute_ns: int, beyond: int
+) -> None:
+    desk = make(execute_ns=execute_ns, calls_host=False)
+    desk.sample(20)
+    assert desk.examine().compared == 20 + beyond
 
 
 def test_where_no_set_could_be_stocked_nothing_is_compared(make: Callable[..., Desk]) -> None:
