@@ -95,7 +95,6 @@ ARGUMENTS = "arguments are held against what the compiled kernel takes"
 
 PROVED = "what compares has to find a wrong result wrong, after each variant"
 SEALED = "what is read is sealed as soon as it is read"
-CONFIRMED = "what is stored is held against what was measured, once nothing of a variant's runs"
 SCRATCH = "scratch is overwritten before each execution"
 LEVELS = {
     **dict.fromkeys((TIMED_CHECKED, CHECKED, ARGUMENTS, SCRATCH), Level.CORRECTNESS),
@@ -158,7 +157,7 @@ TRICKS = (
     Trick("output_replaced", "output's array replaced", APART, GONE, caught=True),
     Trick("neighbours_inputs_spoiled", "neighbours' inputs spoiled", APART, (*GONE, OK), caught=True),
     Trick("neighbours_slowed", "neighbours slowed", ISOLATED, (*GONE, IN_FULL), caught=True),
-    Trick("store_written", "database written", CONFIRMED, NO_RANK_OR_TRUE, caught=True),
+    Trick("store_written", "database written", APART, NO_RANK_OR_TRUE, caught=True),
     # On the CPU: the judge by other ways.
     Trick("constants_changed", "judge's constants changed", APART, NO_RANK_OR_TRUE, caught=True),
     Trick("builtins_replaced", "built-in functions replaced", APART, GONE, caught=True),

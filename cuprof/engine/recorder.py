@@ -12,7 +12,7 @@ from cuprof.engine.executor import Executor, Result
 from cuprof.engine.observer import Observer
 from cuprof.engine.opened import Replanner
 from cuprof.engine.planning import Prepared
-from cuprof.results.trials import list_ends, list_medians
+from cuprof.results.trials import list_ends
 from cuprof.store import Store
 from cuprof.store.outcomes import NOWHERE, Origin
 from cuprof.store.stations import Claim
@@ -49,7 +49,6 @@ class Recorder:
         self.surprises: list[Trial] = []
         self.faults: dict[str, None] = {}
         self._replanner = Replanner(project, prepared.plan, prepared.devices)
-        self._medians: dict[str, dict[str, float]] = {}
         self._claimed: set[str] = set()
         self._elsewhere: set[str] = set()
         self._has_company = False
@@ -107,9 +106,6 @@ class Recorder:
         self._report(trial, outcome)
 
     def _report(self, trial: Trial, outcome: Outcome) -> None:
-        self._medians.pop(trial.identity, None)  # a search measures a trial more than once
-        if outcome.state is State.OK:
-            self._medians[trial.identity] = {each.measure.value: each.summary.median_ns for each in outcome.timings}
         self._tell(trial, outcome)
         for timing in outcome.timings:
             reason = timing.details.get(ENERGY_UNAVAILABLE)
@@ -188,20 +184,6 @@ class Recorder:
             outcome = Outcome(trial.identity, State.SKIPPED, str(trial.unavailable), started_at=time.time())
             (self._tell if trial.identity in reused else self._record_here)(trial, outcome)
             self.concluded.add(trial.identity)
-
-    def confirm(self) -> None:
-        """Check stored times against the measured ones, after ending every process that a variant may have started."""
-        timed = [self.trials[identity] for identity in self._medians]
-        if all(trial.kind == "kernel" for trial in timed):
-            return
-        for executor in self.executors:
-            executor.replace_worker()
-        with self.store.snapshot() as connection:
-            stored = list_medians(connection, self.sweep_id)
-        for trial in timed:
-            if stored.get(trial.identity, {}) != self._medians[trial.identity]:
-                message = "its stored times were changed during the sweep"
-                self._record_here(trial, Outcome(trial.identity, State.IMPLAUSIBLE, message, started_at=time.time()))
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
         self._judge(trial, outcome.state, outcome.message)

@@ -182,7 +182,6 @@ class Run:
                 scheduler = self._open_scheduler(dispatcher, collectors)
                 dispatcher.run(scheduler, self.meanwhile)
                 recorder.judge_others()
-                recorder.confirm()
                 if self._again:
                     report_sessions(store, recorder.sweep_id, self.observer.note)
             store.finish_sweep(recorder.sweep_id, "interrupted" if self.before else "finished")

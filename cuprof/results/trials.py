@@ -22,20 +22,6 @@ def list_variant_names(connection: Connection, sweep_ids: Collection[int]) -> li
     ]
 
 
-def list_medians(connection: Connection, sweep_id: int) -> dict[str, dict[str, float | None]]:
-    """Return the medians in ns of the runs that a sweep goes by: trial's identity → measure → median."""
-    rows = connection.execute(
-        sa.select(t.trial.c.identity, t.timing.c.measure, t.timing.c.median_ns)
-        .join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id)
-        .join(t.timing, t.timing.c.run_id == t.sweep_trial.c.run_id)
-        .where(t.sweep_trial.c.sweep_id == sweep_id)
-    )
-    found: dict[str, dict[str, float | None]] = {}
-    for identity, measure, median_ns in rows:
-        found.setdefault(identity, {})[measure] = median_ns
-    return found
-
-
 def list_ends(connection: Connection, sweep_id: int) -> list[tuple[int, State, str]]:
     """Return place, state and message of a sweep's trials that may have ended otherwise than expected."""
     wrong = sa.select(t.trial.c.id).join(t.variant, t.variant.c.id == t.trial.c.variant_id)

@@ -356,26 +356,6 @@ def test_what_fails_when_a_search_looks_again_is_not_taken_for_a_change_of_what_
     assert bench.query("SELECT DISTINCT state FROM run ORDER BY id") == [("ok",), ("crashed",)]
 
 
-def test_times_that_a_variant_changed_in_the_store_are_found_once_its_processes_have_ended(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replace_worker, told = Executor.replace_worker, list[str]()
-
-    def change(self: Executor) -> None:  # as a process does that the variant left behind
-        with closing(sqlite3.connect(bench.database)) as connection, connection:
-            connection.execute("UPDATE timing SET median_ns = 1.0")
-        replace_worker(self)
-
-    class Told(Observer):
-        def trial_finished(self, trial: Any, outcome: Any) -> None:
-            told.append(outcome.message)
-
-    monkeypatch.setattr(Executor, "replace_worker", change)
-    result = run_sweep(bench.config("sound_first"), bench.project, Told())
-    assert told == ["", "its stored times were changed during the sweep"]
-    assert [outcome.state for _, outcome in result.failed] == [State.IMPLAUSIBLE]
-
-
 @pytest.mark.slow
 def test_samples_of_what_is_stored_are_not_kept(bench: Any) -> None:
     class Counter(Observer):
