@@ -70,7 +70,7 @@ class Entrance:
         selection: the requested problems and tunables.
         known: every trial of the baselines; a file states no other work, problems or devices than these.
         workshop: folder for copies of the family.
-        sandbox: for what reads a file, which sees only the files and folders given.
+        sandbox: for what reads a file, which sees only that and the folder given.
         limit_s: how long reading a file may take.
         server: starts the processes that read.
     """
@@ -81,7 +81,7 @@ class Entrance:
     known: Sequence[Trial]
     like: str
     workshop: Path
-    sandbox: Callable[[Sequence[Path]], Sandbox | None]
+    sandbox: Callable[[Path, Path], Sandbox | None]
     limit_s: float
     server: ForkServer
 
@@ -108,7 +108,7 @@ class Entrance:
         outline = Outline(origin, extension, self.selection, found, absent)
         deadline = time.monotonic() + self.limit_s + START_LIMIT_S
         try:
-            with Suspect(self.server, outline, -1, self.sandbox((origin.folder, file.parent)), deadline) as suspect:
+            with Suspect(self.server, outline, -1, self.sandbox(origin.folder, file), deadline) as suspect:
                 try:
                     outlined = decode(suspect.await_answer(self.limit_s, (OUTLINE,)))
                 except LostError as error:

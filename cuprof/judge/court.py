@@ -244,9 +244,7 @@ class _Trial:
         """Return the sandbox of a leg; a kernel of the family's own needs none."""
         if not contender.runs_on_host and not contender.file:
             return None
-        return self._sandbox(
-            contender.backend, [contender.origin.folder, *([contender.file.parent] if contender.file else [])]
-        )
+        return self._sandbox(contender.backend, contender.origin.folder, contender.file)
 
     @staticmethod
     def _dismiss(contender: Contender, legs: Legs, baseline: str, logs: Mapping[str, str]) -> Candidate:
@@ -264,11 +262,13 @@ class _Trial:
         made = _candidate(contender, baseline, Ruling.WRONG, evidence[0].detail)
         return replace(made, evidence=tuple(evidence))
 
-    def _sandbox(self, backend: str, visible: Sequence[Path]) -> Sandbox | None:
-        """Return the sandbox for a candidate.
+    def _sandbox(self, backend: str, family: Path, file: Path | None) -> Sandbox | None:
+        """Return the sandbox for a candidate, or for a baseline.
 
         Args:
-            backend: the back end whose devices the candidate needs; empty for none.
+            backend: the back end whose devices it needs; empty for none.
+            family: the family's folder, with a copy of a candidate's Python file.
+            file: the candidate's own, beside which it may have others.
         """
         if self.request.sandbox == "off":
             return None
@@ -276,8 +276,10 @@ class _Trial:
             namespaces=not self.refusal,
             devices=bool(backend) and not get_spec(backend).is_host,
             memory_bytes=self.request.memory_bytes or default_memory_bytes(),
-            visible=tuple(str(path) for folder in visible for path in self._shown(folder)),
-            hidden=tuple(map(str, self._find_databases())),
+            visible=tuple(
+                str(path) for folder in (family, *([file.parent] if file else [])) for path in self._shown(folder)
+            ),
+            hidden=(*map(str, self._find_databases()), *(str(other) for other in self.files if other != file)),
         )
 
     def _shown(self, folder: Path) -> Iterable[Path]:

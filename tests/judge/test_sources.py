@@ -88,6 +88,22 @@ def test_files_without_end_cost_their_own_candidate_alone(court: Court) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB
 
 
+def test_an_include_reaches_no_other_candidate_and_no_hidden_file(court: Court, namespaces: None) -> None:
+    """The confined process resolves includes, so they reach what it may read; a right source shows it by its text."""
+    require_opencl()
+    secret = court.folder.parent / "secret.h"
+    secret.write_text("#define FACTOR 2.0f\n")
+    right = court.write("right.cl", "#define FACTOR 2.0f\n" + CL + body(CL_INDEX, "FACTOR"))
+    copied = court.write("copied.cl", f'#include "{right}"\n')
+    beside = court.write("beside.cl", '#include "right.cl"\n')
+    peeks = court.write("peeks.cl", f'#include "{secret}"\n' + CL + body(CL_INDEX, "FACTOR"))
+    like = {"like": "doubles_opencl", "baseline": "doubles_opencl"}
+    found = court.judge(right, copied, beside, peeks, family="backends", **like)
+    assert found.candidates[0].ruling in (Ruling.GOOD, Ruling.NOT_FASTER)
+    assert [each.ruling for each in found.candidates[1:]] == [Ruling.UNUSABLE] * 3
+    assert all("which is neither beside it nor in" in each.message for each in found.candidates[1:])
+
+
 @pytest.mark.gpu
 def test_cuda_sources(court: Court) -> None:
     check(court, "cu", CU, CU_INDEX, "cuda")
