@@ -24,8 +24,9 @@ MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "sam
 STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same": "dim", "same code": "dim"}
 SHOWN = ("verdict", "match", "measure", "new_device", "base_median_ns", "new_median_ns", "ratio", "low", "high")
 """Columns of a comparison that its table shows beside what names a trial."""
-MOST_SAME = 20
-"""More unchanged trials than this are counted and not listed, unless --all asks for them."""
+MOST_SAME, MOST_UNDECIDED = 20, 200
+"""If more rows than this are the same, they are counted and not listed; of more undecided ones, those that differ most
+are listed. --all lists everything."""
 MOST_NAMES = 5
 NOISY, MARK = 0.2, "!"
 """Half width of an interval, as a share, from which on it is marked: a factor of 1.5 may be noise."""
@@ -81,7 +82,7 @@ PARSER.add_argument(
 )
 PARSER.add_argument("--sample-more", action="store_true", help="time undecided variants again, side by side")
 PARSER.add_argument("--sweep", type=int, metavar="ID", help="the sweep in which to find two variants")
-PARSER.add_argument("--all", action="store_true", help="list every trial that is the same")
+PARSER.add_argument("--all", action="store_true", help="list every row, however many are the same or undecided")
 formats = PARSER.add_mutually_exclusive_group()
 formats.add_argument("--format", choices=FORMATS, default="table", help="how it is written (default: table)")
 formats.add_argument("--json", dest="format", action="store_const", const="json", help="as JSON")
@@ -124,7 +125,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def print_comparison(comparison: Comparison, output: str, *, everything: bool = False) -> None:
-    """Print a comparison as a "table", "json" or "markdown"; `everything` lists also every trial that is the same."""
+    """Print a comparison as a "table", "json" or "markdown"; `everything` lists every row of a table."""
     if output == "json":
         print_json(as_data(comparison))
     elif output == "markdown":
@@ -241,11 +242,12 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, list[Line]]
 
     names = [*SHOWN, *(f"{side}_{name}" for side in ("base", "new") for name in LABEL_COLUMNS)]
     rows = comparison.rows[names]
-    is_same = rows["verdict"] == "same"
-    hidden = 0 if everything or is_same.sum() <= MOST_SAME else int(is_same.sum())
-    found = rows[~is_same] if hidden else rows
     order = {verdict: place for place, verdict in enumerate(MARKS)}
-    found = found.iloc[np.lexsort((-np.abs(np.log(found["ratio"])), found["verdict"].map(order)))]
+    rows = rows.iloc[np.lexsort((-np.abs(np.log(rows["ratio"])), rows["verdict"].map(order)))]
+    is_few = (rows["verdict"] == "same").sum() <= MOST_SAME
+    most = {} if everything else {"undecided": MOST_UNDECIDED, "same": MOST_SAME if is_few else 0}
+    is_shown = rows.groupby("verdict").cumcount() < rows["verdict"].map(most).fillna(np.inf)
+    found, hidden = rows[is_shown], rows["verdict"][~is_shown].value_counts()
     scale = choose_scale("time", found[["base_median_ns", "new_median_ns"]].to_numpy().ravel().tolist())
     varied = {"new_device": "device", "measure": "time"}  # shown where there are several
     varied = {name: heading for name, heading in varied.items() if rows[name].nunique() > 1}
@@ -271,8 +273,9 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, list[Line]]
         notes.append(Line(f"{MARK} an interval wider than ±{NOISY:.0%}: more samples would tell", "dim"))
     if is_beside_medians(rows["ratio"], rows["base_median_ns"], rows["new_median_ns"]).any():
         notes.append(Line(OF_PAIRS, "dim"))
-    if hidden:
-        notes.append(Line(f"and {hidden} more that are the same (--all lists them)", "dim"))
+    for verdict, are in (("undecided", "undecided"), ("same", "the same")):
+        if verdict in hidden:
+            notes.append(Line(f"and {hidden[verdict]} more that are {are} (--all lists them)", "dim"))
     return table, notes
 
 

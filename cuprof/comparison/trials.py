@@ -218,14 +218,9 @@ def coordinates_of(trial: Any) -> dict[str, str]:
 
 def number_keys(*frames: pd.DataFrame, by: Sequence[str]) -> list[np.ndarray]:
     """Return a number for each row of some frames, equal where the columns are; points ignore their axes' order."""
-    known: dict[Any, int] = {}
-    return [
-        np.array(
-            [known.setdefault(key, len(known)) for key in zip(*(frame[name] for name in by), strict=True)],
-            dtype=np.int64,
-        )
-        for frame in frames
-    ]
+    together = pd.concat([frame[list(by)] for frame in frames])
+    numbers = together.groupby(list(by), sort=False, dropna=False).ngroup().to_numpy()
+    return np.split(numbers, np.cumsum([len(frame) for frame in frames])[:-1])
 
 
 def _complete(frame: pd.DataFrame) -> pd.DataFrame:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -64,17 +66,21 @@ def read_results(
     Raises:
         StoreError: the database holds what cuprof never writes.
     """
-    columns = {**_COLUMNS, **(_MORE_COLUMNS if whole else {})}
-    query = _join([expression.label(name) for name, (_, expression) in columns.items()])
+    chosen = t.sweep_trial.c.sweep_id.in_(sweep_ids)
     if variants:
-        query = query.where(t.variant.c.name.in_(variants))
-    numbers = {sweep_id: place for place, sweep_id in enumerate(dict.fromkeys(sweep_ids))}
-    found = _read(connection, query.where(t.sweep_trial.c.sweep_id.in_(numbers)), columns)
-    places = [numbers[sweep_id] for sweep_id in found["sweep_id"].tolist()]
-    order = np.lexsort((found["timing_id"], found["ordinal"], places))
-    measured = make_columns({name: found[name][order] for name in ("sweep_id", "trial_id", "measure")})
-    order = order[~measured.duplicated(keep="last").to_numpy()]
-    return make_columns({name: found.pop(name)[order] for name in [*found]})
+        chosen &= t.variant.c.name.in_(variants)
+    members = _MEMBERS.where(chosen)
+    of_runs = sa.select().where(t.timing.c.run_id.in_(members.with_only_columns(t.run.c.id)))
+    of_members, of_timings = _MEMBER_COLUMNS, _TIMING_COLUMNS
+    if whole:
+        of_members, of_timings = of_members | _MORE_MEMBER_COLUMNS, of_timings | _MORE_TIMING_COLUMNS
+    found = _read(connection, members, of_members)
+    timed = _read(connection, of_runs, of_timings, [None] * len(of_timings))
+    places = {sweep_id: place for place, sweep_id in enumerate(dict.fromkeys(sweep_ids))}
+    order = np.lexsort((found["ordinal"], [places[sweep_id] for sweep_id in found["sweep_id"].tolist()]))
+    members_of, timings_of = _meet(order, found["run_id"], timed.pop("of_run"), timed["measure"], timed["timing_id"])
+    columns = {name: found.pop(name)[members_of] for name in [*found]}
+    return make_columns(columns | {name: timed.pop(name)[timings_of] for name in [*timed]})
 
 
 def make_columns(columns: Mapping[str, np.ndarray]) -> pd.DataFrame:
@@ -91,15 +97,34 @@ def timer_tick(details: str | None) -> float:
     return float(_decoder.decode(details or "{}").tick_ns or 0.0)
 
 
-def _read(connection: Connection, query: sa.Select[Any], columns: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
-    """Return the columns of a query's rows, in no order that means anything."""
+def _read(
+    connection: Connection, query: sa.Select[Any], columns: Mapping[str, tuple[str, Any]], *more: Sequence[Any]
+) -> dict[str, Any]:
+    """Return columns of a query's rows, in no order that means anything, and of some rows more."""
     kinds = [_Column(kind) for kind, _ in columns.values()]
-    with connection.execute(query.execution_options(yield_per=CHUNK)) as result:  # a server's result is large
-        for rows in result.partitions():
+    asked = query.with_only_columns(*(expression.label(name) for name, (_, expression) in columns.items()))
+    with connection.execute(asked.execution_options(yield_per=CHUNK)) as result:  # a server's result is large
+        for rows in chain(result.partitions(), [more] if more else []):
             for column, values in zip(kinds, zip(*rows, strict=True), strict=True):
                 column.add(values)
     found = {name: kinds.pop(0).array() for name in columns}  # the parts of one column at a time are held beside it
-    return found | dict(zip(_FACTS, found.pop("timing_facts"), strict=True))
+    return found | dict(zip(_FACTS, found.pop("timing_facts", ()), strict=False))
+
+
+def _meet(
+    members: np.ndarray, run_ids: np.ndarray, of_run: np.ndarray, measures: np.ndarray, timing_ids: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of the member and of the timing that stand in each row; -1 where a member has no timing.
+
+    Args:
+        members: the members' places in their order.
+        run_ids: of the members, by place.
+        of_run, measures, timing_ids: of the timings, by place.
+    """
+    timings = pd.DataFrame({"run": of_run, "measure": measures, "id": timing_ids, "at": np.arange(of_run.size)})
+    last = timings.sort_values("id").drop_duplicates(["run", "measure"], keep="last")
+    met = pd.DataFrame({"member": members, "run": run_ids[members]}).merge(last[["run", "at"]], on="run", how="left")
+    return met["member"].to_numpy(), met["at"].fillna(-1).to_numpy(np.int64)
 
 
 class _Facts(msgspec.Struct):
@@ -151,7 +176,13 @@ def _measures(values: Sequence[str | None], known: dict[Any, Any]) -> np.ndarray
 
 
 def _points(values: Sequence[str], known: dict[Any, Any]) -> np.ndarray:
-    return _words(values, known, lambda text: Point(msgspec.json.decode(text, type=dict[str, Any])))
+    return _words(values, known, _point)
+
+
+@lru_cache(maxsize=2**16)
+def _point(text: str) -> Point:
+    """Return one and the same point for equal text, also to another read: comparing it with itself takes no time."""
+    return Point(msgspec.json.decode(text, type=dict[str, Any]))
 
 
 def _seeds(values: Sequence[str | None], known: dict[Any, Any]) -> np.ndarray:
@@ -186,32 +217,28 @@ _DTYPES = {"whole": np.int64, "number": np.float64}
 _FACTS = {"version": object, "batch": np.int64, "tick_ns": np.float64, "energy_unavailable": object}
 
 
-def _join(columns: Sequence[sa.ColumnElement[Any]]) -> sa.Select[Any]:
-    """Return the one join: a member of a sweep, the run that the sweep goes by, and the timings of that run."""
-    device_id = sa.func.coalesce(t.run.c.device_id, t.sweep_trial.c.device_id, t.trial.c.device_id)
-    return (
-        sa.select(*columns)
-        .select_from(t.sweep_trial)
-        .join(t.trial, t.trial.c.id == t.sweep_trial.c.trial_id)
-        .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
-        .join(t.problem, t.problem.c.id == t.trial.c.problem_id)
-        .outerjoin(t.run, t.run.c.id == t.sweep_trial.c.run_id)
-        .outerjoin(t.timing, t.timing.c.run_id == t.run.c.id)
-        .outerjoin(t.device, t.device.c.id == device_id)
-    )
-
-
 def _named(kind: str, table: Any, *names: str) -> dict[str, tuple[str, Any]]:
     """Return columns that have their table's names."""
     return {name: (kind, table.c[name]) for name in names}
 
 
+_DEVICE_ID = sa.func.coalesce(t.run.c.device_id, t.sweep_trial.c.device_id, t.trial.c.device_id)
+_MEMBERS = (
+    sa.select()
+    .select_from(t.sweep_trial)
+    .join(t.trial, t.trial.c.id == t.sweep_trial.c.trial_id)
+    .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
+    .join(t.problem, t.problem.c.id == t.trial.c.problem_id)
+    .outerjoin(t.run, t.run.c.id == t.sweep_trial.c.run_id)
+    .outerjoin(t.device, t.device.c.id == _DEVICE_ID)
+)
+"""The members of sweeps, each with the run that the sweep goes by."""
 _UNAVAILABLE = t.sweep_trial.c.unavailable_reason
 _STATE = sa.func.coalesce(
     t.run.c.state, sa.case((_UNAVAILABLE.is_(None), State.PLANNED.value), else_=State.SKIPPED.value)
 )
 _REMEDY = sa.case((t.sweep_trial.c.unavailable_remedy != "", "; " + t.sweep_trial.c.unavailable_remedy), else_="")
-_COLUMNS: dict[str, tuple[str, Any]] = {
+_MEMBER_COLUMNS: dict[str, tuple[str, Any]] = {
     **_named("whole", t.sweep_trial, "sweep_id", "ordinal"),
     "trial_id": ("whole", t.trial.c.id),
     "identity": ("word", t.trial.c.identity),
@@ -234,6 +261,9 @@ _COLUMNS: dict[str, tuple[str, Any]] = {
     "duration_ns": ("whole", t.run.c.duration_ns),
     "job": ("word", t.run.c.job),
     "code": ("word", t.run.c.build_sass_hash),
+}
+_TIMING_COLUMNS: dict[str, tuple[str, Any]] = {
+    "of_run": ("whole", t.timing.c.run_id),
     "timing_id": ("whole", t.timing.c.id),
     "measure": ("measure", t.timing.c.measure),
     "method": ("word", t.timing.c.method),
@@ -243,7 +273,7 @@ _COLUMNS: dict[str, tuple[str, Any]] = {
     "rotation": ("word", t.timing.c.rotation),
     "timing_facts": ("facts", sa.cast(t.timing.c.details, sa.Text)),
 }
-_MORE_COLUMNS: dict[str, tuple[str, Any]] = {
+_MORE_MEMBER_COLUMNS: dict[str, tuple[str, Any]] = {
     "label": ("word", t.trial.c.label),
     **_named("word", t.variant, "description", "origin"),
     **_named("word", t.sweep_trial, "unavailable_reason", "unavailable_remedy"),
@@ -255,6 +285,8 @@ _MORE_COLUMNS: dict[str, tuple[str, Any]] = {
     "spill_bytes": ("number", t.run.c.build_spill_bytes),
     **_named("number", t.run, "build_cached", "build_ns"),
     "build_log": ("word", t.run.c.build_log),
+}
+_MORE_TIMING_COLUMNS: dict[str, tuple[str, Any]] = {
     "stopped_by": ("word", t.timing.c.stopped_by),
     **_named("number", t.timing, "mean_ns", "stdev_ns", "q1_ns", "q3_ns", "energy_j", "mean_w", "idle_w"),
 }

@@ -119,6 +119,19 @@ def test_many_equal_trials_are_counted_unless_asked_for() -> None:
     assert sum(line.startswith("same") for line in everything) == 30
 
 
+def test_of_many_undecided_rows_those_that_differ_most_are_listed() -> None:
+    before, after = dict.fromkeys(range(1, 251), 50.0), {place: 50.0 + place / 10 for place in range(1, 251)}
+    found = compare(side("1", before, 1), side("2", after, 2), Options(noise=0.2))
+    assert summary(found) == "250 undecided"
+    text = to_text(comparison_parts(found), 120)
+    lines = [line for line in text.splitlines() if line.startswith("undecided")]
+    assert len(lines) == 200
+    assert "n=250," in lines[0]
+    assert "n=51," in lines[-1]
+    assert "and 50 more that are undecided" in text
+    assert to_text(comparison_parts(found, everything=True), 120).count("\nundecided?") == 250
+
+
 def test_markdown_is_a_table_that_bars_in_names_do_not_break(found: Comparison) -> None:
     lines = list(markdown_lines(found))
     assert lines[0] == "**1 slower, 1 faster, 1 same, 1 broken**"
