@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from cuprof.backends.spec import BackendSpec, LaunchLimits, ListedDevice, NoiseSource
+from cuprof.backends.spec import BackendSpec, LaunchLimits, ListedDevice
 from cuprof.core.plugins import list_plugins, load_plugin
 from cuprof.core.records import DeviceFacts, Measure
 from cuprof.search.usual_block import UsualBlock
@@ -33,7 +33,6 @@ CUDA = BackendSpec(
     lister="cuprof.backends.cuda.presence:list_devices",
     # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": the same from 5.0 to 12.x.
     limits=LaunchLimits(grid=(2**31 - 1, 65535, 65535), block=(1024, 1024, 64), block_threads=1024),
-    cooperative=True,
     extended=True,
     steps=("launch", "fill", "copy", "repeat", "invoke"),
     uses_cuda_headers=True,
@@ -51,7 +50,7 @@ OPENCL = BackendSpec(
     lister="cuprof.backends.opencl.presence:list_devices",
     shared="cuprof.backends.cpu.memory:SharedHostMemory",  # of a device that is the host's own processor
     unheeded=frozenset({"graph", "timer"}),
-    noise=NoiseSource.EVENTS,
+    times_by_profile=True,
     # CLBlast's tuning database, 12 kernels: 93 % of 406 bests on AMD's GPUs lie there, 80 % of 763 on NVIDIA's; nine
     # in ten are multiples of 64. HIP's performance guidelines say 128 to 256, in multiples of 64.
     usual_block=UsualBlock(64, 256, multiple=64),
@@ -68,7 +67,6 @@ CPU = BackendSpec(
     unheeded=frozenset({"blocking", "graph", "timer", "clock_tolerance", "energy"}),
     is_host=True,
     runs_in_process=True,
-    builds_ahead=False,  # functions compile when they are prepared
     steps=("invoke",),
 )
 PROGRAM = BackendSpec(

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 
 from cuprof.core.records import Measure
 from cuprof.search.usual_block import ANY_BLOCK, UsualBlock
 
 MARK_VARIABLE = "CUPROF_MARK"
 """The environment variable with the mark under which a profiler reads an executed process."""
-
-
-class NoiseSource(StrEnum):
-    """Name what makes an accelerator's kernel times vary from sweep to sweep; a host's vary with its load."""
-
-    LAUNCHES = "launches"  # how many launches an execution makes
-    EVENTS = "events"  # the driver's profiling events
 
 
 @dataclass(frozen=True)
@@ -65,15 +57,12 @@ class BackendSpec:
         is_host: its device is the host's own processor.
         runs_in_process: its variants' own code runs in the worker's process, even while they are built. Leftovers of
             one (a thread, a corrupt heap) may then affect the next.
-        builds_ahead: its compilers run beside the worker's own code. If a worker is lost while building, a new one runs
-            the same trials without building ahead, before any is blamed.
         limits: the largest launch of any of its devices.
-        cooperative: it has launches all of whose blocks are on the device together.
-        extended: its launches may have clusters, overlap, and take textures and tensor maps.
+        extended: its launches may be cooperative, have clusters, overlap, and take textures and tensor maps.
         steps: the steps that its programs may have, as class names in lower case.
         uses_cuda_headers: its sources may include CUDA's own headers, whose version is then part of their identity.
         builder: compiles a program for a named architecture without a device, and raises if the compiler refuses.
-        noise: what makes its kernel times vary from sweep to sweep.
+        times_by_profile: its kernel times are those of the driver's profiling events, which vary from sweep to sweep.
         usual_block: the threads per block that are usually best on all its devices; a search begins with them.
     """
 
@@ -91,14 +80,12 @@ class BackendSpec:
     unheeded: frozenset[str] = frozenset()
     is_host: bool = False
     runs_in_process: bool = False
-    builds_ahead: bool = True
     limits: LaunchLimits = LaunchLimits()
-    cooperative: bool = False
     extended: bool = False
     steps: tuple[str, ...] = ("launch", "fill", "copy")
     uses_cuda_headers: bool = False
     builder: str = ""
-    noise: NoiseSource = NoiseSource.LAUNCHES
+    times_by_profile: bool = False
     usual_block: UsualBlock = ANY_BLOCK
 
     def heeds(self, setting: str) -> bool:

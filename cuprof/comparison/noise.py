@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from cuprof.backends.registry import find_spec
-from cuprof.backends.spec import NoiseSource
 from cuprof.core.records import Measure
 from cuprof.statistics.contrasts import Contrasts
 from cuprof.statistics.noise import PREPARED, NoiseModel
@@ -35,7 +34,7 @@ def assumed_model(backend: str, measure: str, *, on_host: bool = False, several_
     if measure == Measure.TOTAL:
         return TRANSFERS
     spec = find_spec(backend)
-    if spec is not None and spec.noise is NoiseSource.EVENTS:
+    if spec is not None and spec.times_by_profile:
         return OPENCL
     return SEVERAL_LAUNCHES if several_launches else ONE_LAUNCH
 

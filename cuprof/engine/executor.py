@@ -112,7 +112,7 @@ class Executor(Workers):
 
     def builds_ahead(self, backend: str) -> bool:
         """Return whether compilers may work in the background; they would take part in the times of the host."""
-        return get_spec(backend).builds_ahead and not self.is_host(backend)
+        return not self.is_host(backend)
 
     def _begin_builds(self, job: Job) -> None:
         if not self.builds_ahead(job.backend):

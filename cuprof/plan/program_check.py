@@ -141,7 +141,7 @@ class _Checker:
                     yield f"{name}.{axis} is {size!r}, and must be a whole number from 1"
         if launch.shared_bytes < 0:
             yield f"shared_bytes is {launch.shared_bytes}, and must not be negative"
-        if launch.cooperative and not self.spec.cooperative:
+        if launch.cooperative and not self.spec.extended:
             yield f"a cooperative launch, which {self.spec.name} does not have"
         if (launch.cluster or launch.overlaps) and not self.spec.extended:
             yield f"cluster or overlaps, which {self.spec.name} launches do not have"

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from cuprof.backends.registry import get_spec
 from cuprof.config.model import LimitsConfig, MeasureConfig, SweepConfig
 from cuprof.core.project import Project
 from cuprof.core.records import DeviceFacts, Outcome, Trial
@@ -164,6 +163,7 @@ def make_cards(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr("cuprof.engine.devices.make_executors", make_executors)
         monkeypatch.setattr("cuprof.engine.planning.enroll", enroll)
         monkeypatch.setattr(Executor, "is_host", lambda self, backend: False)
+        monkeypatch.setattr(Executor, "builds_ahead", lambda self, backend: False)
         monkeypatch.setattr("cuprof.engine.device_lock.is_host", lambda device: False)
 
     return make
@@ -172,6 +172,5 @@ def make_cards(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 @pytest.fixture
 def built_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the CPU's variants seem to be compiled ahead of a device that is no host, by 64 cores."""
-    monkeypatch.setattr("cuprof.engine.executor.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
     monkeypatch.setattr("cuprof.engine.executor.is_host", lambda device: False)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)))

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.backends.registry import get_spec
 from cuprof.core.errors import ConfigError
 from cuprof.core.records import Outcome, State
 from cuprof.engine.device_lock import DeviceLocks
@@ -128,6 +127,7 @@ def test_several_problems_share_the_budget_and_each_has_its_best() -> None:
 def test_an_executor_that_is_lost_leaves_its_trials_and_its_final_comparison_to_others() -> None:
     bench = SearchBench(trials=6)
     lost = Executor(bench.executors[0].settings, bench.executors[0].limits)
+    lost.devices = bench.executors[0].devices
     batch = bench.search.ask(lost)
     assert batch is not None
     assert batch.job is not None
@@ -188,8 +188,7 @@ def test_what_is_compiled_still_when_the_budget_is_spent_is_left_out(built_ahead
     assert bench.search.endings[0].best is not None
 
 
-def test_where_the_host_is_timed_nothing_is_compiled_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cuprof.engine.executor.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
+def test_where_the_host_is_timed_nothing_is_compiled_meanwhile() -> None:
     bench = SearchBench(trials=20)
     assert not bench.executors[0].builds_ahead("cpu")
     batch = bench.search.ask(bench.executors[0])
