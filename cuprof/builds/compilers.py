@@ -49,6 +49,10 @@ SHARED_FROM, ROOMY = 2, 4
 begin with the first: it costs that one nothing, and others often follow."""
 
 
+MEMORY = {"MALLOC_TRIM_THRESHOLD_": 1 << 30, "MALLOC_MMAP_THRESHOLD_": 32 << 20, "MALLOC_TOP_PAD_": 64 << 20}
+"""glibc's variables: a process keeps what it frees for its next build, since a page that it gives back costs a fault."""
+
+
 class Origin:
     """A process that has loaded a compiler and forks the processes that build.
 
@@ -70,7 +74,7 @@ class Origin:
                 stdout=printed,
                 stderr=printed,
                 pass_fds=[theirs.fileno()],
-                env=child_environment(),
+                env={**child_environment(), **{name: str(size) for name, size in MEMORY.items()}},
             )
 
     @property

@@ -10,7 +10,6 @@ the code of a kernel's file may have written it. None of them touches a device.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import pickle
@@ -31,14 +30,6 @@ from cuprof.core.errors import BuildError, ImpossibleError, MissingDependencyErr
 LONGEST_ORDER = 4096
 ENDINGS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 """Signals that a terminal, or the end of a command, sends to all its processes: these end with their owner instead."""
-
-KEPT_BYTES = 1 << 30
-"""Of freed memory a process keeps this much for its next build: a page that it gives back costs a fault."""
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
-"""Numbers of glibc's `mallopt`."""
-PAD_BYTES, MAPPED_BYTES = 64 << 20, 32 << 20
-"""Take this much memory from the system at a time; blocks from this size on are mapped one by one, the most that glibc
-allows."""
 
 
 def serve(orders: socket.socket) -> None:
@@ -122,18 +113,8 @@ def _build(order: bytes) -> tuple[dict[str, Any], bytes | None]:
     return {REFUSED: refused}, None
 
 
-def _keep_memory() -> None:
-    """Let this process and those that it forks keep what they free; without glibc they do not."""
-    settings = {M_TRIM_THRESHOLD: KEPT_BYTES, M_MMAP_THRESHOLD: MAPPED_BYTES, M_TOP_PAD: PAD_BYTES}
-    with contextlib.suppress(AttributeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        for parameter, value in settings.items():
-            mallopt(parameter, value)
-
-
 def main() -> None:
     """Call what the folder's file names, say so, and serve."""
-    _keep_memory()
     orders, folder = socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2])
     tempfile.tempdir = str(folder)
     preload = pickle.loads((folder / "preload").read_bytes())
