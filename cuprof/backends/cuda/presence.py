@@ -100,15 +100,6 @@ def _load_library() -> ctypes.CDLL:
         raise CuprofError("no NVIDIA driver on this machine (libcuda.so.1 is not found)") from None
 
 
-LIMITS = {
-    "registers_per_multiprocessor": "MAX_REGISTERS_PER_MULTIPROCESSOR",
-    "blocks_per_multiprocessor": "MAX_BLOCKS_PER_MULTIPROCESSOR",
-    "shared_bytes_per_multiprocessor": "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",
-    "constant_bytes": "TOTAL_CONSTANT_MEMORY",
-}
-"""Name among the details → the driver's name."""
-
-
 def find_facts(index: int | None = None) -> DeviceFacts:
     """Return a device's name, memory and the versions that its timings depend on.
 
@@ -162,13 +153,12 @@ def find_facts(index: int | None = None) -> DeviceFacts:
 
 
 def read_limits(index: int, uuid: str) -> dict[str, float | None]:
-    """Return a data sheet's figures: memory width and bandwidth, resources of a multiprocessor, the power limit."""
+    """Return a data sheet's figures: memory width and bandwidth, warps of a multiprocessor, the power limit."""
     clock_khz, bus_bits = read_attribute(index, "MEMORY_CLOCK_RATE"), read_attribute(index, "GLOBAL_MEMORY_BUS_WIDTH")
     threads, monitor = read_attribute(index, "MAX_THREADS_PER_MULTIPROCESSOR"), StateMonitor.find(uuid)
     return {
         "memory_bus_bits": bus_bits,
         "theoretical_bandwidth_gbs": 2 * clock_khz * bus_bits / 8 / 1e6,  # two transfers a clock
         "warps_per_multiprocessor": threads // read_attribute(index, "WARP_SIZE"),
-        **{name: read_attribute(index, attribute) for name, attribute in LIMITS.items()},
         "power_limit_w": monitor.power_limit_w() if monitor else None,
     }
