@@ -450,6 +450,8 @@ class Backend(ABC, Generic[R]):
     """Facts about this back end that need no device."""
     sessions: ClassVar[Callable[..., Any]]
     """The class of its sessions."""
+    busy_until_ns = 0
+    """Until when its device has worked at least, by the monotonic clock."""
 
     @abstractmethod
     def facts(self) -> DeviceFacts:

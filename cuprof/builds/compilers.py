@@ -50,7 +50,7 @@ begin with the first: it costs that one nothing, and others often follow."""
 
 
 MEMORY = {"MALLOC_TRIM_THRESHOLD_": 1 << 30, "MALLOC_MMAP_THRESHOLD_": 32 << 20, "MALLOC_TOP_PAD_": 64 << 20}
-"""glibc's variables: a process keeps what it frees for its next build, since a page that it gives back costs a fault."""
+"""glibc's variables: a process keeps what it frees for its next build; a page that it gives back costs a fault."""
 
 
 class Origin:

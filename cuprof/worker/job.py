@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cuprof.backends.contract import Backend, Runnable, Session
-from cuprof.backends.device_state import StateMonitor
 from cuprof.backends.registry import is_host
 from cuprof.builds.pool import MOST_PROCESSES
 from cuprof.core.point import Point
@@ -35,12 +34,10 @@ class Held:
     """What stays of a job for the next one. To open a session takes most of a second where inputs are large.
 
     Attributes:
-        busy_until_ns: by back end, until when its device has worked at least, by the monotonic clock.
         programs: by a trial's identity, the program that was made ahead, and the files that were opened for it.
         session: the arrays of the last block of trials, under a key, and how many sets of inputs they have room for.
     """
 
-    busy_until_ns: dict[str, int] = field(default_factory=dict)
     programs: dict[str, tuple[Program, set[str]]] = field(default_factory=dict)
     session: tuple[tuple[object, ...], Session[Runnable], int] | None = None
 
@@ -87,8 +84,7 @@ class JobRun:
         self.backend, self.problem, self.job, self.page = backend, problem, job, page
         self.held = held or Held()
         self._builds: dict[int, list[Future[Any]]] = {}
-        facts = backend.facts()
-        self.on_host, self.monitor = is_host(facts), StateMonitor.find(facts.uuid)
+        self.on_host = is_host(backend.facts())
 
     def run(self) -> Iterator[Finished]:
         """Yield a `Finished` for every trial of the job."""
@@ -186,16 +182,7 @@ class JobRun:
 
     def _run_rotations(self, session: Session[Runnable], stocked: int, trials: Sequence[Trial]) -> Iterator[Finished]:
         """Give the trials to the device a few at a time; those that a rotation leaves to themselves go next."""
-        rotations = Rotations(
-            self.backend,
-            self.problem,
-            self.job,
-            session,
-            stocked,
-            self.page,
-            self.held.busy_until_ns,
-            self.monitor,
-        )
+        rotations = Rotations(self.backend, self.problem, self.job, session, stocked, self.page)
         size = self.job.measure.rotation if self.job.measure.interleave else 1
         waiting, apart = list(trials), deque[Trial]()
         while waiting or apart:

@@ -43,8 +43,6 @@ class Rotations:
     Args:
         stocked: how many of the problem's sets of inputs the session writes anew before executions.
         page: says what the process does.
-        busy_until_ns: by back end, until when its device has worked at least, by the monotonic clock.
-        monitor: reads the device's state, or None.
 
     Attributes:
         current: index of the trial last executed or reported; -1 before the first.
@@ -60,12 +58,11 @@ class Rotations:
         session: Session[Runnable],
         stocked: int,
         page: StatusPage,
-        busy_until_ns: dict[str, int],
-        monitor: StateMonitor | None,
     ) -> None:
         self.backend, self.problem, self.job, self.session, self.stocked = backend, problem, job, session, stocked
-        self.page, self.monitor, self._busy_until_ns = page, monitor, busy_until_ns
-        self.protection = Protection(session, problem, ProcessState(), on_host=is_host(backend.facts()))
+        facts = backend.facts()
+        self.page, self.monitor = page, StateMonitor.find(facts.uuid)
+        self.protection = Protection(session, problem, ProcessState(), on_host=is_host(facts))
         self.results = Results(session, problem)
         self.energy = EnergyMeter(backend, self.monitor, job.measure.energy_seconds, job.measure.target)
         self.current, self.apart = -1, list[Trial]()
@@ -291,8 +288,8 @@ class Rotations:
 
     def _note_work(self) -> None:
         """Note that the device has worked until now, and has its clocks."""
-        self._busy_until_ns[self.backend.spec.name] = time.monotonic_ns()
+        self.backend.busy_until_ns = time.monotonic_ns()
 
     @property
     def _has_rested(self) -> bool:
-        return time.monotonic_ns() - self._busy_until_ns.get(self.backend.spec.name, 0) > IDLE_NS
+        return time.monotonic_ns() - self.backend.busy_until_ns > IDLE_NS

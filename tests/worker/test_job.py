@@ -309,7 +309,7 @@ def test_a_variant_may_have_a_tolerance_of_its_own(family: Family) -> None:
 class Refusing:
     """A back end of kernels that refuses as it is told to; sound kernels write what the reference says."""
 
-    spec = CPU
+    spec, busy_until_ns = CPU, 0
 
     def __init__(self, most_bytes: int = 1 << 40, lose: str = "", most_stocked: int = 1 << 40) -> None:
         self.most_bytes, self.lose, self.most_stocked = most_bytes, lose, most_stocked
@@ -608,8 +608,9 @@ def run_with_energy(family: Family, board: Board | None, **changes: Any) -> tupl
         QUICK, target=0.001, energy=True, energy_seconds=0.2
     )  # for all of the time: one step may be seen late
     watched = Watched(family, make_job("sound_first", measure=measure, **changes), Powered(1))
-    watched.runner.monitor = board
-    return watched.run()["sound_first"], watched
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cuprof.worker.rotation.StateMonitor.find", lambda uuid: board)
+        return watched.run()["sound_first"], watched
 
 
 def test_energy_belongs_to_the_first_measure(family: Family) -> None:

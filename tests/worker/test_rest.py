@@ -24,10 +24,10 @@ def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return clock
 
 
-def begin(busy_until_ns: dict[str, int]) -> Rotations:
+def begin(backend: CpuBackend) -> Rotations:
     job: Any = SimpleNamespace(measure=MeasureConfig(settle_seconds=SETTLE_S), methods={Measure.COLD: "a method"})
     session: Any = None
-    return Rotations(CpuBackend(1), session, job, session, 0, session, busy_until_ns, None)
+    return Rotations(backend, session, job, session, 0, session)
 
 
 def settles(rotations: Rotations) -> bool:
@@ -37,7 +37,7 @@ def settles(rotations: Rotations) -> bool:
 
 
 def test_a_device_is_settled_at_first_and_after_a_rest(now: SimpleNamespace) -> None:
-    rotations = begin({})
+    rotations = begin(CpuBackend(1))
     assert settles(rotations)
     rotations._note_work()
     now.ns += IDLE_NS
@@ -47,8 +47,8 @@ def test_a_device_is_settled_at_first_and_after_a_rest(now: SimpleNamespace) -> 
 
 
 def test_the_next_job_knows_whether_its_own_device_has_rested(now: SimpleNamespace) -> None:
-    busy: dict[str, int] = {}
-    begin(busy)._note_work()
+    backend = CpuBackend(1)
+    begin(backend)._note_work()
     now.ns += IDLE_NS // 2
-    assert not settles(begin(busy))
-    assert settles(begin({"cuda": busy["cpu"]}))
+    assert not settles(begin(backend))
+    assert settles(begin(CpuBackend(1)))
