@@ -49,8 +49,14 @@ SHARED_FROM, ROOMY = 2, 4
 begin with the first: it costs that one nothing, and others often follow."""
 
 
-MEMORY = {"MALLOC_TRIM_THRESHOLD_": 1 << 30, "MALLOC_MMAP_THRESHOLD_": 32 << 20, "MALLOC_TOP_PAD_": 64 << 20}
-"""glibc's variables: a process keeps what it frees for its next build; a page that it gives back costs a fault."""
+ENVIRONMENT = {
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+    "CUDA_CACHE_DISABLE": "1",
+}
+"""glibc: a process keeps what it frees for its next build, since a page that it gives back costs a fault. NVRTC: no
+cache of the driver's beside ours, for which each process would start the driver (NVRTC 13.0 User Guide, "Caching")."""
 
 
 class Origin:
@@ -74,7 +80,7 @@ class Origin:
                 stdout=printed,
                 stderr=printed,
                 pass_fds=[theirs.fileno()],
-                env={**child_environment(), **{name: str(size) for name, size in MEMORY.items()}},
+                env=child_environment() | ENVIRONMENT,
             )
 
     @property

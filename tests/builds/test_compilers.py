@@ -54,6 +54,10 @@ def test_builds_that_run_no_code_of_the_users_share_a_process_while_it_lives(com
     assert ask(compilers, OWN, is_alone=False) != first
 
 
+def test_a_compiler_keeps_no_cache_beside_ours(compilers: Compilers) -> None:
+    assert ask(compilers, "import os; image = os.environ['CUDA_CACHE_DISABLE']") == "1"
+
+
 def test_what_is_loaded_first_is_there_in_every_build(compilers: Compilers) -> None:
     planted = (load, "import sys; sys.planted = 'by the origin'")
     assert ask(compilers, "import sys; image = sys.planted", preload=planted) == "by the origin"
