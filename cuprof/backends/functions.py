@@ -12,6 +12,7 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ def _find_fault(
     step: Launch | Invoke, text: str, types: Mapping[str, np.dtype], defines: Mapping[str, str | int]
 ) -> str:
     name = step.function if isinstance(step, Invoke) else step.kernel.partition("<")[0].rpartition("::")[2]
-    declared = read_parameters(text, name, tuple(defines.items()))
+    declared = read_parameters(text, name, defines)
     if declared is None:
         return ""
     if declared and isinstance(step, Invoke) and "tream" in declared[-1].text:  # cudaStream_t: cuprof gives it
@@ -80,15 +81,25 @@ def _find_fault(
     return ""
 
 
-@lru_cache(maxsize=256)
 def read_parameters(
-    text: str, function: str, defines: tuple[tuple[str, str | int], ...] = ()
+    text: str, function: str, defines: Mapping[str, str | int] = MappingProxyType({})
 ) -> tuple[Parameter, ...] | None:
     """Return the parameters of a function as a source declares them, or None if unknown.
 
     Args:
         defines: macros, whose values may appear in parameter types.
     """
+    declared = _find_declared(text, function)
+    if declared is None:
+        return None
+    words = {*re.findall(r"\w+", " ".join(declared))}
+    macros = tuple((name, str(value)) for name, value in defines.items() if name in words)
+    return tuple(_read(each, macros) for each in declared)
+
+
+@lru_cache(maxsize=256)
+def _find_declared(text: str, function: str) -> tuple[str, ...] | None:
+    """Return the text of each parameter; for every choice of macros a source is searched once."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/|__launch_bounds__\s*\([^()]*\)", " ", text, flags=re.DOTALL)
     word = r"[\w:]+(?:\s*<[\w\s,]*>)?"
     pattern = rf"{word}[\s*&]+{re.escape(function)}\s*\(([^()]*)\)\s*(?:\{{|;|noexcept)"
@@ -97,13 +108,12 @@ def read_parameters(
     if len(found) != 1 or re.search(rf"#\s*define\s+{re.escape(function)}\b", text):
         return None
     (inside,) = found
-    if inside in ("", "void"):
-        return ()
-    macros = {name: str(value) for name, value in defines}
-    return tuple(_read(each.strip(), macros) for each in inside.split(","))
+    return () if inside in ("", "void") else tuple(each.strip() for each in inside.split(","))
 
 
-def _read(text: str, defines: Mapping[str, str]) -> Parameter:
+@lru_cache(maxsize=1024)
+def _read(text: str, macros: tuple[tuple[str, str], ...]) -> Parameter:
+    defines = dict(macros)
     replaced = re.sub(r"\w+", lambda match: defines.get(match[0], match[0]), text)
     plain = re.sub(r"=.*|\[[^\]]*\]", lambda match: "*" if match[0][0] == "[" else "", replaced)
     is_signed = re.search(r"\b(un)?signed\b", plain) is not None
