@@ -202,6 +202,12 @@ def test_one_number_is_relative_to_the_value_and_to_the_mean_one_and_a_pair_says
     assert (one.relative, one.absolute) == bounds
 
 
+def test_the_mean_one_of_a_long_result_is_of_all_that_is_not_masked() -> None:
+    values = np.ma.masked_array(np.arange(200_000.0), np.arange(200_000) % 2 == 1)
+    found = make(tolerance=1e-3).tolerate(N, {}, {"result": values})
+    assert Tolerance.of(found, "result").absolute == pytest.approx(1e-3 * 99_999)
+
+
 def test_a_value_near_zero_of_a_sum_is_right_within_one_number() -> None:
     """As KernelBench's results: -1.19e-07 where 0 is expected, of values around 1."""
     expected = {"result": np.array([0.0, 1.0, 2.0])}
