@@ -65,6 +65,8 @@ def send(path):
 TRIES = {
     "change files of others": lambda: open(f"{folder}/writable", "a").close(),
     "read other people's files in /tmp": lambda: read(f"{folder}/../secret"),
+    "read other candidates' files": lambda: read(f"{folder}/other.py"),
+    "turn the kernel's switches (`/proc/sys`)": lambda: os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY)),
     "signal other processes": lambda: os.kill(parent, 0),
     "trace other processes": lambda: libc.ptrace(0x4206, parent, 0, 0) and call(101, 0x4206, parent, 0, 0),
     "reach this machine by TCP": lambda: connect(socket.AF_INET, ("127.0.0.1", port)),
@@ -109,6 +111,16 @@ def place() -> Iterator[Path]:
         yield Path(name)
 
 
+def copy_bindings(folder: Path) -> Path:
+    """Copy the bindings to where another user's Python finds them, and return the folder."""
+    source = Path(str(seccomp.find_bindings().__file__))
+    if source.suffix != ".py":
+        pytest.skip("another user's Python may lack the bindings")
+    folder.mkdir()
+    shutil.copyfile(source, folder / source.name)
+    return folder
+
+
 @pytest.mark.parametrize("column", range(len(COLUMNS)))
 @pytest.mark.parametrize("user", [None, 65534], ids=["this user", "nobody"])
 def test_it_holds_as_the_document_says(place: Path, user: int | None, column: int) -> None:
@@ -119,12 +131,14 @@ def test_it_holds_as_the_document_says(place: Path, user: int | None, column: in
         pytest.skip("libseccomp's bindings are not installed")
     if find_version() < 6:
         pytest.skip("this kernel has no Landlock of version 6, which the table assumes")
-    python = sys.executable
+    python, environment = sys.executable, child_environment()
     if user is not None:
         found = shutil.which("python3", path="/usr/bin:/usr/local/bin")
-        if os.geteuid() != 0 or found is None or is_filtered:
-            pytest.skip("only root becomes another user, whose Python may lack the bindings")
+        if os.geteuid() != 0 or found is None:
+            pytest.skip("only root becomes another user, who needs a Python that all may read")
         python = found
+        if is_filtered:
+            environment["PYTHONPATH"] += os.pathsep + str(copy_bindings(place / "bindings"))
     folder, home = place / "shown", place / "home"
     for each in (folder, home):
         each.mkdir()
@@ -133,6 +147,7 @@ def test_it_holds_as_the_document_says(place: Path, user: int | None, column: in
     (folder / "writable").chmod(0o666)
     (place / "secret").write_text("secret")
     (folder / "results.sqlite").write_text("SQLite format 3")
+    (folder / "other.py").write_text("other")
     os.mkfifo(folder / "pipe", 0o666)
     (folder / "pipe").chmod(0o666)
     reader = os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
@@ -147,11 +162,12 @@ def test_it_holds_as_the_document_says(place: Path, user: int | None, column: in
             Path(name).chmod(0o777)
         os.chdir(ROOT)
         doors["socket"].listen()
-        sandbox = Sandbox(namespaces=namespaces, visible=(str(folder),), home=str(home))
+        hidden = (str(folder / "other.py"),)
+        sandbox = Sandbox(namespaces=namespaces, visible=(str(folder),), hidden=hidden, home=str(home))
         words = (sandbox.encode(), str(folder), str(os.getpid()), str(network.getsockname()[1]), str(int(is_filtered)))
         done = subprocess.run(
             [python, "-B", "-c", HEAD + TRIES, *words],
-            capture_output=True, text=True, timeout=60, check=False, env=child_environment(), cwd=ROOT,
+            capture_output=True, text=True, timeout=60, check=False, env=environment, cwd=ROOT,
             **({"user": user, "group": user, "extra_groups": ()} if user is not None else {}),
         )  # fmt: skip
     os.close(reader)
