@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,10 +90,40 @@ _KNOWN: dict[str, Any] = {}
 _POOLS: dict[str, Switch] = {}
 """Thread settings of libraries. They are looked for when a variant prepares, which may load one, not after each
 execution."""
+_searched: list[int] = [-1]
+"""How many libraries had been loaded at the last search, which takes a millisecond."""
+
+
+class _Loaded(ctypes.Structure):
+    """The beginning of glibc's `dl_phdr_info`."""
+
+    _fields_ = (
+        ("address", ctypes.c_void_p), ("name", ctypes.c_char_p), ("headers", ctypes.c_void_p),
+        ("count", ctypes.c_uint16), ("adds", ctypes.c_ulonglong),
+    )  # fmt: skip
+
+
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Loaded), ctypes.c_size_t, ctypes.c_void_p)
 
 
 def _find_pools() -> None:
-    _POOLS.update((pool.name, pool) for pool in list_thread_pools())
+    loads = _count_loads()
+    if loads != _searched[0] or not loads:
+        _searched[0] = loads
+        _POOLS.update((pool.name, pool) for pool in list_thread_pools())
+
+
+def _count_loads() -> int:
+    """Return how many shared libraries this process has loaded so far; 0 where the system does not say."""
+    found = [0]
+
+    def note(info: Any, *_: object) -> int:
+        found[0] = info[0].adds
+        return 1  # the number is in each entry
+
+    with suppress(AttributeError):
+        ctypes.CDLL(None).dl_iterate_phdr(_CALLBACK(note), None)
+    return found[0]
 
 
 def _list_turned() -> list[tuple[Switch, Any, Any]]:

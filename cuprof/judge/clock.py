@@ -58,6 +58,7 @@ class Clock:
         most_look_ns: what reading results may take.
         is_graph: executions are captured as a graph.
         is_cold: the process has waited since its last request while results were compared.
+        checked_ns: how long all of these comparisons took.
     """
 
     job: Job
@@ -67,6 +68,7 @@ class Clock:
     limit_s: float
     is_graph: bool = False
     is_cold: bool = False
+    checked_ns: int = 0
 
     def set(self) -> None:
         """Find out how long a request takes of itself."""
@@ -115,20 +117,25 @@ class Clock:
         return self._conclude(measure, rounds, reason)
 
     def _sample(self, count: int, flush: str) -> tuple[float, list[Round], str]:
-        """Return the cost of a first request on new contents, the rounds that count, and why they are enough."""
+        """Return the cost of a first request on new contents, the rounds that count, and why they are enough.
+
+        As much time again as they may take is free for comparing results.
+        """
         rule, rounds = stopping_rule(self.job.measure), list[Round]()
-        spent_ns, last_look, reason = 0, 0, None
+        free_ns = self.checked_ns + rule.max_ns
+        laps_ns, last_look, reason = 0, 0, None
         settled = time.monotonic() + self.job.measure.settle_seconds
         new_ns, is_first = self._read_new(count, flush), True
         while reason is None:
-            began = time.perf_counter_ns()
+            began = time.perf_counter_ns() - self.checked_ns
             wanted = [count, 1] if count > 1 else [count]
             laps = {each: self._read(each, flush) for each in sorted(wanted, key=lambda _: secrets.randbits(32))}
             is_warm, is_first = time.monotonic() >= settled and not is_first, False
             if not is_warm:
                 continue
             rounds.append(self._make_round(laps.pop(count), laps.get(1), count))
-            spent_ns += time.perf_counter_ns() - began
+            laps_ns += time.perf_counter_ns() - self.checked_ns - began
+            spent_ns = laps_ns + max(self.checked_ns - free_ns, 0.0)
             if rule.is_due(len(rounds), spent_ns, last_look):
                 last_look = len(rounds)
                 sound = [max(each.slope_ns, 0.0) for each in rounds if each.is_sound]
@@ -157,7 +164,9 @@ class Clock:
             lap = self._lap(count, flush)
             if lap.is_sound:
                 break
+        began = time.perf_counter_ns()
         self.is_cold = self.examiner.check_some(count)
+        self.checked_ns += time.perf_counter_ns() - began
         return lap
 
     def _read_new(self, count: int, flush: str) -> float:
@@ -174,7 +183,7 @@ class Clock:
         return self._read(count, flush, most=1).cost_ns  # the second one would meet them again
 
     def _lap(self, count: int, flush: str) -> Lap:
-        self.sets.give()
+        self.sets.give(count)
         self.sets.flush(flush)
         return self.execute(count)
 

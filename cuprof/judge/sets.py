@@ -174,6 +174,8 @@ class Sets:
 
     def __post_init__(self) -> None:
         self.order = np.zeros(self.task.count, int)
+        ends = [(each.offset // 8, -(-each.end // 8)) for each in self.task.layout.select("output").values()]
+        self._ends = np.array([each for each in ends if each[1] > each[0]]).T
 
     @property
     def kind(self) -> str:
@@ -211,15 +213,16 @@ class Sets:
         """Return the rows whose right results have been computed."""
         return [row for row in range(self.count) if int(self.order[row]) in self.drawn.standards]
 
-    def give(self) -> None:
-        """Give each row contents, in a random order."""
+    def give(self, count: int) -> None:
+        """Give the first rows contents, chosen at random; the others keep theirs."""
         xp = self.memory.array_module
-        self.order = np.random.default_rng(secrets.randbits(64)).permutation(self.count) % len(self.drawn.contents)
-        rows = self.memory.rows.view(np.uint64)[: self.count]
+        order = np.random.default_rng(secrets.randbits(64)).permutation(self.count)[:count] % len(self.drawn.contents)
+        rows = self.memory.rows.view(np.uint64)[:count]
         if xp is np:
-            np.take(self.drawn.contents, self.order, axis=0, out=rows, mode="clip")
+            np.take(self.drawn.contents, order, axis=0, out=rows, mode="clip")
         else:
-            rows[...] = self.drawn.contents[xp.asarray(self.order)]
+            rows[...] = self.drawn.contents[xp.asarray(order)]
+        self.order[:count] = order
 
     def put(self, row: int, inputs: Any, byte: int) -> None:
         """Write inputs and a fill into one row."""
@@ -241,10 +244,8 @@ class Sets:
         """Choose the words to read once this number of executions has been reported."""
         xp, rng = self.memory.array_module, np.random.default_rng(secrets.randbits(64))
         rows = np.append(rng.integers(0, max(count, 1), EARLY_ROWS - 1), max(count - 1, 0))
-        places = [place for place in self.task.layout.select("output").values() if place.end > place.offset]
-        chosen = [places[each] for each in rng.integers(0, len(places), (EARLY_ROWS * EARLY_WORDS))]
-        words = [rng.integers(each.offset // 8, -(-each.end // 8)) for each in chosen]
-        self._places = xp.asarray(np.repeat(rows, EARLY_WORDS)), xp.asarray(np.array(words))
+        words = rng.integers(*self._ends[:, rng.integers(0, self._ends.shape[1], EARLY_ROWS * EARLY_WORDS)])
+        self._places = xp.asarray(np.repeat(rows, EARLY_WORDS)), xp.asarray(words)
         self._words = self.memory.rows.view(np.uint64)
 
     def look(self) -> None:

@@ -20,6 +20,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     switch = Switch("threads of x", lambda: threads.count, lambda count: setattr(threads, "count", count))
     monkeypatch.setattr(switches, "list_thread_pools", lambda: [switch])
     monkeypatch.setattr(switches, "_POOLS", {})
+    monkeypatch.setattr(switches, "_searched", [-1])
     return threads
 
 

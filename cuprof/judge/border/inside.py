@@ -76,6 +76,7 @@ class Stage:
 
     def capture(self, counts: Sequence[int]) -> bool:
         """Capture executions as one graph for each count, if they can be; return whether they were."""
+        self.graphs = {}
         with suppress(Exception):  # what cannot be captured is launched each time
             self.graphs = {count: self.bench.capture(self.calls[:count]) for count in counts}
         return bool(self.graphs)
