@@ -66,7 +66,7 @@ def read_results(
     Raises:
         StoreError: the database holds what cuprof never writes.
     """
-    chosen = t.sweep_trial.c.sweep_id.in_(sweep_ids)
+    chosen: sa.ColumnElement[bool] = t.sweep_trial.c.sweep_id.in_(sweep_ids)
     if variants:
         chosen &= t.variant.c.name.in_(variants)
     members = _MEMBERS.where(chosen)
