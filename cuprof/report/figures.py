@@ -1,10 +1,10 @@
-"""The standard figures: time, bandwidth, ceilings and samples of the variants at the reference problem."""
+"""The standard figures: time, ceilings and samples of the variants at the reference problem."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -13,16 +13,14 @@ from cuprof.core.plugins import list_plugins, load_plugin
 from cuprof.report import figure as plot
 from cuprof.report.series import ROOF_DASHES
 from cuprof.report.study import Device, Study
-from cuprof.report.summary import TELLING_SHARE
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import StudyTrial, by_kind, by_time
-from cuprof.report.units import Scale, choose_scale, format_value
+from cuprof.report.units import choose_scale, format_value
 
 GROUP = "cuprof.figures"
 """The entry points' group: a name → a function from a study and its contenders' styles to a figure, several or None."""
 BUILT_IN: Mapping[str, str] = {
     "time": "cuprof.report.figures:time_figure",
-    "bandwidth": "cuprof.report.figures:bandwidth_figure",
     "light": "cuprof.report.figures:light_figure",
     "roofline": "cuprof.report.figures:roofline_figure",
     "scaling": "cuprof.report.series:scaling_figure",
@@ -64,21 +62,15 @@ def standard_figures(study: Study, styles: plot.Styles) -> list[plot.Figure]:
     return figures
 
 
-def fastest_variants(study: Study, quantity: str = "median_ns") -> tuple[list[StudyTrial], list[str]]:
-    """Return the contenders that have a quantity at the reference problem, and a note where only the fastest are.
+def fastest_variants(study: Study) -> tuple[list[StudyTrial], list[str]]:
+    """Return the contenders at the reference problem, and a note where only the fastest are.
 
     Kernels come before libraries before CPU variants.
     """
-    every = [trial for trial in by_kind(study.best) if getattr(trial, quantity) is not None]
+    every = [trial for trial in by_kind(study.best) if trial.median_ns is not None]
     kept = set(sorted(every, key=by_time)[:MOST_BARS])
     notes = say(plot.CAPTIONS, "fewer", MOST_BARS, len(every), "variant", "fastest")
     return [trial for trial in every if trial in kept], notes
-
-
-def row_bars(trials: Sequence[StudyTrial], styles: plot.Styles, name: str, values: Sequence[Any], **more: Any) -> Any:
-    """Return a trace with a bar a variant, in the variant's colour."""
-    colors = [styles[trial.contender].color for trial in trials]
-    return plot.bars(name, values, plot.labels(trial.contender for trial in trials), colors, orientation="h", **more)
 
 
 def rows_layout(rows: int, x_axis: dict[str, Any], top: int = 0) -> dict[str, Any]:
@@ -98,11 +90,12 @@ def time_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
     facts = [(each.contender, each.tunables_label, _interval(each)) for each in trials]
     look = plot.hover("%{customdata[0]}", "%{text} %{customdata[2]}", "%{customdata[1]}", facts=facts)
     look |= {"text": texts, "textposition": "none", "error_x": plot.error_bars(medians_ns, intervals, scale, 1.5)}
-    main = row_bars(trials, styles, "median time", plot.numbers(medians_ns, scale), **look)
+    names, colors = plot.labels(each.contender for each in trials), [styles[each.contender].color for each in trials]
+    main = plot.bars("median time", plot.numbers(medians_ns, scale), names, colors, orientation="h", **look)
     # beyond the error bar, so that neither hides the other
     ends = plot.numbers([trial.interval[1] if trial.interval else by_time(trial) for trial in trials], scale)
     words = [f"\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}{text}" for text in texts]
-    beside = {"type": "scatter", "mode": "text", "name": "", "x": ends, "y": main["y"], "text": words}
+    beside: dict[str, Any] = {"type": "scatter", "mode": "text", "name": "", "x": ends, "y": names, "text": words}
     beside |= {"textposition": "middle right", "cliponaxis": False, "hoverinfo": "skip"}
     longest, shortest = max(medians_ns) / scale.divisor, min(medians_ns) / scale.divisor
     x_axis = plot.axis("Time", scale, rangemode="tozero", range=[0, longest * 1.25])
@@ -115,59 +108,6 @@ def time_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
     text = say_once(plot.CAPTIONS, "time", trials, *extremes, study.confidence, None in intervals)
     layout = rows_layout(len(trials), x_axis)
     return plot.Figure("figure-time", "Time by variant", [main, beside], layout, text, tuple(notes))
-
-
-def bandwidth_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
-    """Return useful bytes over time for every variant, with the measured read bandwidth of each device as a line.
-
-    Where no variant comes near it, the arithmetic rates take its place: memory does not limit such computations.
-    """
-    near = any(trial.share and trial.share >= TELLING_SHARE for trial in study.best)
-    name = "bandwidth" if near or all(trial.rate is None for trial in study.best) else "rate"
-    trials, notes = fastest_variants(study, name)
-    if not trials:
-        return None
-    quantities = [float(getattr(trial, name)) for trial in trials]
-    most, best = max(quantities), trials[quantities.index(max(quantities))]
-    if name == "rate":
-        scale, end, title = choose_scale("rate", [most]), 1.4 * most, "Arithmetic rate"
-        texts, said = [format_value("rate", each) for each in quantities], "%{text}"
-        roofs, notes = dict[str, float](), [*notes, *say(plot.CAPTIONS, "in_place")]
-    else:
-        used = {trial.device for trial in trials}
-        roofs = {each.label: each.read_bandwidth or 0.0 for each in study.devices if each.label in used}
-        roofs = {device: roof for device, roof in roofs.items() if roof}
-        most = max(most, *roofs.values(), 0.0)
-        scale, end, title = choose_scale("bandwidth", [most / 10 if most < 1e13 else most]), 1.15 * most, "Bandwidth"
-        texts = ["" if each.share is None else f"{each.share * 100:.0f}\N{NO-BREAK SPACE}%" for each in trials]
-        said = f"%{{x}} {scale.unit}, %{{text}} of peak"
-        if any((trial.share or 0.0) > 1 for trial in trials):
-            notes += say("tables.txt", "above_peak")
-    look = plot.hover(
-        "%{customdata[0]}", said, "%{customdata[1]}", facts=[(each.contender, each.device) for each in trials]
-    )
-    look |= {"text": texts, "textposition": "outside", "cliponaxis": False}
-    data = [row_bars(trials, styles, title.lower(), plot.numbers(quantities, scale), **look)]
-    layout = rows_layout(len(trials), plot.axis(title, scale, range=[0, end / scale.divisor]), top=16 * len(roofs))
-    layout |= _roof_lines(trials, roofs, scale, most) if name == "bandwidth" else {}
-    text = say_once(plot.CAPTIONS, name, trials, best)
-    return plot.Figure(f"figure-{name}", f"{title} by variant", data, layout, text, tuple(notes))
-
-
-def _roof_lines(
-    trials: Sequence[StudyTrial], roofs: Mapping[str, float], scale: Scale, most: float
-) -> dict[str, list[dict[str, Any]]]:
-    """Return a dashed line at each device's bandwidth, beside its own bars only, with its name above."""
-    shapes, annotations = [], []
-    for i, (name, roof) in enumerate(roofs.items()):
-        at, mine = roof / scale.divisor, [place for place, trial in enumerate(trials) if trial.device == name]
-        ends = {"x0": at, "x1": at, "y0": min(mine) - 0.5, "y1": max(mine) + 0.5}
-        dashed = {"color": plot.NEUTRAL, "width": 2, "dash": "dash"}
-        shapes.append({"type": "line", "xref": "x", "yref": "y", "line": dashed, **ends})
-        words = {"text": f"roof, {plot.label(name, 16)}: {format_value('bandwidth', roof)}", "showarrow": False}
-        words |= {"x": at, "y": 1, "xref": "x", "yref": "paper", "yanchor": "bottom", "yshift": 16 * i}
-        annotations.append(words | {"xanchor": "right" if roof > 0.5 * most else "left"})
-    return {"shapes": shapes, "annotations": annotations}
 
 
 def distribution_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
@@ -240,7 +180,7 @@ def _interval(trial: StudyTrial) -> str:
 
 
 class Work(NamedTuple):
-    """What a trial moved and computed: counted, or where it was not profiled what its family says.
+    """What a trial moved and computed a second: counted, or where it was not profiled what its family says.
 
     Args:
         is_counted: the bytes are those of DRAM, as counted.
@@ -251,10 +191,19 @@ class Work(NamedTuple):
 
     trial: StudyTrial
     device: Device
-    intensity: float
+    bandwidth: float
     rate: float
     is_counted: bool
     shares: Mapping[str, float]
+
+    @property
+    def intensity(self) -> float:
+        """Return operations a byte, 0 without either."""
+        return self.rate / self.bandwidth if self.bandwidth else 0.0
+
+
+CEILINGS: Mapping[str, Literal["bandwidth", "rate"]] = {"memory": "bandwidth", "FP32 arithmetic": "rate"}
+"""Ceiling → the quantity that it bounds."""
 
 
 def list_work(study: Study) -> tuple[list[Work], list[str]]:
@@ -265,14 +214,11 @@ def list_work(study: Study) -> tuple[list[Work], list[str]]:
     for trial in trials:
         if trial.device in devices and trial.median_ns:
             device, time_s, dram = devices[trial.device], trial.median_ns / 1e9, _add_up(study, trial, DRAM)
-            moved = dram or trial.useful_bytes or 0.0
-            rate = (_add_up(study, trial, OPERATIONS) or trial.flops or 0.0) / time_s
-            ceilings = {
-                "memory": (moved / time_s, device.read_bandwidth),
-                "FP32 arithmetic": (rate, _arithmetic_rate(device)),
-            }
-            shares = {name: each / top for name, (each, top) in ceilings.items() if each and top}
-            found.append(Work(trial, device, rate * time_s / moved if moved else 0.0, rate, bool(dram), shares))
+            work = dram or trial.useful_bytes or 0.0, _add_up(study, trial, OPERATIONS) or trial.flops or 0.0
+            bandwidth, rate = (each / time_s for each in work)
+            reached = zip(CEILINGS, (bandwidth, rate), (device.read_bandwidth, _arithmetic_rate(device)), strict=True)
+            shares = {name: each / top for name, each, top in reached if each and top}
+            found.append(Work(trial, device, bandwidth, rate, bool(dram), shares))
     return found, notes
 
 
@@ -295,19 +241,24 @@ def light_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
         return None
     names = plot.labels(work.trial.contender for work in works)
     data = []
-    for ceiling, color in zip(("memory", "FP32 arithmetic"), plot.PALETTE, strict=False):
+    for (ceiling, quantity), color in zip(CEILINGS.items(), plot.PALETTE, strict=False):
         shares = [work.shares.get(ceiling) for work in works]
         if any(share is not None for share in shares):
             values = [None if share is None else float(f"{100 * share:.4g}") for share in shares]
-            look = plot.hover(f"%{{y}}: %{{x:.3~r}} % of the {ceiling}'s ceiling")
+            texts = [
+                format_value(quantity, getattr(work, quantity)) if ceiling in work.shares else "" for work in works
+            ]
+            look = plot.hover(f"%{{y}}: %{{text}}, %{{x:.3~r}} % of the {ceiling}'s ceiling")
+            look |= {"text": texts, "textposition": "outside", "cliponaxis": False}
             data.append(plot.bars(ceiling, values, names, color, orientation="h", **look))
     most = max(100 * share for work in works for share in work.shares.values())
-    x_axis = plot.axis("Share of the measured ceiling (%)", range=[0, max(100.0, 1.05 * most)])
-    layout = rows_layout(len(works), x_axis, top=24) | {"showlegend": True, "barmode": "group"}
+    notes += say("tables.txt", "above_peak") if most > 100 else []
+    ends = [0, 1.15 * max(100.0, most)]  # with room for the last bar's text
+    layout = rows_layout(len(works), plot.axis("Share of the measured ceiling (%)", range=ends), top=24)
+    layout |= {"showlegend": True, "barmode": "group"}
     layout["height"] += 10 * len(works) * len(data)
     best = max(works, key=lambda work: max(work.shares.values()))
-    ceiling = max(best.shares, key=lambda name: best.shares[name])
-    text = say_once(plot.CAPTIONS, "light", works, best, ceiling, best.shares[ceiling])
+    text = say_once(plot.CAPTIONS, "light", works, best, max(best.shares, key=best.shares.__getitem__))
     return plot.Figure("figure-light", "Speed of light", data, layout, text, tuple(notes))
 
 
@@ -329,10 +280,10 @@ def roofline_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
         data.append(
             plot.line(f"roof: {plot.plain(device.label)}", short, heights, style, mode="lines", hoverinfo="skip")
         )
-    for work, name in zip(works, plot.labels(work.trial.contender for work in works), strict=True):
-        facts = [(work.trial.contender, format_value("rate", work.rate), f"{work.intensity:.3g}")]
+    for work, x, name in zip(works, xs, plot.labels(work.trial.contender for work in works), strict=True):
+        facts = [(work.trial.contender, format_value("rate", work.rate), f"{x:.3g}")]
         look = plot.hover("%{customdata[0]}", "%{customdata[1]}", "%{customdata[2]} FLOP/byte", facts=facts)
-        place = [float(f"{work.intensity:.6g}")], plot.numbers([work.rate], scale)
+        place = [float(f"{x:.6g}")], plot.numbers([work.rate], scale)
         data.append(plot.line(name, *place, styles[work.trial.contender], 10, mode="markers", **look))
     text = say_once(plot.CAPTIONS, "roofline", works, max(works, key=lambda work: work.rate))
     x_axis = plot.axis("Operations a byte (FLOP/byte)", type="log", dtick=1)

@@ -28,7 +28,6 @@ def test_the_standard_figures_with_their_traces(make_study) -> None:
     figures = by_id(make_study(reduction()))
     assert list(figures) == [
         "figure-time",
-        "figure-bandwidth",
         "figure-light",
         "figure-roofline",
         "figure-scaling",
@@ -54,7 +53,8 @@ def test_the_standard_figures_with_their_traces(make_study) -> None:
     assert figures["figure-time"].text.startswith(
         "Median time of 11 variants at n=2^26, dtype=float32; the shortest is single_pass"
     )
-    assert len(figures["figure-bandwidth"].layout["shapes"]) == 2
+    light = dict(zip(figures["figure-light"].data[0]["y"], figures["figure-light"].data[0]["text"], strict=True))
+    assert light["cpu_numpy"] == "16.0\N{NO-BREAK SPACE}GB/s"
 
 
 def test_the_roofs_of_two_devices_are_told_apart_and_named(make_study) -> None:
@@ -96,18 +96,11 @@ figures:
   - {kind: lines, x: tune.nothing, y: time}
 """
     figures = study_figures(make_study(reduction(), yaml))
-    assert len(figures) == 7 + 4  # nothing was measured for the last one
+    assert len(figures) == 6 + 4  # nothing was measured for the last one
     for figure in figures:
         go.Figure({"data": figure.data, "layout": figure.layout})  # raises for a property that Plotly does not know
         json.dumps([figure.data, figure.layout], allow_nan=False)
         assert figure.text.endswith(".")
-
-
-def test_far_from_the_roof_the_arithmetic_rate_is_drawn_in_place_of_the_bandwidth(make_study) -> None:
-    figures = by_id(make_study([Made("a", 1000.0), Made("b", 500.0)]))
-    assert list(figures) == ["figure-time", "figure-rate", "figure-light", "figure-roofline", "figure-distribution"]
-    assert figures["figure-rate"].data[0]["x"] == [1.04858, 2.09715]
-    assert figures["figure-rate"].layout["xaxis"]["title"]["text"] == "Arithmetic rate (GFLOP/s)"
 
 
 def test_a_roof_far_below_the_times_does_not_stretch_the_axis(make_study) -> None:
