@@ -101,7 +101,7 @@ class VariantComparisons:
             if key in self._ratios:
                 continue
             base, new, measure = key
-            row = self.find(base, new, measure)
+            row = self.find(base, new, measure) if base != new else None  # one run seen twice has no row
             timed = all((identity, measure.value) in self._timed.index for identity in (base, new))
             self._ratios[key] = float(row.ratio) if row else 1.0 if timed and base == new else None
             if row is None and timed and base != new:
