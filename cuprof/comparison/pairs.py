@@ -44,9 +44,8 @@ class VariantComparisons:
         self._options = options or Options()
         self._first = sweep.trials.drop_duplicates("identity").set_index("identity", drop=False)
         self._timed = sweep.trials[sweep.trials["measure"] != ""].set_index(["identity", "measure"], drop=False)
-        self._places = dict(
-            zip(self._first.index, zip(self._first["variant"], self._first["device"], strict=True), strict=True)
-        )
+        facts = (self._first[name] for name in ("variant", "device", "tool", "backend"))
+        self._places = dict(zip(self._first.index, zip(*facts, strict=True), strict=True))
         self._found: dict[tuple[Contender, Contender], dict[tuple[str, str, str], Any]] = {}
         self._rows: dict[tuple[Contender, Contender], pd.DataFrame] = {}
         self._ratios: dict[tuple[str, str, Measure], float | None] = {}
@@ -65,15 +64,18 @@ class VariantComparisons:
     def find(self, base: str, new: str, measure: Measure) -> Any | None:
         """Return the row that compares two trials; None where their variants are not compared by these two.
 
-        That is so of trials at two problems, of tunables that are not the variant's fastest there, and of a trial that
-        is not right. Trials of two devices are compared beside the other trials of their variants on those devices.
+        That is so of trials at two problems or of two back ends, of tunables that are not the variant's fastest there,
+        and of a trial that is not right. Trials of two devices are compared beside the other trials of their variants
+        on those devices.
 
         Args:
             base, new: identities.
         """
         if not (base in self._places and new in self._places):
             return None
-        (before, on), (after, elsewhere) = self._places[base], self._places[new]
+        (before, on, tool, backend), (after, elsewhere, *method) = self._places[base], self._places[new]
+        if tool == "" and [tool, backend] != method:
+            return None
         devices = (on, elsewhere) if on != elsewhere else ("", "")
         pair = Contender(before, devices[0]), Contender(after, devices[1])
         if pair not in self._found:  # one pass over its rows: looking one up in a frame takes milliseconds

@@ -7,6 +7,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the invented sweeps
 
-from study_data import make_study, store
+from study_data import make_study, reductions, store
 
-__all__ = ["make_study", "store"]
+__all__ = ["make_study", "reductions", "store"]

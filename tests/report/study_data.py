@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cuprof.core.project import bundled
 from cuprof.core.records import (
     ENERGY_UNAVAILABLE,
     Advice,
@@ -38,6 +39,7 @@ from cuprof.report.load import load_study
 from cuprof.report.study import Study
 from cuprof.results.read import read_results
 from cuprof.store import Store
+from cuprof.store.outcomes import NOWHERE
 
 GPU = DeviceFacts(
     "cuda", 0, "Test GPU 9000", "uuid-0", 16 * 2**30, {"name": "Test GPU 9000", "driver": "999.1"}, {"sm_count": 64}
@@ -105,9 +107,8 @@ def fill(
     for device in {made.device.name: made.device for made in trials if made.device}.values():
         roof = ROOFS[device.backend] if calibrate else None
         store.save_calibration(sweep, device, Calibration(device.backend, roof, 800.0))
-    for i, (made, trial) in enumerate(zip(trials, planned, strict=True)):
-        if made.state is not State.PLANNED:
-            store.record(sweep, _outcome(made, trial, i))
+    ended = [each for each in enumerate(zip(trials, planned, strict=True)) if each[1][0].state is not State.PLANNED]
+    store.record_all(sweep, [(_outcome(made, trial, i), NOWHERE) for i, (made, trial) in ended])
     if finish:
         store.finish_sweep(sweep, finish)
     return sweep
@@ -277,6 +278,17 @@ def reduction(scale: Callable[[str, int], float] | None = None, *, gpu: bool = T
         for name, factor in (("cpu_serial", 0.9e-3), ("cpu_numpy", 0.25e-3), ("cpu_parallel", 0.3e-3)):
             made.append(Made(name, 2.0 + n * factor, problem, kind="cpu", device=CPU, origin="CPU", spread=0.04))
     return made
+
+
+@pytest.fixture(scope="session")
+def reductions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Study]:
+    """Return the invented sweeps of the bundled reduction study, with ("gpu") and without a GPU ("cpu")."""
+    studies = {}
+    for name in ("gpu", "cpu"):
+        with open_store(tmp_path_factory.mktemp(name)) as opened:
+            fill(opened, reduction(gpu=name == "gpu"), experiment="reduction", baseline="interleaved_divergent")
+            studies[name] = load_study(opened, "reduction", folders=[bundled("experiments")])
+    return studies
 
 
 @pytest.fixture

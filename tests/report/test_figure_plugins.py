@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint
 
 import pytest
-from study_data import reduction
+from study_data import Made
 
 from cuprof.core import plugins
 from cuprof.core.errors import UsageError
@@ -42,18 +42,18 @@ def install(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_packages_figure_stands_behind_the_standard_ones(make_study, install) -> None:
     install("counts_figure")
-    study = make_study(reduction())
+    study = make_study([Made("a"), Made("b", 5.0)])
     assert study_figures(study)[-1].id == "figure-mine"
     assert "A figure of a package." in render(study)
 
 
 def test_a_packages_figure_may_have_nothing_to_draw(make_study, install) -> None:
     install("no_figure")
-    assert "figure-mine" not in {figure.id for figure in study_figures(make_study(reduction()))}
+    assert "figure-mine" not in {figure.id for figure in study_figures(make_study([Made("a"), Made("b", 5.0)]))}
 
 
 @pytest.mark.parametrize("name", ["wrong_figure", "missing"])
 def test_what_is_no_figure_is_named(make_study, install, name: str) -> None:
     install(name)
     with pytest.raises(UsageError, match="page figure 'mine'"):
-        study_figures(make_study(reduction()))
+        study_figures(make_study([Made("a"), Made("b", 5.0)]))
