@@ -71,9 +71,12 @@ def result_parts(study: Study) -> Iterator[Part]:
     """Yield a table a problem, the failures, and the best of one problem or the verdicts at several."""
     placed = study.frame[~study.frame["state"].isin([*UNPLACED])]
     problems = [rows for _, rows in placed.groupby("at", sort=False)]
+    chosen = [_choose_shown(rows) for rows in problems]
+    every = study.frame.loc[[place for rows in chosen for place in rows.index]]
+    study.foresee_speedups(study.rows(every))  # of all tables in one go
     best, marks = "", set[str]()
-    for rows in problems:
-        best, shown = best_line(study, rows), _choose_shown(study, rows)
+    for rows, fastest in zip(problems, chosen, strict=True):
+        best, shown = best_line(study, rows), sorted(study.rows(fastest), key=_place_in_table)
         table = _table(study, shown)
         yield from (Line(_heading(study, rows), "bold"), table)
         if hidden := len(rows) - len(shown):
@@ -96,16 +99,16 @@ def result_parts(study: Study) -> Iterator[Part]:
         yield Line(best, "bold")
 
 
-def _choose_shown(study: Study, rows: Any) -> list[StudyTrial]:
-    """Return those of one problem's trials that its table shows, the fastest first."""
-    ranked = rows.assign(rank=rows["kind"].map(rank_of)).sort_values(["rank", "order"], kind="stable")
-    groups = [group for _, group in ranked.groupby("contender", sort=False)]
-    if len(ranked) <= MOST_ROWS:
-        trials = study.rows(ranked)
-    else:
-        most = max(1, min(TOP, MOST_ROWS // len(groups)))
-        trials = [each for group in groups for each in study.rows(group.sort_values("median_ns", kind="stable")[:most])]
-    return sorted(trials, key=lambda trial: (not _has_time(trial), by_time(trial)))
+def _choose_shown(rows: Any) -> Any:
+    """Return those of one problem's rows that its table shows."""
+    if len(rows) <= MOST_ROWS:
+        return rows
+    most = max(1, min(TOP, MOST_ROWS // rows["contender"].nunique()))
+    return rows.sort_values("median_ns", kind="stable").groupby("contender", sort=False).head(most)
+
+
+def _place_in_table(trial: StudyTrial) -> tuple[object, ...]:
+    return not _has_time(trial), by_time(trial), rank_of(trial.kind), trial.order
 
 
 def best_line(study: Study, rows: Any) -> str:
@@ -175,7 +178,6 @@ def _has_time(trial: StudyTrial) -> bool:
 def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     """Return the table of one problem, without the columns that say nothing."""
     right = [trial for trial in trials if _has_time(trial)]
-    study.foresee_speedups(right)
     bases = {study.baseline_of(trial) for trial in trials}  # of many tunables the fastest
     hot_ns = {trial: trial.median_of(Measure.HOT) for trial in right if trial.measure is Measure.COLD}
     total_ns = {trial: trial.median_of(Measure.TOTAL) for trial in right}

@@ -74,8 +74,8 @@ class VariantComparisons:
         if not (base in self._places and new in self._places):
             return None
         (before, on, tool, backend), (after, elsewhere, *method) = self._places[base], self._places[new]
-        if tool == "" and [tool, backend] != method:
-            return None
+        if (tool == "" and [tool, backend] != method) or (before, on) == (after, elsewhere):
+            return None  # of a variant on one device the fastest is one and the same trial
         devices = (on, elsewhere) if on != elsewhere else ("", "")
         pair = Contender(before, devices[0]), Contender(after, devices[1])
         if pair not in self._found:  # one pass over its rows: looking one up in a frame takes milliseconds

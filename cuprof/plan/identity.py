@@ -105,7 +105,7 @@ class Identifier:
     def identify(self, problem: Point, tunables: Point, program: Program | None) -> str:
         """Return the identity of one trial; `program` is None for anything but a kernel variant."""
         described = None if program is None else describe_program(program)
-        content = {"problem": dict(problem), "program": described, "tunables": dict(tunables)}
+        content = {"problem": dict(problem.items()), "program": described, "tunables": dict(tunables.items())}
         digest = self._shared.copy()
         digest.update(canonical_json(content).encode())
         return digest.hexdigest()[:DIGITS]

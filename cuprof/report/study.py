@@ -169,7 +169,8 @@ class Study:
             timed: dict[int, dict[Measure, Timed]] = {place: {} for place in missing}
             for place, measure, values in zip(timings.index, timings["measure"], facts, strict=True):
                 timed[place][Measure(measure)] = Timed(*values)
-            columns = [_plain(self.frame[name].loc[missing]) for name in COLUMNS]
+            facts_of = self.frame.loc[missing, list(COLUMNS)]
+            columns = [_plain(facts_of[name]) for name in COLUMNS]
             for place, *own in zip(missing, *columns, strict=True):
                 trial = StudyTrial(**dict(zip(COLUMNS, own, strict=True)), timings=timed[place])
                 trial.state, trial.measure = State(trial.state), Measure(trial.measure) if trial.measure else None

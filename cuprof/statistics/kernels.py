@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-WORTH_COMPILING = 200
-"""Pairs from which on compiled loops, loaded from Numba's cache in 0.15 s, take less time than NumPy."""
+WORTH_COMPILING = 1500
+"""Pairs from which on compiled loops take less time than NumPy: to load Numba and its cache takes 0.4 s of the CPU, a
+pair of 45 samples 0.27 ms by NumPy and 0.01 ms compiled."""
 NEAREST = 1e-9
 """How near a quantile is found, relative to the ends of the range or to 1. It lies beside the difference that it
 stands for, in the middle of the last bracket, so that samples moved by it tie with no other."""
