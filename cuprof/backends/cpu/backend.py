@@ -5,7 +5,6 @@ Raise `timing_version` in registry.py when a change to the timing changes the me
 
 from __future__ import annotations
 
-import gc
 import math
 import platform
 import re
@@ -90,15 +89,6 @@ class CpuSession(Session[Runnable]):
         build = BuildFacts(cached=cached, build_ns=monotonic_ns() - started, log=built.log)
         return Runnable(call, build=build, **results)
 
-    def run(self, runnable: Runnable, count: int = 1) -> None:
-        """Execute back to back; garbage may be collected again at the next writing."""
-        super().run(runnable, count)
-        gc.disable()  # no finaliser works between an execution and the look at its result
-
-    def _fill(self, runnable: Runnable, byte: int) -> None:
-        gc.enable()
-        super()._fill(runnable, byte)
-
     def fetch(self, runnable: Runnable) -> dict[str, np.ndarray]:
         """Copy the outputs.
 
@@ -118,7 +108,6 @@ class CpuSession(Session[Runnable]):
 
     def begin(self, runnable: Runnable, measure: Measure, batch: int = 1, draw: Draws = Draw) -> Frame:
         """Time one execution after reading other data (cold), or a batch back to back (hot)."""
-        gc.enable()
         self.give(runnable, draw())
         if measure is Measure.COLD:
             self.backend.caches.flush(self.options.flush)
@@ -127,13 +116,7 @@ class CpuSession(Session[Runnable]):
         for _ in range(batch):
             call()
         duration_ns = perf_counter_ns() - started
-        gc.disable()  # no finaliser works between the clock and the look at the result
         return lambda: Reading(duration_ns / batch)
-
-    def close(self) -> None:
-        """Drop the arrays."""
-        gc.enable()
-        super().close()
 
 
 class CpuBackend(Backend[Runnable]):
