@@ -19,7 +19,7 @@ from cuprof.families import Program, Variant
 from cuprof.plan.memory import arena_bytes
 from cuprof.worker.messages import Finished, Job, JobTrial
 from cuprof.worker.method import reading_options
-from cuprof.worker.opened import OPENED
+from cuprof.worker.opened import recorded
 from cuprof.worker.problem import Problem
 from cuprof.worker.rotation import Rotations
 from cuprof.worker.status_page import NO_TRIAL, Phase, StatusPage
@@ -58,7 +58,7 @@ class Held:
 def make_program(variant: Variant, problem: Point, asked: JobTrial) -> tuple[Program, set[str]]:
     """Return the program of a kernel's trial, and the data files that were opened for it."""
     opened: set[str] = set()
-    with OPENED.recorded(opened):
+    with recorded(opened):
         return variant.make(problem, asked.tunables), opened
 
 

@@ -13,8 +13,7 @@ import gc
 import os
 import random
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +21,6 @@ import numpy as np
 
 from cuprof.backends.contract import Runnable, Session
 from cuprof.backends.switches import Switch
-from cuprof.worker.opened import OPENED
 from cuprof.worker.problem import Problem
 from cuprof.worker.trial import Trial
 
@@ -47,12 +45,6 @@ class Protection:
 
     def __init__(self, session: Session[Runnable], problem: Problem, state: ProcessState, *, on_host: bool) -> None:
         self.session, self.problem, self.state, self.on_host = session, problem, state, on_host
-
-    @contextmanager
-    def around_prepare(self, trial: Trial) -> Iterator[None]:
-        """Record the files that a trial's own code opens while it prepares."""
-        with OPENED.recorded(trial.opened if trial.program is None else set()):
-            yield
 
     def after_run(self, trial: Trial) -> None:
         """Undo what an execution of code on the host changed that could affect its neighbours."""

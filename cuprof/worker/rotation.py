@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from cuprof.worker.energy import EnergyMeter
 from cuprof.worker.executions import Executions, Results
 from cuprof.worker.messages import Finished, Job
 from cuprof.worker.method import stopping_rule, version
+from cuprof.worker.opened import recorded
 from cuprof.worker.problem import Problem
 from cuprof.worker.protection import LATE, LATE_LOOKS, ProcessState, Protection
 from cuprof.worker.sampler import Sampler
@@ -110,7 +112,7 @@ class Rotations:
         """Build the trial and bind it to the session's arrays; from then on its own code may run."""
         variant, asked = trial.variant, trial.asked
         try:
-            with self.protection.around_prepare(trial):
+            with recorded(trial.opened) if trial.program is None else nullcontext():
                 trial.runnable = self.session.prepare(
                     variant, self.job.problem, asked.tunables, trial.program, asked.source_text
                 )

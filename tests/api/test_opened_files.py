@@ -10,7 +10,7 @@ import pytest
 
 from cuprof.core.project import Project
 from cuprof.results.queries import load
-from cuprof.worker.opened import FileListener
+from cuprof.worker.opened import recorded
 from tests.api.test_sweep import QUICK
 from tests.conftest import Result
 
@@ -91,9 +91,9 @@ def test_a_named_file_that_is_gone_is_told(folder: Path, cli: Callable[..., Resu
 def test_data_that_is_read_counts_and_nothing_else_does(tmp_path: Path) -> None:
     for name in ("data.bin", "code.py", ".hidden", "written.txt"):
         (tmp_path / name).write_text("x")
-    opened, found = FileListener(), set[str]()
+    found: set[str] = set()
     (tmp_path / "data.bin").read_text()
-    with opened.recorded(found):
+    with recorded(found):
         for name in ("data.bin", "code.py", ".hidden"):
             (tmp_path / name).read_text()
         (tmp_path / "written.txt").write_text("y")
