@@ -12,7 +12,7 @@ import hashlib
 import re
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,22 +33,12 @@ _ENTRY = re.compile(rb"\.nv\.constant0\.([\w$]+)")
 """The section that holds the arguments of a kernel's launch, by its name."""
 
 
-@dataclass(frozen=True)
-class Section:
-    """A section of an ELF file; `data` is empty where the file holds none, as for shared memory."""
-
-    name: str
-    size: int
-    data: bytes
-
-
 def hash_code(cubin: bytes) -> str:
     """Return the hash of a cubin's machine code; empty where it is no cubin that can be read."""
     try:
-        sections = list(_read_sections(cubin))
+        parts = sorted(filter(None, (_describe(*section) for section in _read_sections(cubin))))
     except (struct.error, LookupError, OverflowError, ValueError):
         return ""
-    parts = sorted(filter(None, map(_describe, sections)))
     if not any(part.startswith(b"code") for part in parts):
         return ""
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
@@ -82,21 +72,24 @@ def names_launches(found: str) -> bool:
     return "-" in found
 
 
-def _describe(section: Section) -> bytes:
+def _describe(name: str, size: int, data: bytes) -> bytes:
     """Return the part of the code's identity that a section contributes, without its name; empty for most sections."""
-    if section.name.startswith(_CODE):
-        words = np.frombuffer(section.data, np.uint64).reshape(-1, INSTRUCTION_WORDS).copy()
+    if name.startswith(_CODE):
+        words = np.frombuffer(data, np.uint64).reshape(-1, INSTRUCTION_WORDS).copy()
         words[:, 1] &= MEANING_BITS
         return b"code" + hashlib.sha256(words.tobytes()).digest()
-    if section.name.startswith(_SHARED) and section.size:
-        return b"shared" + section.size.to_bytes(8, "little")
-    if section.name.startswith(_CONSTANTS) and section.data:
-        return b"constants" + hashlib.sha256(section.data).digest()
+    if name.startswith(_SHARED) and size:
+        return b"shared" + size.to_bytes(8, "little")
+    if name.startswith(_CONSTANTS) and data:
+        return b"constants" + hashlib.sha256(data).digest()
     return b""
 
 
-def _read_sections(image: bytes) -> Iterator[Section]:
-    """Return the sections of a 64-bit little-endian ELF file ("System V ABI", chapter 4)."""
+def _read_sections(image: bytes) -> Iterator[tuple[str, int, bytes]]:
+    """Yield (name, size, content in the file) of each section of a 64-bit little-endian ELF file.
+
+    The format is that of the System V ABI, chapter 4; shared memory has a size and no content.
+    """
     if image[:6] != b"\x7fELF\x02\x01":
         raise ValueError("no 64-bit ELF file")
     (table,) = struct.unpack_from("<Q", image, 40)
@@ -106,4 +99,4 @@ def _read_sections(image: bytes) -> Iterator[Section]:
     for name, kind, _, _, offset, size, *_ in headers:
         text = names[name : names.index(b"\0", name)].decode()
         in_file = kind != 8  # SHT_NOBITS
-        yield Section(text, size, image[offset : offset + size] if in_file else b"")
+        yield text, size, image[offset : offset + size] if in_file else b""
