@@ -45,7 +45,7 @@ class Examiner:
         """Return whether a row's results are right."""
         self.looks += 1
         tolerances = self.problem.hold(self.variant, standard)
-        return self.problem.compare_with(self.sets.fetch(row), standard, tolerances, self.looks)
+        return self.problem.compare(self.sets.fetch(row), standard, tolerances, self.looks)
 
     def require(self, row: int) -> None:
         """Raise if a row's results are wrong for the contents that it has."""

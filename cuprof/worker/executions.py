@@ -73,7 +73,8 @@ class Results:
         if checksum is not None and checksum in right:
             return right[checksum]
         trial.looks += 1
-        check = self.problem.compare(self.session.fetch(trial.bound), number, tolerances, trial.looks)
+        standard = self.problem.standards[number]
+        check = self.problem.compare(self.session.fetch(trial.bound), standard, tolerances, trial.looks)
         if check.passed and checksum is not None and len(right) < KNOWN_RESULTS:
             right[checksum] = check
         return check

@@ -100,10 +100,6 @@ class Problem:
         """Return the inputs of a set, as long as the signature says."""
         return self.sets[number].inputs
 
-    def expected(self, number: int) -> Arrays:
-        """Return the reference results of a set; float64 or exact integers by output name."""
-        return self.standards[number].expected
-
     @property
     def needs_host(self) -> bool:
         """Return whether results need more than a comparison of each element with its own bound."""
@@ -141,11 +137,7 @@ class Problem:
         """Return the tolerances for a variant's results on each set."""
         return [self.hold(variant, standard) for standard in self.standards]
 
-    def compare(self, outputs: Arrays, number: int, tolerances: Tolerances, look: int) -> Check:
-        """Return whether a variant's results on a set of inputs are right; see `compare_with`."""
-        return self.compare_with(outputs, self.standards[number], tolerances, look)
-
-    def compare_with(self, outputs: Arrays, standard: Standard, tolerances: Tolerances, look: int) -> Check:
+    def compare(self, outputs: Arrays, standard: Standard, tolerances: Tolerances, look: int) -> Check:
         """Return whether a variant's results are right.
 
         Args:

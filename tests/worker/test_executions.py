@@ -114,13 +114,13 @@ class Desk:
         self.device.known.append(runnable)
         self.judged: list[int] = []
 
-        def judge(outputs: Any, number: int, tolerances: Any, look: int) -> Check:
+        def judge(outputs: Any, standard: None, tolerances: Any, look: int) -> Check:
             self.judged.append(look)
             return compare(outputs, {"y": RIGHT}, tolerances)
 
         problem: Any = SimpleNamespace(
             compared=COMPARED_SETS, needs_host=False,
-            compare=judge, family=SimpleNamespace(in_place=()),
+            compare=judge, family=SimpleNamespace(in_place=()), standards=[None] * COMPARED_SETS,
         )  # fmt: skip
         session: Any = self.device
         variant: Any = SimpleNamespace(name="v", tolerance=None)

@@ -29,7 +29,7 @@ def test_two_sets_have_a_reference_and_further_ones_are_drawn_when_they_are_aske
     made = Problem.make(family, JOB)
     assert (len(drawn), made.compared, len(made.sets)) == (2, COMPARED_SETS, COMPARED_SETS)
     for number in range(COMPARED_SETS):
-        assert np.array_equal(made.expected(number)["y"], 2.0 * made.inputs(number)["x"])
+        assert np.array_equal(made.standards[number].expected["y"], 2.0 * made.inputs(number)["x"])
     unmet = [made.draw()["x"].tobytes() for _ in range(3)]
     assert len({*unmet, *(made.inputs(number)["x"].tobytes() for number in range(COMPARED_SETS))}) == 5
 
@@ -43,7 +43,9 @@ def test_results_are_compared_with_the_reference_of_their_own_set() -> None:
     made = Problem.make(make_twice(N), JOB)
     tolerances = made.tolerances(PLAIN)
     right = {"y": (2 * made.inputs(1)["x"]).astype(np.float32)}
-    found = [made.compare(right, number, tolerances[number], 1).passed for number in range(COMPARED_SETS)]  # type: ignore[arg-type]
+    found = [
+        made.compare(right, made.standards[number], tolerances[number], 1).passed for number in range(COMPARED_SETS)
+    ]  # type: ignore[arg-type]
     assert found == [False, True]
 
 
@@ -60,4 +62,4 @@ def test_a_variant_is_held_to_a_tolerance_of_its_own_on_each_set() -> None:
     wide, plain = made.tolerances(lenient), made.tolerances(PLAIN)
     assert len(asked) == COMPARED_SETS
     off = {"y": (2 * made.inputs(1)["x"] + 0.5).astype(np.float32)}
-    assert [made.compare(off, 1, each[1], 1).passed for each in (wide, plain)] == [True, False]  # type: ignore[arg-type]
+    assert [made.compare(off, made.standards[1], each[1], 1).passed for each in (wide, plain)] == [True, False]  # type: ignore[arg-type]
