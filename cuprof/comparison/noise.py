@@ -18,8 +18,11 @@ SEVERAL_LAUNCHES = NoiseModel("CUDA, several launches or a library", 0.002, 200.
 OPENCL = NoiseModel("OpenCL on a GPU", 0.02, 400.0)
 TRANSFERS = NoiseModel("total, by the host's clock", 0.05)
 HOST = NoiseModel("CPU", 0.05)
+BORDER = NoiseModel("CUDA, by the judge's clock", 0.005, 25.0)
 """Assumed where nothing else is known; docs/comparing.md says what the figures were chosen from."""
-MODELS = (ONE_LAUNCH, SEVERAL_LAUNCHES, OPENCL, TRANSFERS, HOST)
+EVENTS = [0, 1]
+"""Places in `MODELS` of times by a CUDA device's own events."""
+MODELS = (ONE_LAUNCH, SEVERAL_LAUNCHES, OPENCL, TRANSFERS, HOST, BORDER)
 
 
 def assumed_model(backend: str, measure: str, *, on_host: bool = False, several_launches: bool = False) -> NoiseModel:
@@ -51,6 +54,12 @@ def add_models(rows: pd.DataFrame) -> pd.DataFrame:
         }
         found[f"{side}_model"] = np.array([models[key] for key in keys], dtype=np.int64)
     return rows.assign(**found)
+
+
+def model_border(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with the models of times on a CUDA device that another process than the one that executes took."""
+    models = {f"{side}_model": rows[f"{side}_model"].replace(EVENTS, MODELS.index(BORDER)) for side in ("base", "new")}
+    return rows.assign(**models)
 
 
 def noise_within(rows: pd.DataFrame) -> np.ndarray:

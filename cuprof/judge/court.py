@@ -194,12 +194,13 @@ class _Trial:
         self, course: Course, contenders: Sequence[Contender], baselines: Baselines
     ) -> tuple[dict[str, str], list[tuple[Contender, Candidate]]]:
         """Time all in turns and judge the right ones together; return also the noise that the comparison used."""
-        running, rounds = [(one, Legs(one.variant)) for one in contenders], self.request.rounds
+        rounds = self.request.rounds
+        running = [(one, Legs(one.variant, over_border=one.runs_on_host)) for one in contenders]
         bases: dict[tuple[str, bool], tuple[Contender, Legs]] = {}
         for backend, on_host in dict.fromkeys(one.kind for one in contenders):
             trials = baselines[backend]
             base = Contender(trials[0].variant, backend, self.request.origin, trials, on_host)
-            bases[base.kind] = base, Legs(base.variant)
+            bases[base.kind] = base, Legs(base.variant, over_border=on_host)
         turns = [(one, rounds) for one in contenders] + [(base, rounds + 1) for base, _ in bases.values()]
         self.observer.started(sum(len(one.trials) * count for one, count in turns), ())
         for turn in range(rounds + 1):

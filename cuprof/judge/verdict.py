@@ -13,7 +13,7 @@ import pandas as pd
 
 from cuprof.comparison.compare import contrast_rows, pair_up, share_measures
 from cuprof.comparison.match import KERNEL_TIMES, Matching, match
-from cuprof.comparison.noise import find_noises, noise_between
+from cuprof.comparison.noise import find_noises, model_border, noise_between
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import COLUMNS, Source, Stored, each, label_of, make_trials, read_trials
 from cuprof.core.records import Measure
@@ -53,10 +53,12 @@ class Legs:
     Attributes:
         variant: the side's variant.
         legs: in the order of time.
+        over_border: timed by the judge's own clock.
     """
 
     variant: str
     legs: list[Leg] = field(default_factory=list)
+    over_border: bool = False
 
     def read(self, store: Store, sweep_id: int) -> None:
         """Read one more leg with its samples, before anything else runs."""
@@ -96,9 +98,14 @@ class Legs:
             sides = one.side, other.side
             bases, news = (side.trials.drop_duplicates("trial").set_index("trial").rename_axis(None) for side in sides)
             pairs = bases.reset_index(names="base").merge(news.reset_index(names="new"), on="identity")
-            rows = share_measures(pair_up(Matching(pairs.assign(choices=1), bases, news, (), ())), *sides)
+            rows = self.share(pair_up(Matching(pairs.assign(choices=1), bases, news, (), ())), *sides)
             if len(rows):
                 yield *sides, rows
+
+    def share(self, matched: pd.DataFrame, base: Side, new: Side) -> pd.DataFrame:
+        """Return the rows of both sides' times, with the noise of their clock."""
+        rows = share_measures(matched, base, new)
+        return model_border(rows) if self.over_border else rows
 
     def drifts(self) -> Iterator[str]:
         """Yield a line for each row whose legs' medians differ by more than `DRIFT`."""
@@ -137,7 +144,7 @@ def compare_legs(pairs: Sequence[tuple[Legs, Legs]], rule: Rule, noise: float | 
         noise: stated, or None.
     """
     sides = [(base.pooled(), new.pooled()) for base, new in pairs]
-    matched, problems = zip(*(_match(*both) for both in sides), strict=True)
+    matched, problems = zip(*(_match(*both, legs) for both, (legs, _) in zip(sides, pairs, strict=True)), strict=True)
     baselines = {id(base): base for base, _ in pairs}.values()
     controls = [control for base in baselines for control in base.controls()]
     unchanged = Contrasts.joined([contrast_rows(rows, base, new) for base, new, rows in controls])
@@ -166,12 +173,12 @@ def is_accepted(rows: Sequence[Row]) -> bool:
     return bool(rows) and all(row.judgement.verdict in ACCEPTED for row in rows)
 
 
-def _match(base: Side, new: Side) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _match(base: Side, new: Side, legs: Legs) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return the rows that can be compared, and why others cannot."""
     matching = match(base, new)
     lonely = each(matching.news.loc[list(matching.only_new)])
     reasons = [*matching.ambiguous, *(f"{label_of(trial)} has no counterpart" for trial in lonely)]
-    rows = share_measures(pair_up(matching), base, new)
+    rows = legs.share(pair_up(matching), base, new)
     kernel = rows["measure"].isin([measure.value for measure in KERNEL_TIMES])
     rows = rows[kernel | ~kernel.groupby(rows["match"]).transform("any")]
     other = rows["base_method"] != rows["new_method"]

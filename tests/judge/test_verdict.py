@@ -56,6 +56,17 @@ def test_what_the_baseline_does_from_leg_to_leg_widens_the_interval() -> None:
     assert restless.noises["GPU"].source == "estimated"
 
 
+def test_the_judges_own_clock_has_noise_of_its_own() -> None:
+    widths = []
+    for over_border in (False, True):
+        base, new = legs("base", 4 * US, 4 * US), legs("new", 4 * US)
+        base.over_border = new.over_border = over_border
+        compared = compare_legs([(base, new)], Rule(), None)
+        widths.append(compared.rows[0][0].judgement.high - compared.rows[0][0].judgement.low)
+        assert ("the judge's clock" in compared.noises["GPU"].text) == over_border
+    assert widths[1] < 0.8 * widths[0]
+
+
 def test_more_legs_narrow_the_interval() -> None:
     widths = []
     for count in (1, 4):
