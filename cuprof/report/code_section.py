@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from cuprof.builds.sass import Instruction, compare_code, compare_opcodes, find_causes
 from cuprof.core.text import fold
 from cuprof.ncu.report_file import EXCESSIVE as METRICS
-from cuprof.report.counter_section import BYTES, MOST_PAIRS, list_pairs
+from cuprof.report.counter_section import MOST_PAIRS, list_pairs
 from cuprof.report.study import Study
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import StudyTrial, grouped
@@ -207,7 +207,7 @@ def _source_line(diagnosis: Diagnosis, row: Any, texts: Sequence[str], is_open: 
         for each in own.itertuples()
     ]
     is_cause = bool({*own.index} & diagnosis.causes)
-    text, executed = _text(texts, row.line), _shorten(float(row.executed))
+    text, executed = _text(texts, row.line), format_counter(float(row.executed))
     return SourceLine(row.line, text, row.share, row.reason, executed, listing if is_open else [], is_cause)
 
 
@@ -221,12 +221,6 @@ def _with_context(known: Mapping[int, SourceLine], texts: Sequence[str]) -> Iter
 
 def _text(texts: Sequence[str], number: int) -> str:
     return texts[number - 1][:TEXT_WIDTH] if 0 < number <= len(texts) else ""
-
-
-def _shorten(number: float) -> str:
-    """Return a large number with three digits: "1.44 M"."""
-    sign, size = next(each for each in reversed(BYTES) if number >= each[1] or not each[0])
-    return f"{number / size:.3g}\N{NO-BREAK SPACE}{sign}".strip() if sign else f"{number:g}"
 
 
 def _launch_facts(

@@ -21,7 +21,6 @@ from cuprof.report.trials import StudyTrial, by_sure_time, grouped
 from cuprof.report.units import Scale, choose_scale, format_counter
 
 WORDS = "counters.txt"
-BYTES = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
 MOST_PAIRS = 16
 MOST_CHANGES = 20
 """Counters of a pair that are shown at once; the others are behind a click."""
@@ -320,7 +319,11 @@ def _overview(study: Study, trials: Sequence[StudyTrial], fewest: int) -> Table 
     several = len(counted) > 1
     same = [metric for metric, found in values.items() if several and found[0] is not None and len({*found}) == 1]
     time = choose_scale("time", [trial.median_ns for trial in trials])
-    scales = {metric: _scale(counters.unit_of(metric), values[metric]) for metric in telling if metric not in same}
+    scales = {
+        metric: choose_scale("plain", values[metric], counters.unit_of(metric))
+        for metric in telling
+        if metric not in same
+    }
     rows = []
     for trial in trials:
         cells = [Cell(time.format(trial.median_ns))]
@@ -343,13 +346,3 @@ def _cell(study: Study, trial: StudyTrial, metric: str, scale: Scale) -> Cell:
     if value is None:
         return Cell(study.counters.why_missing(trial.id, metric) or "–", "missing")
     return Cell(scale.format(value))
-
-
-def _scale(unit: str, values: Sequence[float | None]) -> Scale:
-    """Return how a column is written: bytes in thousands or millions, all else as Nsight gives it."""
-    known = [value for value in values if value is not None]
-    largest, prefix, size = max(map(abs, known), default=0.0), "", 1.0
-    if unit == "byte" and largest >= 1e3:
-        prefix, size = next(each for each in reversed(BYTES) if largest >= each[1])
-        unit = f"{prefix}B"
-    return Scale(unit, size, 0 if all((value / size).is_integer() for value in known) else 2)

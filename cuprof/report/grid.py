@@ -244,10 +244,7 @@ def _scale(study: Study, line: Sequence[Found]) -> Scale:
     """Return the scale of one line, which published values share."""
     _, unit, dimension = describe(study, line[0].name)
     values = [each.value for each in line] + [found.value for each in line for found in each.published]
-    if unit or dimension == "plain":
-        whole = all(float(value).is_integer() for value in values if value is not None)
-        return Scale(unit, 1.0, 0 if whole else 2)
-    return choose_scale(dimension, values)
+    return choose_scale(dimension, values, unit)
 
 
 def key_label(key: Key) -> str:

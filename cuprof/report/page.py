@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import math
 import secrets
 import time
 from collections.abc import Sequence
@@ -97,7 +96,6 @@ def render(study: Study, *, folders: Sequence[Path] = (), made_of: str = "") -> 
             and {"problems": [table_data(each) for each in overview.problems], "chosen": overview.chosen},
             figures=figures,
             specs={figure.id: {"data": figure.data, "layout": figure.layout} for figure in figures},
-            comparisons=comparison_data(study),
             counters=counter_section(study) if study.counters.values or study.has_gpu else None,
             code=code_section(study),
             failures=failure_groups(study),
@@ -179,17 +177,3 @@ def _shown(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_shown(each) for each in value]
     return visible(value) if isinstance(value, str) else value
-
-
-def comparison_data(study: Study) -> list[dict[str, Any]]:
-    """Return how every contender compares with the baseline at the reference problem, with all digits, for programs."""
-    data = []
-    for trial in study.best:
-        base = study.baseline_of(trial)
-        compared = study.compare(base, trial) if base is not None and base is not trial else None
-        if compared is not None:
-            facts = {name: getattr(compared, name) for name in ("measure", "verdict", "error_rate")}
-            numbers = {name: getattr(compared, name) for name in ("ratio", "low", "high")}
-            facts |= {name: value if math.isfinite(value) else None for name, value in numbers.items()}
-            data.append({"base": compared.base_identity, "new": compared.new_identity, **facts})
-    return data

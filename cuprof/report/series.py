@@ -93,7 +93,7 @@ def study_figure(
         devices = dict.fromkeys(each.device for each in points.published if each.device)
         notes += say(plot.CAPTIONS, "hollow", list(devices))
     values = [point.value for point in (*measured, *points.published)]
-    scale = Scale(unit, 1.0, 2) if unit or dimension == "plain" else choose_scale(dimension, values)
+    scale = choose_scale(dimension, values, unit)
     data, layout = (_map if spec.kind == "map" else _curves)(points, spec, styles, scale, heading)
     superlative = "fastest" if value == "time" else "lowest" if dimension in LOW_IS_BEST else "highest"
     best = min(measured, key=RANKS[superlative])

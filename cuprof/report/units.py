@@ -28,6 +28,7 @@ UNITS: dict[Dimension, tuple[tuple[str, float], ...]] = {
     "plain": (("", 1.0),),
 }
 """Dimension → units, smallest first, each with its size in the base unit."""
+BYTES = (("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
 DECIMALS: dict[Dimension, int] = {"share": 1, "ratio": 2, "count": 0}
 """Dimension → decimals, where they are the same for all values."""
 
@@ -89,15 +90,23 @@ class Scale:
         return f"{text}\N{NO-BREAK SPACE}{self.unit}" if unit and self.unit else text
 
 
-def choose_scale(dimension: Dimension, values: Iterable[float | None]) -> Scale:
+def choose_scale(dimension: Dimension, values: Iterable[float | None], unit: str = "") -> Scale:
     """Return the unit in which the values read best: the largest one in which the smallest value is still 1 or more.
 
-    Three digits of the smallest value are kept, at most three decimals.
+    Three digits of the smallest value are kept, at most three decimals. What is plain has two decimals or none.
+
+    Args:
+        unit: of plain values; many bytes are written in thousands, millions and so on.
     """
     units = UNITS[dimension]
     if dimension in DECIMALS:
         return Scale(*units[0], DECIMALS[dimension])
     sizes = [abs(value) for value in values if value is not None and math.isfinite(value) and value != 0]
+    if dimension == "plain":
+        largest, size = max(sizes, default=0.0), 1.0
+        if unit == "byte" and largest >= BYTES[0][1]:
+            unit, size = next(each for each in reversed(BYTES) if largest >= each[1])
+        return Scale(unit, size, 0 if all((each / size).is_integer() for each in sizes) else 2)
     if not sizes:
         return Scale(*units[min(1, len(units) - 1)], 1)
     smallest = min(sizes)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from typing import Any
 
 from cuprof.report.counter_section import counter_section
-from cuprof.report.page import comparison_data, study_figures, study_tables
+from cuprof.report.page import study_figures, study_tables
 from cuprof.report.provenance import provenance
 from cuprof.report.study import Study
 from cuprof.report.summary import conclude, failure_groups
@@ -102,3 +103,17 @@ def _counters(section: Any) -> Any:
     found = asdict(section)
     found["overview"] = _table(section.overview) if section.overview else None
     return found
+
+
+def comparison_data(study: Study) -> list[dict[str, Any]]:
+    """Return how every contender compares with the baseline at the reference problem, with all digits."""
+    data = []
+    for trial in study.best:
+        base = study.baseline_of(trial)
+        compared = study.compare(base, trial) if base is not None and base is not trial else None
+        if compared is not None:
+            facts = {name: getattr(compared, name) for name in ("measure", "verdict", "error_rate")}
+            numbers = {name: getattr(compared, name) for name in ("ratio", "low", "high")}
+            facts |= {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+            data.append({"base": compared.base_identity, "new": compared.new_identity, **facts})
+    return data

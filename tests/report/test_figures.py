@@ -198,9 +198,7 @@ def test_a_counters_axis_has_its_short_heading_and_the_caption_its_name(store, m
     (figure,) = study_figures(study)
     assert figure.layout["yaxis"]["title"]["text"] == "Occupancy reached (%)"
     assert name not in json.dumps([figure.data, figure.layout]) + figure.title
-    assert figure.text.startswith(
-        f"Occupancy reached ({name}) over n; the highest measured value is 72.00\u00a0%, b at"
-    )
+    assert figure.text.startswith(f"Occupancy reached ({name}) over n; the highest measured value is 72\u00a0%, b at")
     assert {trace["name"]: trace["y"] for trace in figure.data} == {"a": [70.0, 71.0], "b": [72.0]}
     assert figure.notes[0] == "Counters are cold: the caches were emptied before every pass."
     assert figure.notes[1].startswith(
