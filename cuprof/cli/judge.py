@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from cuprof.cli import compare
@@ -15,9 +17,11 @@ from cuprof.cli.output import Line, Part, Table, print_json, show
 from cuprof.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from cuprof.core.project import Project
     from cuprof.interop.origins import AnyOrigin
     from cuprof.judge.border.fork_server import ForkServer
     from cuprof.judge.report import Candidate, Report
+    from cuprof.judge.warden import Warden
 
 DESCRIPTION = """\
 Judge candidates against a family's baseline: right, honest, and at least as fast? Each runs in processes of its own,
@@ -96,46 +100,70 @@ def main(argv: Sequence[str]) -> int:
     arguments = _parse(argv)
     from cuprof.engine.launch import prestart
     from cuprof.judge.border.fork_server import ForkServer
+    from cuprof.sandbox.probe import begin_probe
 
+    if arguments.sandbox != "off":
+        begin_probe()
     if any(Path(each).suffix == ".cu" for each in arguments.candidates):
-        prestart()  # the process that times the baseline
+        prestart(modules=("cupy",))  # the process that times the baseline
+        Thread(target=_find_device, daemon=True).start()
     with ForkServer() as server:  # it imports what it needs beside this process
         return _judge(server, arguments)
 
 
+def _find_device() -> None:
+    """Load the driver and its management library, which takes a quarter of a second, while others are imported."""
+    from cuprof.backends.registry import CUDA, find_facts
+
+    with suppress(Exception):  # reported when the device is described
+        find_facts(CUDA.name)
+
+
 def _judge(server: ForkServer, arguments: argparse.Namespace) -> int:
-    from cuprof.cli.progress import make_observer
-    from cuprof.config.composer import compose
-    from cuprof.config.overrides import quoted
     from cuprof.core.project import find_project
     from cuprof.core.scratch import ScratchFolder
-    from cuprof.judge.contenders import check_file
-    from cuprof.judge.court import judge
     from cuprof.judge.report import as_data
-    from cuprof.judge.request import Request
-    from cuprof.statistics.verdict import Rule
+    from cuprof.judge.warden import Warden, start_ahead
 
     project = find_project()
     with ScratchFolder() as workshop:
         origin = _find_origin(arguments.family, project.kernel_folders, Path(workshop))
-        family = f"family={quoted(Path(arguments.family).name)}"
-        config = compose([family, "measure.modes=[cold]", *arguments.settings], project)
-        request = Request(
-            config=config,
-            origin=origin,
-            candidates=tuple(check_file(Path(path)) for path in arguments.candidates),
-            rule=Rule(arguments.effect, arguments.error_rate),
-            **{name: getattr(arguments, name) for name in GIVEN},
-            database=arguments.keep.absolute() if arguments.keep else None,
-            counters=arguments.counters is not None,
-        )
-        with make_observer() as observer:
-            report = judge(request, project, observer, server)
+        files = [Path(each).resolve() for each in arguments.candidates]
+        warden = Warden.make(project.root, files, arguments.sandbox, arguments.memory_bytes)
+        if all(file.suffix == ".cu" for file in files) and not arguments.keep:
+            start_ahead(warden.list_first(origin.folder, arguments.rounds))
+        report = _find_report(arguments, project, origin, server, warden)
     if arguments.json:
         print_json(as_data(report))
     else:
         show(*report_parts(report))
     return report.exit_code
+
+
+def _find_report(
+    arguments: argparse.Namespace, project: Project, origin: AnyOrigin, server: ForkServer, warden: Warden
+) -> Report:
+    from cuprof.cli.progress import make_observer
+    from cuprof.config.composer import compose
+    from cuprof.config.overrides import quoted
+    from cuprof.judge.contenders import check_file
+    from cuprof.judge.court import judge
+    from cuprof.judge.request import Request
+    from cuprof.statistics.verdict import Rule
+
+    family = f"family={quoted(Path(arguments.family).name)}"
+    config = compose([family, "measure.modes=[cold]", *arguments.settings], project)
+    request = Request(
+        config=config,
+        origin=origin,
+        candidates=tuple(check_file(Path(path)) for path in arguments.candidates),
+        rule=Rule(arguments.effect, arguments.error_rate),
+        **{name: getattr(arguments, name) for name in GIVEN},
+        database=arguments.keep.absolute() if arguments.keep else None,
+        counters=arguments.counters is not None,
+    )
+    with make_observer() as observer:
+        return judge(request, project, observer, server, warden)
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:

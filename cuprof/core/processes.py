@@ -27,6 +27,7 @@ MARK = "CUPROF_WORKER_FOLDER"
 """Environment variable of a worker and all that it starts."""
 BLAS_THREADS, BLAS_THREADS_BEFORE = "OPENBLAS_NUM_THREADS", "CUPROF_OPENBLAS_NUM_THREADS"
 
+MOST_AT_ONCE = 8
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 END_LIMIT_S = 10.0
@@ -34,12 +35,18 @@ END_LIMIT_S = 10.0
 STOP_LIMIT_S = END_LIMIT_S + 2.0
 """How long to wait for the guardian itself."""
 POLL_S = 0.002
-_AWAITED = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}
+AWAITED = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}
+"""Signals that a guardian waits for."""
 
 
 def count_cores() -> int:
     """Return how many cores this process may use, at least one."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def count_at_once() -> int:
+    """Return how many workers may get ready at once: each takes a core, and its compiler another."""
+    return max(1, min(MOST_AT_ONCE, count_cores() // 2))
 
 
 def spare_cores() -> None:
@@ -82,7 +89,7 @@ def guard(
     """
     if sys.platform != "linux":
         return
-    signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
+    signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
     control = ctypes.CDLL(None).prctl
     control(PR_SET_CHILD_SUBREAPER, 1)
     control(PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -100,7 +107,7 @@ def guard(
         os._exit(1)
     os.setsid()  # a variant that signals its own process group does not reach the guardian
     signal.signal(signal.SIGINT, on_interrupt)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, AWAITED)
 
 
 class Process(Protocol):
@@ -153,7 +160,7 @@ def end_like(status: int) -> NoReturn:
 
 def _watch(worker: int, engine: int, folder: Path) -> NoReturn:
     status = None
-    while status is None and (sent := signal.sigwait(_AWAITED)) != signal.SIGTERM:
+    while status is None and (sent := signal.sigwait(AWAITED)) != signal.SIGTERM:
         if sent == signal.SIGINT:
             os.kill(worker, sent)  # not reaped yet, so the number is still its own
         status = dict(_reap()).get(worker)

@@ -11,6 +11,8 @@ from typing import Any
 from cuprof.core.errors import ConfigError
 
 MARKER = "cuprof.toml"
+OWN_BUILDS = "CUPROF_OWN_BUILDS"
+"""Environment variable of a process in a sandbox: the folder of cuprof's own compiled kernels."""
 """The file at the top of a project; `cuprof init` writes it. It may hold `database = "<SQLAlchemy URL>"`."""
 
 BUNDLED = ("conf", "kernels", "experiments", "db", "reports")
@@ -115,6 +117,12 @@ def bundled(name: str) -> Path:
 def user_cache() -> Path:
     """Return cuprof's folder in the user's cache folder (XDG Base Directory Specification)."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cuprof"
+
+
+def own_builds() -> Path:
+    """Return the folder of cuprof's own compiled kernels, which processes in a sandbox read too."""
+    chosen = os.environ.get(OWN_BUILDS)
+    return Path(chosen or os.environ.get("CUPROF_CACHE") or user_cache() / "cubin") / ("" if chosen else "own")
 
 
 def database_url(text: str) -> str:

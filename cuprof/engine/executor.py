@@ -16,7 +16,7 @@ from cuprof.engine.measurement import Measurement
 from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.engine.workers import Workers
 from cuprof.sandbox.settings import Sandbox
-from cuprof.worker.messages import Build, Built, Job, Open, WorkerSettings
+from cuprof.worker.messages import Build, Built, Job, Open, Prepare, Ready, WorkerSettings
 
 MOST_WAIT_S, FOLLOWING_S = 1.0, 0.05
 """Wait this long for a build, so that a scheduler may begin others; once there is one, this long for more."""
@@ -141,6 +141,30 @@ class Executor(Workers):
                     return
         except WorkerDiedError:
             self.drop_worker()
+
+    def prepare(self, job: Job) -> None:
+        """Have the worker do all of a job but its timing, while others do the same; `await_ready` waits for it."""
+        with suppress(WorkerDiedError):  # `await_ready` meets it again
+            self.worker.send(Prepare(job))
+            self.building |= {trial.identity for trial in job.trials}
+
+    def await_ready(self, until: float) -> bool:
+        """Return whether the worker waits to time the job that is prepared, or to say why it cannot be.
+
+        Args:
+            until: by the monotonic clock, when not to wait any longer.
+        """
+        try:
+            for message in self.worker.messages() if self.building else ():
+                self.stop_if_asked()
+                if isinstance(message, Ready):
+                    self.take_built(Built(tuple(self.building)))
+                    return not message.is_starved
+                if time.monotonic() > until:
+                    break
+        except WorkerDiedError:
+            pass
+        return False
 
     def open_ahead(self) -> None:
         """Have the worker open the devices that take long to open while the database is opened."""

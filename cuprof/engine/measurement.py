@@ -48,7 +48,7 @@ class Measurement:
 
     def run(self) -> Iterator[Outcome]:
         """Yield every trial's outcome as it comes."""
-        if self.job.isolated:
+        if self.job.isolated and self.workers.is_used:
             self.workers.drop_worker()
         left, idle_turns = list(self.job.trials), 0
         while left:

@@ -37,9 +37,9 @@ class _LieError(Exception):
     """Report that a file's process made a claim that cannot be true."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contender:
-    """One variant that takes part: of a candidate's file, or the baseline.
+    """One variant that takes part: of a candidate's file, or the baseline. Each is equal to itself alone.
 
     Args:
         origin: of the family; for a Python file of a copy with the file in it.

@@ -2,46 +2,48 @@
 
 from __future__ import annotations
 
+import importlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cuprof.backends.registry import get_spec, is_host, shares_memory
-from cuprof.comparison.trials import ending_of, label_of
+from cuprof.backends.registry import CUDA, get_spec, shares_memory
 from cuprof.config.model import SweepConfig
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
 from cuprof.core.records import FAILED, NOT_RUN, DeviceFacts, Trial, Unavailable
 from cuprof.core.scratch import ScratchFolder
+from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.devices import find_devices, open_executors
+from cuprof.engine.executor import Executor
 from cuprof.engine.launch import prestart
 from cuprof.engine.observer import Observer
 from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES, PYTHON
+from cuprof.judge.ahead import Ahead, is_apart, open_worker
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.contenders import Contender, Devices, Entrance, check_file
-from cuprof.judge.counters import Counting
-from cuprof.judge.legs import Course
 from cuprof.judge.report import Candidate, Evidence, Report, Ruling
-from cuprof.judge.request import Request, default_memory_bytes
-from cuprof.judge.verdict import Legs, compare_legs, is_accepted
-from cuprof.ncu.collector import check_collection
-from cuprof.ncu.setting import make_request
+from cuprof.judge.request import Request
+from cuprof.judge.warden import Warden
 from cuprof.plan import Selection, plan
-from cuprof.sandbox.probe import find_refusal
-from cuprof.sandbox.seccomp import find_bindings
-from cuprof.sandbox.settings import DATABASE, Sandbox
-from cuprof.store import Store
+from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.messages import WorkerSettings
+
+if TYPE_CHECKING:
+    from cuprof.judge.legs import Course
+    from cuprof.judge.verdict import Legs
 
 Baselines = dict[str, tuple[Trial, ...]]
 """Back end → trials."""
 SLOW = ("cupy", "torch", "triton", "numba")
 """Modules that take seconds to import; they are imported once for all processes."""
+COMPARING = ("cuprof.judge.verdict", "scipy.special")
+"""Modules that take half a second to import; they are imported while the first legs are prepared."""
 MOST_READ = 1 << 16
 """Look for their names in this much of a file."""
 CLAIMS = {
@@ -54,11 +56,14 @@ CLAIMS = {
 }
 
 
-def judge(request: Request, project: Project, observer: Observer, server: ForkServer) -> Report:
+def judge(
+    request: Request, project: Project, observer: Observer, server: ForkServer, warden: Warden | None = None
+) -> Report:
     """Judge every candidate and return the rulings; the project and its database stay unchanged.
 
     Args:
         server: starts the processes in which code of candidates runs.
+        warden: gives the sandboxes, if it has been made for this request already.
 
     Raises:
         UsageError: a candidate's file, the family or a setting is invalid, or the baseline's results are wrong.
@@ -69,11 +74,14 @@ def judge(request: Request, project: Project, observer: Observer, server: ForkSe
         raise UsageError(
             "a candidate could read every file of root's; judge as another user, or allow it with --as-root"
         )
-    refusal = "" if request.sandbox == "off" else find_refusal()
-    if refusal and request.sandbox == "required":
-        raise UsageError(f"this system refuses a sandbox ({refusal}); see docs/judging.md, or take --sandbox=auto")
+    warden = warden or Warden.make(project.root, files, request.sandbox, request.memory_bytes)
     with ScratchFolder() as workshop:
-        return _Trial(request, project, observer, files, Path(workshop), refusal, server).hold()
+        trial = _Trial(request, project, observer, files, Path(workshop), warden, server)
+        try:
+            return trial.hold()
+        finally:
+            for executor in trial.idle:
+                executor.retire_worker()
 
 
 @dataclass
@@ -85,45 +93,43 @@ class _Trial:
     observer: Observer
     files: Sequence[Path]
     workshop: Path
-    refusal: str
+    warden: Warden
     server: ForkServer
     done: list[Candidate] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    idle: list[Executor] = field(default_factory=list)
 
     def hold(self) -> Report:
         """Judge all candidates, from admission to report."""
         request, config = self.request, self._config()
         conditions, noises = None, dict[str, str]()
         if request.counters:  # what cannot work is found before anything is timed
+            from cuprof.ncu.collector import check_collection
+            from cuprof.ncu.setting import make_request
+
             conditions = make_request(config.ncu).conditions
             check_collection(config, Project(self.workshop))
+        self._open_ahead(config)
         family = request.origin.load()
         devices = self._find_devices(config, family)
-        if request.sandbox != "off" and not self.refusal:
+        if not (self.warden.is_off or self.warden.refusal) and any(file.suffix not in LANGUAGES for file in self.files):
             self.server.load([name for name in SLOW if self._needs(name, devices)])
         asked = config.problem, config.tune, config.presets
         selection = Selection(family.name, ("all",), *asked, frozenset(config.tune))
         baselines = _plan_baselines(family, selection, devices, request.baseline)
         contenders = [*self._admit(config, family, selection, devices, baselines)]
         if contenders:
-            database = request.database or self.workshop / "judge.sqlite"
-            with Store.open(f"sqlite:///{database}") as store:
-                course = Course(config, family, devices, self.project, store, self.server, self.observer)
-                try:
-                    noises, judged = self._race(course, contenders, baselines)
-                finally:
-                    course.close()
-                if request.counters:
-                    counting = Counting(course, database.parent / "artifacts", request.sandbox == "off", self.notes)
-                    self.done += counting.count(judged, baselines, request.origin)
-                else:
-                    self.done += [candidate for _, candidate in judged]
+            ahead = Ahead(config, family, devices, self._confine, DeviceLocks(self.observer.note), self.idle)
+            try:
+                noises = self._hear(ahead, contenders, baselines)
+            finally:
+                ahead.end()
         order = list(map(str, self.files))
         return Report(
             family=family.name,
             candidates=tuple(sorted(self.done, key=lambda each: order.index(each.file))),
-            sandbox=self._describe_sandbox(),
-            refusal=self.refusal,
+            sandbox=self.warden.describe(),
+            refusal=self.warden.refusal,
             noise=noises,
             notes=tuple(dict.fromkeys(self.notes)),
             database=str(request.database or ""),
@@ -132,6 +138,47 @@ class _Trial:
             rounds=request.rounds,
             conditions=conditions,
         )
+
+    def _open_ahead(self, config: SweepConfig) -> None:
+        """Have the workers of the first legs open the device while this process plans."""
+        backends = {LANGUAGES.get(file.suffix, "") for file in self.files}
+        if self.request.database or backends != {CUDA.name} or CUDA.name not in config.device.backends:
+            return  # a sandbox hides the databases that are there when it is made
+        origin, rounds = self.request.origin, self.request.rounds
+        for sandbox in self.warden.list_first(origin.folder, rounds):
+            self.idle.append(open_worker(config, sandbox, CUDA.name, origin))
+
+    def _hear(self, ahead: Ahead, contenders: Sequence[Contender], baselines: Baselines) -> dict[str, str]:
+        """Judge those that take part; return the noise that the comparison used."""
+        request, bases = self.request, dict[tuple[str, bool], Contender]()
+        for backend, on_host in dict.fromkeys(one.kind for one in contenders):
+            trials = baselines[backend]
+            bases[backend, on_host] = Contender(trials[0].variant, backend, request.origin, trials, on_host)
+        turns = [*bases.values(), *contenders] * request.rounds + [*bases.values()]
+        self.observer.started(sum(len(one.trials) for one in turns), ())
+        if not request.database:
+            ahead.begin(turns)
+            for module in COMPARING:
+                importlib.import_module(module)
+        from cuprof.judge.counters import Counting
+        from cuprof.judge.legs import Course
+        from cuprof.store import Store
+
+        database = request.database or self.workshop / "judge.sqlite"
+        with Store.open(f"sqlite:///{database}") as store:
+            course = Course(
+                ahead.config, ahead.family, ahead.devices, self.project, store, self.server, self.observer, ahead
+            )
+            try:
+                noises, judged = self._race(course, turns, bases)
+            finally:
+                course.close()
+            if request.counters:
+                counting = Counting(course, database.parent / "artifacts", request.sandbox == "off", self.notes)
+                self.done += counting.count(judged, baselines, request.origin)
+            else:
+                self.done += [candidate for _, candidate in judged]
+        return noises
 
     def _admit(
         self, config: SweepConfig, family: Family, selection: Selection, devices: Devices, baselines: Baselines
@@ -144,7 +191,7 @@ class _Trial:
             known=[trial for trials in baselines.values() for trial in trials],
             like=self.request.like,
             workshop=self.workshop,
-            sandbox=partial(self._sandbox, ""),
+            sandbox=partial(self.warden.confine, devices=False),
             limit_s=config.limits.build_s,
             server=self.server,
         )
@@ -191,65 +238,72 @@ class _Trial:
         return False
 
     def _race(
-        self, course: Course, contenders: Sequence[Contender], baselines: Baselines
+        self, course: Course, turns: Sequence[Contender], bases: Mapping[tuple[str, bool], Contender]
     ) -> tuple[dict[str, str], list[tuple[Contender, Candidate]]]:
         """Time all in turns and judge the right ones together; return also the noise that the comparison used."""
-        rounds = self.request.rounds
-        running = [(one, Legs(one.variant, over_border=one.runs_on_host)) for one in contenders]
-        bases: dict[tuple[str, bool], tuple[Contender, Legs]] = {}
-        for backend, on_host in dict.fromkeys(one.kind for one in contenders):
-            trials = baselines[backend]
-            base = Contender(trials[0].variant, backend, self.request.origin, trials, on_host)
-            bases[base.kind] = base, Legs(base.variant, over_border=on_host)
-        turns = [(one, rounds) for one in contenders] + [(base, rounds + 1) for base, _ in bases.values()]
-        self.observer.started(sum(len(one.trials) * count for one, count in turns), ())
-        for turn in range(rounds + 1):
-            timed = [bases[kind] for kind in {one.kind for one, _ in running}] + (running if turn < rounds else [])
-            for place, (contender, legs) in enumerate(timed):
-                if place + 1 < len(timed) or turn < rounds:
-                    self._prestart(timed[(place + 1) % len(timed)][0])
-                failed = self._run(course, contender, legs)
-                if failed and not contender.file:
-                    raise UsageError(
-                        f"the baseline cannot be timed here: {ending_of(failed[0])}; name another one with --baseline"
-                    )
-                if failed:
-                    running.remove((contender, legs))
-                    self.done.append(self._dismiss(contender, legs, bases[contender.kind][0].variant, course.logs))
-        for _, legs in bases.values():
-            self.notes += [f"the baseline drifts, so verdicts are less sure: {text}" for text in legs.drifts()]
+        from cuprof.judge.verdict import Legs, compare_legs, is_accepted
+
+        legs = {one: Legs(one.variant, over_border=one.runs_on_host) for one in turns}
+        left = [*turns]
+        running = [one for one in dict.fromkeys(turns) if one.file]
+        while left:
+            course.ahead.begin(left)
+            alone = course.ahead.await_ready()
+            place = next((place for place, one in enumerate(left) if one is alone), 0)
+            contender = left.pop(place)
+            if left:
+                self._prestart(course, left[0])
+            if self._run(course, contender, legs[contender], alone=alone is not None):
+                running.remove(contender)
+                dismissed = self._dismiss(contender, legs[contender], bases[contender.kind].variant, course.logs)
+                self.done.append(dismissed)
+                kinds = {one.kind for one in running}
+                left = [one for one in left if one is not contender and one.kind in kinds]
+        course.ahead.end()  # while the times are compared
+        for base in bases.values():
+            drifts = legs[base].drifts()
+            self.notes += [f"the baseline drifts, so verdicts are less sure: {text}" for text in drifts]
         if not running:
             return {}, []
-        pairs = [(bases[contender.kind][1], legs) for contender, legs in running]
+        pairs = [(legs[bases[one.kind]], legs[one]) for one in running]
         compared = compare_legs(pairs, self.request.rule, self.request.noise)
         judged = []
-        for (contender, legs), rows, problems in zip(running, compared.rows, compared.problems, strict=True):
+        for contender, rows, problems in zip(running, compared.rows, compared.problems, strict=True):
             ruling = Ruling.GOOD if is_accepted(rows) and not problems else Ruling.NOT_FASTER
             reasons = [*([] if rows else ["none of its trials could be compared"]), *problems]
-            decided = _candidate(contender, bases[contender.kind][0].variant, ruling, "; ".join(reasons))
-            evidence = tuple(Evidence("uneven", text, counts=False) for text in legs.drifts())
+            decided = _candidate(contender, bases[contender.kind].variant, ruling, "; ".join(reasons))
+            evidence = tuple(Evidence("uneven", text, counts=False) for text in legs[contender].drifts())
             judged.append((contender, replace(decided, rows=rows, evidence=evidence)))
         return {device: noise.text for device, noise in compared.noises.items()}, judged
 
-    def _run(self, course: Course, contender: Contender, legs: Legs) -> list[Any]:
-        """Run a leg; return the trials that failed or could not be run."""
-        legs.read(course.store, course.run(contender, self._confine(contender)))
-        return legs.find(FAILED) or legs.find(NOT_RUN)
+    def _run(self, course: Course, contender: Contender, legs: Legs, *, alone: bool) -> list[Any]:
+        """Run a leg; return the trials of a candidate that failed or could not be run."""
+        legs.read(course.store, course.run(contender, alone=alone))
+        failed = legs.find(FAILED) or legs.find(NOT_RUN)
+        if failed and not contender.file:
+            from cuprof.comparison.trials import ending_of
 
-    def _prestart(self, contender: Contender) -> None:
+            ending = ending_of(failed[0])
+            raise UsageError(f"the baseline cannot be timed here: {ending}; name another one with --baseline")
+        return failed
+
+    def _prestart(self, course: Course, contender: Contender) -> None:
         """Start the process of the leg that comes next; on the host it would take part in the times of this one."""
-        if not is_host(contender.trials[0].device) and not contender.runs_on_host:
+        if is_apart(contender) and not course.ahead.waiting:
             prestart(sandbox=self._confine(contender))
 
     def _confine(self, contender: Contender) -> Sandbox | None:
         """Return the sandbox of a leg; a kernel of the family's own needs none."""
         if not contender.runs_on_host and not contender.file:
             return None
-        return self._sandbox(contender.backend, contender.origin.folder, contender.file)
+        file, backend = contender.file, get_spec(contender.backend)
+        return self.warden.confine(contender.origin.folder, file, devices=not backend.is_host)
 
     @staticmethod
     def _dismiss(contender: Contender, legs: Legs, baseline: str, logs: Mapping[str, str]) -> Candidate:
         """Return a candidate that failed in some leg, with its ruling."""
+        from cuprof.comparison.trials import label_of
+
         if not (failed := legs.find(FAILED)):
             skipped = legs.find(NOT_RUN)[0].message
             why = f"{skipped}, in its sandbox, although the baseline ran; --sandbox=off does without one"
@@ -262,49 +316,6 @@ class _Trial:
                 evidence.append(Evidence("log", log, counts=False))
         made = _candidate(contender, baseline, Ruling.WRONG, evidence[0].detail)
         return replace(made, evidence=tuple(evidence))
-
-    def _sandbox(self, backend: str, family: Path, file: Path | None) -> Sandbox | None:
-        """Return the sandbox for a candidate, or for a baseline.
-
-        Args:
-            backend: the back end whose devices it needs; empty for none.
-            family: the family's folder, with a copy of a candidate's Python file.
-            file: the candidate's own, beside which it may have others.
-        """
-        if self.request.sandbox == "off":
-            return None
-        return Sandbox(
-            namespaces=not self.refusal,
-            devices=bool(backend) and not get_spec(backend).is_host,
-            memory_bytes=self.request.memory_bytes or default_memory_bytes(),
-            visible=tuple(
-                str(path) for folder in (family, *([file.parent] if file else [])) for path in self._shown(folder)
-            ),
-            hidden=(*map(str, self._find_databases()), *(str(other) for other in self.files if other != file)),
-        )
-
-    def _shown(self, folder: Path) -> Iterable[Path]:
-        """Return what to show of a folder: of one with the project in it, no more than its own files."""
-        root = self.project.root
-        if folder in (root, *root.parents):
-            return [path for path in folder.iterdir() if path.is_file() and path.suffix != DATABASE]
-        return [folder]
-
-    def _find_databases(self) -> Iterator[Path]:
-        """Yield the project's own databases, with the files that SQLite keeps beside them."""
-        for folder in (self.project.root, self.project.root / "db"):
-            yield from folder.glob(f"*{DATABASE}*")
-
-    def _describe_sandbox(self) -> str:
-        if self.request.sandbox == "off":
-            return "one process each"
-        filtered = ", and a filter of system calls" if find_bindings() else ""
-        if self.refusal:
-            return f"one process each, with limits on memory and time{filtered}"
-        return (
-            "one process each, without network, with its own view of files and processes, and limits on memory and time"
-            f"{filtered}"
-        )
 
 
 def _plan_baselines(family: Family, selection: Selection, devices: Devices, wanted: str) -> Baselines:

@@ -6,7 +6,7 @@ and the baseline itself shows how much a time varies from process to process.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from cuprof.config.model import SweepConfig
 from cuprof.core.project import Project
@@ -15,18 +15,14 @@ from cuprof.engine.executor import Executor
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared
 from cuprof.engine.recorder import Recorder
-from cuprof.engine.running import Run
+from cuprof.engine.running import Run, SweepResult
 from cuprof.families import Family
+from cuprof.judge.ahead import Ahead
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.contenders import Contender, Devices
 from cuprof.judge.referee import BorderExecutor, Kept
-from cuprof.plan import Plan, Selection, plan_hash
-from cuprof.sandbox.settings import Sandbox
 from cuprof.store import Store
 from cuprof.worker.messages import WorkerSettings
-from cuprof.worker.method import methods
-
-PURPOSE = "judging"
 
 
 @dataclass(frozen=True)
@@ -37,6 +33,7 @@ class Course(Observer):
         config: how all of them are timed.
         server: starts processes beyond the border.
         observer: receives the forwarded events.
+        ahead: processes of the legs that come next.
         kept: processes beyond the border, from turn to turn.
         logs: identity → the log of a failed trial; filled by `run`.
         told: notes already forwarded.
@@ -49,42 +46,39 @@ class Course(Observer):
     store: Store
     server: ForkServer
     observer: Observer
+    ahead: Ahead
     kept: Kept = field(default_factory=Kept)
     logs: dict[str, str] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
 
-    def run(self, contender: Contender, sandbox: Sandbox | None) -> int:
-        """Check and time trials in new workers; return the number of their sweep."""
-        origin, backend, over_border = contender.origin, contender.backend, contender.runs_on_host
-        # candidates cannot write there, so its code needs no guard
-        family = replace(self.family, folder=origin.folder, path=origin.path, origin=origin, code={})
-        selection = Selection(family.name, tuple(dict.fromkeys(trial.variant for trial in contender.trials)))
-        plan = Plan(family, selection, contender.trials)
-        by_measure = methods(self.config.measure, backend, over_border=over_border)
-        leg = Prepared(
-            config=replace(self.config, variants=selection.variants, baseline="", purpose=PURPOSE),
-            family=family,
-            plan=plan,
-            devices=self.devices,
-            methods={backend: by_measure},
-            hash=plan_hash(plan, {str(measure): value for measure, value in by_measure.items()}),
-            extension=contender.extension,
-            is_shared=False,
-            reuses=False,  # a leg never reuses another leg's results
-            remembers=False,  # a stranger's process must not change the project through files it reports
-        )
+    def run(self, contender: Contender, *, alone: bool = False) -> int:
+        """Check and time trials in new workers; return the number of their sweep.
+
+        Args:
+            alone: the leg could not be prepared beside others.
+        """
+        if leg := self.ahead.take(contender):
+            return self._run(leg.sweep, leg.executor).sweep_id
+        with self._make_executor(contender) as executor:
+            result = self._run(self.ahead.make_sweep(contender), executor)
+        if alone and not result.failed:
+            self.ahead.is_on = False
+        return result.sweep_id
+
+    def _run(self, sweep: Prepared, executor: Executor) -> SweepResult:
+        return Run(Recorder(sweep, self.project, self.store, [executor], self), self.project).run()
+
+    def _make_executor(self, contender: Contender) -> Executor:
+        if not contender.runs_on_host:
+            return self.ahead.make_executor(contender)
         settings, limits = WorkerSettings(self.config.device.numbers()), self.config.limits
-        with (
-            BorderExecutor(settings, limits, self.family, sandbox, self.devices, self.server, self.kept)
-            if over_border
-            else Executor(settings, limits, sandbox, self.devices)
-        ) as executor:
-            recorder = Recorder(leg, self.project, self.store, [executor], self)
-            return Run(recorder, self.project).run().sweep_id
+        sandbox = self.ahead.confine(contender)
+        return BorderExecutor(settings, limits, self.family, sandbox, self.devices, self.server, self.kept)
 
     def close(self) -> None:
         """End the processes that wait for another turn."""
         self.kept.close()
+        self.ahead.end()
 
     def trial_started(self, trial: Trial, phase: str) -> None:
         self.observer.trial_started(trial, phase)

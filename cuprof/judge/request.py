@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cuprof.config.model import SweepConfig
 from cuprof.interop.origins import AnyOrigin
 from cuprof.statistics.verdict import Rule
-
-SHARE_OF_MEMORY = 0.75
 
 
 @dataclass(frozen=True)
@@ -46,8 +43,3 @@ class Request:
     time_limit_s: float = 0.0
     database: Path | None = None
     counters: bool = False
-
-
-def default_memory_bytes() -> int:
-    """Return how much of the host's memory a candidate may use by default."""
-    return int(SHARE_OF_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cuprof.core.project import OWN_BUILDS, own_builds
+
 HIDDEN = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/mnt/wslg")
 """Folders that appear empty inside: they hold other people's files and sockets, such as a container service's."""
 DRIVER_FOLDERS = ("/run/nvidia", "/run/opengl-driver", "/run/opengl-driver-32")
@@ -82,6 +84,7 @@ def inner_environment(environment: Mapping[str, str], sandbox: Sandbox) -> dict[
     if not home:
         return passed
     caches = {name: f"{home}/{folder}" for name, folder in CACHES.items()}
+    caches[OWN_BUILDS] = str(own_builds())
     return {**passed, **caches, "TMPDIR": "/tmp" if sandbox.namespaces else home}
 
 
@@ -92,5 +95,6 @@ def needed_paths() -> tuple[str, ...]:
         path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and Path(path) != package.parent
     ]
     installed = [path for path in sys.path if Path(path).name in PACKAGE_FOLDERS]
-    places = [str(package), sys.prefix, sys.base_prefix, sys.executable, *named, *installed, *DRIVER_FOLDERS]
+    own = [str(package), str(own_builds())]
+    places = [*own, sys.prefix, sys.base_prefix, sys.executable, *named, *installed, *DRIVER_FOLDERS]
     return tuple(dict.fromkeys(path for path in map(os.path.abspath, places) if os.path.exists(path)))  # noqa: PTH110

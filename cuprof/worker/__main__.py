@@ -5,10 +5,11 @@ python -m cuprof.worker PIPE_FD STATUS_FILE ENGINE_PID [SANDBOX]
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
-from cuprof.core.processes import guard
+from cuprof.core.processes import AWAITED, guard
 from cuprof.sandbox.confinement import confine
 from cuprof.sandbox.settings import Sandbox
 
@@ -16,12 +17,25 @@ from cuprof.sandbox.settings import Sandbox
 def main(arguments: list[str]) -> int:
     """Run the worker under a guardian, and in a sandbox where one is given; see the words above."""
     handle, status, engine = int(arguments[0]), Path(arguments[1]), int(arguments[2])
+    if arguments[3:]:
+        _import_first()
     guard(engine, status.parent, close=(handle,))
     if arguments[3:]:
         confine(Sandbox.decode(arguments[3]), close=(handle,))
     from cuprof.worker.server import serve  # after the fork: the guardian stays small
 
     return serve(handle, status)
+
+
+def _import_first() -> None:
+    """Import what the worker needs before it is confined: files are slower to open in its namespace.
+
+    A module may start threads. They never get the signals that the guardian waits for, and do not live in its child.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
+    from cuprof.worker.server import import_at_once
+
+    import_at_once()
 
 
 if __name__ == "__main__":

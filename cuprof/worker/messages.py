@@ -1,7 +1,7 @@
 """What engine and worker say to each other; `cuprof.worker.wire` makes bytes of it.
 
-engine → worker   WorkerSettings, Open, Describe, Calibrate, Load, Probe, Build, Job
-worker → engine   Described, Calibrated, Probed, Built (some trials), Finished (a trial), JobDone
+engine → worker   WorkerSettings, Open, Describe, Calibrate, Load, Probe, Build, Prepare, Job
+worker → engine   Described, Calibrated, Probed, Built (some trials), Ready, Finished (a trial), JobDone
 
 border → judge    Outlined, which answers Outline
 """
@@ -180,6 +180,20 @@ class Built:
 
 
 @dataclass(frozen=True)
+class Prepare:
+    """Request all of a job but its timing. The same job follows when it may be timed, or another one in its place."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Answer `Prepare`; `is_starved` says that a trial failed for want of memory, which others may be holding."""
+
+    is_starved: bool
+
+
+@dataclass(frozen=True)
 class Finished:
     """One trial of the job is done.
 
@@ -213,6 +227,6 @@ class JobDone:
 
 KINDS = (
     *(WorkerSettings, Open, Describe, Described, Calibrate, Calibrated, Load, Probe, Probed, Outline, Outlined),
-    *(Build, Built, Job, Finished, JobDone),
+    *(Build, Built, Prepare, Ready, Job, Finished, JobDone),
 )
 """Messages that may be sent on their own."""

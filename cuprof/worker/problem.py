@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count, repeat
 from secrets import randbits
 from time import monotonic
@@ -70,8 +72,11 @@ class Problem:
     """Seeds that cannot be predicted."""
 
     @classmethod
-    def make(cls, family: Family, job: Job) -> Problem:
+    def make(cls, family: Family, job: Job, *, at_once: bool = False) -> Problem:
         """Draw inputs from the job's seed and compute the reference; further sets where executions will be timed.
+
+        Args:
+            at_once: make the sets in a thread each, where none depends on another.
 
         Raises:
             ValueError: inputs or reference do not match the family's own signature, or a function of the family
@@ -80,13 +85,22 @@ class Problem:
         signature = _call(family, "signature", job.problem)
         _require(signature, Signature, family, "signature", "a Signature")
         started = monotonic()
-        drawn = [_draw_inputs(family, job.problem, signature, job.seed)]
-        right = [_compute_reference(family, job.problem, signature, drawn[0])]
-        size = sum(array.nbytes for array in drawn[0].values())
-        affordable = available_bytes() // MEMORY_SHARE // max(size, 1) if job.methods else 0
-        if affordable and monotonic() - started <= MOST_S:
-            drawn.append(_redraw(family, job.problem, signature, [job.seed, 1], drawn[0]))
-            right.append(_compute_reference(family, job.problem, signature, drawn[1]))
+        if (
+            at_once
+            and job.methods
+            and not family.constants
+            and _affords(spec.nbytes for spec in signature.inputs.values())
+        ):
+            with ThreadPoolExecutor(COMPARED_SETS) as pool:
+                made = pool.map(partial(_make_set, family, job.problem, signature), (job.seed, [job.seed, 1]))
+                drawn, right = map(list, zip(*made, strict=True))
+        else:
+            first, standard = _make_set(family, job.problem, signature, job.seed)
+            drawn, right = [first], [standard]
+            is_quick = monotonic() - started <= MOST_S
+            if job.methods and is_quick and _affords(array.nbytes for array in first.values()):
+                drawn.append(_redraw(family, job.problem, signature, [job.seed, 1], first))
+                right.append(_compute_reference(family, job.problem, signature, drawn[1]))
         given = [as_long_as(signature, inputs) for inputs in drawn]
         sets = [InputSet(inputs, standard.expected) for inputs, standard in zip(given, right, strict=True)]
         return cls(replace(family), job.problem, job.seed, signature, sets, tuple(right))
@@ -208,6 +222,19 @@ def read_only(arrays: Arrays) -> Iterator[None]:
     finally:
         for array in writable:
             array.setflags(write=True)
+
+
+def _affords(sizes: Iterable[int]) -> bool:
+    """Return whether there is host memory for another set of inputs of these sizes."""
+    return available_bytes() // MEMORY_SHARE >= sum(sizes)
+
+
+def _make_set(
+    family: Family, point: Point, signature: Signature, seed: int | Sequence[int]
+) -> tuple[dict[str, np.ndarray], Standard]:
+    """Return a set of inputs, and what is right for it."""
+    inputs = _draw_inputs(family, point, signature, seed)
+    return inputs, _compute_reference(family, point, signature, inputs)
 
 
 def _redraw(

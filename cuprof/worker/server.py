@@ -8,9 +8,10 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from cuprof.core.errors import CuprofError, DeviceMemoryError, FamilyError
 from cuprof.core.processes import AHEAD, AT_ONCE
 from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.core.text import list_first
-from cuprof.families import Family, Program, Variant
+from cuprof.families import Family
 from cuprof.families.candidate import extend
 from cuprof.families.trace import describe
 from cuprof.interop.origins import AnyOrigin
@@ -54,6 +55,7 @@ class Worker:
         self._ahead: dict[str, None] = {}
         self._building: dict[str, Sequence[Future[Any]]] = {}
         self._next: messages.Job | None = None
+        self._prepared: tuple[messages.Job, Iterator[messages.Finished | messages.JobDone | None]] | None = None
         self._is_over = False
 
     def serve(self) -> None:
@@ -65,6 +67,7 @@ class Worker:
             messages.Load: (Phase.INPUTS, self._load_ahead),
             messages.Probe: (Phase.INPUTS, self._probe),
             messages.Build: (Phase.BUILD, self._build),  # of variants' code, which may not return
+            messages.Prepare: (Phase.INPUTS, self._prepare),
             messages.Job: (Phase.INPUTS, self._do),
         }
         while not self._is_over:
@@ -127,18 +130,25 @@ class Worker:
         """Begin to build the programs of a job that may follow; the job itself reports their errors."""
         job = self._next = message.job
         self._ahead.clear()
-        self._building |= {trial.identity: () for trial in job.trials}
-        for trial in job.trials if job.extension is None else ():
+        self._building |= {trial.identity: () for trial in job.trials} | self._begin_builds(job, message.limit_s)
+
+    def _begin_builds(self, job: messages.Job, limit_s: float | None = None) -> dict[str, Sequence[Future[Any]]]:
+        """Begin to build the programs of a job; return the builds of each trial. The job itself reports errors."""
+        found: dict[str, Sequence[Future[Any]]] = {}
+        if job.extension is not None and not job.extension.like:  # a file whose own code would run
+            return found
+        for trial in job.trials:
             with contextlib.suppress(Exception):
-                variant = self._load(job.origin).variant(trial.variant)
+                family = self._load(job.origin)
+                if job.extension is not None:
+                    family = replace(family, variants=dict(family.variants))
+                    extend(family, job.extension)
+                variant = family.variant(trial.variant)
                 if variant.kind == "kernel":
                     program, _ = self._held.programs[trial.identity] = make_program(variant, job.problem, trial)
-                    self._begin_build(message, trial.identity, (variant, program, trial.source_text))
-
-    def _begin_build(self, message: messages.Build, identity: str, build: tuple[Variant, Program, str]) -> None:
-        backend, family = self.devices.get(message.job.backend), self._load(message.job.origin)
-        signature = family.signature(message.job.problem)
-        (self._building[identity],) = backend.build_ahead(signature, [build], message.limit_s)
+                    build, backend = (variant, program, trial.source_text), self.devices.get(job.backend)
+                    (found[trial.identity],) = backend.build_ahead(family.signature(job.problem), [build], limit_s)
+        return found
 
     def _prepare_next(self) -> None:
         """Make inputs and reference of the job that is being built, which takes few of the host's cores."""
@@ -156,36 +166,70 @@ class Worker:
                 del self._building[identity]
             self.pipe.send(messages.Built(tuple(done)))
 
+    def _prepare(self, message: messages.Prepare) -> None:
+        """Do all of a job that comes before its timing, and keep what is to be said of it until the job is there."""
+        self._begin_builds(message.job)
+        answers, said = self._carry_out(message.job, at_once=True), list[messages.Finished | messages.JobDone]()
+        for answer in answers:
+            if answer is None:
+                break
+            said.append(answer)
+        self._prepared = message.job, chain(said, answers)
+        self.page.enter(NO_TRIAL, Phase.IDLE)
+        self.pipe.send(messages.Ready(any(answer.starved for answer in said)))
+
     def _do(self, job: messages.Job) -> None:
-        """Carry out a job."""
+        """Carry out a job, or the rest of one that is prepared."""
+        kept, self._prepared = self._prepared, None
+        if kept is not None and kept[0] == job:
+            answers = kept[1]
+            with contextlib.suppress(Exception):  # a device that is lost refuses the next step, too
+                self.devices.get(job.backend).calibrate_timer()  # others worked on it when that was done first
+        else:
+            kept = None  # which closes the session of a job that has not come
+            answers = self._carry_out(job)
+        for answer in answers:
+            if isinstance(answer, messages.Finished):
+                self.pipe.send(replace(answer, has_company=self.page.read().has_company))
+                self._is_over = answer.lost
+            elif answer is not None:
+                self.page.enter(NO_TRIAL, Phase.IDLE)  # before the engine can send a job whose trials count anew
+                self._tell_built()
+                self.pipe.send(answer)
+
+    def _carry_out(
+        self, job: messages.Job, *, at_once: bool = False
+    ) -> Iterator[messages.Finished | messages.JobDone | None]:
+        """Yield the answers to a job, and None where trials have been checked and are timed next.
+
+        Args:
+            at_once: make the sets of inputs side by side.
+        """
         self._ahead.clear()
         self._next = None
         try:
             backend = self.devices.get(job.backend)
         except Exception as error:  # a process border: a back end that cannot be opened skips its trials
-            self.pipe.send(_fault(error, unavailable=True))
+            yield _fault(error, unavailable=True)
             return
         try:
-            problem = self._get_problem(job)
+            problem = self._get_problem(job, at_once=at_once)
         except Exception as error:  # a process border: whatever a family raises is the family's fault
             said = str(error) if isinstance(error, FamilyError) else describe(error)
-            self.pipe.send(_fault(error, f"the family's {said}", of_family=True))
+            yield _fault(error, f"the family's {said}", of_family=True)
             return
         try:
             run = JobRun(backend, problem, job, self.page, self._held)
         except Exception as error:  # a process border
-            self.pipe.send(_fault(error))
+            yield _fault(error)
             return
-        for finished in run.run():
-            self.pipe.send(replace(finished, has_company=self.page.read().has_company))
-            if finished.lost:
-                self._is_over = True
+        for finished in run.run_in_steps():
+            yield finished
+            if finished is not None and finished.lost:
                 return
-        self.page.enter(NO_TRIAL, Phase.IDLE)  # before the engine can send a job whose trials count anew
-        self._tell_built()
-        self.pipe.send(messages.JobDone())
+        yield messages.JobDone()
 
-    def _get_problem(self, job: messages.Job) -> Problem:
+    def _get_problem(self, job: messages.Job, *, at_once: bool = False) -> Problem:
         """Return inputs and reference, kept from the previous job where it had the same problem."""
         key = (job.origin, job.extension, job.problem, job.seed)
         if self._problem is None or self._problem[0] != key:
@@ -193,7 +237,7 @@ class Worker:
             self._problem = None  # free the old inputs before making new ones
             family = self._load(job.origin) if job.extension is None else job.origin.load()
             _require_unchanged(family, job)
-            self._problem = (key, Problem.make(family, job))
+            self._problem = (key, Problem.make(family, job, at_once=at_once))
             if job.extension is not None:  # a file from elsewhere, after inputs and reference have been made
                 extend(self._problem[1].family, job.extension)
         return self._problem[1]
@@ -221,8 +265,7 @@ def serve(handle: int, status: Path) -> int:
     faulthandler.enable()
     pipe = Wire(Connection(handle))
     page = StatusPage(status)
-    at_once = filter(None, os.environ.get(AT_ONCE, "").split(","))
-    _import("cuda.bindings.driver", "cuda.bindings.nvrtc", "cuprof.worker.job", *at_once)
+    import_at_once()
     try:
         if (modules := os.environ.get(AHEAD)) and not pipe.poll(SOON_S):
             _import(*modules.split(","))
@@ -231,6 +274,12 @@ def serve(handle: int, status: Path) -> int:
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return 1
     return 0
+
+
+def import_at_once() -> None:
+    """Import what every job needs, and what the engine has named."""
+    named = filter(None, os.environ.get(AT_ONCE, "").split(","))
+    _import("cuda.bindings.driver", "cuda.bindings.nvrtc", "cuprof.worker.job", *named)
 
 
 def _import(*modules: str) -> None:

@@ -39,7 +39,8 @@ class Bench:
         asked = NcuConfig(path=str(ncu.path), metrics=("launch__grid_size", "gpu__time_duration.sum"))
         config = SweepConfig(experiment="", family="scale", ncu=asked)
         any_family: Any = None
-        self.course = Course(config, any_family, {}, Project(folder / "project"), store, None, Observer())  # type: ignore[arg-type]
+        none: Any = None
+        self.course = Course(config, any_family, {}, Project(folder / "project"), store, none, Observer(), none)  # type: ignore[arg-type]
 
     def judged(self, name: str, identity: str = NEW, **changes: Any) -> tuple[Contender, Candidate]:
         file = self.folder / name

@@ -231,7 +231,7 @@ def test_what_a_sandbox_keeps_in(court: Any, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.slow
 def test_without_a_sandbox_it_is_said(court: Any, fake_ncu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cuprof.judge.court.find_refusal", lambda: "not today")
+    monkeypatch.setattr("cuprof.judge.warden.find_refusal", lambda: "not today")
     file = court.write("honest.py", HONEST)
     with pytest.raises(UsageError, match=r"refuses a sandbox \(not today\)"):
         court.judge(file, sandbox="required")

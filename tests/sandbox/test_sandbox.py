@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from cuprof.core.processes import child_environment
+from cuprof.core.project import OWN_BUILDS
 from cuprof.sandbox import probe, seccomp
 from cuprof.sandbox.settings import Sandbox, inner_environment
 
@@ -210,6 +211,26 @@ def test_the_environment_holds_no_secrets() -> None:
         inner = inner_environment({**given, "CUPY_CACHE_DIR": "/mine"}, sandbox)
         assert inner["CUPY_CACHE_DIR"].startswith("/tmp/")
         assert not {"PGPASSWORD", "AWS_SECRET"} & inner.keys()
+
+
+def test_own_kernels_are_there_to_read_and_no_other_builds(
+    full: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "kernel").write_text("cubin")
+    (tmp_path / "other").touch()
+    monkeypatch.setenv("CUPROF_CACHE", str(tmp_path))
+    inner = inner_environment(child_environment(), full)
+    assert inner["CUPROF_CACHE"] != str(tmp_path)
+    monkeypatch.setenv(OWN_BUILDS, inner[OWN_BUILDS])
+    code = f"""
+from cuprof.core.project import own_builds
+print((own_builds() / "kernel").read_text(), os.listdir({str(tmp_path)!r}))
+(own_builds() / "kernel").write_text("mine")
+"""
+    done = run(code, full)
+    assert done.stdout == "cubin ['own']\n"
+    assert "Read-only file system" in done.stderr
 
 
 CALLS = """

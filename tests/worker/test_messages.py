@@ -47,8 +47,10 @@ from cuprof.worker.messages import (
     Open,
     Outline,
     Outlined,
+    Prepare,
     Probe,
     Probed,
+    Ready,
     WorkerSettings,
 )
 from cuprof.worker.wire import NonsenseError, decode, encode
@@ -107,6 +109,8 @@ MESSAGES = (
     Probed((SHOWN,), "fault"),
     Build(Job(Folder(Path("/a")), "cpu", Point(n=1), (MEMBER,), 1), 2.0),
     Built(("0" * 32,)),
+    Prepare(Job(Folder(Path("/a")), "cpu", Point(n=1), (MEMBER,), 1)),
+    Ready(True),
     Finished(3, OUTCOME, True),
     JobDone("fault", "log"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import current_thread
 
 import numpy as np
 import pytest
@@ -34,9 +35,22 @@ def test_two_sets_have_a_reference_and_further_ones_are_drawn_when_they_are_aske
     assert len({*unmet, *(made.inputs(number)["x"].tobytes() for number in range(COMPARED_SETS))}) == 5
 
 
+def test_sets_that_are_made_at_once_are_those_that_are_made_one_after_the_other() -> None:
+    names = set[str]()
+    family = make_twice(N)
+    generate = family.generate
+    family.generate = lambda *given: (names.add(current_thread().name), generate(*given))[1]
+    one, other = Problem.make(family, JOB), Problem.make(family, JOB, at_once=True)
+    assert (current_thread().name in names, len(names) > 1) == (True, True)
+    for number in range(COMPARED_SETS):
+        assert np.array_equal(one.inputs(number)["x"], other.inputs(number)["x"])
+        assert np.array_equal(one.standards[number].expected["y"], other.standards[number].expected["y"])
+
+
 def test_where_there_is_no_room_for_further_sets_none_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "available_bytes", lambda: module.MEMORY_SHARE * 4 * N - 1)
-    assert len(Problem.make(make_twice(N), JOB).sets) == 1
+    for at_once in (False, True):
+        assert len(Problem.make(make_twice(N), JOB, at_once=at_once).sets) == 1
 
 
 def test_results_are_compared_with_the_reference_of_their_own_set() -> None:

@@ -10,17 +10,35 @@ from multiprocessing.connection import Pipe
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.registry import get_spec
+from cuprof.config.model import MeasureConfig
+from cuprof.core.errors import DeviceMemoryError
 from cuprof.core.point import Point
+from cuprof.core.records import Measure, State
 from cuprof.families import Family, Signature
 from cuprof.families.origin import Folder
 from cuprof.worker import devices, server
-from cuprof.worker.messages import Build, Built, Describe, Described, Job, JobTrial, Open, WorkerSettings
+from cuprof.worker.messages import (
+    Build,
+    Built,
+    Describe,
+    Described,
+    Finished,
+    Job,
+    JobDone,
+    JobTrial,
+    Open,
+    Prepare,
+    Ready,
+    WorkerSettings,
+)
 from cuprof.worker.problem import Problem
+from cuprof.worker.rotation import Rotations
 from cuprof.worker.status_page import Phase, StatusPage
 from cuprof.worker.wire import Wire
 
@@ -114,7 +132,7 @@ def test_programs_are_built_while_the_inputs_are_made_and_told_as_they_are_done(
             steps.extend(begun)
             return [[compiled] for _ in begun]
 
-    def make(family: Family, job: Job) -> Problem:
+    def make(family: Family, job: Job, *, at_once: bool) -> Problem:
         steps.append(entered[-1])
         raise ValueError("enough seen")
 
@@ -131,3 +149,65 @@ def test_programs_are_built_while_the_inputs_are_made_and_told_as_they_are_done(
         assert wire.receive() == Built(("id doubles_cuda",)), "what is refused is done, too"
         wire.send(job)
         assert "enough seen" in wire.receive().fault, "what was wrong meanwhile is the job's to tell"
+
+
+def make_job(*names: str, seed: int = 3) -> Job:
+    trials = tuple(JobTrial(f"id {name}", name, Point(place=0), "") for name in names)
+    config = MeasureConfig(min_samples=2, max_samples=2, warmup=0, settle_seconds=0.0, flush="none")
+    return Job(Folder(FAMILY), "cpu", Point(n=16), trials, seed, config, {Measure.COLD: "method"})
+
+
+def receive(wire: Wire) -> Any:
+    assert wire.poll(LONG_S)
+    return wire.receive()
+
+
+def receive_all(wire: Wire) -> list[State]:
+    states = []
+    while isinstance(message := receive(wire), Finished):
+        states.append(message.outcome.state)
+    assert message == JobDone()
+    return states
+
+
+def test_a_job_that_is_prepared_is_timed_when_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    check, sample = Rotations._run_check, Rotations._sample
+    monkeypatch.setattr(Rotations, "_run_check", lambda *words: (steps.append("check"), check(*words))[1])
+    monkeypatch.setattr(Rotations, "_sample", lambda *words: (steps.append("time"), sample(*words))[1])
+    monkeypatch.setattr(CpuBackend, "calibrate_timer", lambda backend: steps.append("calibrate"))
+    job = make_job("doubles_cpu")
+    with serving(tmp_path) as wire:
+        wire.send(Prepare(job))
+        assert receive(wire) == Ready(is_starved=False)
+        wire.send(Describe(("cpu",)))
+        assert isinstance(receive(wire), Described), "it answers questions meanwhile"
+        assert steps == ["check"]
+        wire.send(job)
+        assert receive_all(wire) == [State.OK]
+        assert steps[:3] == ["check", "calibrate", "time"]
+        wire.send(Prepare(job))
+        assert isinstance(receive(wire), Ready)
+        steps.clear()
+        wire.send(replace(job, seed=4))
+        assert receive_all(wire) == [State.OK]
+        assert steps[:2] == ["check", "time"], "another job begins anew"
+
+
+def test_what_fails_when_it_is_prepared_is_told_when_its_job_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job("begins_cpu", "doubles_cpu")
+    with serving(tmp_path) as wire:
+        wire.send(Prepare(job))
+        assert receive(wire) == Ready(is_starved=False)
+        assert not wire.poll(0.05)
+        wire.send(job)
+        assert receive_all(wire) == [State.WRONG_RESULT, State.OK]
+        refuse = Mock(side_effect=DeviceMemoryError("a copy", "no room"))
+        monkeypatch.setattr(CpuBackend, "open", refuse)
+        other = replace(job, seed=5)
+        wire.send(Prepare(other))
+        assert receive(wire) == Ready(is_starved=True), "others may be holding the memory"
+        wire.send(other)
+        assert receive_all(wire) == [State.LAUNCH_ERROR] * 2

@@ -219,6 +219,11 @@ class CudaBackend(Backend[CudaRunnable]):
         with self.device.errors("prepare the timer"):
             _ = self.device.timer
 
+    def calibrate_timer(self) -> None:
+        """Measure what timing itself costs."""
+        with self.device.errors("prepare the timer"):
+            self.device.timer.calibrate()
+
     def calibrate(self) -> Calibration:
         """Measure read bandwidth on a buffer of at least 16 times the L2 cache, and what timing itself costs."""
         device, timer = self.device, self.device.timer

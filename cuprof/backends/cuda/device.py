@@ -29,6 +29,7 @@ from cuprof.backends.cuda.timing import CudaTimer
 from cuprof.builds import BuildPool
 from cuprof.builds.nvrtc import NvrtcBuild, pick_arch
 from cuprof.core.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.core.project import own_builds
 from cuprof.families import Launch
 from cuprof.families.program import is_extended
 
@@ -60,6 +61,7 @@ class CudaDevice:
         self.stream = cupy.cuda.Stream.null
         self.claim()
         self.cache = cache or BuildPool()
+        self.own_cache = cache or BuildPool(own_builds())
         self.arch = pick_arch(self.attribute("COMPUTE_CAPABILITY_MAJOR"), self.attribute("COMPUTE_CAPABILITY_MINOR"))
         self.multiprocessors = self.attribute("MULTIPROCESSOR_COUNT")
         self._context = call(self.driver.cuCtxGetCurrent(), "find the context")
@@ -167,7 +169,7 @@ class CudaDevice:
 
     def _load_own_anew(self, file: str, types: tuple[tuple[str, str], ...]) -> Any:
         source = (Path(__file__).parent / file).read_text()
-        return self.load(self.cache.compile(NvrtcBuild(source, file, self.arch, dict(types)))[0].image)
+        return self.load(self.own_cache.compile(NvrtcBuild(source, file, self.arch, dict(types)))[0].image)
 
     def checksums(self, parts: Parts) -> list[int]:
         """Return a hash of each part of the device's memory.

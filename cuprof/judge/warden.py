@@ -1,0 +1,114 @@
+"""The sandboxes of candidates, and the workers that start in them while the command still imports."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuprof.backends.registry import CUDA
+from cuprof.core.errors import UsageError
+from cuprof.core.processes import count_at_once
+from cuprof.engine.launch import prestart
+from cuprof.sandbox.probe import find_refusal
+from cuprof.sandbox.seccomp import find_bindings
+from cuprof.sandbox.settings import DATABASE, Sandbox
+
+SHARE_OF_MEMORY = 0.75
+LEAST_AHEAD = 2
+"""Prepare no fewer legs at once: a single one had better start while the one before it is timed."""
+
+
+@dataclass(frozen=True)
+class Warden:
+    """Give each candidate its sandbox.
+
+    Args:
+        root: the project's folder.
+        files: the candidates, each of which sees its own alone.
+        is_off: there is no sandbox.
+        refusal: why the system has no namespaces; empty where it has.
+        memory_bytes: how much a candidate may use.
+    """
+
+    root: Path
+    files: Sequence[Path]
+    is_off: bool
+    refusal: str
+    memory_bytes: int
+
+    @classmethod
+    def make(cls, root: Path, files: Sequence[Path], mode: str, memory_bytes: int = 0) -> Warden:
+        """Find out what the system allows.
+
+        Args:
+            mode: "auto" uses as much as the system allows, "required" insists on all of it, "off" uses none.
+            memory_bytes: 0 for three quarters of the host's.
+
+        Raises:
+            UsageError: it refuses what is required.
+        """
+        refusal = "" if mode == "off" else find_refusal()
+        if refusal and mode == "required":
+            raise UsageError(f"this system refuses a sandbox ({refusal}); see docs/judging.md, or take --sandbox=auto")
+        return cls(root, files, mode == "off", refusal, memory_bytes or default_memory_bytes())
+
+    def confine(self, family: Path, file: Path | None, *, devices: bool) -> Sandbox | None:
+        """Return the sandbox for a candidate, or for a baseline.
+
+        Args:
+            family: the family's folder, with a copy of a candidate's Python file.
+            file: the candidate's own, beside which it may have others.
+            devices: it needs a GPU.
+        """
+        if self.is_off:
+            return None
+        folders = [family, *([file.parent] if file else [])]
+        return Sandbox(
+            namespaces=not self.refusal,
+            devices=devices,
+            memory_bytes=self.memory_bytes,
+            visible=tuple(str(path) for folder in folders for path in self._shown(folder)),
+            hidden=(*map(str, self._find_databases()), *(str(other) for other in self.files if other != file)),
+        )
+
+    def list_first(self, family: Path, rounds: int) -> list[Sandbox | None]:
+        """Return the sandboxes of the legs that come first, as many as may get ready at once; None is a baseline's."""
+        own = [self.confine(family, file, devices=True) for file in self.files]
+        turns = [*[None, *own] * rounds, None][: count_at_once()]
+        return turns if len(turns) >= LEAST_AHEAD else []
+
+    def _shown(self, folder: Path) -> Iterable[Path]:
+        """Return what to show of a folder: of one with the project in it, no more than its own files."""
+        if folder in (self.root, *self.root.parents):
+            return [path for path in folder.iterdir() if path.is_file() and path.suffix != DATABASE]
+        return [folder]
+
+    def _find_databases(self) -> Iterator[Path]:
+        """Yield the project's own databases, with the files that SQLite keeps beside them."""
+        for folder in (self.root, self.root / "db"):
+            yield from folder.glob(f"*{DATABASE}*")
+
+    def describe(self) -> str:
+        """Return the sandbox in one line."""
+        if self.is_off:
+            return "one process each"
+        filtered = ", and a filter of system calls" if find_bindings() else ""
+        if self.refusal:
+            return f"one process each, with limits on memory and time{filtered}"
+        return (
+            "one process each, without network, with its own view of files and processes, and limits on memory and time"
+            f"{filtered}"
+        )
+
+
+def start_ahead(sandboxes: Sequence[Sandbox | None]) -> None:
+    """Start the workers of the first legs, all of which are CUDA's."""
+    for place, sandbox in enumerate(sandboxes):
+        prestart(sandboxes[: place + 1].count(sandbox), CUDA.imports, sandbox)
+
+
+def default_memory_bytes() -> int:
+    """Return how much of the host's memory a candidate may use by default."""
+    return int(SHARE_OF_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
