@@ -31,7 +31,6 @@ Macros are compared as text, as the compiler sees them, and in the order of thei
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import json
 from collections.abc import Mapping
@@ -120,24 +119,22 @@ def method_hash(settings: Mapping[str, Any]) -> str:
     """Return the hash of a timing method, 16 hexadecimal digits.
 
     Args:
-        settings: everything that decides what the figure means, and the version of the method; plain data, enums,
-            tuples and nested mappings.
+        settings: everything that decides what the figure means, and the version of the method; plain data.
     """
-    return hashlib.sha256(canonical_json(_plain(settings)).encode()).hexdigest()[:16]
+    return hashlib.sha256(canonical_json(dict(settings)).encode()).hexdigest()[:16]
 
 
 def plan_hash(plan: Plan, methods: Mapping[str, str]) -> str:
     """Return the hash of a plan's trials, in their order, and of the methods they are timed with, 32 digits.
 
     Args:
-        plan: the plan.
         methods: measure → method hash.
     """
     content = {
         "version": IDENTITY_VERSION,
         "family": plan.family.name,
         "trials": [trial.identity for trial in plan.trials],
-        "methods": {str(_plain(measure)): method for measure, method in methods.items()},
+        "methods": dict(methods),
     }
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:DIGITS]
 
@@ -205,13 +202,3 @@ def _argument(argument: Argument) -> tuple[object, ...]:
 def _array(array: Array) -> list[object]:
     kind = array.type
     return [[int(length) for length in array.shape], array.dtype if kind.kind == "V" else kind.str]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, enum.Enum):
-        return _plain(value.value)
-    if isinstance(value, Mapping):
-        return {str(_plain(name)): _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return value

@@ -9,14 +9,10 @@ from cuprof.families.model import Family
 from cuprof.families.program import Program
 
 
-def scratch_bytes(program: Program) -> int:
-    """Return the bytes of a program's scratch buffers."""
-    return sum(array.nbytes for array in program.scratch.values())
-
-
 def arena_bytes(program: Program | None) -> int:
     """Return the bytes of an arena for a program's scratch buffers, aligned as sessions align them."""
-    return scratch_bytes(program) + SCRATCH_ALIGNMENT * len(program.scratch) if program is not None else 0
+    arrays = program.scratch.values() if program is not None else ()
+    return sum(array.nbytes + SCRATCH_ALIGNMENT for array in arrays)
 
 
 def explain_excess(family: Family, problem: Point, needed: int, device: DeviceFacts) -> Unavailable | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from cuprof.core.errors import SelectionError
 from cuprof.core.point import Coordinate
-from cuprof.core.records import Trial, Unavailable
+from cuprof.core.records import Trial
 from cuprof.families.model import Family
 
 
@@ -66,13 +66,8 @@ class Plan:
     excluded: tuple[Exclusion, ...] = ()
     notes: tuple[str, ...] = ()
 
-    @property
-    def unavailable(self) -> dict[str, Unavailable]:
-        """Return variant → why its trials cannot run on this machine, for variants with such trials."""
-        return {trial.variant: trial.unavailable for trial in self.trials if trial.unavailable is not None}
-
     def require_runnable(self) -> None:
         """Raise `SelectionError` if no trial can run on this machine."""
         if all(trial.unavailable is not None for trial in self.trials):
-            reasons = dict.fromkeys(map(str, self.unavailable.values()))
+            reasons = dict.fromkeys(str(trial.unavailable) for trial in self.trials)
             raise SelectionError(f"none of the {len(self.trials)} trials can run here: {'; '.join(list(reasons)[:3])}")

@@ -16,7 +16,7 @@ from cuprof.families.program import Program
 from cuprof.families.toolchain import check_requirements
 from cuprof.families.trace import describe, place_of
 from cuprof.plan.identity import Identifier, headers_of
-from cuprof.plan.memory import explain_excess, scratch_bytes
+from cuprof.plan.memory import arena_bytes, explain_excess
 from cuprof.plan.model import Exclusion, Plan, Selection
 from cuprof.plan.program_check import check_program
 from cuprof.plan.selection import points_of, read_selection
@@ -167,8 +167,7 @@ class _VariantPlanner:
     def _explain_absence(self, problem: _Problem, program: Program | None) -> Unavailable | None:
         if self.unavailable is not None or self.device is None:
             return self.unavailable
-        needed = problem.bytes + (scratch_bytes(program) if program is not None else 0)
-        return explain_excess(self.family, problem.point, needed, self.device)
+        return explain_excess(self.family, problem.point, problem.bytes + arena_bytes(program), self.device)
 
 
 def _count_threads(program: Program | None) -> int | None:

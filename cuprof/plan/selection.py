@@ -68,13 +68,7 @@ def read_selection(family: Family, selection: Selection) -> Choice:
     for preset, values in axes:
         for point in points_of(values):
             points.setdefault(point, preset)
-    return Choice(
-        variants,
-        tuple((preset, point) for point, preset in points.items()),
-        grids,
-        lacking,
-        tuple(notes),
-    )
+    return Choice(variants, tuple((preset, point) for point, preset in points.items()), grids, lacking, tuple(notes))
 
 
 def select_variants(family: Family, wanted: Sequence[str]) -> tuple[Variant, ...]:

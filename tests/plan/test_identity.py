@@ -280,7 +280,7 @@ def test_planned_identity_is_the_one_of_the_function(make_scale, devices):
         assert found == trial.identity
 
 
-class Flush(enum.Enum):
+class Flush(enum.StrEnum):
     CLEAN = "clean"
 
 

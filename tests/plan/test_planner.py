@@ -9,7 +9,7 @@ from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.families import Point
 from cuprof.families.origin import load_family
 from cuprof.plan import Selection, plan
-from cuprof.plan.memory import scratch_bytes
+from cuprof.plan.memory import arena_bytes
 from tests.plan.test_identity import identity
 
 FAMILIES = Path(__file__).parent.parent / "data" / "families"
@@ -213,8 +213,8 @@ def test_equal_problems_are_planned_once(vector):
 
 def test_absent_modules_make_a_trial_unavailable(vector):
     made = plan(vector, Selection("vector"), {"cpu": CPU})
-    assert list(made.unavailable) == ["wide"]
-    assert str(made.unavailable["wide"]) == (
+    assert {trial.variant for trial in made.trials if trial.unavailable} == {"wide"}
+    assert next(str(trial.unavailable) for trial in made.trials if trial.unavailable) == (
         "Python module module_that_does_not_exist is not installed; pip install module_that_does_not_exist"
     )
     made.require_runnable()
@@ -263,7 +263,8 @@ def test_memory_counts_scratch_and_only_devices_that_are_there(make_scale, devic
     program = family.variant("open").make(problem, Point(block=64))
     signature = family.signature(problem)
     arrays = (*signature.inputs.values(), *signature.outputs.values())
-    assert (sum(array.nbytes for array in arrays), scratch_bytes(program)) == (2**33, 2**32)
+    assert sum(array.nbytes for array in arrays) == 2**33
+    assert 2**32 < arena_bytes(program) < 2**32 + 2**12, "aligned as sessions align it"
     small = DeviceFacts("opencl", 0, "Small", memory_bytes=2**33)
     made = plan(family, Selection("scale", ("open",), {"n": ("2**29", "2**30")}), {"opencl": small})
     assert [trial.unavailable is None for trial in made.trials] == [True, False]
