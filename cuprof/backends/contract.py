@@ -15,7 +15,7 @@ runnable back only to the session that prepared it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -174,9 +174,11 @@ class Session(ABC, Generic[R]):
         inputs, outputs: buffers by name.
         restored: buffers that need contents before an execution: the inputs, and outputs that are updated in place.
         scratch: the arena in which programs' scratch buffers are laid out.
+        unread: outputs that nothing judges, so that they are not fetched.
     """
 
     backend: Any
+    unread: Collection[str] = ()
     memory: Memory[Any]
     memories: ClassVar[type[Memory[Any]]]
     """The class of its memory, which is made of the back end."""
@@ -304,6 +306,8 @@ class Session(ABC, Generic[R]):
         self._bring(runnable)
         found = {}
         for name, spec in self.signature.outputs.items():
+            if name in self.unread:
+                continue
             own, held = runnable.reduced.get(name, (None, spec))
             host = self.memory.read(runnable.results[name], held)
             found[name] = own.put_together(host, spec.shape) if own else host

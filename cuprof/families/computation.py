@@ -25,7 +25,7 @@ from cuprof.families.arrays import HOMES, as_scalar, describe, home_of, is_float
 from cuprof.families.calling import Calling, FunctionFamily, call_with, find_import, find_module, origin_of, unwrap
 from cuprof.families.fingerprint import installed_modules
 from cuprof.families.inputs import Inputs, blamed
-from cuprof.families.kernel import Kernel, call_by_name
+from cuprof.families.kernel import Kernel, call_by_name, list_named
 from cuprof.families.model import Arrays, Family, Sample, Signature, Tolerance, Tolerances, Variant, Verdict
 from cuprof.families.origin import FAMILY_FILE
 from cuprof.families.program import Array
@@ -101,6 +101,7 @@ class Computation(FunctionFamily):
             at_most=tuple(self.at_most),
             verify=None if self.verify is None else self.judge,
             error_rate=self.error_rate,
+            judged=None if self.verify is None else list_named(self.verify),
             usual={"tune": {each.name: ("all",) for one in self.kernels for each in one.list_tunables()}},
             variants={one.name: self._variant(one) for one in self.kernels},
         )

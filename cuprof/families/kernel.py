@@ -175,7 +175,7 @@ class Kernel:
 
     def _call(self, function: Callable[..., Any], known: Mapping[str, Any], what: str) -> Any:
         """Call a function with the values of its parameters' names; `meta` is all of them, as in Triton."""
-        if _parameters(function) == ("meta",):
+        if list_named(function) == ("meta",):
             return function(meta=known)
         return call_by_name(function, {**known, "meta": known, "META": known}, f"{what} of kernel {self.symbol}")
 
@@ -303,7 +303,7 @@ def read_values(name: str, given: Any) -> tuple[Coordinate, ...]:
 
 def call_by_name(function: Callable[..., Any], known: Mapping[str, Any], where: str) -> Any:
     """Call a function with the values that its parameters name; one with `**named` gets them all."""
-    names = _parameters(function)
+    names = list_named(function)
     names = tuple(known) if names is None else names
     try:
         return function(**{name: known[name] for name in names})
@@ -314,7 +314,7 @@ def call_by_name(function: Callable[..., Any], known: Mapping[str, Any], where: 
         raise UsageError(f"{where} asks for {', '.join(absent)}; there are {', '.join(known)}") from None
 
 
-def _parameters(function: Callable[..., Any]) -> tuple[str, ...] | None:
+def list_named(function: Callable[..., Any]) -> tuple[str, ...] | None:
     """Return the parameters without a default, None for any; looked up once, since a space asks for each trial."""
     return _known_parameters(function) if isinstance(function, Hashable) else _known_parameters.__wrapped__(function)
 

@@ -311,6 +311,8 @@ class Family:
     at_most: tuple[str, ...] = ()
     verify: Callable[[Point, Arrays, Arrays, Arrays], Verdict] | None = None
     error_rate: float = 1e-6
+    judged: tuple[str, ...] | None = None
+    """Outputs that `verify` looks at; None for all."""
     variants: dict[str, Variant] = field(default_factory=dict)
     folder: Path | None = None
     """The folder of family.py; set by its origin."""

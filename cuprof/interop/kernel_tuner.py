@@ -14,10 +14,11 @@ import math
 import re
 import runpy
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import chdir, redirect_stdout
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from inspect import Parameter, Signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -112,7 +113,8 @@ class _Call:
         drawn = {**self.arguments, **self.constants}
         right: dict[str, Any] = {}
         if self.given["verify"] is not None:
-            right["verify"] = _Judge(self._verify)
+            judged = (name for name in self.written if self.answer.get(name, 0) is not None)
+            right["verify"] = _Judge(self._verify, judged)
         elif not self.answer:  # none, or what run_kernel would give
             right["verify"] = _Judge(_SameAsFirst(self.arguments, self.written))
         else:
@@ -198,8 +200,7 @@ class _Call:
         return found
 
     def _verify(self, **known: Any) -> bool:
-        is_judged = {name: name in self.written and self.answer.get(name, 0) is not None for name in self.arguments}
-        host = [known[name] if is_judged[name] else None for name in self.arguments]
+        host = [known.get(name) for name in self.arguments]
         return bool(np.all(self.given["verify"](self.given["answer"], host, atol=self.given["atol"])))
 
     def _refuse(self, what: str) -> None:
@@ -208,10 +209,16 @@ class _Call:
 
 
 class _Judge:
-    """Call a function with results and inputs by name; the class's own name is part of what results are known by."""
+    """Call a function with results and inputs by name; the class's own name is part of what results are known by.
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    Args:
+        names: of what it takes; None for all.
+    """
+
+    def __init__(self, function: Callable[..., Any], names: Iterable[str] | None = None) -> None:
         self.function = function
+        if names is not None:
+            self.__signature__ = Signature([Parameter(name, Parameter.KEYWORD_ONLY) for name in names])
 
     def __call__(self, **known: Any) -> Any:
         return self.function(**known)

@@ -172,6 +172,7 @@ class JobRun:
                     session.restore_inputs(self.problem.inputs())
                     return key, session, stocked, ready
                 session = self.backend.open(self.problem.signature, self.problem.inputs(), options, arena)
+                session.unread = self.problem.unread
                 stocked = session.stock(self.problem.sets)
                 return key, session, stocked, ready
             except Exception as error:  # those that want most scratch cannot run; without them the others may

@@ -119,6 +119,15 @@ class Problem:
         """Return whether results need more than a comparison of each element with its own bound."""
         return bool(self.family.any_order or self.family.verify)
 
+    @property
+    def unread(self) -> frozenset[str]:
+        """Return the outputs that neither the reference nor `verify` looks at."""
+        family = self.family
+        if family.verify is None or family.judged is None:
+            return frozenset()
+        named = {*self.standards[0].expected, *family.judged}
+        return frozenset(self.signature.outputs) - named - {f"{name}_rows" for name in named}
+
     def draw(self) -> Arrays:
         """Draw further inputs, as the family gives them."""
         return _redraw(self.family, self.point, self.signature, next(self._seeds), self.standards[0].inputs)

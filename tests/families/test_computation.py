@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cuprof.backends.contract import ReadingOptions
+from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.core.errors import FamilyError, UsageError
 from cuprof.core.records import Check
-from cuprof.families import Array, Call, Invoke, Point, Tolerance
+from cuprof.families import Array, Call, Invoke, Point, Tolerance, Variant
 from cuprof.families.arrays import permute
 from cuprof.families.computation import Computation
 from cuprof.families.kernel import Kernel, kernel
@@ -591,6 +593,28 @@ def test_a_verify_of_ones_own_judges_alone_where_there_is_no_reference() -> None
     made = make(lambda x, y: y.sort(), inputs=spread, in_place=("y",), verify=verify)
     assert judge(made, lambda x, y: y.sort()).passed
     assert judge(made, lambda x, y: None).message == "verify: not sorted"
+
+
+@pytest.mark.parametrize(
+    ("verify", "at_most", "unread"),
+    [
+        (lambda y: None, {}, {"x"}),
+        (lambda y, x_before: None, {}, {"x"}),
+        (lambda x, **known: None, {}, set()),
+        (lambda n: None, {"y": 64}, {"x", "y"}),
+    ],
+)
+def test_results_that_nothing_looks_at_are_not_fetched(verify: Any, at_most: Any, unread: set[str]) -> None:
+    made = make(lambda x, y: None, inputs=spread, in_place=("x", "y"), verify=verify, at_most=at_most)
+    problem = Problem.make(
+        replace(made.make_family(), folder=HERE.parent), Job(Script(HERE), "cpu", Point(n=64), (), 1)
+    )
+    assert problem.unread == unread
+    session = CpuBackend(1).open(problem.signature, problem.inputs(), ReadingOptions())
+    session.unread = problem.unread
+    runnable = session.prepare(Variant("v", "cpu", "cpu", lambda *_: lambda: None, ""), Point(n=64), Point(), None)
+    assert session.fetch(runnable).keys() == {"x", "y"} - unread
+    session.close()
 
 
 def test_structs_and_types_of_ml_dtypes_are_results_too() -> None:

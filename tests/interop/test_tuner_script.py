@@ -140,6 +140,13 @@ def test_its_verify_judges(load: Callable[..., Family]) -> None:
     assert family.verify(GIVEN, inputs, {"y": 2 * inputs["x"]}, {}) is False
 
 
+def test_arrays_that_its_verify_is_not_given_are_left_where_they_are(load: Callable[..., Family]) -> None:
+    judged = SCRIPT.replace("answer=[2 * x, None, None]", "answer=[x.sum(), None, None], verify=check")
+    family = load("const float", "float", judged)
+    assert (family.in_place, family.judged) == (("y", "x"), ("y",))
+    assert load("answer=[2 * x, None, None], ", "").judged is None  # all are held to the first configuration's
+
+
 @pytest.mark.parametrize(
     ("old", "new", "known"),
     [

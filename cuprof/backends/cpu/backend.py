@@ -98,7 +98,7 @@ class CpuSession(Session[Runnable]):
         drawn = np.frombuffer(secrets.token_bytes(8 * EARLY), np.uint64)
         early = {}
         for name, array in self.outputs.items():
-            if array.size and runnable.results[name] is array:
+            if array.size and runnable.results[name] is array and name not in self.unread:
                 places = (drawn % np.uint64(array.size)).astype(np.intp)
                 early[name] = places, array.reshape(-1)[places]
         found = super().fetch(runnable)
