@@ -533,7 +533,7 @@ def judge(made: Computation, function: Any, seed: int = 1) -> Check:
         run.deliver()
     (tolerances,) = problem.tolerances(next(iter(family.variants.values())))
     assert tolerances is not None
-    return problem.compare(outputs, 0, tolerances, 1)
+    return problem.compare(outputs, problem.standards[0], tolerances, 1)
 
 
 def test_an_argument_is_worked_on_in_place() -> None:
