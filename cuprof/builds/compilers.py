@@ -19,6 +19,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from collections import Counter
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -40,6 +41,8 @@ END_S = 2.0
 """How long an origin may take to end; one that still imports is killed then."""
 MADE, REFUSED, ENDED = "made", "refused", "ended"
 """Keys of an answer: an image follows; why there is none; how the process has ended."""
+LOOK_S = 0.01
+"""Look this often whether an origin has loaded its compiler."""
 MOST_BYTES = 1 << 30
 """No answer is longer; code in the process could write any length."""
 RAISED = {each.__name__: each for each in (BuildError, ImpossibleError, MissingDependencyError)}
@@ -83,12 +86,15 @@ class Origin:
                 env=child_environment() | ENVIRONMENT,
             )
 
-    @property
-    def is_loaded(self) -> bool:
-        """Return whether the compiler has been loaded; false for ever where that failed."""
-        if not self._loaded:
+    def is_loaded(self, limit_s: float = 0.0) -> bool:
+        """Return whether the compiler has been loaded, within this time; false for ever where that failed."""
+        until = time.monotonic() + limit_s
+        while not self._loaded:
             with suppress(OSError):
                 self._loaded = self._orders.recv(len(READY), socket.MSG_DONTWAIT) == READY
+            if self._loaded or time.monotonic() >= until or self._process.poll() is not None:
+                break
+            time.sleep(LOOK_S)
         return self._loaded
 
     def run(self, build: Build, limit_s: float | None = None) -> Built:
@@ -163,22 +169,38 @@ class Compilers:
         self._folder: ScratchFolder | None = None
         self._origins: dict[Preload, Origin] = {}
         self._asked = Counter[Preload]()
+        self._took: dict[Preload, float] = {}
+        """For how long the last build ran that could not wait for its headers; so long the next ones wait for them."""
 
     def run(self, build: Build, limit_s: float | None = None) -> Built:
         """Compile in a process; raises as `Origin.run`."""
         try:
             with self._lock:
-                origin = self._find_with_headers(build.headers) or self._get(build.preload)
+                ahead = self._find_with_headers(build.headers)
+            if ahead and ahead.is_loaded(self._took.get(build.headers, 0.0)):
+                with suppress(ConnectionError):
+                    return self._run_in(build.headers, build, limit_s)
+            began = time.monotonic()
             try:
-                return origin.run(build, limit_s)
-            except ConnectionError:  # that origin has ended
-                with self._lock:
-                    for preload in [each for each, known in self._origins.items() if known is origin]:
-                        self._origins.pop(preload).end()
-                    origin = self._get(build.preload)
-                return origin.run(build, limit_s)
+                built = self._run_in(build.preload, build, limit_s)
+            except ConnectionError:
+                built = self._run_in(build.preload, build, limit_s)
+            self._took[build.headers] = time.monotonic() - began
+            return built
         except OSError as error:
             raise BuildError(f"no compiler process can be started: {error}") from error
+
+    def _run_in(self, preload: Preload, build: Build, limit_s: float | None) -> Built:
+        """Compile in a process of this preload's origin, which is dropped where it has ended."""
+        with self._lock:
+            origin = self._get(preload)
+        try:
+            return origin.run(build, limit_s)
+        except ConnectionError:
+            with self._lock:
+                if self._origins.get(preload) is origin:
+                    self._origins.pop(preload).end()
+            raise
 
     def prepare(self, preload: Preload) -> None:
         """Start the origin that builds with this preload will need."""
@@ -201,13 +223,12 @@ class Compilers:
         return self._origins[preload]
 
     def _find_with_headers(self, headers: Preload) -> Origin | None:
-        """Return the origin that has compiled these headers, or None; start one where builds share them."""
+        """Return the origin that compiles these headers, or has; start one where builds share them."""
         if not headers or resource.getrlimit(resource.RLIMIT_DATA)[0] != resource.RLIM_INFINITY:
             return None  # a confined process has no room for them
         self._asked[headers] += 1
         is_shared = self._asked[headers] >= SHARED_FROM or count_cores() >= ROOMY
-        origin = self._get(headers) if is_shared else None
-        return origin if origin and origin.is_loaded else None
+        return self._get(headers) if is_shared else None
 
 
 COMPILERS = Compilers()

@@ -156,6 +156,17 @@ def test_headers_are_compiled_ahead_once_two_builds_share_them(compilers: Compil
         assert time.monotonic() < give_up
 
 
+@pytest.mark.parametrize(("took_s", "found"), [(0.0, b"False"), (60.0, b"True")])
+def test_headers_are_waited_for_as_long_as_a_build_without_them_took(
+    compilers: Compilers, monkeypatch: pytest.MonkeyPatch, took_s: float, found: bytes
+) -> None:
+    monkeypatch.setattr("cuprof.builds.compilers.count_cores", lambda: 16)
+    headers = (load, "import sys, time; time.sleep(1); sys.headers = True")
+    compilers._took[headers] = took_s
+    assert compilers.run(Fake("import sys; image = hasattr(sys, 'headers')", headers=headers)).image == found
+    assert 0 < compilers._took[headers] < 60 or found == b"True"
+
+
 @pytest.mark.parametrize(("cores", "begun"), [(2, 1), (16, 2)])
 def test_headers_are_compiled_beside_the_first_build_where_cores_are_free(
     compilers: Compilers, monkeypatch: pytest.MonkeyPatch, cores: int, begun: int
@@ -217,9 +228,9 @@ def test_no_process_is_started_where_there_can_be_no_files(monkeypatch: pytest.M
 
 def test_an_order_reaches_an_origin_that_still_loads(tmp_path: Path) -> None:
     origin = Origin((load, "import time; time.sleep(0.5)"), tmp_path)
-    assert not origin.is_loaded
+    assert not origin.is_loaded()
     assert origin.run(Fake("image = b'late'")).image == b"late"
-    assert origin.is_loaded
+    assert origin.is_loaded()
     origin.end()
 
 

@@ -94,7 +94,7 @@ def test_the_code_is_that_of_macros_given_as_options(compilers: Compilers) -> No
     compilers.run(build(defines={"BLOCK": 64, "SCALE": "1.0f"}))  # from here on the headers are compiled ahead
     headers = build().headers
     give_up = time.monotonic() + 60
-    while not compilers._origins[headers].is_loaded:
+    while not compilers._origins[headers].is_loaded():
         assert time.monotonic() < give_up
         time.sleep(0.05)
     assert compilers._find_with_headers(headers)
