@@ -166,6 +166,7 @@ def test_the_newest_target_that_runs_on_the_device(
 
 def test_a_device_that_the_compiler_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvrtc_module, "load_nvrtc", lambda: FakeNvrtc([75, 80]))
+    monkeypatch.setattr(nvrtc_module, "nvrtc_version", lambda: "13.0")
     with pytest.raises(BuildError, match=r"no target for compute capability 7\.0 \(it knows 75, 80\)"):
         pick_arch(7, 0)
 
