@@ -20,7 +20,6 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections import Counter
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -29,7 +28,7 @@ from typing import NoReturn
 
 from cuprof.builds.result import Build, Built, Preload, decode
 from cuprof.core.errors import BuildError, ImpossibleError, MissingDependencyError
-from cuprof.core.processes import child_command, child_environment, count_cores
+from cuprof.core.processes import child_command, child_environment
 from cuprof.core.scratch import ScratchFolder
 
 READY = b"ready"
@@ -47,9 +46,6 @@ MOST_BYTES = 1 << 30
 """No answer is longer; code in the process could write any length."""
 RAISED = {each.__name__: each for each in (BuildError, ImpossibleError, MissingDependencyError)}
 """What a build may raise, by its name."""
-SHARED_FROM, ROOMY = 2, 4
-"""Precompile headers from this many builds on; for a single one it takes longer than it saves. From this many cores on
-begin with the first: it costs that one nothing, and others often follow."""
 
 
 ENVIRONMENT = {
@@ -168,7 +164,6 @@ class Compilers:
         self._lock = Lock()
         self._folder: ScratchFolder | None = None
         self._origins: dict[Preload, Origin] = {}
-        self._asked = Counter[Preload]()
         self._took: dict[Preload, float] = {}
         """For how long the last build ran that could not wait for its headers; so long the next ones wait for them."""
 
@@ -223,12 +218,10 @@ class Compilers:
         return self._origins[preload]
 
     def _find_with_headers(self, headers: Preload) -> Origin | None:
-        """Return the origin that compiles these headers, or has; start one where builds share them."""
+        """Return the origin that compiles these headers, or has; begun beside the first build, since others follow."""
         if not headers or resource.getrlimit(resource.RLIMIT_DATA)[0] != resource.RLIM_INFINITY:
             return None  # a confined process has no room for them
-        self._asked[headers] += 1
-        is_shared = self._asked[headers] >= SHARED_FROM or count_cores() >= ROOMY
-        return self._get(headers) if is_shared else None
+        return self._get(headers)
 
 
 COMPILERS = Compilers()

@@ -158,22 +158,17 @@ def test_headers_are_compiled_ahead_once_two_builds_share_them(compilers: Compil
 
 @pytest.mark.parametrize(("took_s", "found"), [(0.0, b"False"), (60.0, b"True")])
 def test_headers_are_waited_for_as_long_as_a_build_without_them_took(
-    compilers: Compilers, monkeypatch: pytest.MonkeyPatch, took_s: float, found: bytes
+    compilers: Compilers, took_s: float, found: bytes
 ) -> None:
-    monkeypatch.setattr("cuprof.builds.compilers.count_cores", lambda: 16)
     headers = (load, "import sys, time; time.sleep(1); sys.headers = True")
     compilers._took[headers] = took_s
     assert compilers.run(Fake("import sys; image = hasattr(sys, 'headers')", headers=headers)).image == found
     assert 0 < compilers._took[headers] < 60 or found == b"True"
 
 
-@pytest.mark.parametrize(("cores", "begun"), [(2, 1), (16, 2)])
-def test_headers_are_compiled_beside_the_first_build_where_cores_are_free(
-    compilers: Compilers, monkeypatch: pytest.MonkeyPatch, cores: int, begun: int
-) -> None:
-    monkeypatch.setattr("cuprof.builds.compilers.count_cores", lambda: cores)
+def test_headers_are_compiled_beside_the_first_build(compilers: Compilers) -> None:
     compilers.run(Fake("", headers=(load, "pass")))
-    assert len(compilers._origins) == begun
+    assert len(compilers._origins) == 2
 
 
 def test_headers_that_cannot_be_compiled_ahead_cost_nothing_else(compilers: Compilers) -> None:
