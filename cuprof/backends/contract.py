@@ -461,6 +461,13 @@ class Backend(ABC, Generic[R]):
     def facts(self) -> DeviceFacts:
         """Return the facts about the device."""
 
+    @classmethod
+    def begin_to_open(cls) -> None:
+        """Start ahead of opening what works beside it."""
+
+    def take_up(self) -> None:
+        """Make the device current in this thread; it was opened in another one."""
+
     def warm_up(self) -> None:
         """Make ahead what the first session would wait for."""
 

@@ -7,10 +7,12 @@ point of the group `cuprof.backends` that names its `BackendSpec`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from cuprof.backends.spec import BackendSpec, LaunchLimits, ListedDevice
+from cuprof.core.errors import CuprofError
 from cuprof.core.plugins import list_plugins, load_plugin
 from cuprof.core.records import DeviceFacts, Measure
 from cuprof.search.usual_block import UsualBlock
@@ -114,6 +116,12 @@ def open_backend(backend: str, number: int | None = None) -> Backend[Runnable]:
         CuprofError: it cannot be opened here; the message says why.
     """
     return _find(backend, "opener")(number)  # type: ignore[no-any-return]
+
+
+def begin_to_open(backend: str) -> None:
+    """Start ahead of `open_backend` what works beside it, such as a compiler."""
+    with suppress(CuprofError):  # which opening reports
+        getattr(_find(backend, "opener"), "begin_to_open", bool)()
 
 
 def _find(backend: str, field: str) -> Any:

@@ -129,9 +129,10 @@ def _judge(server: ForkServer, arguments: argparse.Namespace) -> int:
     with ScratchFolder() as workshop:
         origin = _find_origin(arguments.family, project.kernel_folders, Path(workshop))
         files = [Path(each).resolve() for each in arguments.candidates]
-        warden = Warden.make(project.root, files, arguments.sandbox, arguments.memory_bytes)
+        given = project.root, files, arguments.sandbox, arguments.memory_bytes
         if all(file.suffix == ".cu" for file in files) and not arguments.keep:
-            start_ahead(warden.list_first(origin.folder, arguments.rounds))
+            start_ahead(Warden.hope(*given).list_first(origin.folder, arguments.rounds))
+        warden = Warden.make(*given)
         report = _find_report(arguments, project, origin, server, warden)
     if arguments.json:
         print_json(as_data(report))

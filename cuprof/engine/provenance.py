@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ NO_COMMIT, DETACHED = "(initial)", "(detached)"
 """Git's words for a repository without a commit, and for a commit outside any branch."""
 
 
+@cache
 def software_versions() -> dict[str, str]:
     """Return the versions of Python, cuprof, trial identities and the libraries below."""
     versions = {"python": platform.python_version(), "cuprof": cuprof.__version__, "system": platform.platform()}

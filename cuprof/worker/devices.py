@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
+
 from cuprof.backends.contract import Backend, Runnable
-from cuprof.backends.registry import find_facts, open_backend
+from cuprof.backends.registry import begin_to_open, find_facts, open_backend
 from cuprof.core.errors import CuprofError, MissingDependencyError
 from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.families.trace import describe
@@ -16,6 +18,14 @@ class DeviceTable:
     def __init__(self, settings: WorkerSettings) -> None:
         self.settings = settings
         self._open: dict[str, Backend[Runnable]] = {}
+        self._begun: dict[str, Future[Backend[Runnable]]] = {}
+        self._thread: ThreadPoolExecutor | None = None
+
+    def begin(self, backend: str) -> None:
+        """Open a back end in a thread, for `get` to wait for, and do there what its first session would wait for."""
+        if backend not in self._open and backend not in self._begun:
+            self._thread = self._thread or ThreadPoolExecutor(1)
+            self._begun[backend] = self._thread.submit(_open_warm, backend, self.settings.numbers.get(backend))
 
     def get(self, backend: str) -> Backend[Runnable]:
         """Return an open back end.
@@ -23,6 +33,10 @@ class DeviceTable:
         Raises:
             CuprofError: it cannot be opened here; the message says why.
         """
+        if (begun := self._begun.pop(backend, None)) is not None:
+            opened = begun.result()
+            opened.take_up()
+            self._open[backend] = opened
         if backend not in self._open:
             self._open[backend] = open_backend(backend, self.settings.numbers.get(backend))
         return self._open[backend]
@@ -37,3 +51,11 @@ class DeviceTable:
             return Unavailable(str(error))
         except Exception as error:  # a broken driver or package of one back end leaves the others usable
             return Unavailable(f"{backend} cannot be opened: {describe(error)}")
+
+
+def _open_warm(backend: str, number: int | None) -> Backend[Runnable]:
+    """Open a back end, and do what its first session would wait for."""
+    begin_to_open(backend)
+    opened = open_backend(backend, number)
+    opened.warm_up()
+    return opened

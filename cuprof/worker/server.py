@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
 from multiprocessing.connection import Connection
@@ -89,8 +89,7 @@ class Worker:
 
     def _open(self, message: messages.Open) -> None:
         for name in message.backends:
-            with contextlib.suppress(Exception):  # a job that needs the device reports why it cannot be opened
-                self.devices.get(name).warm_up()
+            self.devices.begin(name)  # a job that needs the device reports why it cannot be opened
 
     def _describe(self, message: messages.Describe) -> None:
         devices = {name: self.devices.describe(name) for name in message.backends}
@@ -168,13 +167,18 @@ class Worker:
 
     def _prepare(self, message: messages.Prepare) -> None:
         """Do all of a job that comes before its timing, and keep what is to be said of it until the job is there."""
-        self._begin_builds(message.job)
-        answers, said = self._carry_out(message.job, at_once=True), list[messages.Finished | messages.JobDone]()
+        job = message.job
+        with contextlib.suppress(Exception), ThreadPoolExecutor(1) as pool:  # what fails is done again, and told
+            self._load(job.origin)
+            self.devices.begin(job.backend)
+            pool.submit(self._get_problem, job, at_once=True)
+            self._begin_builds(job)  # which waits for the device
+        answers, said = self._carry_out(job), list[messages.Finished | messages.JobDone]()
         for answer in answers:
             if answer is None:
                 break
             said.append(answer)
-        self._prepared = message.job, chain(said, answers)
+        self._prepared = job, chain(said, answers)
         self.page.enter(NO_TRIAL, Phase.IDLE)
         self.pipe.send(messages.Ready(any(answer.starved for answer in said)))
 
@@ -197,14 +201,8 @@ class Worker:
                 self._tell_built()
                 self.pipe.send(answer)
 
-    def _carry_out(
-        self, job: messages.Job, *, at_once: bool = False
-    ) -> Iterator[messages.Finished | messages.JobDone | None]:
-        """Yield the answers to a job, and None where trials have been checked and are timed next.
-
-        Args:
-            at_once: make the sets of inputs side by side.
-        """
+    def _carry_out(self, job: messages.Job) -> Iterator[messages.Finished | messages.JobDone | None]:
+        """Yield the answers to a job, and None where trials have been checked and are timed next."""
         self._ahead.clear()
         self._next = None
         try:
@@ -213,7 +211,7 @@ class Worker:
             yield _fault(error, unavailable=True)
             return
         try:
-            problem = self._get_problem(job, at_once=at_once)
+            problem = self._get_problem(job)
         except Exception as error:  # a process border: whatever a family raises is the family's fault
             said = str(error) if isinstance(error, FamilyError) else describe(error)
             yield _fault(error, f"the family's {said}", of_family=True)

@@ -213,9 +213,17 @@ class CudaBackend(Backend[CudaRunnable]):
         """Return the device's name, memory and the versions that its timings depend on."""
         return self._facts
 
-    def warm_up(self) -> None:
-        """Start a compiler, load cuprof's own kernels, and measure what timing itself costs."""
+    @classmethod
+    def begin_to_open(cls) -> None:
+        """Start a compiler."""
         COMPILERS.prepare((load_nvrtc,))
+
+    def take_up(self) -> None:
+        """Make the device current in this thread."""
+        self.device.claim()
+
+    def warm_up(self) -> None:
+        """Load cuprof's own kernels, and measure what timing itself costs."""
         with self.device.errors("prepare the timer"):
             _ = self.device.timer
 
