@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -21,7 +21,7 @@ from cuprof.report.tables import ENDINGS, WRONG_AS_EXPECTED
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import RANKING, StudyTrial, are_few, by_sure_time, grouped, median_over_best
 from cuprof.report.tuning import describe_standing
-from cuprof.report.units import format_ratio, format_value, shorten
+from cuprof.report.units import shorten
 from cuprof.statistics.verdict import Verdict
 
 WORDS = "summary.txt"
@@ -33,15 +33,6 @@ MOST_LOG = 4000
 
 
 @dataclass(frozen=True)
-class KeyNumber:
-    """One number of the summary: what it is, the number, and a word on it."""
-
-    name: str
-    value: str
-    note: str
-
-
-@dataclass(frozen=True)
 class Conclusions:
     """The summary of a study.
 
@@ -50,14 +41,14 @@ class Conclusions:
         sentences: what follows from the measurements, the most important first.
         cautions: what a reader must know before believing it.
         method: how ratios and intervals were made; empty where none is stated.
-        numbers: the handful to remember.
+        numbers: the handful to remember: name, value and note of each.
     """
 
     headline: str
     sentences: tuple[str, ...]
     cautions: tuple[str, ...]
     method: str
-    numbers: tuple[KeyNumber, ...] = ()
+    numbers: tuple[Mapping[str, str], ...] = ()
 
 
 def conclude(study: Study) -> Conclusions:
@@ -68,44 +59,16 @@ def conclude(study: Study) -> Conclusions:
     for group in failure_groups(study):
         endings[group.words] += group.trials
     is_clear = len(ranked) > 1 and study.verdict(ranked[1], ranked[0]) not in LEVEL
-    headline = say_once(WORDS, "headline", ranked, dict(endings), ranked and is_near_peak(ranked[0]), is_clear)
+    # above 1 a cache served it
+    is_near_peak = bool(ranked) and TELLING_SHARE <= (ranked[0].share or 0.0) <= 1
+    headline = say_once(WORDS, "headline", ranked, dict(endings), is_near_peak, is_clear)
     if not ranked:
         return Conclusions(headline, (), cautions, "")
-    sentences = say(WORDS, "sentences", study, _facts(study, ranked))
+    facts = {**_facts(study, ranked), "is_near_peak": is_near_peak}
+    said = [line.split("\t", 2) for line in say(WORDS, "numbers", study, facts)]
+    numbers = [dict(zip(("name", "value", "note"), each, strict=True)) for each in said]
     method = say_once(WORDS, "method", study) if len(ranked) > 1 else ""
-    return Conclusions(headline, tuple(sentences), cautions, method, tuple(_numbers(study, ranked[0])))
-
-
-def is_near_peak(trial: StudyTrial) -> bool:
-    """Return whether a trial's share of the read bandwidth says something; above 1 a cache served it."""
-    return trial.share is not None and TELLING_SHARE <= trial.share <= 1
-
-
-def _numbers(study: Study, fastest: StudyTrial) -> list[KeyNumber]:
-    name = shorten(fastest.contender)
-    spread = " to ".join(fastest.bounds) or fastest.few_samples
-    found = [KeyNumber("Fastest", format_value("time", fastest.median_ns), ", ".join(filter(None, (name, spread))))]
-    if is_near_peak(fastest):
-        share = f"{(fastest.share or 0.0) * 100:.0f}\N{NO-BREAK SPACE}%"
-        roof = next((device.read_bandwidth for device in study.devices if device.label == fastest.device), None)
-        of = " of ".join(format_value("bandwidth", each) for each in (fastest.bandwidth, roof))
-        found.append(KeyNumber("Of the measured peak", share, of))
-    elif fastest.rate:
-        found.append(KeyNumber("Arithmetic rate", format_value("rate", fastest.rate), name))
-    baseline, compared = study.baseline_of(fastest), list[tuple[str, Pair, str]]()
-    if baseline is not None and baseline is not fastest:
-        heading = f"Against {baseline.contender}" if study.stand_in else "Against the baseline"
-        note = f"in place of {study.baseline}" if study.stand_in else baseline.contender
-        compared.append((heading, study.pair(baseline, fastest), note))
-    mine = min((trial for trial in study.best if trial.kind == "kernel"), key=by_sure_time, default=None)
-    if study.libraries and mine is not None:
-        note = f"{mine.contender} against {study.libraries[0].contender}"
-        compared.append(("Best kernel against best library", study.pair(study.libraries[0], mine), note))
-    for heading, pair, note in compared:
-        if pair.speedup:
-            doubt = f" ({pair.doubt})" if pair.doubt else ""
-            found.append(KeyNumber(heading, f"{format_ratio(pair.speedup)}×{doubt}", note))
-    return found
+    return Conclusions(headline, tuple(say(WORDS, "sentences", study, facts)), cautions, method, tuple(numbers))
 
 
 def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
@@ -127,6 +90,7 @@ def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
         "tried": len(here),
         "median_over_best": median_over_best(study.rows(here)),
         "fastest": fastest,
+        "roof": next((device.read_bandwidth for device in study.devices if device.label == fastest.device), None),
         "against": study.pair(baseline, fastest) if baseline else None,
         "own": study.pair(study.libraries[0], own[0]) if study.libraries and own else None,
         "beaten": beaten,
@@ -187,8 +151,8 @@ def _duel(study: Study) -> dict[str, Any] | None:
     pairs = [study.pair(best[each[0]], best[each[1]]) for each in sides if len(steps) == 2 and {*each} <= best.keys()]
     if len(pairs) < 2:
         return None
-    found = {word: [each for each in pairs if each.ratio and each.verdict is word] for word in Verdict}
-    return {"steps": steps, "count": len(pairs), "won": found[Verdict.FASTER], "lost": found[Verdict.SLOWER]}
+    won, lost = ([each for each in pairs if each.verdict is word] for word in (Verdict.FASTER, Verdict.SLOWER))
+    return {"steps": steps, "count": len(pairs), "won": won, "lost": lost}
 
 
 def _cautions(study: Study) -> dict[str, Any]:

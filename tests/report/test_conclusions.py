@@ -28,7 +28,7 @@ def test_the_fastest_is_compared_with_baseline_library_and_cpu(make_study) -> No
     assert "[" in said.sentences[0].partition("(interval ")[0]
     assert said.sentences[1].startswith("fast is 1.20 times as fast as the best library, lib")
     assert said.sentences[2].startswith("The best CPU variant, host, takes")
-    assert [number.value for number in said.numbers] == ["10.0\u00a0µs", "42\u00a0%", "3.00×", "1.20×"]
+    assert [number["value"] for number in said.numbers] == ["10.0\u00a0µs", "42\u00a0%", "3.00×", "1.20×"]
     assert "those of cuprof compare" in said.method
 
 
@@ -37,7 +37,7 @@ def test_a_time_of_too_few_samples_has_no_brackets(make_study) -> None:
     assert said.sentences[0] == (
         "fast is not told apart from the baseline base: 3.00× (too few samples for an interval)."
     )
-    assert said.numbers[0].note == "fast, 1 sample"
+    assert said.numbers[0]["note"] == "fast, 1 sample"
     assert any("1 of them has too few samples for an interval" in caution for caution in said.cautions)
 
 
@@ -163,7 +163,7 @@ def test_wrong_on_purpose_is_said_without_blame(make_study) -> None:
 def test_far_from_the_roof_the_arithmetic_rate_stands_in_for_the_share(make_study) -> None:
     said = conclude(make_study([Made("a", 1000.0), Made("b", 500.0)]))
     assert said.headline == "b is the fastest right variant at n=2^20 on Test GPU 9000: 500\u00a0µs."
-    assert [(number.name, number.value) for number in said.numbers][1] == ("Arithmetic rate", "2.10\u00a0GFLOP/s")
+    assert [(number["name"], number["value"]) for number in said.numbers][1] == ("Arithmetic rate", "2.10\u00a0GFLOP/s")
 
 
 def test_a_single_trial_needs_no_comparison(make_study) -> None:

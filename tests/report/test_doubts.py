@@ -89,7 +89,7 @@ def test_a_wide_interval_is_marked_wherever_a_speedup_rests_on_it(make_study) ->
     assert "±" in overview.table.rows[0].cells[2].note
     assert any(note.startswith("± below a ratio") for note in steps_table(study, TableSpec()).notes)
     noisy = make_study(trials[:2], name="noisy")
-    assert "±" in {number.name: number.value for number in conclude(noisy).numbers}["Against the baseline"]
+    assert "±" in {number["name"]: number["value"] for number in conclude(noisy).numbers}["Against the baseline"]
 
 
 def test_a_share_above_the_peak_is_explained_and_is_no_headline(make_study) -> None:
@@ -99,6 +99,6 @@ def test_a_share_above_the_peak_is_explained_and_is_no_headline(make_study) -> N
     assert any("faster than the memory" in note for note in table.notes)
     found = conclude(study)
     assert "read bandwidth" not in found.headline
-    assert "Of the measured peak" not in [number.name for number in found.numbers]
+    assert "Of the measured peak" not in [number["name"] for number in found.numbers]
     within = make_study([Made("far", 900.0, device=GPU)], name="within")
     assert not any("faster than the memory" in note for note in steps_table(within, TableSpec()).notes)
