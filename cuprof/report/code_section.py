@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +21,6 @@ from cuprof.report.study import Study
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import StudyTrial, grouped
 from cuprof.report.units import format_counter
-from cuprof.results.counters import LaunchFacts
 from cuprof.results.source import FEW_SAMPLES, KernelSource
 from cuprof.statistics.verdict import Verdict
 
@@ -49,8 +48,8 @@ MOST_BARS = 6
 TEXT_WIDTH = 160
 """Characters of a source line, so that a generated file does not fill the page."""
 OCCUPANCY = {
-    "Occupancy possible, %": "sm__maximum_warps_per_active_cycle_pct",
-    "Occupancy achieved, %": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "possible": "sm__maximum_warps_per_active_cycle_pct",
+    "achieved": "sm__warps_active.avg.pct_of_peak_sustained_active",
 }
 
 
@@ -131,23 +130,24 @@ def _pair(
     found = [diagnose(trial.contender, kernel) if kernel else None for trial, kernel in sides]
     both = [each for each in found if each]
     texts = [say_once(WORDS, "same_code")] if study.verdict(*trials) is Verdict.SAME_CODE else []
-    facts, diff = _launch_facts(study, trials, kernels), list[tuple[str, str]]()
+    opcodes, diff = dict[str, tuple[int, int]](), list[tuple[str, str]]()
     if len(both) == 2:
         codes = [each.kernel.code for each in both]
-        counts = list(compare_opcodes(*codes).items())[:MOST_OPCODES]
-        facts["Instructions that changed in number"] = [
-            ", ".join(f"{each[side]} {name}" for name, each in counts) for side in (0, 1)
-        ]
+        opcodes = dict(islice(compare_opcodes(*codes).items(), MOST_OPCODES))
         texts.append(explain_pair(*both))
         for is_equal, group in groupby(compare_code(*codes), lambda row: row[0] == "="):
             rows = list(group)
             diff += [("=", say_once(WORDS, "equal", len(rows)))] if is_equal else rows
+    launches = [study.launch(kernel.launch_id) if kernel else None for kernel in kernels]
+    occupied = {
+        name: [study.counters.value_of(trial.id, metric) for trial in trials] for name, metric in OCCUPANCY.items()
+    }
     return CodePair(
         before=trials[0].contender,
         after=trials[1].contender,
         text=" ".join(texts),
         bars=_bars(both),
-        facts=[(name, *fact) for name, fact in facts.items() if any(fact)],
+        facts=[tuple(line.split("\t")) for line in say(WORDS, "launches", launches, occupied, opcodes)],
         diff=diff[:MOST_CHANGES],
         changes_left=len(diff[MOST_CHANGES:]),
         sides=[_side(study, trial, each, shown) for trial, each in zip(trials, found, strict=True)],
@@ -221,30 +221,6 @@ def _with_context(known: Mapping[int, SourceLine], texts: Sequence[str]) -> Iter
 
 def _text(texts: Sequence[str], number: int) -> str:
     return texts[number - 1][:TEXT_WIDTH] if 0 < number <= len(texts) else ""
-
-
-def _launch_facts(
-    study: Study, trials: Sequence[StudyTrial], kernels: Sequence[KernelSource | None]
-) -> dict[str, list[str]]:
-    """Return what the launches were given, and how many warps that let run: name → before and after."""
-    sides = [_describe(study.launch(kernel.launch_id) if kernel else None) for kernel in kernels]
-    rows = {name: [side[name] for side in sides] for name in sides[0]}
-    for name, metric in OCCUPANCY.items():
-        values = [study.counters.value_of(trial.id, metric) for trial in trials]
-        if any(value is not None for value in values):
-            rows[name] = [format_counter(value) for value in values]
-    return rows
-
-
-def _describe(launch: LaunchFacts | None) -> dict[str, str]:
-    names = ("Threads a block", "Registers a thread", "Shared memory a block, byte", "Blocks fit by")
-    if launch is None:
-        return dict.fromkeys(names, "–")
-    limits = {name.replace("_", " "): value for name, value in launch.limits.items() if value}
-    least = min(limits.values(), default=0.0)  # what allows the fewest blocks on a multiprocessor
-    fit = f"{' and '.join(name for name, value in limits.items() if value == least)}: {least:g}" if limits else "–"
-    shared = f"{launch.shared_static or 0} static, {launch.shared_dynamic or 0} dynamic"
-    return dict(zip(names, (str(launch.threads), format_counter(launch.registers), shared, fit), strict=True))
 
 
 class Place(NamedTuple):

@@ -17,6 +17,8 @@ from cuprof.report.counter_section import MOST_CHANGES as MOST_FIRST
 from cuprof.report.load import load_study
 from cuprof.report.page import read_plotly, render, study_tables
 from cuprof.report.study import Study
+from cuprof.report.templates import say
+from cuprof.results.counters import LaunchFacts
 from cuprof.store import Store
 
 
@@ -59,6 +61,19 @@ def test_launches_say_what_limits_the_occupancy(study: Study) -> None:
     assert facts["Blocks fit by"] == ("blocks and warps: 32", "registers: 2")
     assert facts["Registers a thread"] == ("16", "56")
     assert "LDG.E.EF.128" in facts["Instructions that changed in number"][1]
+
+
+def test_of_a_launch_without_limits_or_of_none_at_all_nothing_is_made_up() -> None:
+    bare = LaunchFacts(64, None, None, None, {})
+    lines = [
+        line.split("\t") for line in say("explanation.txt", "launches", [bare, None], {"possible": [None, None]}, {})
+    ]
+    assert lines == [
+        ["Threads a block", "64", "–"],
+        ["Registers a thread", "–", "–"],
+        ["Shared memory a block, byte", "0 static, 0 dynamic", "–"],
+        ["Blocks fit by", "–", "–"],
+    ]
 
 
 def test_the_machine_codes_difference_is_folded(study: Study) -> None:
