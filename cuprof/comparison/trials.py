@@ -140,7 +140,8 @@ def read_trials(
         devices = {device.id: device for device in list_devices(connection)}
         on_host = {key: is_host(device.facts) for key, device in devices.items()}
         names = ["sweep_id", "trial_id", "min_ns", "max_ns", *(name for name in COLUMNS if name in frame)]
-        frame = frame[names].assign(on_host=[on_host.get(key, is_host(None)) for key in frame["device_id"]])
+        nowhere = is_host(None)
+        frame = frame[names].assign(on_host=[on_host.get(key, nowhere) for key in frame["device_id"]])
         (trial,), (member,) = (number_keys(frame, by=by) for by in (_TRIAL, ("sweep_id", "trial_id")))
         last = np.zeros(trial.size, dtype=np.int64)
         last[trial] = member  # of equal places the last one stands

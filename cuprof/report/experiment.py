@@ -40,16 +40,10 @@ def _check_kind(kind: str, known: tuple[str, ...]) -> None:
         raise ValueError(f"kind {kind!r} is unknown; it is {either}")
 
 
-def _check_facts(*facts: Iterable[str]) -> None:
+def _check_facts(*facts: Iterable[str], others: tuple[str, ...] = ()) -> None:
     for fact in chain(*facts):
-        if not is_fact(fact) and fact not in ("measure", "unit", "kernel"):
-            raise ValueError(f"fact {fact!r} is unknown; {FACTS_HELP}, measure, unit or kernel")
-
-
-def _check_axes(axes: Iterable[str]) -> None:
-    for axis in axes:
-        if not is_fact(axis):
-            raise ValueError(f"axis {axis!r} is unknown; {FACTS_HELP}")
+        if not is_fact(fact) and fact not in others:
+            raise ValueError(f"fact {fact!r} is unknown; {', '.join((FACTS_HELP, *others))}")
 
 
 class _Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,7 +61,7 @@ class PublishedSpec(_Spec, frozen=True):
     title: str = ""
 
     def __post_init__(self) -> None:
-        _check_facts(self.rows, *self.columns.values(), self.names)
+        _check_facts(self.rows, *self.columns.values(), self.names, others=("measure", "unit", "kernel"))
 
 
 class SumSpec(_Spec, frozen=True):
@@ -96,8 +90,7 @@ class TableSpec(_Spec, frozen=True):
 
     def __post_init__(self) -> None:
         _check_kind(self.kind, ("steps", "pivot", "values"))
-        _check_axes((*self.rows, *self.columns))
-        _check_facts(self.where)
+        _check_facts(self.rows, self.columns, self.where)
         if self.kind == "values" and not self.values:
             raise ValueError("a table of kind values needs values: a name and a quantity or counter each")
 
@@ -119,8 +112,7 @@ class FigureSpec(_Spec, frozen=True):
 
     def __post_init__(self) -> None:
         _check_kind(self.kind, ("lines", "bars", "map"))
-        _check_axes([self.x, self.series, *([self.y] if self.kind == "map" else [])])
-        _check_facts(self.where)
+        _check_facts([self.x, self.series, *([self.y] if self.kind == "map" else [])], self.where)
 
 
 class Experiment(_Spec, frozen=True):

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from cuprof.backends.registry import is_host
 from cuprof.comparison.sides import Side
-from cuprof.comparison.trials import Stored, read_trials
+from cuprof.comparison.trials import Stored, is_timed, read_trials
 from cuprof.core.errors import SelectionError
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
@@ -65,7 +65,7 @@ def load_study(
         if results.empty:
             raise SelectionError(f"sweep {sweep.id} has no trials; run python -m cuprof sweep again")
         side = Side("", "sweep", "", read_trials(connection, [sweep.id], results=results), Stored(connection.engine))
-        frame, timings = make_frames(results, side.trials, devices, description)
+        frame, timings = make_frames(results, devices, description)
         configuration = read_configurations(connection, [sweep.id])[sweep.id]
         reference, note = choose_reference(frame, description)
         study = Study(
@@ -135,13 +135,12 @@ def list_sweep_devices(connection: Connection, sweep_id: int) -> dict[int, Devic
 
 
 def make_frames(
-    results: pd.DataFrame, timed: pd.DataFrame, devices: Mapping[int, Device], experiment: Experiment
+    results: pd.DataFrame, devices: Mapping[int, Device], experiment: Experiment
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the frame of a study's trials, and that of their timings; see `Study`.
 
     Args:
         results: what `read_results` returns of one sweep, whole.
-        timed: the same as a side's trials, which say what has samples.
     """
     is_first = ~results["trial_id"].duplicated().to_numpy()
     place, has_median = np.cumsum(is_first) - 1, results["median_ns"].notna().to_numpy()
@@ -154,7 +153,8 @@ def make_frames(
     trials["sure_ns"] = trials["sure_ns"].fillna(np.inf)
     trials["measure"] = trials["measure"].fillna("")
     trials["energy_unavailable"] = trials["energy_unavailable"].fillna("")
-    sampled = [trials["identity"].isin(timed["identity"][timed["measure"] == measure.value]) for measure in RANKING]
+    has_samples = is_timed(results)
+    sampled = [trials.index.isin(place[has_samples & (results["measure"] == measure.value)]) for measure in RANKING]
     trials["sampled"] = [tuple(compress(RANKING, each)) for each in zip(*sampled, strict=True)]
     is_right = (trials["state"] == State.OK.value) & (trials["expected"] != "wrong") & (trials["measure"] != "")
     on_cpu = trials["total_ns"].isna() & (trials["backend"] == "cpu")
