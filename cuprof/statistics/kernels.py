@@ -33,8 +33,7 @@ def find_quantiles(
         shares: of the differences that are up to each quantile: a row a pair, NaN where none is asked for.
     """
     found = np.full(shares.shape, np.nan)
-    loop = _jitted()[0] if ends.size >= WORTH_COMPILING else _quantiles
-    loop(first, ends, second, second_ends, shares, found)
+    _choose_loops(ends.size)[0](first, ends, second, second_ends, shares, found)
     return found
 
 
@@ -48,9 +47,14 @@ def placement_variances(
         shifts: what the first of each pair is moved by.
     """
     found = np.zeros((ends.size, 2))
-    loop = _jitted()[1] if ends.size >= WORTH_COMPILING else _placements
-    loop(first, ends, second, second_ends, shifts, found)
+    _choose_loops(ends.size)[1](first, ends, second, second_ends, shifts, found)
     return found
+
+
+def _choose_loops(pairs: int) -> tuple[Any, Any]:
+    """Return what computes quantiles and placements: compiled loops for many pairs, or where they are loaded."""
+    is_loaded = _jitted.cache_info().currsize > 0
+    return _jitted() if is_loaded or pairs >= WORTH_COMPILING else (_quantiles, _placements)
 
 
 def _quantiles(

@@ -10,8 +10,6 @@ import numpy as np
 
 from cuprof.statistics.ticks import SAME_TICK
 
-QUARTERS = (0.25, 0.5, 0.75)
-
 
 @dataclass(frozen=True, eq=False)
 class Samples:
@@ -97,22 +95,11 @@ class Samples:
         found: np.ndarray = self.values[self.starts[place] : self.ends[place]]
         return found
 
-    def quartiles(self) -> np.ndarray:
-        """Return the quartiles of each series in ns, an array of three columns, as they are stored with a timing."""
-        ordered = self._spread(self.tick_ns)
-        found = np.empty((len(self), len(QUARTERS)))
-        for column, share in enumerate(QUARTERS):
-            place = share * (self.counts - 1)
-            whole = place.astype(np.int64)
-            part = place - whole
-            low = ordered[self.starts + whole]
-            high = ordered[self.starts + np.minimum(whole + 1, self.counts - 1)]
-            found[:, column] = np.where(part >= 0.5, high - (high - low) * (1 - part), low + (high - low) * part)
-        return found
-
     def medians(self) -> np.ndarray:
         """Return the median of each series in ns, as it is stored with a timing."""
-        found: np.ndarray = self.quartiles()[:, 1]
+        ordered, last = self._spread(self.tick_ns), self.counts - 1
+        low, high = ordered[self.starts + last // 2], ordered[self.starts + (last + 1) // 2]
+        found: np.ndarray = high - (high - low) / 2
         return found
 
     def logarithms(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

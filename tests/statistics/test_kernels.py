@@ -26,7 +26,19 @@ def joined(series: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(params=["NumPy", "Numba"])
 def _how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "WORTH_COMPILING", 0 if request.param == "Numba" else PAIRS + 1)
+    choose(request.param, monkeypatch)
+
+
+def choose(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    loops = kernels._jitted() if how == "Numba" else (kernels._quantiles, kernels._placements)
+    monkeypatch.setattr(kernels, "_choose_loops", lambda pairs: loops)
+
+
+def test_loops_are_compiled_for_many_pairs_and_used_for_few_once_they_are_loaded() -> None:
+    kernels._jitted.cache_clear()
+    assert kernels._choose_loops(kernels.WORTH_COMPILING - 1) == (kernels._quantiles, kernels._placements)
+    compiled = kernels._choose_loops(kernels.WORTH_COMPILING)
+    assert kernels._choose_loops(1) == compiled != (kernels._quantiles, kernels._placements)
 
 
 @pytest.mark.usefixtures("_how")
@@ -65,7 +77,7 @@ def test_both_ways_give_the_same_digits(monkeypatch: pytest.MonkeyPatch) -> None
     first, second = draw(False)
     shares = np.tile([0.5, 0.25], (PAIRS, 1))
     found = []
-    for least in (0, PAIRS + 1):
-        monkeypatch.setattr(kernels, "WORTH_COMPILING", least)
+    for how in ("Numba", "NumPy"):
+        choose(how, monkeypatch)
         found.append(find_quantiles(*joined(first), *joined(second), shares))
     assert np.array_equal(*found)
