@@ -1,7 +1,7 @@
 """Keep Numba's compiled functions for the worker's lifetime.
 
-A family is loaded anew for each problem, and its variants define their functions as they prepare themselves. Numba
-would then compile the same few lines for each problem, which takes seconds.
+Variants may define their functions as they prepare themselves. Numba would then compile the same few lines for each
+problem, which takes seconds.
 """
 
 from __future__ import annotations
