@@ -76,6 +76,7 @@ def read_results(
         of_members, of_timings = of_members | _MORE_MEMBER_COLUMNS, of_timings | _MORE_TIMING_COLUMNS
     found = _read(connection, members, of_members)
     timed = _read(connection, of_runs, of_timings, [None] * len(of_timings))
+    timed |= _tell(timed.pop("details"))
     places = {sweep_id: place for place, sweep_id in enumerate(dict.fromkeys(sweep_ids))}
     order = np.lexsort((found["ordinal"], [places[sweep_id] for sweep_id in found["sweep_id"].tolist()]))
     members_of, timings_of = _meet(order, found["run_id"], timed.pop("of_run"), timed["measure"], timed["timing_id"])
@@ -101,14 +102,14 @@ def _read(
     connection: Connection, query: sa.Select[Any], columns: Mapping[str, tuple[str, Any]], *more: Sequence[Any]
 ) -> dict[str, Any]:
     """Return columns of a query's rows, in no order that means anything, and of some rows more."""
-    kinds = [_Column(kind) for kind, _ in columns.values()]
+    readers = [_READERS[kind]() for kind, _ in columns.values()]
+    parts = [[reader(())] for reader in readers]
     asked = query.with_only_columns(*(expression.label(name) for name, (_, expression) in columns.items()))
     with connection.execute(asked.execution_options(yield_per=CHUNK)) as result:  # a server's result is large
         for rows in chain(result.partitions(), [more] if more else []):
-            for column, values in zip(kinds, zip(*rows, strict=True), strict=True):
-                column.add(values)
-    found = {name: kinds.pop(0).array() for name in columns}  # the parts of one column at a time are held beside it
-    return found | dict(zip(_FACTS, found.pop("timing_facts", ()), strict=False))
+            for column, reader, values in zip(parts, readers, zip(*rows, strict=True), strict=True):
+                column.append(reader(values))
+    return {name: np.concatenate(parts.pop(0)) for name in columns}  # one column's parts at a time are held beside it
 
 
 def _meet(
@@ -127,7 +128,7 @@ def _meet(
     return met["member"].to_numpy(), met["at"].fillna(-1).to_numpy(np.int64)
 
 
-class _Facts(msgspec.Struct):
+class _Details(msgspec.Struct):
     """The fields read from a timing's details."""
 
     version: Any = None
@@ -136,47 +137,17 @@ class _Facts(msgspec.Struct):
     energy_unavailable: Any = None
 
 
-class _Column:
-    """One column while it is read. Equal words are one object, so that a column of them takes 8 bytes a row."""
+class _Words:
+    """Read a column of words. Equal ones become one object, so that the column takes 8 bytes a row."""
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self._parts: list[Any] = []
-        self._known: dict[Any, Any] = {}
+    def __init__(self, make: Callable[[str], Any] = str) -> None:
+        self._make, self._known = make, dict[Any, Any]()
 
-    def add(self, values: Sequence[Any]) -> None:
-        """Take the values of some more rows."""
-        self._parts.append(_READERS[self.kind](values, self._known))
-
-    def array(self) -> Any:
-        """Return all values as an array; of `timing_facts` one for each of `_FACTS`."""
-        if self.kind == "facts":
-            columns = zip(*self._parts, strict=True) if self._parts else [[] for _ in _FACTS]
-            return [_joined(parts, dtype) for parts, dtype in zip(columns, _FACTS.values(), strict=True)]
-        return _joined(self._parts, _DTYPES.get(self.kind, object))
-
-
-def _joined(parts: Sequence[np.ndarray], dtype: Any) -> np.ndarray:
-    return np.concatenate([np.empty(0, dtype), *parts])
-
-
-def _words(values: Sequence[str | None], known: dict[Any, Any], make: Callable[[str], Any] = str) -> np.ndarray:
-    for value in set(values) - known.keys():
-        known[value] = make(value or "")
-    # A list would have NumPy ask each point, which is a mapping, whether it is an array.
-    return np.fromiter(map(known.__getitem__, values), dtype=object, count=len(values))
-
-
-def _states(values: Sequence[str], known: dict[Any, Any]) -> np.ndarray:
-    return _words(values, known, lambda word: State(word).value)
-
-
-def _measures(values: Sequence[str | None], known: dict[Any, Any]) -> np.ndarray:
-    return _words(values, known, lambda word: word and Measure(word).value)
-
-
-def _points(values: Sequence[str], known: dict[Any, Any]) -> np.ndarray:
-    return _words(values, known, _point)
+    def __call__(self, values: Sequence[str | None]) -> np.ndarray:
+        for value in set(values) - self._known.keys():
+            self._known[value] = self._make(value or "")
+        # A list would have NumPy ask each point, which is a mapping, whether it is an array.
+        return np.fromiter(map(self._known.__getitem__, values), dtype=object, count=len(values))
 
 
 @lru_cache(maxsize=2**16)
@@ -185,36 +156,41 @@ def _point(text: str) -> Point:
     return Point(msgspec.json.decode(text, type=dict[str, Any]))
 
 
-def _seeds(values: Sequence[str | None], known: dict[Any, Any]) -> np.ndarray:
-    return _words(values, known, lambda text: int(text or 0))
-
-
-def _whole(values: Sequence[int | None], known: dict[Any, Any]) -> np.ndarray:
+def _whole(values: Sequence[int | None]) -> np.ndarray:
     return np.array([value or 0 for value in values], dtype=np.int64)
 
 
-def _numbers(values: Sequence[Any], known: dict[Any, Any]) -> np.ndarray:
+def _numbers(values: Sequence[Any]) -> np.ndarray:
     return np.array(values, dtype=np.float64)  # None becomes NaN
 
 
-def _facts(values: Sequence[str | None], known: dict[Any, Any]) -> list[np.ndarray]:
-    """Return the columns `_FACTS` of timings; of few the text is equal, so that none is kept."""
-    read = [_decoder.decode(text or "{}") for text in values]
-    versions = [
-        "" if text is None else str(each.version or FIRST_VERSION) for each, text in zip(read, values, strict=True)
-    ]
-    batches = np.array([int(each.batch or 1) for each in read], dtype=np.int64)
-    ticks = np.array([float(each.tick_ns or 0.0) for each in read])
-    return [_words(versions, known), batches, ticks, _words([each.energy_unavailable for each in read], known)]
+def _details(values: Sequence[str | None]) -> np.ndarray:
+    read = (_decoder.decode(text) if text else None for text in values)
+    return np.fromiter(read, dtype=object, count=len(values))
 
 
-_decoder = msgspec.json.Decoder(_Facts)
-_READERS: dict[str, Callable[[Sequence[Any], dict[Any, Any]], Any]] = {
-    "word": _words, "state": _states, "measure": _measures, "point": _points, "seed": _seeds, "whole": _whole,
-    "number": _numbers, "facts": _facts,
-}  # fmt: skip
-_DTYPES = {"whole": np.int64, "number": np.float64}
-_FACTS = {"version": object, "batch": np.int64, "tick_ns": np.float64, "energy_unavailable": object}
+def _tell(details: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the columns that the details of timings tell; where there is no timing, they are None."""
+    return {
+        "version": _Words()(["" if each is None else str(each.version or FIRST_VERSION) for each in details]),
+        "batch": _whole([(each and each.batch) or 1 for each in details]),
+        "tick_ns": np.array([(each and each.tick_ns) or 0.0 for each in details], dtype=np.float64),
+        "energy_unavailable": _Words()([each and each.energy_unavailable for each in details]),
+    }
+
+
+_decoder = msgspec.json.Decoder(_Details)
+_READERS: dict[str, Callable[[], Callable[[Sequence[Any]], np.ndarray]]] = {
+    "word": _Words,
+    "state": lambda: _Words(lambda word: State(word).value),
+    "measure": lambda: _Words(lambda word: word and Measure(word).value),
+    "point": lambda: _Words(_point),
+    "seed": lambda: _Words(lambda text: int(text or 0)),
+    "whole": lambda: _whole,
+    "number": lambda: _numbers,
+    "details": lambda: _details,
+}
+"""Kind of a column → what makes a reader of its values for one read."""
 
 
 def _named(kind: str, table: Any, *names: str) -> dict[str, tuple[str, Any]]:
@@ -271,7 +247,7 @@ _TIMING_COLUMNS: dict[str, tuple[str, Any]] = {
     "excluded": ("whole", t.timing.c.excluded_count),
     **_named("number", t.timing, "median_ns", "low_ns", "high_ns", "confidence", "min_ns", "max_ns"),
     "rotation": ("word", t.timing.c.rotation),
-    "timing_facts": ("facts", sa.cast(t.timing.c.details, sa.Text)),
+    "details": ("details", sa.cast(t.timing.c.details, sa.Text)),
 }
 _MORE_MEMBER_COLUMNS: dict[str, tuple[str, Any]] = {
     "label": ("word", t.trial.c.label),
