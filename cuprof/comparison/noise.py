@@ -25,34 +25,24 @@ EVENTS = [0, 1]
 MODELS = (ONE_LAUNCH, SEVERAL_LAUNCHES, OPENCL, TRANSFERS, HOST, BORDER)
 
 
-def assumed_model(backend: str, measure: str, *, on_host: bool = False, several_launches: bool = False) -> NoiseModel:
-    """Return the noise assumed of one time.
-
-    Args:
-        several_launches: its cold samples are means over several executions, as those of several launches and of
-            library calls are (docs/measurement.md, "Several launches").
-    """
-    if on_host:
-        return HOST
-    if measure == Measure.TOTAL:
-        return TRANSFERS
-    spec = find_spec(backend)
-    if spec is not None and spec.times_by_profile:
-        return OPENCL
-    return SEVERAL_LAUNCHES if several_launches else ONE_LAUNCH
-
-
 def add_models(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return matched rows with the place in `MODELS` of each time's assumed noise: `base_model`, `new_model`."""
+    """Return matched rows with the place in `MODELS` of each time's assumed noise: `base_model`, `new_model`.
+
+    What has several launches is timed cold by means over several executions, as library calls are
+    (docs/measurement.md, "Several launches").
+    """
     found = {}
     for side in ("base", "new"):
-        names = [f"{side}_backend", "measure", f"{side}_on_host", f"{side}_several"]
-        keys = list(zip(*(rows[name] for name in names), strict=True))
+        backends = rows[f"{side}_backend"]
+        by_profile = [name for name in set(backends) if (spec := find_spec(name)) is not None and spec.times_by_profile]
         models = {
-            key: MODELS.index(assumed_model(key[0], key[1], on_host=key[2], several_launches=key[3]))
-            for key in set(keys)
+            HOST: rows[f"{side}_on_host"],
+            TRANSFERS: rows["measure"] == Measure.TOTAL.value,
+            OPENCL: backends.isin(by_profile),
+            SEVERAL_LAUNCHES: rows[f"{side}_several"],
         }
-        found[f"{side}_model"] = np.array([models[key] for key in keys], dtype=np.int64)
+        holds = [each.to_numpy(bool) for each in models.values()]
+        found[f"{side}_model"] = np.select(holds, [*map(MODELS.index, models)], MODELS.index(ONE_LAUNCH))
     return rows.assign(**found)
 
 

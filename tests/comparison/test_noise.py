@@ -14,11 +14,12 @@ from cuprof.comparison.noise import (
     HOST as ON_HOST,
 )
 from cuprof.comparison.noise import (
+    MODELS,
     ONE_LAUNCH,
     OPENCL,
     SEVERAL_LAUNCHES,
     TRANSFERS,
-    assumed_model,
+    add_models,
     noise_between,
 )
 from cuprof.comparison.sides import load_sides
@@ -51,11 +52,22 @@ def reach(noise: Noise, error_rate: float) -> float:
 
 
 def test_what_is_assumed_depends_on_what_is_timed_and_on_how_long_it_takes() -> None:
-    assert assumed_model("cuda", "cold") is ONE_LAUNCH
-    assert assumed_model("cuda", "hot", several_launches=True) is SEVERAL_LAUNCHES
-    assert assumed_model("opencl", "cold", several_launches=True) is OPENCL
-    assert assumed_model("cuda", "total") is TRANSFERS
-    assert assumed_model("opencl", "total", on_host=True) is ON_HOST
+    times = [
+        ("cuda", "cold", False, False, ONE_LAUNCH),
+        ("cuda", "hot", False, True, SEVERAL_LAUNCHES),
+        ("opencl", "cold", False, True, OPENCL),
+        ("cuda", "total", False, False, TRANSFERS),
+        ("opencl", "total", True, False, ON_HOST),
+    ]
+    names = ("backend", "on_host", "several")
+    rows = {"measure": [measure for _, measure, *_ in times]}
+    for side in ("base", "new"):
+        rows |= {
+            f"{side}_{name}": [each[place] for each in times] for name, place in zip(names, (0, 2, 3), strict=True)
+        }
+    found = add_models(pd.DataFrame(rows))
+    assert [MODELS[place] for place in found["base_model"]] == [each[-1] for each in times]
+    assert found["new_model"].tolist() == found["base_model"].tolist()
     assert NoiseModel("", 0.003, 40.0).deviation(10_000.0) == pytest.approx(0.005)
     assert ONE_LAUNCH.deviation(3_000.0) > 10 * ONE_LAUNCH.deviation(300_000.0)
 
