@@ -40,7 +40,6 @@ FILE = ".json"
 FOLLOW_UP = "follow-up"
 """The purpose of a sweep that timed two variants once more; for nothing else is it the newest of its experiment."""
 _SWEEP = re.compile(r"\d+|latest(~\d+)?")
-_COMMIT = re.compile(r"[0-9a-f]{4,40}")
 _DATABASE = re.compile(r"(?P<file>.+\.(?:sqlite3?|db))(?::(?P<sweep>\d+|latest(?:~\d+)?))?")
 _URL = re.compile(r"(?P<url>\w[\w+]*://.+?)(?:#(?P<sweep>\d+|latest(?:~\d+)?))?")
 
@@ -113,12 +112,10 @@ class Finder:
         return show(parse_url(self.url))
 
     def is_variant(self, text: str) -> bool:
-        """Return whether the text can only be a variant, or is the name of a stored one."""
+        """Return whether the text can only be a variant."""
         if text.endswith(FILE) or _SWEEP.fullmatch(text) or _DATABASE.fullmatch(text) or _URL.fullmatch(text):
             return False
-        if text.startswith("git:") or not text or Path(text).exists():
-            return False
-        return "/" in text or not _COMMIT.fullmatch(text) or self._is_stored_variant(text)
+        return bool(text) and not text.startswith("git:") and not Path(text).exists()
 
     def find(self, text: str) -> Side:
         """Return a side that is no variant."""
@@ -134,8 +131,6 @@ class Finder:
             return self._commit(text, text.removeprefix("git:"))
         if _SWEEP.fullmatch(text):
             return self._sweep(text)
-        if _COMMIT.fullmatch(text):
-            return self._commit(text, text)
         if text and Path(text).is_file():
             return self._database(text, f"sqlite:///{text}", None, text)
         raise UsageError(f"{text!r} is not a side of a comparison; {FORMS}")
@@ -273,13 +268,6 @@ class Finder:
 
     def _fits(self, sweep: SweepRow) -> bool:
         return not self.experiment or self.experiment in (sweep.experiment, sweep.family, sweep.name)
-
-    def _is_stored_variant(self, text: str) -> bool:
-        if not self.experiment:
-            return False
-        with self._open() as connection:
-            ids = [sweep.id for sweep in list_tried_sweeps(connection) if self._fits(sweep)]
-            return text in list_variant_names(connection, ids)
 
     @contextmanager
     def _open(self) -> Iterator[Connection]:

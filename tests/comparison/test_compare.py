@@ -87,9 +87,11 @@ def test_commits_take_every_sweep_of_theirs_the_newest_first(store: Store, url: 
     fill(store, made_family(2.0), commit=NEW, seed=2)
     fill(store, [replace(each, source="again") for each in made_family(1.0, 1)], commit=NEW, seed=3)
     fill(store, made_family(3.0), commit=NEW, dirty=True, seed=4)
-    found = run(url, "git:aa", "abcc")
+    found = run(url, "git:aa", "git:abcc")
     assert sorted(found.rows["verdict"]) == [Verdict.SAME, Verdict.SLOWER, Verdict.SLOWER]
     assert found.new.sweeps == (2, 3)
+    with pytest.raises(UsageError, match=r"'abcc' is a variant .* a commit \(git:abc123"):
+        run(url, "git:aa", "abcc")
     with pytest.raises(UsageError, match="'git:a' fits aaaaaaaaaa, abcccccccc"):
         run(url, "git:a", "2")
 
@@ -373,7 +375,7 @@ def test_cold_times_of_a_host_vary_with_their_preparation_even_in_one_sweep(stor
 def test_a_sweep_in_which_everything_failed_is_the_newest_all_the_same(store: Store, url: str, tmp_path: Path) -> None:
     fill(store, [Made()], commit=OLD)
     fill(store, [Made(state=State.WRONG_RESULT, message="y[0] = 3", source="x")], seed=2, commit=NEW)
-    for base, new in (("latest~1", "latest"), ("1", "2"), (OLD[:10], NEW[:10])):
+    for base, new in (("latest~1", "latest"), ("1", "2"), (f"git:{OLD[:10]}", f"git:{NEW[:10]}")):
         found = run(url, base, new)
         assert [ending_of(broken).rpartition(": ")[2] for broken in each(found.missing.broken)] == ["y[0] = 3"]
         assert found.exit_code == 1
