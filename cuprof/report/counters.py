@@ -52,18 +52,6 @@ Row = TypeVar("Row", TrialCounter, LaunchCounter)
 
 
 @dataclass(frozen=True)
-class OtherAlgorithm:
-    """The evidence: the launches' summed duration under Nsight Compute, and the median without it."""
-
-    profiled_ns: float
-    timed_ns: float
-
-    def __str__(self) -> str:
-        profiled, timed = (format_value("time", value) for value in (self.profiled_ns, self.timed_ns))
-        return f"{profiled} under Nsight Compute, {timed} timed"
-
-
-@dataclass(frozen=True)
 class Counters:
     """The stored counters of some trials, all of one cache mode, since a cold and a hot value differ by the caches.
 
@@ -72,14 +60,14 @@ class Counters:
         advice: trial's number → the profiler's own words.
         hot_only: left out of a study of cold ones, as only hot ones are stored.
         other_algorithm: left out because the library took another algorithm under the profiler than was timed → the
-            durations that show it.
+            durations that show it, as text.
     """
 
     values: Mapping[Key, TrialCounter] = field(default_factory=dict)
     launches: Mapping[Key, Sequence[LaunchCounter]] = field(default_factory=dict)
     advice: Mapping[int, Sequence[LaunchAdvice]] = field(default_factory=dict)
     hot_only: frozenset[Key] = frozenset()
-    other_algorithm: Mapping[Key, OtherAlgorithm] = field(default_factory=dict)
+    other_algorithm: Mapping[Key, str] = field(default_factory=dict)
 
     @cached_property
     def of(self) -> Mapping[int, Mapping[str, TrialCounter]]:
@@ -178,8 +166,10 @@ def read_counters(connection: Connection, sweep_id: int, trials: pd.DataFrame) -
     )
 
 
-def find_other_algorithms(trials: pd.DataFrame, profiles: Iterable[ProfileDuration]) -> dict[int, OtherAlgorithm]:
+def find_other_algorithms(trials: pd.DataFrame, profiles: Iterable[ProfileDuration]) -> dict[int, str]:
     """Return the profiles (by number, with clocks as when timing) of library calls that took another algorithm.
+
+    The evidence stands beside each: the launches' summed duration under Nsight Compute, and the median without it.
 
     Args:
         trials: rows of a study's frame.
@@ -189,11 +179,10 @@ def find_other_algorithms(trials: pd.DataFrame, profiles: Iterable[ProfileDurati
     found = {}
     for profile in profiles:
         timed_ns = medians.get(profile.cache_mode, {}).get(profile.trial_id, 0.0)
-        other = OtherAlgorithm(profile.duration_ns or 0.0, timed_ns)
-        if other.profiled_ns > SHORT_NS and timed_ns > 0:
-            ratio = other.profiled_ns / timed_ns
-            if max(ratio, 1 / ratio) > FACTOR:
-                found[profile.profile_id] = other
+        profiled_ns = profile.duration_ns or 0.0
+        if profiled_ns > SHORT_NS and timed_ns > 0 and not 1 / FACTOR <= profiled_ns / timed_ns <= FACTOR:
+            profiled, timed = (format_value("time", each) for each in (profiled_ns, timed_ns))
+            found[profile.profile_id] = f"{profiled} under Nsight Compute, {timed} timed"
     return found
 
 

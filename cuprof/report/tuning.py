@@ -11,6 +11,7 @@ import numpy as np
 
 from cuprof.core.point import Coordinate
 from cuprof.report import figure as plot
+from cuprof.report.figures import rows_layout
 from cuprof.report.study import Study
 from cuprof.report.templates import say_once
 from cuprof.report.trials import RANKING, StudyTrial, by_sure_time, by_time
@@ -25,13 +26,6 @@ MOST_FITTED, MOST_DRAWN, MOST_PARTS = 200, 2000, 12
 SEED = 20240
 
 
-class Part(NamedTuple):
-    """How much of the variation of the logarithm of the time some tunables explain, beyond what fewer of them do."""
-
-    names: tuple[str, ...]
-    share: float
-
-
 class Found(NamedTuple):
     """A search at the reference problem.
 
@@ -39,14 +33,14 @@ class Found(NamedTuple):
         tried: the trials with a time, in the order in which they were first tried.
         best_ns: the best time until then, of each; one of few samples counts by the longest of them.
         variant: the one that `parts` describes, which was tried most.
-        parts: the largest first.
+        parts: see `explain`.
         slices: tunable → the trials tried that differ from the best in it alone, the best among them, by its value.
     """
 
     tried: Sequence[StudyTrial]
     best_ns: Sequence[float]
     variant: str
-    parts: Sequence[Part]
+    parts: Mapping[tuple[str, ...], float]
     slices: Mapping[str, Sequence[StudyTrial]]
 
 
@@ -112,17 +106,18 @@ def _slices(tried: Sequence[StudyTrial]) -> dict[str, list[StudyTrial]]:
     return {name: trials for name, trials in ranked.items() if len(trials) > 1}
 
 
-def explain(trials: Sequence[StudyTrial]) -> list[Part]:
-    """Return what tunables explain, by the variance of a model's means over all combinations of the values tried.
+def explain(trials: Sequence[StudyTrial]) -> dict[tuple[str, ...], float]:
+    """Return the share of the variation of the logarithm of the time that tunables explain, the largest first.
 
-    First-order and pairwise shares of a functional analysis of variance (Hutter, Hoos & Leyton-Brown, ICML 2014), of
-    the model that the search itself uses. What more than two do together is left out.
+    A pair's is what it explains beyond each of the two. They are first-order and pairwise shares of a functional
+    analysis of variance (Hutter, Hoos & Leyton-Brown, ICML 2014) over all combinations of the values tried, of the
+    model that the search itself uses. What more than two do together is left out.
     """
     names = list(dict.fromkeys(name for trial in trials for name in trial.tunables))
     values = {name: sorted({trial.tunables[name] for trial in trials}, key=str) for name in names}
     names = [name for name in names if len(values[name]) > 1]
     if len(trials) < LEAST or not names:
-        return []
+        return {}
     random = np.random.default_rng(SEED)
     kept = sorted(trials, key=by_time)[:MOST_FITTED]
     drawn: list[dict[str, Coordinate]] = [
@@ -142,13 +137,13 @@ def explain(trials: Sequence[StudyTrial]) -> list[Part]:
     surface, codes = means[:, 0], space.codes[count:]
     total = float(surface.var())
     if not total > 0:
-        return []
+        return {}
     single = {name: _explained(surface, codes[:, [k]]) / total for k, name in enumerate(names)}
-    parts = [Part((name,), share) for name, share in single.items()]
+    parts: dict[tuple[str, ...], float] = {(name,): share for name, share in single.items()}
     for (i, one), (k, two) in combinations(enumerate(names), 2):
         share = _explained(surface, codes[:, [i, k]]) / total - single[one] - single[two]
-        parts.append(Part((one, two), max(0.0, share)))
-    return sorted(parts, key=lambda part: -part.share)[:MOST_PARTS]
+        parts[one, two] = max(0.0, share)
+    return dict(sorted(parts.items(), key=lambda part: -part[1])[:MOST_PARTS])
 
 
 def _explained(surface: np.ndarray, codes: np.ndarray) -> float:
@@ -196,15 +191,12 @@ def _progress(found: Found) -> plot.Figure:
 
 
 def _importance(found: Found) -> plot.Figure:
-    parts = found.parts[::-1]  # the first is drawn at the bottom
-    names = [plot.plain(" × ".join(part.names)) for part in parts]
-    colors = [plot.PALETTE[0] if len(part.names) == 1 else plot.PALETTE[1] for part in parts]
-    data = plot.bars(
-        "", [100 * part.share for part in parts], names, colors, orientation="h", **plot.hover("%{y}: %{x:.1f} %")
-    )
-    x_axis = plot.axis("share of the variation of log time, %")
-    layout = plot.axes(120 + 26 * len(parts), x_axis, {"automargin": True}, showlegend=False)
-    text = say_once(plot.CAPTIONS, "importance", plot.plain(found.variant), names[-1], parts[-1].share)
+    names = [plot.plain(" × ".join(part)) for part in found.parts]
+    colors = [plot.PALETTE[len(part) - 1] for part in found.parts]
+    shares = [100 * share for share in found.parts.values()]
+    data = plot.bars("", shares, names, colors, orientation="h", **plot.hover("%{y}: %{x:.1f} %"))
+    layout = rows_layout(len(names), plot.axis("share of the variation of log time, %"))
+    text = say_once(plot.CAPTIONS, "importance", plot.plain(found.variant), names[0], shares[0])
     return plot.Figure("figure-search-importance", "What each tunable explains", [data], layout, text)
 
 

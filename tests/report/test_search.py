@@ -34,7 +34,7 @@ def trials() -> list[Any]:
 
 
 def test_what_decides_comes_first_and_an_interaction_is_one_of_a_pair() -> None:
-    parts = {part.names: part.share for part in explain(trials())}
+    parts = explain(trials())
     assert next(iter(parts)) == ("a",)
     assert parts["a",] > 0.6
     assert parts["c", "d"] > parts.get(("c",), 0.0) + 0.05
@@ -43,7 +43,7 @@ def test_what_decides_comes_first_and_an_interaction_is_one_of_a_pair() -> None:
 
 
 def test_few_trials_say_nothing() -> None:
-    assert explain(trials()[:5]) == []
+    assert explain(trials()[:5]) == {}
 
 
 def test_a_sweep_that_ran_everything_was_no_search(make_study) -> None:
