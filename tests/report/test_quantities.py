@@ -53,3 +53,10 @@ def test_shares_ratios_and_bandwidths_have_their_own_units() -> None:
         "34.2",
         "9\u202f508",
     ]
+
+
+def test_many_bytes_are_written_in_thousands_and_other_counters_as_they_are() -> None:
+    assert choose_scale("plain", [2e6, 5e6, None], "byte") == Scale("MB", 1e6, 0)
+    assert choose_scale("plain", [2.5e3, 1.0], "byte") == Scale("kB", 1e3, 2)
+    assert choose_scale("plain", [900.0], "byte") == Scale("byte", 1.0, 0)
+    assert choose_scale("plain", [2e6, 25.87], "byte/sector") == Scale("byte/sector", 1.0, 2)

@@ -6,7 +6,7 @@ from study_data import CPU, Made
 from cuprof.report.experiment import FigureSpec
 from cuprof.report.figure import styles_of
 from cuprof.report.figures import distribution_figure
-from cuprof.report.series import figure_points, scaling_figure, tunables_figures
+from cuprof.report.series import MOST_LINES, figure_points, scaling_figure, tunables_figures
 
 
 def drawn(figure) -> dict[str, list[tuple[float, float]]]:
@@ -102,3 +102,12 @@ published:
     study = make_study(trials, yaml, {"old.csv": "v,time\na,100\n"})
     points = figure_points(study, FigureSpec(x="tune.cf", published="old"), study.frame)
     assert (len(points.measured), len(points.published)) == (2, 0)
+
+
+def test_of_many_series_the_lowest_are_drawn_and_the_baseline_always(make_study) -> None:
+    trials = [Made("base", 90.0, {"n": n}) for n in (1, 2)]
+    trials += [Made(f"v{number}", 5.0 + number, {"n": n}) for number in range(MOST_LINES + 2) for n in (1, 2)]
+    study = make_study(trials, "reference_problem: {n: 2}")
+    points = figure_points(study, FigureSpec(x="problem.n"), study.frame)
+    assert {point.series for point in points.measured} == {"base", *(f"v{number}" for number in range(MOST_LINES))}
+    assert points.notes == ["15 of 17 series are drawn: those with the lowest values, and the baseline."]
