@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from cuprof.backends.spec import BackendSpec, LaunchLimits, ListedDevice
-from cuprof.core.errors import CuprofError
 from cuprof.core.plugins import list_plugins, load_plugin
 from cuprof.core.records import DeviceFacts, Measure
 from cuprof.search.usual_block import UsualBlock
@@ -119,8 +119,13 @@ def open_backend(backend: str, number: int | None = None) -> Backend[Runnable]:
 
 
 def begin_to_open(backend: str) -> None:
-    """Start ahead of `open_backend` what works beside it, such as a compiler."""
-    with suppress(CuprofError):  # which opening reports
+    """Import what `open_backend` needs, and start what works beside it, such as a compiler.
+
+    Then another thread may open it: two threads that import the same packages may find one of them half made.
+    """
+    with suppress(Exception):  # which opening reports
+        for module in get_spec(backend).imports:
+            import_module(module)
         getattr(_find(backend, "opener"), "begin_to_open", bool)()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 
 from cuprof.backends.contract import Backend, Runnable
 from cuprof.backends.registry import begin_to_open, find_facts, open_backend
@@ -24,6 +25,7 @@ class DeviceTable:
     def begin(self, backend: str) -> None:
         """Open a back end in a thread, for `get` to wait for, and do there what its first session would wait for."""
         if backend not in self._open and backend not in self._begun:
+            begin_to_open(backend)
             self._thread = self._thread or ThreadPoolExecutor(1)
             self._begun[backend] = self._thread.submit(_open_warm, backend, self.settings.numbers.get(backend))
 
@@ -34,9 +36,10 @@ class DeviceTable:
             CuprofError: it cannot be opened here; the message says why.
         """
         if (begun := self._begun.pop(backend, None)) is not None:
-            opened = begun.result()
-            opened.take_up()
-            self._open[backend] = opened
+            with suppress(Exception):  # it is tried once more, and what refuses then is reported
+                opened = begun.result()
+                opened.take_up()
+                self._open[backend] = opened
         if backend not in self._open:
             self._open[backend] = open_backend(backend, self.settings.numbers.get(backend))
         return self._open[backend]
@@ -55,7 +58,6 @@ class DeviceTable:
 
 def _open_warm(backend: str, number: int | None) -> Backend[Runnable]:
     """Open a back end, and do what its first session would wait for."""
-    begin_to_open(backend)
     opened = open_backend(backend, number)
     opened.warm_up()
     return opened

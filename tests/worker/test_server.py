@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing.connection import Pipe
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, current_thread
 from typing import Any
 from unittest.mock import Mock
 
@@ -211,3 +211,21 @@ def test_what_fails_when_it_is_prepared_is_told_when_its_job_comes(
         assert receive(wire) == Ready(is_starved=True), "others may be holding the memory"
         wire.send(other)
         assert receive_all(wire) == [State.LAUNCH_ERROR] * 2
+
+
+def test_a_device_that_refuses_ahead_is_opened_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    backend = CpuBackend(1)
+
+    def open_backend(name: str, number: int | None) -> CpuBackend:
+        opened.append(current_thread().name)
+        if len(opened) == 1:
+            raise DeviceMemoryError("the context", "no room")
+        return backend
+
+    monkeypatch.setattr(devices, "open_backend", open_backend)
+    table = devices.DeviceTable(WorkerSettings())
+    table.begin("cpu")
+    assert table.get("cpu") is backend
+    assert len(opened) == 2
+    assert opened[0] != opened[1] == current_thread().name
