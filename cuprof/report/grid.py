@@ -101,16 +101,17 @@ def choose(
         if valued := [place for place in places if place in values]:
             best = min(valued, key=sure_ns.__getitem__)
             chosen[key] = best, _choice([tunables[place] for place in valued], tunables[best], named)
-        else:
-            chosen[key] = _first_with_reason(study, places, name, against), ""
+        else:  # the first that says why it has no value
+            asked = places if name == "speedup" or name not in QUANTITIES else []
+            without = zip(asked, study.rows(study.frame.loc[asked]), strict=True)
+            telling = (place for place, trial in without if _doubts(study, trial, name, None, against)[0])
+            chosen[key] = next(telling, places[0]), ""
     trials = study.rows(study.frame.loc[[place for place, _ in chosen.values()]])
     table = [each for each in study.published if published and each.table == published]
     found = {}
     for trial, (key, (place, choice)) in zip(trials, chosen.items(), strict=True):
-        value = values.get(place)
-        why = _reason(study, trial, name, against), _doubt(study, trial, name, value, against)
-        theirs = list_published(table, name, trial, facts, reference=against)
-        found[key] = Found(name, trial, value, choice, *why, theirs)
+        value, theirs = values.get(place), list_published(table, name, trial, facts, reference=against)
+        found[key] = Found(name, trial, value, choice, *_doubts(study, trial, name, value, against), theirs)
     return found
 
 
@@ -136,30 +137,15 @@ def _choice(tunables: Sequence[Mapping[str, Any]], best: Mapping[str, Any], name
     return point_label({name: value for name, value in best.items() if name in differing})
 
 
-def _first_with_reason(study: Study, places: list[int], name: str, against: str) -> int:
-    """Return the first of the trials that says why it has no value; the first of all where none does."""
-    if name in QUANTITIES and name != "speedup":
-        return places[0]
-    trials = zip(places, study.rows(study.frame.loc[places]), strict=True)
-    return next((place for place, trial in trials if _reason(study, trial, name, against)), places[0])
-
-
-def _reason(study: Study, trial: StudyTrial, name: str, against: str) -> str:
-    if not trial.is_right:
-        return ""
+def _doubts(study: Study, trial: StudyTrial, name: str, value: float | None, against: str) -> tuple[str, str]:
+    """Return why the value of a right trial is missing, and a reason to mistrust it; empty where there is none."""
+    if not trial.is_right or name == "total_speedup":
+        return "", ""
     if name == "speedup":
         base = study.baseline_of(trial, against)
-        return APART if base is not None and study.are_apart(base, trial) else ""
-    return "" if name in QUANTITIES else study.counters.why_missing(trial.id, name)
-
-
-def _doubt(study: Study, trial: StudyTrial, name: str, value: float | None, against: str) -> str:
-    if not trial.is_right or name == "total_speedup" or name not in QUANTITIES:
-        return ""
-    if name != "speedup":
-        return study.age(trial)
-    base = study.baseline_of(trial, against)
-    return doubt_of(base, trial) if base and value is not None else ""
+        apart = APART if base is not None and study.are_apart(base, trial) else ""
+        return apart, doubt_of(base, trial) if base and value is not None else ""
+    return ("", study.age(trial)) if name in QUANTITIES else (study.counters.why_missing(trial.id, name), "")
 
 
 def describe(study: Study, name: str) -> tuple[str, str, Dimension]:
