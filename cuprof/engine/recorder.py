@@ -100,13 +100,11 @@ class Recorder:
                 self._claimed.add(ran.identity)
         return ran
 
-    def _record_here(self, trial: Trial, outcome: Outcome) -> None:
-        """Store and report what was found without an executor."""
-        self.store.record(self.sweep_id, outcome, NOWHERE)
-        self._report(trial, outcome)
-
     def _report(self, trial: Trial, outcome: Outcome) -> None:
-        self._tell(trial, outcome)
+        self._judge(trial, outcome.state, outcome.message)
+        if outcome.phase == OF_FAMILY:
+            self.faults[outcome.message] = None
+        self.observer.trial_finished(trial, outcome)
         for timing in outcome.timings:
             reason = timing.details.get(ENERGY_UNAVAILABLE)
             if reason and (trial.backend, reason) not in self._without_energy:
@@ -182,14 +180,10 @@ class Recorder:
         """Record that trials cannot run here, unless the sweep reuses such an outcome already; report all of them."""
         for trial in trials:
             outcome = Outcome(trial.identity, State.SKIPPED, str(trial.unavailable), started_at=time.time())
-            (self._tell if trial.identity in reused else self._record_here)(trial, outcome)
+            if trial.identity not in reused:
+                self.store.record(self.sweep_id, outcome, NOWHERE)
+            self._report(trial, outcome)
             self.concluded.add(trial.identity)
-
-    def _tell(self, trial: Trial, outcome: Outcome) -> None:
-        self._judge(trial, outcome.state, outcome.message)
-        if outcome.phase == OF_FAMILY:
-            self.faults[outcome.message] = None
-        self.observer.trial_finished(trial, outcome)
 
     def _judge(self, trial: Trial, state: State, message: str) -> None:
         """Keep only what the sweep's end needs of a trial: there may be many trials, with many samples each."""
