@@ -64,3 +64,25 @@ def test_numba_is_not_asked_before_it_has_begun(monkeypatch: pytest.MonkeyPatch)
     assert "Numba's threads" not in {pool.name for pool in list_thread_pools()}
     numba._is_initialized = True
     assert [pool.read() for pool in list_thread_pools() if pool.name == "Numba's threads"] == [3]
+
+
+def test_thread_pools_are_searched_for_where_a_library_was_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches, loads = [], [7]
+    monkeypatch.setattr(switches, "list_thread_pools", lambda: searches.append(1) or [])
+    monkeypatch.setattr(switches, "_count_loads", lambda: loads[0])
+    monkeypatch.setattr(switches, "_searched", [-1])
+    for _ in range(3):
+        keep_own(lambda: int)
+    assert len(searches) == 1
+    loads[0] += 1
+    keep_own(lambda: int)
+    assert len(searches) == 2
+    loads[0] = 0  # where the system does not say
+    keep_own(lambda: int)
+    assert len(searches) == 4
+
+
+def test_loaded_libraries_are_counted() -> None:
+    if sys.platform != "linux":
+        pytest.skip("only glibc counts them")
+    assert switches._count_loads() > 0
