@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -101,7 +100,7 @@ class Bench:
             candidate.write_text(CANDIDATE.format(trick.variant, "cpu" if self.backend == "cpu" else "library"))
             command = [sys.executable, "-m", "cuprof", "judge", "tricks", str(candidate), "--rounds", "1", "--as-root"]
             command += ["--baseline", BASELINES[self.backend], "--keep", str(kept), f"problem.n={trick.n or self.n}"]
-            command += [*JUDGED, *self.settings, *(["--as-root"] if os.geteuid() == 0 else [])]
+            command += [*JUDGED, *self.settings]
             ended = run(command, Path(folder), folder=project, limit_s=300, accept=(0, 1, 2, 3))
             shown = read_shown(kept)
         honest_ns = shown.get(BASELINES[self.backend], NEVER_RAN).median_ns or 0.0
