@@ -221,6 +221,7 @@ class CudaBackend(Backend[CudaRunnable]):
     def take_up(self) -> None:
         """Make the device current in this thread."""
         self.device.claim()
+        self.device.cupy.cuda.runtime.free(0)  # without a call of its own the runtime may not have done it yet
 
     def warm_up(self) -> None:
         """Load cuprof's own kernels, and measure what timing itself costs."""
