@@ -28,6 +28,8 @@ class Interrupter:
         gc.enable()
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code is Interrupter.__exit__.__code__:  # a signal there would leave the collection switched off
+            return None
         frame.f_trace_opcodes = True
         if event == "opcode":
             self.count += 1

@@ -220,7 +220,10 @@ def coordinates_of(trial: Any) -> dict[str, str]:
 def number_keys(*frames: pd.DataFrame, by: Sequence[str]) -> list[np.ndarray]:
     """Return a number for each row of some frames, equal where the columns are; points ignore their axes' order."""
     together = pd.concat([frame[list(by)] for frame in frames])
-    numbers = together.groupby(list(by), sort=False, dropna=False).ngroup().to_numpy()
+    numbers = np.zeros(len(together), np.int64)
+    for name in by:  # not by groupby, which writes keys as Arrow's text: half of a surrogate pair has none
+        codes = pd.factorize(together[name].to_numpy(object), use_na_sentinel=False)[0]
+        numbers = pd.factorize(numbers * (len(together) + 1) + codes)[0]
     return np.split(numbers, np.cumsum([len(frame) for frame in frames])[:-1])
 
 

@@ -266,10 +266,15 @@ def test_a_back_end_that_takes_the_worker_down_costs_itself_alone(bench: Any) ->
     assert runner.replaced == 1
 
 
+def workers_of_this_process() -> list[psutil.Process]:
+    """Return the workers that run; what has ended and waits for its exit code to be read has no command line."""
+    children = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+    return [child for child in children if "cuprof.worker" in " ".join(child.cmdline())]
+
+
 def test_a_worker_that_dies_between_jobs_costs_no_trial(bench: Any, make_listener: Callable[..., Any]) -> None:
     def kill_the_worker(trial: Any) -> None:
-        workers = [child for child in psutil.Process().children() if "cuprof.worker" in " ".join(child.cmdline())]
-        for worker in workers:
+        for worker in workers_of_this_process():
             worker.kill()
 
     heard = make_listener(on_finished=kill_the_worker)
@@ -289,7 +294,7 @@ def test_ctrl_c_marks_the_sweep_and_the_same_command_goes_on(bench: Any, make_li
         bench.sweep("sound_first", problem=sizes, listener=heard)
     assert bench.query("SELECT state FROM sweep") == [("interrupted",)]
     assert heard.ended is None
-    assert not [child for child in psutil.Process().children() if "cuprof.worker" in " ".join(child.cmdline())]
+    assert not workers_of_this_process()
     result, heard = bench.sweep("sound_first", problem=sizes)
     assert (heard.reused, len(heard.outcomes), result.exit_code) == (2, 2, 0)
     assert bench.query("SELECT id, state FROM sweep") == [(result.sweep_id, "finished")]
