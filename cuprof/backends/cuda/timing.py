@@ -5,6 +5,7 @@ Raise `timing_version` in registry.py when a change here changes the meaning of 
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -233,8 +234,15 @@ class CudaTimer:
             self._begin(works[0], 1, "none", 0)()
         for work in works if len(works) > 1 else ():
             self._tell(work.draw)
-            for enqueue in (*work.before, work.enqueue, *work.after):
-                enqueue()
+            for put in work.before:
+                put()
+            work.enqueue()
+            gc.disable()
+            try:
+                for put in work.after:
+                    put()
+            finally:
+                gc.enable()
         self.stream.synchronize()
 
     def use_cupti(self) -> None:
@@ -269,10 +277,12 @@ class CudaTimer:
             record(slot.start, stream)
             for _ in range(count):
                 work.enqueue()
+            gc.disable()  # no finaliser launches anything between the end of the frame and the comparison
             record(slot.end, stream)
             for put in work.after:
                 put()
         finally:
+            gc.enable()
             slot.gate[0] = 1
         frame = slot.frame = cache(partial(self._read, slot, work, count, flush))
         if work.calls_host or self.cupti:
