@@ -62,6 +62,16 @@ def test_samples_too_few_for_an_interval_are_counted_in_its_place(count: int, co
     assert stream.getvalue().splitlines()[1] == f"[1/1] ok f/v · n=1: 12.35 µs {shown} cold"
 
 
+def test_trials_that_are_checked_and_then_profiled_are_counted_anew() -> None:
+    stream = io.StringIO()
+    with PlainProgress(stream, Clock()) as observer:
+        for _ in ("checked", "profiled"):
+            observer.started(1, ())
+            observer.trial_finished(TRIAL, replace(GOOD, timings=()))
+            observer.finished(7)
+    assert stream.getvalue().splitlines() == 2 * ["1 trial", "[1/1] ok f/v · n=1: ok", "sweep 7: 1 measured, 0.0 s"]
+
+
 def test_a_live_line_leaves_failures_notes_and_the_summary() -> None:
     stream, clock = io.StringIO(), Clock()
     console = Console(file=stream, force_terminal=True, width=100, color_system=None, legacy_windows=False)

@@ -87,7 +87,7 @@ def test_a_library_profiles_with_all_its_kernels(ncu: NcuExecutable, tmp_path: P
 def test_collections_at_once_take_turns(ncu: NcuExecutable, tmp_path: Path) -> None:
     """What one launches is in no other's counters: hot ones read nothing from DRAM."""
     words = [*SIXTEEN_MIB, "+ncu.metrics=[dram__bytes_read.sum]", "ncu.cache_control=none", "output=json"]
-    command = [sys.executable, "-m", "cuprof", "ncu-collect", "experiment=reduction", "ncu=memory", *words]
+    command = [sys.executable, "-m", "cuprof", "ncu-collect", "experiment=reduction", "ncu=study", *words]
     roots = [tmp_path / str(number) for number in range(3)]
     for root in roots:
         root.mkdir()
