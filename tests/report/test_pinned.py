@@ -139,6 +139,7 @@ def recorded_page(store: Store, folder: Path) -> Study:
     return load_study(store, "reduction", folders=[bundled("experiments")])
 
 
+DECIMAL = re.compile(r"\d+\.\d+")
 PAGES: dict[str, Callable[[Store, Path], Study]] = {
     "reduction": reduction_page,
     "cpu": cpu_page,
@@ -158,9 +159,19 @@ def data_of(name: str, folder: Path) -> Any:
     return json.loads(re.sub(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC", "MOMENT", text))
 
 
+def without_decimals(data: Any) -> tuple[Any, list[float]]:
+    """Return data with a mark in place of each decimal number, and these numbers."""
+    text = json.dumps(data, sort_keys=True)
+    return json.loads(DECIMAL.sub("0.0", text)), [float(number) for number in DECIMAL.findall(text)]
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_says_what_it_said_before(name: str, tmp_path: Path) -> None:
-    assert data_of(name, tmp_path) == json.loads((PINNED / f"{name}.json").read_text(encoding="utf-8"))
+    """Decimals are compared by value: a fit's sixth digit depends on the processor."""
+    text, numbers = without_decimals(data_of(name, tmp_path))
+    pinned = without_decimals(json.loads((PINNED / f"{name}.json").read_text(encoding="utf-8")))
+    assert text == pinned[0]
+    assert numbers == pytest.approx(pinned[1], rel=1e-4)
 
 
 if __name__ == "__main__":
