@@ -1,16 +1,16 @@
 """Measure what claims cost when many hosts share one PostgreSQL; trials sleep for 50 ms in place of measuring.
 
-python -m benchmarks.fleet_simulation [--hosts 16] [--processes 4] [--stations 4] [--trials 100000] [--done 0]
-    [--kills 0] [--restarts 0] [--records plain]
+python -m benchmarks.fleet_simulation [--hosts 16] [--processes 4] [--stations 4] [--trials 100000] [--tunables 20]
+    [--done 0] [--kills 0] [--restarts 0] [--records plain]
 
 A server of its own is started on this host. On each host run several processes, and in each a few stations as threads:
-each has a connection, a `GridScheduler` and the store's own claims, as a process with one GPU has. `--records store`
-writes each outcome by `Store.record`, as the engine does. `plain` writes the outcomes of a block in one statement,
-which checks the claim too: two cores cannot run the engine's part of 256 hosts. A station renews its lease every 5 s,
-and ends with the query for what others failed at. `--done` trials of the sweep have runs before. `--kills` ends
-processes with SIGKILL amid the work, with all their stations; `--restarts` stops the server for a second. The output
-has the median and the 95th percentile of a claim, of the query for what is left and of a record, the server's CPU, and
-whether each trial has one run.
+each has a connection, a `GridScheduler` and the store's own claims, as a process with one GPU has. All begin at once,
+when the last one has joined. `--records store` writes each outcome by `Store.record`, as the engine does; `plain`
+writes the outcomes of a block in one statement, which checks the claim too: two cores cannot run the engine's part of
+256 hosts. A station renews its lease every 5 s, and ends with the query for what others failed at. `--done` trials of
+the sweep have runs before. `--kills` ends processes with SIGKILL amid the work, with all their stations; `--restarts`
+stops the server for a second. The output has the median and the 95th percentile of a claim, of the queries for what is
+free and what is left, and of a record, the server's CPU, and whether each trial has one run.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Barrier
 from threading import Thread
 from typing import Any
 
@@ -44,8 +45,6 @@ from cuprof.worker.messages import Job, JobTrial
 from tests.store.throwaway_postgres import Server, find_binaries
 
 TRIAL_S = 0.05
-A_PROBLEM = 20
-SETTLE_S = 10.0
 SETTINGS = "-c max_connections=400 -c shared_buffers=512MB -c max_wal_size=4GB"
 NAMES: list[str] = []
 FACTS = SweepFacts("fleet", "", "fleet", "", "fleet", "python -m benchmarks.fleet_simulation", {}, "vm", {}, {})
@@ -94,22 +93,22 @@ class Slot:
 
 
 class Station:
-    """A station that takes part in the sweep until everything is done.
+    """A station that takes part in the sweep until everything is done; it has joined once it is made.
 
     Attributes:
         taken: what was asked of the store → how many seconds each time.
     """
 
     def __init__(self, store: Store, host: str, jobs: Sequence[Job], records: str) -> None:
-        self.store, self.host, self.jobs, self.records = store, host, jobs, records
+        self.store, self.host, self.records = store, host, records
         self.granted = 0
-        self.taken: dict[str, list[float]] = {"claim": [], "list left": [], "record": []}
+        self.sweep_id, (self.number,) = store.join_sweep(FACTS, [host])
+        self.scheduler = GridScheduler(jobs, claims=self)  # type: ignore[arg-type]
+        self.taken: dict[str, list[float]] = {"claim": [], "find free": [], "list left": [], "record": []}
 
     def run(self) -> None:
         """Take part."""
-        slot: Any = Slot()
-        self.sweep_id, (self.number,) = self.store.join_sweep(FACTS, [self.host])
-        scheduler = GridScheduler(self.jobs, claims=self)  # type: ignore[arg-type]
+        scheduler, slot = self.scheduler, Slot()  # type: Any
         self.seen_at = time.monotonic()
         while not scheduler.done:
             batch = scheduler.ask(slot)
@@ -144,10 +143,15 @@ class Station:
         self.granted += bool(found.granted)
         return found
 
-    def list_left(self, executor: Any) -> tuple[set[str], set[str]]:
-        """Return the open trials that are free, and those that others hold."""
+    def find_free(self, executor: Any, identities: Sequence[str]) -> set[str]:
+        """Return those of some trials that are free."""
+        free: set[str] = self._timed("find free", self.store.find_free, self.sweep_id, self.number, identities)
+        return free
+
+    def list_left(self, executor: Any) -> tuple[set[str], set[str]] | None:
+        """Return the open trials that are free, and those that others hold; None if others hold all."""
         left = self._timed("list left", self.store.list_left, self.sweep_id, self.number)
-        return {NAMES[place] for place in left[0]}, {NAMES[place] for place in left[1]}
+        return left and ({NAMES[place] for place in left[0]}, {NAMES[place] for place in left[1]})
 
     def _beat(self) -> None:
         if time.monotonic() - self.seen_at > stations.BEAT_S:
@@ -166,13 +170,16 @@ class Station:
         return found
 
 
-def work(url: str, host: str, jobs: Sequence[Job], given: argparse.Namespace, told: SimpleQueue[Any]) -> None:
-    """Run the stations of one process of a host; report what they took."""
+def work(
+    url: str, host: str, jobs: Sequence[Job], given: argparse.Namespace, start: Barrier, told: SimpleQueue[Any]
+) -> None:
+    """Run the stations of one process of a host once all have joined; report what they took."""
     me = processes.Process(host, os.getpid(), psutil.Process().create_time())
     stations.this_process = lambda: me  # type: ignore[attr-defined]
     processes.this_host = lambda: host
     with wait_for(lambda: Store.open(url)) as store:
         crew = [Station(store, host, jobs, given.records) for _ in range(given.stations)]
+        start.wait()
         threads = [Thread(target=one.run) for one in crew]
         for thread in threads:
             thread.start()
@@ -181,20 +188,20 @@ def work(url: str, host: str, jobs: Sequence[Job], given: argparse.Namespace, to
     told.put([(one.taken, one.granted) for one in crew])
 
 
-def make_trials(number: int) -> list[Trial]:
-    """Return trials of a variant, `A_PROBLEM` tunables a problem."""
-    points = [(Point(n=1 + place // A_PROBLEM), Point(block=place % A_PROBLEM)) for place in range(number)]
+def make_trials(number: int, tunables: int) -> list[Trial]:
+    """Return trials of a variant, so many tunables a problem."""
+    points = [(Point(n=1 + place // tunables), Point(block=place % tunables)) for place in range(number)]
     return [
         Trial(f"{place:032x}", "fleet", "plain", "cpu", "cpu", problem, tune, f"fleet/plain {place}", source_hash="0")
         for place, (problem, tune) in enumerate(points)
     ]
 
 
-def make_jobs(trials: Sequence[Trial]) -> list[Job]:
+def make_jobs(trials: Sequence[Trial], tunables: int) -> list[Job]:
     """Return a job a problem."""
     jobs = []
-    for start in range(0, len(trials), A_PROBLEM):
-        of_problem = trials[start : start + A_PROBLEM]
+    for start in range(0, len(trials), tunables):
+        of_problem = trials[start : start + tunables]
         members = tuple(JobTrial(one.identity, one.variant, one.tunables, "") for one in of_problem)
         jobs.append(Job(None, "cpu", trials[start].problem, members, 1))  # type: ignore[arg-type]
     return jobs
@@ -240,7 +247,14 @@ class Watch:
 def main() -> None:
     """Run the fleet and print what it took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("hosts", 16), ("processes", 4), ("stations", 4), ("trials", 100_000), ("done", 0)):
+    for name, default in (
+        ("hosts", 16),
+        ("processes", 4),
+        ("stations", 4),
+        ("trials", 100_000),
+        ("tunables", 20),
+        ("done", 0),
+    ):
         parser.add_argument(f"--{name}", type=int, default=default)
     for name in ("kills", "restarts"):
         parser.add_argument(f"--{name}", type=int, default=0)
@@ -258,8 +272,8 @@ def main() -> None:
 
 def run(server: Server, url: str, given: argparse.Namespace) -> None:
     """Fill the sweep, run the fleet on the rest, print the figures."""
-    trials = make_trials(given.trials)
-    jobs = make_jobs(trials)
+    trials = make_trials(given.trials, given.tunables)
+    jobs = make_jobs(trials, given.tunables)
     with Store.open(url) as store:
         sweep_id, (first,) = store.join_sweep(FACTS, ["first"])
         store.enlist(sweep_id, trials)
@@ -272,16 +286,18 @@ def run(server: Server, url: str, given: argparse.Namespace) -> None:
     print(f"{given.trials + given.done} members, {given.done} of them done before", flush=True)
     NAMES.extend(trial.identity for trial in trials)
     del trials
-    watch, fork = Watch(server, url), multiprocessing.get_context("fork")
+    fork = multiprocessing.get_context("fork")
     told: SimpleQueue[Any] = fork.SimpleQueue()
-    began = time.monotonic()
+    number = given.hosts * given.processes
+    start = fork.Barrier(number + 1)
     fleet = [
-        fork.Process(target=work, args=(url, f"host-{place % given.hosts}", jobs, given, told))
-        for place in range(given.hosts * given.processes)
+        fork.Process(target=work, args=(url, f"host-{place % given.hosts}", jobs, given, start, told))
+        for place in range(number)
     ]
     for process in fleet:
         process.start()
-    time.sleep(SETTLE_S)
+    start.wait()
+    watch, began = Watch(server, url), time.monotonic()
     with Store.open(url) as store:
         store.leave([first])
     chance = random.Random(1)

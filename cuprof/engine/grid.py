@@ -30,8 +30,10 @@ one."""
 ASK_AGAIN_S, ASK_AT_LEAST_S, ASKING_SHARE = 1.0, 10.0, 0.05
 """Ask this often whether other processes have done, or lost, the trials that they claimed. Of a million trials, asking
 takes a second: then it takes this share of the time."""
-TRIES = 16
-"""Ask for the rest of the sweep after this many problems in a row that others had claimed."""
+ASKED_S = 1 / 32
+"""Of many stations, each asks less often: their database answers one of them in this time."""
+NEAR = 64
+"""Ask which of this many problems are free where others had claimed the next one; if none is, few of all are."""
 LEAST_CUT = 32
 """Do not split a problem with fewer trials than this: each executor that takes part measures the reference, too."""
 
@@ -189,29 +191,32 @@ class GridScheduler:
         """Go on at another place of the list, after others have claimed the next problem here.
 
         They follow the same list. Of a few processes each stays near its beginning, where the longest problems are; of
-        many each goes where it is likely to be alone.
+        many each goes where it is likely to be alone. At first that is nearly anywhere. Later, ask where.
         """
-        if self._refused >= TRIES and self.clock() >= self._ask_at:
-            self._find_left(executor)
-        reach = min(self.executors**2, len(self._problems))
-        place = random.randrange(reach) if reach else 0
-        self._problems[:] = self._problems[place:] + self._problems[:place]
+        count = len(self._problems)
+        reach = min(self.executors**2, count)
+        places, taken = random.sample(range(reach), min(NEAR, reach)), set[int]()
+        if self.claims and (self._refused > 1 or self._done):
+            # A problem is free as long as its last trial is: blocks are claimed from its beginning.
+            last = {place: self._problems[place][-1].trials[-1].identity for place in places}
+            free = self.claims.find_free(executor, list(last.values()))
+            taken = {place for place in places if last[place] not in free} if free else set(range(count))
+            self._elsewhere += [job for place in taken for job in self._problems[place]]
+        start = next((place for place in places if place not in taken), 0)
+        self._problems[:] = [self._problems[at] for at in (*range(start, count), *range(start)) if at not in taken]
 
     def _find_left(self, executor: Executor) -> None:
         """Ask for the rest of the sweep; forget what others have done, and wait for the trials that they hold."""
         if self.claims is None:
             return
         asked_at = self.clock()
-        free, held = self.claims.list_left(executor)
-        mine = [
-            *(block.job for block in self._blocks.values()),
-            *(job for jobs in self._begun.values() for job in jobs),
-        ]
-        busy = {trial.identity for job in (*mine, *self._alone) for trial in job.trials}
-        self._problems = [deque(jobs) for _, jobs in groupby(self._pick(free - busy), key=lambda job: job.problem)]
-        self._elsewhere, self._refused = self._pick(held - busy), 0
+        if left := self.claims.list_left(executor):
+            free, held = left
+            self._problems = [deque(jobs) for _, jobs in groupby(self._pick(free), key=lambda job: job.problem)]
+            self._elsewhere = self._pick(held)
         took_s = self.clock() - asked_at
-        self._ask_at = self.clock() + min(max(ASK_AGAIN_S, took_s / ASKING_SHARE), ASK_AT_LEAST_S)
+        wait_s = max(ASK_AGAIN_S, ASKED_S * self.executors, took_s / ASKING_SHARE)
+        self._ask_at = self.clock() + min(wait_s, ASK_AT_LEAST_S)
 
     @cached_property
     def _homes(self) -> dict[str, int]:

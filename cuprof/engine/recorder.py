@@ -149,9 +149,17 @@ class Recorder:
         self._has_company |= found.stations > len(self.executors)
         return found
 
-    def list_left(self, executor: Executor) -> tuple[set[str], set[str]]:
-        """Return the open trials that the executor may claim, and those that others hold; count the others' work."""
-        left = self.store.list_left(self.sweep_id, self._number(executor))
+    def find_free(self, executor: Executor, identities: Sequence[str]) -> set[str]:
+        """Return those of some trials that the executor may claim."""
+        return self.store.find_free(self.sweep_id, self._number(executor), identities)
+
+    def list_left(self, executor: Executor) -> tuple[set[str], set[str]] | None:
+        """Return the open trials that the executor may claim, and those that others hold; count the others' work.
+
+        None says that others hold all of them.
+        """
+        if (left := self.store.list_left(self.sweep_id, self._number(executor))) is None:
+            return None
         free, held = ({self._planned[place] for place in places} for places in left)
         done = self._places.keys() - free - held - self.concluded
         self._elsewhere |= done

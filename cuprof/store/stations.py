@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection
 
 from cuprof.store import tables as t
 from cuprof.store.processes import Process, this_process
-from cuprof.store.rows import among, insert_row, is_among, list_of
+from cuprof.store.rows import insert_row, is_among, list_of
 from cuprof.store.types import BigId
 
 LEASE_S = 60.0
@@ -99,36 +99,46 @@ def claim(connection: Connection, sweep_id: int, station_id: int, places: Mappin
         asked = {"sweep": sweep_id, "station": station_id, "chosen": list(values)}
         return connection.execute(_take(connection.dialect.name, column), asked).all()
 
-    taken = take(t.trial.c.identity, places)
+    rows = taken = take(t.trial.c.identity, places)
     if len(taken) < len(places):
-        members = sa.select(t.trial.c.identity).join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id)
-        chosen = t.sweep_trial.c.sweep_id == sweep_id, among(connection, t.trial.c.identity, places)
-        if away := places.keys() - connection.scalars(members.where(*chosen)):
+        asked = {"sweep": sweep_id, "chosen": list(places)}
+        members = connection.execute(_members(connection.dialect.name), asked).all()
+        if away := places.keys() - {row.identity for row in members}:
             taken = [*taken, *take(t.sweep_trial.c.ordinal, [places[identity] for identity in away])]
-    count = taken[0].stations if taken else connection.scalar(_COUNT, {"sweep": sweep_id})
+        rows = [*members, *taken]
+    count = rows[0].stations if rows else connection.scalar(_COUNT, {"sweep": sweep_id})
     granted = {row.ordinal for row in taken}
     return Claim(frozenset(identity for identity, place in places.items() if place in granted), count or 0)
 
 
-def list_left(connection: Connection, sweep_id: int, station_id: int) -> tuple[set[int], set[int]]:
+def find_free(connection: Connection, sweep_id: int, station_id: int, identities: Iterable[str]) -> set[str]:
+    """Return those of some trials that the station could claim now."""
+    asked = {"sweep": sweep_id, "station": station_id, "chosen": list(identities)}
+    return set(connection.scalars(_look(connection.dialect.name), asked))
+
+
+def list_left(connection: Connection, sweep_id: int, station_id: int) -> tuple[set[int], set[int]] | None:
     """Return the places of a sweep's trials without a run: those that are free, and those that other stations hold.
 
     The claims of stations that have ended are free. The station itself takes part again, if its process was suspended
-    for longer than a lease.
+    for longer than a lease. While others hold all that are left, which may be many, the answer is None.
     """
     values = {"seen_at": clock(connection), "left_at": None}
     connection.execute(
         sa.update(t.station).where(t.station.c.id == station_id, t.station.c.left_at.is_not(None)).values(**values)
     )
     others = set(list_present(connection, sweep_id)) - {station_id}
-    columns = t.sweep_trial.c.ordinal, t.sweep_trial.c.station_id
-    left = sa.select(*columns).where(t.sweep_trial.c.sweep_id == sweep_id, t.sweep_trial.c.run_id.is_(None))
-    holders: dict[int, int] = dict(connection.execute(left).all())
-    held = {place for place, holder in holders.items() if holder in others}
-    return holders.keys() - held, held
+    member = t.sweep_trial.c
+    is_left = member.sweep_id == sweep_id, member.run_id.is_(None)
+    holders = set(connection.scalars(sa.select(member.station_id).where(*is_left).distinct()))
+    if holders <= others:
+        return None if holders else (set(), set())
+    left: dict[int, int] = dict(connection.execute(sa.select(member.ordinal, member.station_id).where(*is_left)).all())
+    held = {place for place, holder in left.items() if holder in others}
+    return left.keys() - held, held
 
 
-_SWEEP = sa.bindparam("sweep", type_=BigId)
+_SWEEP, _ME = (sa.bindparam(name, type_=BigId) for name in ("sweep", "station"))
 _COUNT = sa.select(sa.func.count()).where(t.station.c.sweep_id == _SWEEP, t.station.c.left_at.is_(None))
 
 
@@ -139,22 +149,40 @@ def _take(dialect: str, column: sa.Column[Any]) -> sa.UpdateBase:
     It passes over rows that another transaction is writing: those are being claimed or recorded. Written as IS NULL,
     the condition on runs would have PostgreSQL look through all that are open, before it has statistics of the table.
     """
+    free = _free(dialect, column).with_for_update(skip_locked=True).correlate(None)
+    member = t.sweep_trial.c
+    chosen = sa.update(t.sweep_trial).where(member.sweep_id == _SWEEP, _is_one_of(dialect, member.trial_id, free))
+    return chosen.values(station_id=_ME).returning(member.ordinal, _COUNT.scalar_subquery().label("stations"))
+
+
+@cache
+def _members(dialect: str) -> sa.Select[Any]:
+    """Return the query for the identities of those of chosen trials that are in a sweep; it counts stations, too."""
+    is_chosen = is_among(dialect, t.trial.c.identity, sa.bindparam("chosen", type_=list_of(t.trial.c.identity)))
+    columns = t.trial.c.identity, _COUNT.scalar_subquery().label("stations")
+    members = sa.select(*columns).join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id)
+    return members.where(t.sweep_trial.c.sweep_id == _SWEEP, is_chosen)
+
+
+@cache
+def _look(dialect: str) -> sa.Select[str]:
+    """Return the query for the identities of the free ones of chosen trials."""
+    return sa.select(t.trial.c.identity).where(_is_one_of(dialect, t.trial.c.id, _free(dialect, t.trial.c.identity)))
+
+
+def _free(dialect: str, column: sa.Column[Any]) -> sa.Select[int]:
+    """Return the query for the keys of chosen trials that a station, which takes part, may claim."""
     member, station = t.sweep_trial.c, t.station.c
-    sweep, me = _SWEEP, sa.bindparam("station", type_=BigId)
-    others = sa.select(station.id).where(station.sweep_id == sweep, station.left_at.is_(None), station.id != me)
+    others = sa.select(station.id).where(station.sweep_id == _SWEEP, station.left_at.is_(None), station.id != _ME)
     is_chosen = is_among(dialect, column, sa.bindparam("chosen", type_=list_of(column)))
     if column.table is t.trial:
         is_chosen = _is_one_of(dialect, member.trial_id, sa.select(t.trial.c.id).where(is_chosen))
-    free = (
+    return (
         sa.select(member.trial_id)
-        .where(member.sweep_id == sweep, is_chosen, sa.func.coalesce(member.run_id, 0) == 0)
+        .where(member.sweep_id == _SWEEP, is_chosen, sa.func.coalesce(member.run_id, 0) == 0)
         .where(sa.or_(member.station_id.is_(None), member.station_id.not_in(others)))
-        .where(sa.exists().where(station.id == me, station.left_at.is_(None)))
-        .with_for_update(skip_locked=True)
-        .correlate(None)
+        .where(sa.exists().where(station.id == _ME, station.left_at.is_(None)))
     )
-    chosen = sa.update(t.sweep_trial).where(member.sweep_id == sweep, _is_one_of(dialect, member.trial_id, free))
-    return chosen.values(station_id=me).returning(member.ordinal, _COUNT.scalar_subquery().label("stations"))
 
 
 def _is_one_of(dialect: str, column: Any, query: Any) -> sa.ColumnElement[bool]:

@@ -134,6 +134,7 @@ class Store:
     save_device = transaction(sweeps.save_device)
 
     claim = transaction(stations.claim)
+    find_free = transaction(stations.find_free)
     list_left = transaction(stations.list_left)
     beat = transaction(stations.beat)
     leave = transaction(stations.leave)

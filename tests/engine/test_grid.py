@@ -24,7 +24,7 @@ from cuprof.core.point import Point
 from cuprof.core.records import Outcome, State, Trial
 from cuprof.engine.dispatcher import POLL_S, Dispatcher
 from cuprof.engine.executor import Batch, Executor, Result
-from cuprof.engine.grid import ASK_AGAIN_S, LEAST_BLOCK_S, TRIES, GridScheduler
+from cuprof.engine.grid import ASK_AGAIN_S, LEAST_BLOCK_S, GridScheduler
 from cuprof.engine.jobs import find_references
 from cuprof.families import Tunable
 from cuprof.families.origin import Folder
@@ -214,25 +214,65 @@ def test_what_another_process_has_taken_over_is_waited_for() -> None:
     assert claims.asked == [["1a", "1b", "1c"], ["1b"]]
 
 
-def test_what_others_have_claimed_or_done_is_dropped_in_one_query() -> None:
-    """A process that comes late to a long list is refused a few times, then asks once what is left."""
+class Database:
+    """Claims of trials of which some are free, some held by others, and the rest is done."""
+
+    def __init__(self, free: set[str], held: set[str]) -> None:
+        self.free, self.held = free, held
+        self.claims, self.looks, self.reads = 0, 0, 0
+
+    def claim(self, executor: Executor, identities: Sequence[str]) -> Claim:
+        self.claims += 1
+        granted = self.free & {*identities}
+        self.free -= granted
+        return Claim(frozenset(granted), 16)
+
+    def find_free(self, executor: Executor, identities: Sequence[str]) -> set[str]:
+        self.looks += 1
+        return self.free & {*identities}
+
+    def list_left(self, executor: Executor) -> tuple[set[str], set[str]] | None:
+        self.reads += 1
+        return None if self.held and not self.free else (self.free, self.held)
+
+
+def test_who_comes_late_to_a_long_list_asks_what_is_left() -> None:
+    """It is refused twice; then it asks which of some problems are free, and for the rest once few are."""
     (one,) = make_executors(1)
-    jobs = [make_named(n, "ab") for n in range(100)]
-    held, free = {"40a", "40b"}, {"60a", "60b", "77b"}
-    granted = [Claim(frozenset(), 16)] * TRIES + [Claim(frozenset(free), 16)] * 2
-    claims: Any = Answers(granted, left=[(free, held), (set(), set())])
+    database: Any = Database(free={"60a", "60b", "77b"}, held={"40a", "40b"})
     now = 0.0
-    scheduler = GridScheduler(jobs, claims=claims, clock=lambda: now)
-    found = [list_identities(ask(scheduler, one)) for _ in range(2)]
-    assert sorted(found) == [["60a", "60b"], ["77b"]]
-    assert len({identities[0] for identities in claims.asked[:TRIES]}) == TRIES, "each elsewhere in the list"
-    for identity in free:
-        tell(scheduler, one, Batch(), identity)
-    assert ask(scheduler, one) is None
-    assert not scheduler.done, "others hold two"
-    now += ASK_AGAIN_S
-    assert ask(scheduler, one) is None
+    scheduler = GridScheduler([make_named(n, "ab") for n in range(1000)], claims=database, clock=lambda: now)
+    found: list[str] = []
+    while not scheduler.done and now < 10 * ASK_AGAIN_S:
+        while batch := ask(scheduler, one):
+            for identity in list_identities(batch):
+                tell(scheduler, one, batch, identity)
+            found += list_identities(batch)
+        assert not scheduler.done, "others hold two"
+        now += ASK_AGAIN_S
+        if len(found) == 3 and now > 5 * ASK_AGAIN_S:
+            database.held = set()
+            assert ask(scheduler, one) is None
+    assert sorted(found) == ["60a", "60b", "77b"]
     assert scheduler.done
+    assert database.claims <= 2 + 2 * len(found)
+    assert database.looks <= 1 + len(found)
+
+
+def test_half_of_a_long_list_is_found_with_few_refusals() -> None:
+    """Which ones others have done cannot be told from the plan."""
+    (one,) = make_executors(1)
+    left = {f"{n}{name}" for n in random.Random(1).sample(range(1000), 500) for name in "ab"}
+    database: Any = Database(free={*left}, held=set())
+    scheduler = GridScheduler([make_named(n, "ab") for n in range(1000)], claims=database)
+    found: list[str] = []
+    while batch := ask(scheduler, one):
+        for identity in list_identities(batch):
+            tell(scheduler, one, batch, identity)
+        found += list_identities(batch)
+    assert sorted(found) == sorted(left)
+    assert scheduler.done
+    assert database.looks + database.reads <= len(left)
 
 
 def test_small_problems_stay_whole() -> None:

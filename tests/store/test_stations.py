@@ -51,6 +51,7 @@ def test_who_stood_still_loses_its_claims_and_takes_part_again(
     wait(LEASE_S + 1)
     store.beat({other: ""})
     assert store.list_left(sweep, other) == ({0, 1, 2}, set())
+    assert store.find_free(sweep, slow, PLACES) == set(), "it takes no part until it asks what is left"
     taken = store.claim(sweep, other, {ONE: 0})
     assert (taken.granted, taken.stations) == ({ONE}, 1)
     assert store.claim(sweep, slow, {TWO: 1}).granted == set()
@@ -59,6 +60,22 @@ def test_who_stood_still_loses_its_claims_and_takes_part_again(
     assert (again.granted, again.stations) == ({TWO}, 2)
     assert store.claim(sweep, other, PLACES).granted == {ONE, THREE}
     assert store.list_left(sweep, other) == ({0, 2}, {1})
+    assert store.find_free(sweep, other, PLACES) == {ONE, THREE}
+    assert store.list_left(sweep, slow) == ({1}, {0, 2})
+
+
+def test_what_is_left_is_not_listed_while_others_hold_all_of_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch, wait: Callable[[float], None]
+) -> None:
+    sweep, one = join(store, monkeypatch, "one")
+    _, two = join(store, monkeypatch, "two")
+    assert store.claim(sweep, one, PLACES).granted == {ONE, TWO, THREE}
+    assert store.list_left(sweep, two) is None
+    assert store.find_free(sweep, two, PLACES) == set()
+    wait(LEASE_S + 1)
+    store.beat({two: ""})
+    assert store.list_left(sweep, two) == ({0, 1, 2}, set())
+    assert store.find_free(sweep, two, PLACES) == {ONE, TWO, THREE}
 
 
 def test_a_trial_that_took_the_place_of_another_is_claimed_for_it(
