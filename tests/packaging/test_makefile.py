@@ -37,7 +37,7 @@ def program(folder: Path, name: str, text: str) -> None:
 
 def make(folder: Path, *argv: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PATH": path if path is not None else os.environ["PATH"]}
-    for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # the tests themselves may have been started by make
+    for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "ARGS", "JOBS"):  # make may have started the tests
         environment.pop(name, None)
     command = [shutil.which("make") or "make", *argv]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
