@@ -193,16 +193,17 @@ class GridScheduler:
         They follow the same list. Of a few processes each stays near its beginning, where the longest problems are; of
         many each goes where it is likely to be alone. At first that is nearly anywhere. Later, ask where.
         """
-        count = len(self._problems)
-        reach = min(self.executors**2, count)
-        places, taken = random.sample(range(reach), min(NEAR, reach)), set[int]()
+        count, nearest = len(self._problems), self.executors**2
+        places = sorted(random.sample(range(min(max(nearest, NEAR), count)), min(NEAR, count)))
+        taken = set[int]()
         if self.claims and (self._refused > 1 or self._done):
             # A problem is free as long as its last trial is: blocks are claimed from its beginning.
             last = {place: self._problems[place][-1].trials[-1].identity for place in places}
             free = self.claims.find_free(executor, list(last.values()))
             taken = {place for place in places if last[place] not in free} if free else set(range(count))
             self._elsewhere += [job for place in taken for job in self._problems[place]]
-        start = next((place for place in places if place not in taken), 0)
+            places = [place for place in places if place not in taken]
+        start = random.choice(places[:nearest]) if places else 0
         self._problems[:] = [self._problems[at] for at in (*range(start, count), *range(start)) if at not in taken]
 
     def _find_left(self, executor: Executor) -> None:

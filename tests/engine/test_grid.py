@@ -275,6 +275,52 @@ def test_half_of_a_long_list_is_found_with_few_refusals() -> None:
     assert database.looks + database.reads <= len(left)
 
 
+class Shared:
+    """Claims of one of several processes; all see the same trials, done or held by one of them."""
+
+    def __init__(self, done: set[str], held: dict[str, int], every: set[str], me: int, processes: int) -> None:
+        self.done, self.held, self.every, self.me, self.processes = done, held, every, me, processes
+
+    def claim(self, executor: Executor, identities: Sequence[str]) -> Claim:
+        granted = frozenset(self.find_free(executor, identities))
+        self.held |= dict.fromkeys(granted, self.me)
+        return Claim(granted, self.processes)
+
+    def find_free(self, executor: Executor, identities: Sequence[str]) -> set[str]:
+        return {*identities} - self.done - self.held.keys()
+
+    def list_left(self, executor: Executor) -> tuple[set[str], set[str]] | None:
+        held = {identity for identity, holder in self.held.items() if holder != self.me}
+        free = self.every - self.done - held
+        return (free, held) if free or not held else None
+
+
+@pytest.mark.parametrize("processes", [2, 3, 16])
+def test_processes_that_share_a_list_seldom_wait_for_one_another(processes: int) -> None:
+    problem_s, problems = 0.05, 150 * processes
+    jobs = [make_named(n, "ab") for n in range(problems)]
+    done, held, now = set[str](), dict[str, int](), 0.0
+    every = {trial.identity for job in jobs for trial in job.trials}
+    crew: Any = [
+        GridScheduler(jobs, claims=Shared(done, held, every, me, processes), clock=lambda: now)  # type: ignore[arg-type]
+        for me in range(processes)
+    ]
+    executors = make_executors(processes)
+    at_work: dict[int, Batch] = {}
+    turns = [(0.0, me) for me in range(processes)]
+    while len(done) < len(every):
+        now, me = heapq.heappop(turns)
+        if batch := at_work.pop(me, None):
+            for identity in list_identities(batch):
+                tell(crew[me], executors[me], batch, identity)
+                held.pop(identity)
+                done.add(identity)
+        if batch := ask(crew[me], executors[me]):
+            at_work[me] = batch
+        heapq.heappush(turns, (now + (problem_s if batch else POLL_S), me))
+    assert now < 1.15 * problems / processes * problem_s + ASK_AGAIN_S
+
+
 def test_small_problems_stay_whole() -> None:
     jobs = [make_job(24, problem) for problem in range(40)]
     durations = {trial.identity: 1.0 for job in jobs for trial in job.trials}
