@@ -205,8 +205,12 @@ TRICKS: dict[str, tuple[Make, State, str, str]] = {
 
 
 @pytest.mark.parametrize("name", list(TRICKS))
-def test_what_is_timed_is_what_is_checked(run: Callable[..., dict[str, Outcome]], name: str) -> None:
+def test_what_is_timed_is_what_is_checked(
+    run: Callable[..., dict[str, Outcome]], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make, state, phase, message = TRICKS[name]
+    if name == "one_in_fifty":  # comparing may take a share of the time: on a slow host all of them do then
+        monkeypatch.setattr(f"{__name__}.WORK_S", 10 * WORK_S)
     found = run(before=honest, trick=make, after=honest, samples=120 if name == "one_in_fifty" else 8)
     trick = found["trick"]
     assert (trick.state, trick.phase) == (state, phase), trick.message
