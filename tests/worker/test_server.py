@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -114,6 +115,9 @@ def test_devices_are_opened_ahead_and_what_refuses_is_no_fault(tmp_path: Path, m
         wire.send(Open(("broken", "cpu")))
         wire.send(Describe(("nothing like it",)))
         assert isinstance(wire.receive(), Described)
+        give_up = time.monotonic() + 30
+        while len(opened) < 2 and time.monotonic() < give_up:  # a thread of the worker's opens them
+            time.sleep(0.01)
     assert opened == [("broken", None), ("cpu", 1)]
 
 

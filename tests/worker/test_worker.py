@@ -180,7 +180,7 @@ def test_children_that_left_the_session_are_ended_with_the_worker() -> None:
     with WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
         assert do(worker, make_job("leaves_daemons", folder=folder))[0] == {"leaves_daemons": State.OK}
         files = worker.folder.path
-        give_up = time.monotonic() + 10  # a grandchild may not have begun when its parent's answer comes
+        give_up = time.monotonic() + 30  # a grandchild may not have begun when its parent's answer comes
         while len(found := [each for each in psutil.process_iter() if _is_of(each, files)]) < 4:
             assert time.monotonic() < give_up, found
             time.sleep(0.02)
@@ -195,7 +195,7 @@ def test_a_guardian_that_is_killed_takes_the_others_along() -> None:
         do(worker, make_job("leaves_daemons", folder=folder))
         files = worker.folder.path
         os.kill(worker.pid, signal.SIGKILL)
-    give_up = time.monotonic() + 5
+    give_up = time.monotonic() + 30
     while (left := [each for each in psutil.process_iter() if _is_of(each, files)]) and time.monotonic() < give_up:
         time.sleep(0.02)
     assert not left
