@@ -27,7 +27,7 @@ from cuprof.sandbox.kernel import (
 )
 from cuprof.sandbox.landlock import write_only_in
 from cuprof.sandbox.seccomp import refuse_calls
-from cuprof.sandbox.settings import HIDDEN, Sandbox
+from cuprof.sandbox.settings import CACHES, HIDDEN, Sandbox
 from cuprof.sandbox.view import enter_namespaces, list_devices, show_own_processes
 
 WATCH_S = 0.25
@@ -88,6 +88,9 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
     except OSError as error:
         _tell(f"cuprof: the filter of system calls is refused: {error}")
         os._exit(REFUSED)
+    for name in CACHES.keys() & os.environ.keys():  # modules that are imported already do not make these any more
+        with contextlib.suppress(OSError):
+            os.makedirs(os.environ[name], exist_ok=True)  # noqa: PTH103
 
 
 def _limit(sandbox: Sandbox) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from typing import Any
 
@@ -13,11 +16,12 @@ import pytest
 
 from cuprof.backends.opencl.presence import list_devices
 from cuprof.core.errors import MissingDependencyError, UsageError
+from cuprof.core.processes import child_environment
 from cuprof.families.candidate import Extension, extend
 from cuprof.families.origin import load_family
 from cuprof.judge.contenders import find_like
 from cuprof.judge.report import Ruling
-from tests.judge.conftest import FAMILIES, Court
+from tests.judge.conftest import FAMILIES, ROOT, Court
 
 CL = "__kernel void doubles(__global const float* x, __global float* y, int n)"
 CU = 'extern "C" __global__ void doubles(const float* x, float* y, int n)'
@@ -107,6 +111,26 @@ def test_an_include_reaches_no_other_candidate_and_no_hidden_file(court: Court, 
 @pytest.mark.gpu
 def test_cuda_sources(court: Court) -> None:
     check(court, "cu", CU, CU_INDEX, "cuda")
+
+
+@pytest.mark.gpu
+def test_the_command_judges_a_source_whose_workers_start_ahead(court: Court) -> None:
+    source = (ROOT / "cuprof" / "cli" / "template" / "kernels" / "scale" / "plain.cu").read_text()
+    shutil.copytree(ROOT / "cuprof" / "cli" / "template" / "kernels" / "scale", court.family.parent / "scale")
+    file = court.write("mine.cu", source + "// another text\n")
+    words = ["judge", "scale", str(file), "--as-root", "--json", "--rounds=1", "measure=quick"]
+    done = subprocess.run(
+        [sys.executable, "-m", "cuprof", *words],
+        cwd=court.project.root,
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    (found,) = json.loads(done.stdout)["candidates"]
+    assert found["ruling"] in ("good", "not_faster"), done.stderr
+    assert found["rows"]
 
 
 @pytest.mark.gpu

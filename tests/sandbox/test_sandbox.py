@@ -107,6 +107,19 @@ def test_privileges_cannot_be_had_again(sandbox: Sandbox) -> None:
         assert run(code, sandbox).stdout == "-1\n"
 
 
+def test_caches_are_there_for_modules_that_were_imported_before(sandbox: Sandbox, tmp_path: Path) -> None:
+    inner = replace(sandbox, home=str(tmp_path / "home"))
+    Path(inner.home).mkdir()
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", f"{HEAD}open(os.environ['CUPY_CACHE_DIR'] + '/kernel', 'w')", inner.encode()],
+        timeout=60,
+        check=False,
+        env=inner_environment(child_environment(), inner),
+        cwd=ROOT,
+    )
+    assert done.returncode == 0
+
+
 def test_no_file_but_its_own_can_be_written(full: Sandbox, tmp_path: Path) -> None:
     package = ROOT / "cuprof"
     code = f"""

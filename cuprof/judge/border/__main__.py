@@ -19,7 +19,7 @@ from typing import Any
 from cuprof.core.processes import MARK, PR_SET_PDEATHSIG, guard
 from cuprof.judge.border.inside import serve
 from cuprof.sandbox.confinement import confine
-from cuprof.sandbox.settings import CACHES, Sandbox
+from cuprof.sandbox.settings import Sandbox
 
 MOST_REQUEST = 1 << 20
 _LIBC = ctypes.CDLL(None)
@@ -72,8 +72,6 @@ def _become(request: dict[str, Any], handles: list[int], mark: int) -> None:
     guard(server, Path(os.fsdecode(folder)), close=(pipe,))
     if request["sandbox"]:
         confine(Sandbox.decode(request["sandbox"]), close=(pipe,))
-        for name in CACHES:  # modules that are imported already do not make these any more
-            Path(os.environ[name]).mkdir(parents=True, exist_ok=True)
     os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # wakes up without taking the processor of who wakes it
     with socket.socket(fileno=pipe) as connection:
         serve(connection, *memory)
