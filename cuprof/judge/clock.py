@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -25,6 +26,8 @@ the caches lost."""
 ALIKE, ALIKE_NS = 2.0, {"cuda": 20_000.0, "host": 100_000.0}
 """An execution by itself may take this much longer than one of many."""
 BUSY_HOST = "the host was busy with other work"
+MANY = 2
+"""Whatever is more than one asks alike."""
 MOST_LAPS = 12
 """Ask this often for executions that nothing disturbs, on a machine that others use too."""
 FRESH_TRIES = 6
@@ -38,9 +41,14 @@ LATE = (
 
 
 class Round(NamedTuple):
-    """One sample: a request for many executions, and one for one of them unless many are one."""
+    """One sample.
 
-    many: Lap
+    Args:
+        whole: of all executions that follow one another.
+        one: of a request for one of them; None where one is all.
+    """
+
+    whole: Lap
     one: Lap | None
     slope_ns: float
     is_sound: bool
@@ -54,7 +62,7 @@ class Clock:
         limit_s: of one request.
 
     Attributes:
-        round_trip_ns: of a request before the stranger's code was there.
+        trips_ns: of requests before the stranger's code was there: of one, and of all that follow one another.
         most_look_ns: what reading results may take.
         is_graph: executions are captured as a graph.
         is_cold: the process has waited since its last request while results were compared.
@@ -71,24 +79,36 @@ class Clock:
     checked_ns: int = 0
 
     def set(self) -> None:
-        """Find out how long a request takes of itself."""
+        """Find out how long requests take of themselves."""
         self.sets.draw_early(0)
         trips = []
         for _ in range(RESPONSES):
             self.sets.flush(self.job.measure.flush)
-            trips.append(self.suspect.respond(self.sets.look))
-        trips = [each for each in trips if each.is_sound] or trips
-        self.round_trip_ns = float(statistics.median(each.duration_ns for each in trips))
-        self.most_look_ns = LOOK_SLACK * statistics.median(each.look_ns for each in trips) + LOOK_SLACK_NS
+            trips.append(self.suspect.respond(len(self._counts(MANY)), self.sets.look))
+        trips = [laps for laps in trips if all(lap.is_sound for lap in laps)] or trips
+        whole = [_add(laps) for laps in trips]
+        self.trips_ns = (
+            float(statistics.median(first.duration_ns for first, *_ in trips)),
+            float(statistics.median(each.duration_ns for each in whole)),
+        )
+        self.most_look_ns = LOOK_SLACK * statistics.median(each.look_ns for each in whole) + LOOK_SLACK_NS
 
-    def execute(self, count: int) -> Lap:
-        """Execute on the first sets."""
-        self.sets.draw_early(count)
+    def execute(self, *counts: int) -> list[Lap]:
+        """Execute on so many of the first sets, one request right after the other."""
+        self.sets.draw_early(max(counts))
         self.sets.memory.wait()
-        lap = self.suspect.execute(count, self.limit_s, self.sets.look)
+        laps = self.suspect.execute(counts, self.limit_s, self.sets.look)
         if not self.sets.was_there():
             raise FoundError("results change after the call has returned" + LATE)
-        return lap
+        return laps
+
+    def _counts(self, count: int) -> tuple[int, ...]:
+        """Return the requests that follow one another.
+
+        A device needs a time that varies to change from one process to another. The first request takes it, so the
+        slope is that of the other two.
+        """
+        return (1, 1, count) if self.suspect.spins and count > 1 else (count,)
 
     def time(self, measure: Measure) -> Timing:
         """Return the timing of a measure; the caches are emptied for the cold one.
@@ -103,16 +123,16 @@ class Clock:
         flush = config.flush if measure is Measure.COLD else "none"
         if self.job.extension is None:
             self.set()
-            self.sets.pool.round_trip_ns = self.round_trip_ns
+            self.sets.pool.trips_ns = self.trips_ns
         for _ in range(FRESH_TRIES):
             new_ns, rounds, reason = self._sample(count, flush)
-            met_ns = statistics.median(each.many.cost_ns for each in rounds)
+            met_ns = statistics.median(each.whole.cost_ns for each in rounds)
             if new_ns <= REMEMBERS[self.sets.kind] * met_ns + REMEMBERS_NS:
                 break
         else:
             found = f"{new_ns / count / 1e3:.2f} µs on inputs that are new, {met_ns / count / 1e3:.2f} µs on others"
             raise FoundError(f"it remembers results: an execution takes {found}", State.IMPLAUSIBLE)
-        self._read(count, flush)  # so that all rows have results
+        self._read((count,), flush)  # so that all rows have results
         self.examiner.check_known()
         return self._conclude(measure, rounds, reason)
 
@@ -128,12 +148,11 @@ class Clock:
         new_ns, is_first = self._read_new(count, flush), True
         while reason is None:
             began = time.perf_counter_ns() - self.checked_ns
-            wanted = [count, 1] if count > 1 else [count]
-            laps = {each: self._read(each, flush) for each in sorted(wanted, key=lambda _: secrets.randbits(32))}
+            round_ = self._read_round(count, flush)
             is_warm, is_first = time.monotonic() >= settled and not is_first, False
             if not is_warm:
                 continue
-            rounds.append(self._make_round(laps.pop(count), laps.get(1), count))
+            rounds.append(round_)
             laps_ns += time.perf_counter_ns() - self.checked_ns - began
             spent_ns = laps_ns + max(self.checked_ns - free_ns, 0.0)
             if rule.is_due(len(rounds), spent_ns, last_look):
@@ -142,67 +161,74 @@ class Clock:
                 reason = rule.reason(sound, len(rounds) - len(sound), spent_ns, 0.0)
         return new_ns, rounds, reason
 
-    def _make_round(self, many: Lap, one: Lap | None, count: int) -> Round:
-        if one is None:
-            return Round(many, None, self._count_ns(many) - self.round_trip_ns, many.is_sound)
-        slope_ns = (self._count_ns(many) - self._count_ns(one)) / (count - 1)
-        return Round(many, one, slope_ns, many.is_sound and one.is_sound)
+    def _read_round(self, count: int, flush: str) -> Round:
+        if len(counts := self._counts(count)) > 1:
+            laps = self._read(counts, flush)
+            one, second, many = laps
+            return Round(_add(laps), one, (self._count_ns(many) - second.duration_ns) / (count - 1), True)
+        wanted = [count, 1] if count > 1 else [count]
+        by_count = {each: self._read((each,), flush)[0] for each in sorted(wanted, key=lambda _: secrets.randbits(32))}
+        many = by_count.pop(count)
+        if (single := by_count.get(1)) is None:
+            return Round(many, None, self._count_ns(many) - self.trips_ns[0], many.is_sound)
+        slope_ns = (self._count_ns(many) - self._count_ns(single)) / (count - 1)
+        return Round(many, single, slope_ns, many.is_sound and single.is_sound)
 
     def _count_ns(self, lap: Lap) -> float:
         """Return the time of a lap, with what reading its results took beyond what that usually takes."""
         return lap.duration_ns + max(lap.look_ns - self.most_look_ns, 0.0)
 
-    def _read(self, count: int, flush: str, most: int = MOST_LAPS) -> Lap:
-        """Execute this number of times, on contents in a new order; check a result now and then.
+    def _read(self, counts: tuple[int, ...], flush: str, most: int = MOST_LAPS) -> list[Lap]:
+        """Execute these numbers of times, on contents in a new order; check a result now and then.
 
         Args:
             most: how often to try if others disturb it.
         """
         if self.is_cold and self.sets.count > 1:
-            self._lap(self.sets.count, flush)
+            self._lap((self.sets.count,), flush)
         for _ in range(most):
-            lap = self._lap(count, flush)
-            if lap.is_sound:
+            laps = self._lap(counts, flush)
+            if all(lap.is_sound for lap in laps):
                 break
         began = time.perf_counter_ns()
-        self.is_cold = self.examiner.check_some(count)
+        self.is_cold = self.examiner.check_some(max(counts))
         self.checked_ns += time.perf_counter_ns() - began
-        return lap
+        return laps
 
     def _read_new(self, count: int, flush: str) -> float:
-        """Return the cost of a first request on new contents.
+        """Return the cost of first requests on new contents.
 
-        One on contents that it has met comes first: after a rest, or while others drew, caches and clocks are not what
+        Some on contents that it has met come first: after a rest, or while others drew, caches and clocks are not what
         they are in between.
         """
-        draw = self.sets.take(count)
+        counts, draw = self._counts(count), self.sets.take(count)
         self.sets.repeat(count)
-        self._lap(count, flush)
+        self._lap(counts, flush)
         self.is_cold = False
         self.sets.have(draw, count)
-        return self._read(count, flush, most=1).cost_ns  # the second one would meet them again
+        return _add(self._read(counts, flush, most=1)).cost_ns  # the second time would meet them again
 
-    def _lap(self, count: int, flush: str) -> Lap:
-        self.sets.give(count)
+    def _lap(self, counts: tuple[int, ...], flush: str) -> list[Lap]:
+        self.sets.give(max(counts))
         self.sets.flush(flush)
-        return self.execute(count)
+        return self.execute(*counts)
 
     def _conclude(self, measure: Measure, rounds: list[Round], reason: str) -> Timing:
         """Return the timing, held to the time that the requests took as a whole."""
-        count, longest_ns = self.sets.count, max(self.round_trip_ns, self.sets.pool.round_trip_ns)
-        most_ns = ROUND_TRIP_SLACK * longest_ns + ROUND_TRIP_SLACK_NS[self.sets.kind]
-        middle_ns = statistics.median(
-            [each.slope_ns for each in rounds if each.is_sound] or [each.slope_ns for each in rounds]
+        count, slack_ns = self.sets.count, ROUND_TRIP_SLACK_NS[self.sets.kind]
+        most_one_ns, most_ns = (
+            ROUND_TRIP_SLACK * max(own, baselines) + slack_ns
+            for own, baselines in zip(self.trips_ns, self.sets.pool.trips_ns, strict=True)
         )
+        sound = [each for each in rounds if each.is_sound] or rounds
+        middle_ns = statistics.median(each.slope_ns for each in sound)
         shift_ns = 0.0
-        many = [self._count_ns(each.many) for each in rounds if each.many.is_sound]
-        ones = [self._count_ns(each.one) for each in rounds if each.one is not None and each.one.is_sound]
-        if many and ones:
-            shift_ns = max((statistics.median(many) - most_ns) / count - middle_ns, 0.0)
-            if (
-                min(ones) - most_ns > ALIKE * middle_ns + ALIKE_NS[self.sets.kind]
-            ):  # several were worked on side by side
-                shift_ns = max(shift_ns, min(ones) - most_ns - middle_ns)
+        if count > 1:
+            whole_ns = statistics.median(self._count_ns(each.whole) for each in sound)
+            shift_ns = max((whole_ns - most_ns) / sum(self._counts(count)) - middle_ns, 0.0)
+            one_ns = min(self._count_ns(each.one) for each in sound if each.one is not None)
+            if one_ns - most_one_ns > ALIKE * middle_ns + ALIKE_NS[self.sets.kind]:  # several were worked on at once
+                shift_ns = max(shift_ns, one_ns - most_one_ns - middle_ns)
         samples = tuple(
             Sample(
                 number,
@@ -216,9 +242,16 @@ class Clock:
             samples = tuple(replace(sample, excluded="") for sample in samples)
         details: dict[str, Any] = {
             "batch": count,
-            "round_trip_ns": round(self.round_trip_ns),
+            "round_trip_ns": round(self.trips_ns[0]),
             "launches_included": not self.is_graph and self.job.backend == "cuda",
             "held_to_requests": shift_ns > 0,
         }
         summary = summarise(samples, self.job.measure.confidence)
         return Timing(measure, self.job.methods[measure], samples, summary, reason, details)
+
+
+def _add(laps: Sequence[Lap]) -> Lap:
+    """Return requests that follow one another as one."""
+    if len(laps) == 1:
+        return laps[0]
+    return Lap(sum(lap.duration_ns for lap in laps), laps[-1].look_ns)

@@ -85,14 +85,14 @@ class Pool:
     Attributes:
         number: of the draw.
         is_met: a stranger's code has had it.
-        round_trip_ns: of a request to the baseline, in its last turn.
+        trips_ns: of requests to the baseline, in its last turn: of one, and of all that follow one another.
     """
 
     problem: Problem
     draw: Draw | None = None
     number: int = 0
     is_met: bool = False
-    round_trip_ns: float = 0.0
+    trips_ns: tuple[float, float] = (0.0, 0.0)
 
     def take(self, seen: int, count: int, layout: Layout, array_module: Any, *, is_stranger: bool) -> Draw:
         """Return contents that are new to one process, and to all strangers' if it is one.

@@ -17,7 +17,7 @@ from cuprof.worker.stopping import StoppingRule
 METHOD_VERSION = 4
 """Raise this whenever sampling, rotation, exclusion or summary changes the meaning of a number."""
 
-BORDER_VERSION = 2
+BORDER_VERSION = 3
 """Raise this whenever a change to the timing across the border changes the meaning of a number."""
 
 RELEVANT: dict[Measure, tuple[str, ...]] = {

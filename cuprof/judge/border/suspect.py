@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from cuprof.core.errors import CuprofError
@@ -216,25 +217,34 @@ class Suspect:
                 return self._pipe.recv(size)
         return b""
 
-    def execute(self, count: int, limit_s: float, look: Callable[[], None]) -> Lap:
-        """Execute on the first sets; the lap ends when `look`, which reads results, has returned.
+    def execute(self, counts: Sequence[int], limit_s: float, look: Callable[[], None]) -> list[Lap]:
+        """Execute on so many of the first sets, one request right after the other; return their laps.
 
-        The process is stopped before and afterwards; the clock starts before it goes on.
+        The last one ends when `look`, which reads results, has returned. The process is stopped before and afterwards;
+        the clock starts before it goes on.
         """
-        return self._clocked(Ask.EXECUTE, count, limit_s, look)
+        return self._clocked(Ask.EXECUTE, counts, limit_s, look)
 
-    def respond(self, look: Callable[[], None]) -> Lap:
+    def respond(self, requests: int, look: Callable[[], None]) -> list[Lap]:
         """Do as `execute` does, with nothing to execute."""
-        return self._clocked(Ask.NULL, 0, START_LIMIT_S, look)
+        return self._clocked(Ask.NULL, [0] * requests, START_LIMIT_S, look)
 
-    def _clocked(self, ask: bytes, count: int, limit_s: float, look: Callable[[], None]) -> Lap:
-        if self.spins:
-            started = time.perf_counter_ns()
+    def _clocked(self, ask: bytes, counts: Sequence[int], limit_s: float, look: Callable[[], None]) -> list[Lap]:
+        if not self.spins:
+            (count,) = counts
+            return [self._clock_stopped(ask, count, limit_s, look)]
+        times = [time.perf_counter_ns()]
+        for count in counts:
             self.send(ask, count)
             self.await_answer(limit_s)
-            ended = time.perf_counter_ns()
-            look()
-            return Lap(ended - started, time.perf_counter_ns() - ended)
+            times.append(time.perf_counter_ns())
+        look()
+        look_ns = time.perf_counter_ns() - times[-1]
+        *laps, last = (Lap(after - before) for before, after in pairwise(times))
+        return [*laps, last._replace(look_ns=look_ns)]
+
+    def _clock_stopped(self, ask: bytes, count: int, limit_s: float, look: Callable[[], None]) -> Lap:
+        """Return the lap of a request to a process that is stopped before and afterwards."""
         self.send(ask, count)
         before, stopped = Accounts.read(self._main, self._stopped, self._guards), self._stopped
         own = [read_own_delay()]
