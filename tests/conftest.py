@@ -36,6 +36,7 @@ class Result:
     err: str
 
 
+@pytest.hookimpl(trylast=True)  # once it is known which are selected
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip the tests marked `gpu` with the missing capability's name."""
     marked = [item for item in items if "gpu" in item.keywords]
@@ -43,6 +44,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if reason:
         for item in marked:
             item.add_marker(pytest.mark.skip(reason=reason))
+    items[:] = spread(items)
+
+
+def spread(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return tests in an order in which those with a limit of their own, which take long, are far from one another.
+
+    Each process begins with a part of all: one would do the long ones alone after the others have ended.
+    """
+    long = [item for item in items if item.get_closest_marker("timeout")]
+    rest = [item for item in items if not item.get_closest_marker("timeout")]
+    found: list[pytest.Item] = []
+    for number, item in enumerate(rest):
+        found += long[len(found) - number : len(long) * number // len(rest) + 1]
+        found.append(item)
+    return found + long[len(found) - len(rest) :]
 
 
 @pytest.hookimpl(tryfirst=True)

