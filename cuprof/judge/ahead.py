@@ -1,8 +1,12 @@
 """Processes that have done everything of a leg but its timing, side by side, and wait for their turns.
 
 Each leg has a process of its own, which takes a second or two to start, to open the device, to make inputs and
-references, and to compile. None of that is timed, so the legs that come next do it at once. The first is timed when all
-of them wait.
+references, and to compile. None of that is timed, so in a single round, a quick look, the legs do it at once. The first
+is timed when all of them wait.
+
+Their arrays then lie in different parts of the device's memory, and that alone changes times by half a percent. Arrays
+of processes that follow one another lie in the same. So with more rounds, which are there for sharpness, nothing is
+prepared ahead but the next leg's imports.
 """
 
 from __future__ import annotations
@@ -59,11 +63,11 @@ class Ahead:
         confine: gives a contender's sandbox.
         idle: executors whose workers open the device and have nothing to do yet.
         locks: keep other cuprof processes off the device while legs are prepared.
+        is_on: whether legs are prepared. It ends when one could not be, and was right by itself.
 
     Attributes:
         waiting: in the order of their turns.
         used: executors of legs that are over. Their workers do nothing any more; to end one takes the device's time.
-        is_on: whether legs are prepared. It ends when one could not be, and was right by itself.
     """
 
     config: SweepConfig
@@ -72,9 +76,9 @@ class Ahead:
     confine: Callable[[Contender], Sandbox | None]
     locks: DeviceLocks
     idle: list[Executor]
+    is_on: bool
     waiting: list[Leg] = field(default_factory=list)
     used: list[Executor] = field(default_factory=list)
-    is_on: bool = True
     _begun: float | None = None
     _turn: ExitStack = field(default_factory=ExitStack)
 

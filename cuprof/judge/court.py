@@ -28,7 +28,7 @@ from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.contenders import Contender, Devices, Entrance, check_file
 from cuprof.judge.report import Candidate, Evidence, Report, Ruling
 from cuprof.judge.request import Request
-from cuprof.judge.warden import Warden
+from cuprof.judge.warden import MOST_ROUNDS, Warden
 from cuprof.plan import Selection, plan
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.devices import DeviceTable
@@ -119,7 +119,8 @@ class _Trial:
         baselines = _plan_baselines(family, selection, devices, request.baseline)
         contenders = [*self._admit(config, family, selection, devices, baselines)]
         if contenders:
-            ahead = Ahead(config, family, devices, self._confine, DeviceLocks(self.observer.note), self.idle)
+            locks, is_quick = DeviceLocks(self.observer.note), request.rounds <= MOST_ROUNDS
+            ahead = Ahead(config, family, devices, self._confine, locks, self.idle, is_quick)
             try:
                 noises = self._hear(ahead, contenders, baselines)
             finally:

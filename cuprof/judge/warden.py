@@ -16,6 +16,8 @@ from cuprof.sandbox.seccomp import find_bindings
 from cuprof.sandbox.settings import DATABASE, Sandbox
 
 SHARE_OF_MEMORY = 0.75
+MOST_ROUNDS = 1
+"""With more rounds, legs get ready one by one: arrays of processes that are there at once lie in different memory."""
 LEAST_AHEAD = 2
 """Prepare no fewer legs at once: a single one had better start while the one before it is timed."""
 
@@ -80,8 +82,9 @@ class Warden:
 
     def list_first(self, family: Path, rounds: int) -> list[Sandbox | None]:
         """Return the sandboxes of the legs that come first, as many as may get ready at once; None is a baseline's."""
-        own = [self.confine(family, file, devices=True) for file in self.files]
-        turns = [*[None, *own] * rounds, None][: count_at_once()]
+        if rounds > MOST_ROUNDS:
+            return [None]
+        turns = [None, *(self.confine(family, file, devices=True) for file in self.files), None][: count_at_once()]
         return turns if len(turns) >= LEAST_AHEAD else []
 
     def _shown(self, folder: Path) -> Iterable[Path]:

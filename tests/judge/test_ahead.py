@@ -64,7 +64,7 @@ class Bench:
         family = load_family(FAMILIES / "vector")
         config = SweepConfig(experiment="", family="vector")
         self.idle: list[Executor] = []
-        self.ahead = Ahead(config, family, {"cuda": GPU}, self.confine, DeviceLocks(print), self.idle)
+        self.ahead = Ahead(config, family, {"cuda": GPU}, self.confine, DeviceLocks(print), self.idle, is_on=True)
 
     def contender(self, name: str) -> Contender:
         trial = replace(self.trial, variant=name, problem=type(self.trial.problem)(n=1024, dtype="float32"))
@@ -167,12 +167,21 @@ def test_workers_start_in_the_order_of_the_turns(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("cuprof.judge.warden.count_at_once", lambda: 4)
     files = [tmp_path / "a" / "one.cu", tmp_path / "b" / "two.cu"]
     warden = Warden(tmp_path, files, is_off=False, refusal="", memory_bytes=1)
-    first = warden.list_first(tmp_path / "family", 2)
+    first = warden.list_first(tmp_path / "family", 1)
     assert [one and one.visible[-1] for one in first] == [None, str(tmp_path / "a"), str(tmp_path / "b"), None]
     start_ahead(first)
     assert [count for count, _ in started] == [1, 1, 1, 2]
     monkeypatch.setattr("cuprof.judge.warden.count_at_once", lambda: 1)
-    assert warden.list_first(tmp_path / "family", 2) == []
+    assert warden.list_first(tmp_path / "family", 1) == []
+    assert warden.list_first(tmp_path / "family", 2) == [None], "the other legs follow one another"
+
+
+def test_with_more_rounds_legs_get_ready_one_by_one(bench: Bench) -> None:
+    bench.ahead.is_on = False
+    bench.ahead.begin([bench.base, bench.mine, bench.base])
+    assert bench.ahead.await_ready() is None
+    assert bench.steps == []
+    assert bench.ahead.take(bench.base) is None
 
 
 def test_sources_on_a_device_of_its_own(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
