@@ -1,0 +1,101 @@
+"""What the trusted side's clock makes of requests that take as long as a candidate likes: they are invented here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuprof.config.model import MeasureConfig
+from cuprof.core.records import Measure
+from cuprof.judge.border.suspect import Lap
+from cuprof.judge.clock import Clock
+
+COUNT, EXECUTION_NS, TRIP_NS, CHANGE_NS = 256, 5_000.0, 30_000.0, 130_000.0
+LONG = 40
+SLACK_NS = 350.0
+"""docs/judging.md says how much of an execution may be hidden."""
+Durations = Callable[[Sequence[int]], list[float]]
+
+
+def honest(counts: Sequence[int]) -> list[float]:
+    """Return what requests take: the first one has the device's change to the candidate."""
+    return [CHANGE_NS * (number == 0) + TRIP_NS + count * EXECUTION_NS for number, count in enumerate(counts)]
+
+
+def all_at_first(counts: Sequence[int]) -> list[float]:
+    """Return what they take if the first one executes what all will ask for."""
+    first, *others = honest([0] * len(counts))
+    return [first + sum(counts) * EXECUTION_NS, *others]
+
+
+def late_second(counts: Sequence[int]) -> list[float]:
+    """Return what they take if the second one waits, so that the slope is nought."""
+    first, *others = honest(counts)
+    return [first, *[max(honest(counts))] * len(others)]
+
+
+def side_by_side(counts: Sequence[int]) -> list[float]:
+    """Return what they take if 64 executions take no longer than one, which takes long."""
+    return honest([-(-count // 64) * LONG for count in counts])
+
+
+def make_clock(durations: Durations, round_trip: Durations = honest, scatter_ns: float = 0.0) -> Clock:
+    rng = np.random.default_rng(7)
+
+    def laps(counts: Sequence[int], take: Durations) -> list[Lap]:
+        return [Lap(int(each + rng.normal(0, scatter_ns * (number == 0)))) for number, each in enumerate(take(counts))]
+
+    config = MeasureConfig(modes=("cold",), settle_seconds=0.0, min_samples=20, max_samples=40)
+    none: Any = lambda *_, **__: None  # noqa: E731
+    suspect = SimpleNamespace(
+        spins=True,
+        execute=lambda counts, limit_s, look: laps(counts, durations),
+        respond=lambda requests, look: laps([0] * requests, round_trip),
+    )
+    sets = SimpleNamespace(
+        kind="cuda",
+        count=COUNT,
+        pool=SimpleNamespace(trips_ns=(0.0, 0.0)),
+        memory=SimpleNamespace(wait=none),
+        was_there=lambda: True,
+        **dict.fromkeys(("look", "draw_early", "take", "repeat", "have", "give", "flush"), none),
+    )
+    job = SimpleNamespace(measure=config, methods={Measure.COLD: "method"}, extension=None, backend="cuda")
+    examiner = SimpleNamespace(check_some=lambda count: False, check_known=none)
+    clock = Clock(job, sets, suspect, examiner, 1.0)  # type: ignore[arg-type]
+    clock.set()
+    return clock
+
+
+def find_median(*words: Any, **settings: float) -> float:
+    return make_clock(*words, **settings).time(Measure.COLD).summary.median_ns
+
+
+def test_it_is_the_slope() -> None:
+    assert find_median(honest) == pytest.approx(EXECUTION_NS, abs=1)
+
+
+def test_how_long_the_device_takes_to_change_does_not_matter() -> None:
+    timing = make_clock(honest, scatter_ns=20_000.0).time(Measure.COLD)
+    assert timing.summary.high_ns - timing.summary.low_ns < 2
+
+
+@pytest.mark.parametrize("cheat", [all_at_first, late_second], ids=lambda cheat: cheat.__name__)
+def test_time_that_is_shifted_between_requests_counts(cheat: Durations) -> None:
+    timing = make_clock(cheat).time(Measure.COLD)
+    assert timing.summary.median_ns > EXECUTION_NS - SLACK_NS
+    assert timing.details["held_to_requests"]
+
+
+def test_executions_side_by_side_count_as_one_alone() -> None:
+    assert find_median(side_by_side) > 0.5 * LONG * EXECUTION_NS
+
+
+def test_of_one_set_the_round_trip_is_taken_out() -> None:
+    clock = make_clock(honest)
+    clock.sets.count = 1
+    assert clock.time(Measure.COLD).summary.median_ns == pytest.approx(EXECUTION_NS, abs=1)
