@@ -83,7 +83,7 @@ class Memory(ABC, Generic[B]):
         return self.part(whole, start, array)
 
     def reserve(self, label: str, size: int) -> B:
-        """Return new memory of so many bytes; raise as `allocate`."""
+        """Return new memory of this many bytes; raise as `allocate`."""
         raise NotImplementedError
 
     def part(self, buffer: B, start: int, array: Array) -> B:

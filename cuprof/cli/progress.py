@@ -75,7 +75,7 @@ class Progress(Observer):
         """Show the count and the current trial, where the display can be replaced later."""
 
     def started(self, planned: int | None, stored: Collection[str]) -> None:
-        """Count from the beginning: what is profiled has been checked before, which was counted too."""
+        """Count from the beginning: a profiled trial was checked before, and counted then."""
         self.planned, self.reused, self._begun, self._known = planned, len(stored), self._clock(), set(stored)
         self.done = self.elsewhere = self.everywhere = 0
         self.endings.clear()

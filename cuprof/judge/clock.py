@@ -94,7 +94,7 @@ class Clock:
         self.most_look_ns = LOOK_SLACK * statistics.median(each.look_ns for each in whole) + LOOK_SLACK_NS
 
     def execute(self, *counts: int) -> list[Lap]:
-        """Execute on so many of the first sets, one request right after the other."""
+        """Send requests one right after another, each for this number of executions."""
         self.sets.draw_early(max(counts))
         self.sets.memory.wait()
         laps = self.suspect.execute(counts, self.limit_s, self.sets.look)

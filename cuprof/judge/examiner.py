@@ -59,7 +59,7 @@ class Examiner:
             raise FoundError(f"it {damage}")
 
     def check_some(self, count: int) -> bool:
-        """Check what is odd among the first rows, and now and then one at random; return whether any was."""
+        """Check the odd ones of the first rows, and one at random now and then; return whether any was."""
         odd = self.sets.find_odd(count)
         for row in odd[:MOST_ODD]:  # sums in another order are right, too
             self.require(row)

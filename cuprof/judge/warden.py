@@ -112,7 +112,7 @@ class Warden:
 
 
 def start_ahead(sandboxes: Sequence[Sandbox | None]) -> None:
-    """Start the workers of the first legs, all of which are CUDA's."""
+    """Start the workers of the first legs; all legs run on CUDA."""
     for place, sandbox in enumerate(sandboxes):
         prestart(sandboxes[: place + 1].count(sandbox), CUDA.imports, sandbox)
 

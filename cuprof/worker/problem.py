@@ -241,7 +241,7 @@ def _affords(sizes: Iterable[int]) -> bool:
 def _make_set(
     family: Family, point: Point, signature: Signature, seed: int | Sequence[int]
 ) -> tuple[dict[str, np.ndarray], Standard]:
-    """Return a set of inputs, and what is right for it."""
+    """Return a set of inputs and its right results."""
     inputs = _draw_inputs(family, point, signature, seed)
     return inputs, _compute_reference(family, point, signature, inputs)
 

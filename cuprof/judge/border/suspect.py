@@ -218,10 +218,10 @@ class Suspect:
         return b""
 
     def execute(self, counts: Sequence[int], limit_s: float, look: Callable[[], None]) -> list[Lap]:
-        """Execute on so many of the first sets, one request right after the other; return their laps.
+        """Send requests one right after another, each for this number of executions; return their laps.
 
-        The last one ends when `look`, which reads results, has returned. The process is stopped before and afterwards;
-        the clock starts before it goes on.
+        A request for k executions is worked on with the first k sets. The last lap ends when `look`, which reads
+        results, has returned. The process is stopped before and afterwards; the clock starts before it goes on.
         """
         return self._clocked(Ask.EXECUTE, counts, limit_s, look)
 
