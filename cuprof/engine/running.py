@@ -221,9 +221,10 @@ class Run:
         facts = self._facts()
         if not self.prepared.is_shared:
             return self.store.begin_sweep(facts)
-        executors, job = self.recorder.executors, self.prepared.config.launch.job
+        executors, config = self.recorder.executors, self.prepared.config
+        job, since = config.launch.job, config.launch.since if config.exit == "done" else 0.0
         names = [f"{job} {executor.name}" if job else executor.name for executor in executors]
-        sweep_id, numbers = self.store.join_sweep(facts, names)
+        sweep_id, numbers = self.store.join_sweep(facts, names, since)  # which others may have finished by now
         for executor, number in zip(executors, numbers, strict=True):
             executor.number = number
         return sweep_id

@@ -20,13 +20,14 @@ from cuprof.store.rows import columns_of, insert_row, save, upsert
 from cuprof.store.types import fingerprint
 
 
-def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> int:
+def begin(connection: Connection, facts: SweepFacts, shared: bool = False, since: float = 0.0) -> int:
     """Return the sweep to write to: the newest unfinished one of the same plan, or a new one.
 
     An unfinished sweep is continued when its process has ended or been silent for a lease, or is this process.
 
     Args:
         shared: join a sweep that others work on.
+        since: join one that others have finished since this time, too; 0 for none.
 
     Raises:
         UsageError: that process is alive on this host, or others work on the sweep.
@@ -56,6 +57,8 @@ def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> in
         values = {**described, "resumed_at": now, "invocations": t.sweep.c.invocations + 1}
         connection.execute(sa.update(t.sweep).where(t.sweep.c.id == key).values(**values))
         return int(key)
+    if since and (done := find_finished(connection, facts.plan_hash, since)) is not None:
+        return done
     return insert_row(connection, t.sweep, {**described, "invocations": 1, "started_at": begun})
 
 
@@ -75,16 +78,17 @@ def _may_continue(connection: Connection, sweep_id: int, process: Process, has_o
     return process.host == me.host or is_known
 
 
-def join(connection: Connection, facts: SweepFacts, names: Sequence[str]) -> tuple[int, list[int]]:
+def join(connection: Connection, facts: SweepFacts, names: Sequence[str], since: float = 0.0) -> tuple[int, list[int]]:
     """Begin a sweep, or join one that others work on, and enter stations into it.
 
     Args:
         names: the stations' names, for people.
+        since: join one that others have finished since this time, too; 0 for none.
 
     Returns:
         The sweep, and the stations' keys in the order of their names.
     """
-    sweep_id = begin(connection, facts, shared=True)
+    sweep_id = begin(connection, facts, shared=True, since=since)
     return sweep_id, stations.join(connection, sweep_id, names)
 
 

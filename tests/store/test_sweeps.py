@@ -57,6 +57,17 @@ def test_a_finished_sweep_is_not_taken_up_and_an_interrupted_one_is(store: Store
     assert query(store.url, f"SELECT finished_at FROM sweep WHERE id = {second}")["finished_at"].isna().all()
 
 
+def test_a_job_joins_the_sweep_that_others_finished_while_it_started(store: Store) -> None:
+    began = time.time()
+    first, (station,) = store.join_sweep(FACTS, ["host"])
+    store.leave([station])
+    store.finish_sweep(first, "finished")
+    assert store.join_sweep(FACTS, ["host"], began)[0] == first
+    assert store.join_sweep(FACTS, ["host"], time.time() + 60)[0] != first, "that one is of an earlier command"
+    other = store.join_sweep(FACTS, ["host"])[0]
+    assert other != first, "without a launcher a sweep with nothing to do is one of its own"
+
+
 def test_another_plan_is_another_sweep(store: Store) -> None:
     assert store.begin_sweep(FACTS) != store.begin_sweep(replace(FACTS, plan_hash="other"))
 
