@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,7 +16,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
+from hydra._internal.core_plugins.file_config_source import FileConfigSource
+from hydra.plugins.config_source import ConfigResult
 from hypothesis import HealthCheck, settings
+from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 
 from cuprof.core.project import Project
 from cuprof.engine import launch
@@ -61,6 +67,13 @@ def spread(items: list[pytest.Item]) -> list[pytest.Item]:
     return found + long[len(found) - len(rest) :]
 
 
+def pytest_collection_finish() -> None:
+    """Look for garbage seldom, and not among what stays until the end: that took a tenth of the processor's time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(5_000, 10, 20)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fork the workers that tests start in this process; those of GPU tests, and marked ones, import all themselves."""
@@ -83,6 +96,45 @@ def _calibrated_once() -> Iterator[None]:
     ask = WorkerProcess.ask
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WorkerProcess, "ask", answer)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _files_of_settings_are_parsed_once() -> Iterator[None]:
+    """Parse each text of settings once: Hydra reads two dozen files for a command, and each takes milliseconds."""
+    parsed: dict[tuple[str, str, str], ConfigResult] = {}
+
+    def load_once(source: FileConfigSource, config_path: str) -> ConfigResult:
+        file = Path(source.path, source._normalize_file_name(config_path))
+        if not file.is_file():
+            return load(source, config_path)
+        key = source.provider, str(file), file.read_text(encoding="utf-8")
+        if key not in parsed:
+            parsed[key] = load(source, config_path)
+        return deepcopy(parsed[key])
+
+    load = FileConfigSource.load_config
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FileConfigSource, "load_config", load_once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _statements_are_compiled_once() -> Iterator[None]:
+    """Let all SQLite files share compiled statements: a command has one file, and the tests have thousands."""
+    compiled: Any = sa.util.LRUCache(2000)
+
+    def make_engine(*arguments: Any, **settings: Any) -> sa.Engine:
+        engine = make(*arguments, **settings)
+        if engine.dialect.name == "sqlite":
+            engine._compiled_cache = compiled
+        return engine
+
+    make = sa.create_engine
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sa, "create_engine", make_engine)
+        patch.setattr(SQLiteDialect, "__eq__", lambda one, other: type(one) is type(other))
+        patch.setattr(SQLiteDialect, "__hash__", lambda one: hash(type(one)))
         yield
 
 
