@@ -114,18 +114,18 @@ def test_nothing_of_the_project_is_changed_and_what_was_measured_can_be_kept(cou
             return lambda: np.multiply(inputs["x"], factor, out=outputs["y"])
         """,
     )
-    report = court.judge(file, database=kept, rounds=2)
+    report = court.judge(file, database=kept, rounds=2, noise=None)
     assert report.candidates[0].ruling in (Ruling.GOOD, Ruling.NOT_FASTER), report.candidates[0].message
     assert sorted(court.project.root.rglob("*")) == before
     assert report.database == str(kept)
     with sqlite3.connect(kept) as connection:
         assert connection.execute("SELECT count(*) FROM sweep").fetchone() == (5,)
     connection.close()
+    require_whole_data(json.loads(json.dumps(as_data(report))))
 
 
-def test_the_report_as_data(court: Any) -> None:
-    report = court.judge(court.write("honest.py", HONEST), rounds=2, noise=None)
-    data = json.loads(json.dumps(as_data(report)))
+def require_whole_data(data: dict[str, Any]) -> None:
+    """Check what the report of one honest candidate has, as data."""
     assert set(data) == {
         "schema", "family", "exit_code", "candidates", "rule", "rounds", "noise", "sandbox", "notes", "database",
         "counters",
