@@ -24,7 +24,7 @@ _FIRST = "SELECT identity FROM trial WHERE label = 'invented/first · n=2^20 · 
 TEXT = "\n".join(f"\tstatement_{number}();" for number in range(1, 40))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def launch() -> LaunchRecord:
     return next(iter(read_report(REPORT).values()))[0]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,13 @@ from cuprof.results.source import (
 from cuprof.store import Store
 
 REPORT = Path(__file__).parents[1] / "data" / "ncu" / "recorded" / "source_counters.ncu-rep"
-LAUNCHES = [launch for found in read_report(REPORT).values() for launch in found]
 STALL = "smsp__pcsamp_warps_issue_stalled_"
+
+
+@cache
+def recorded() -> list[LaunchRecord]:
+    """Return the recorded launches, which take a second to read: not while tests are collected."""
+    return [launch for found in read_report(REPORT).values() for launch in found]
 
 
 def stored(url: str, launches: list[LaunchRecord], name: str = "kernel") -> list[KernelSource]:
@@ -41,7 +47,7 @@ def test_every_line_has_the_numbers_of_nvidias_reader(url: str) -> None:
     ncu_report = pytest.importorskip("ncu_report")
     part = ncu_report.load_report(str(REPORT)).range_by_idx(0)
     actions = [part.action_by_idx(number) for number in range(part.num_actions())]
-    found = stored(url, [replace(launch, ordinal=number) for number, launch in enumerate(LAUNCHES)])
+    found = stored(url, [replace(launch, ordinal=number) for number, launch in enumerate(recorded())])
     assert [each.kernel for each in found] == [action.name() for action in actions]
     assert len({each.kernel for each in found}) == 6
     for each, action in zip(found, actions, strict=True):
@@ -78,7 +84,7 @@ def by_line(action: Any, name: str) -> Counter[int]:
 
 def test_a_trials_lines_have_the_text_that_was_compiled(url: str) -> None:
     text = "\n".join(f"line {number}" for number in range(1, 40))
-    (launch, *_) = LAUNCHES
+    (launch, *_) = recorded()
     with Store.open(url) as store:
         one = make_trial(source_text=text)
         sweep = store.begin_sweep(FACTS)
@@ -97,11 +103,11 @@ def test_a_trials_lines_have_the_text_that_was_compiled(url: str) -> None:
 def test_a_foreign_profile_has_no_text_but_its_files_on_this_machine(url: str, tmp_path: Path) -> None:
     file = tmp_path / "kernel.cu"
     file.write_text("first\n" * 30)
-    source = LAUNCHES[0].source
+    source = recorded()[0].source
     assert source is not None
-    (found,) = stored(url, [replace(LAUNCHES[0], source=replace(source, files=(str(file),)))])
+    (found,) = stored(url, [replace(recorded()[0], source=replace(source, files=(str(file),)))])
     assert set(found.lines["text"]) == {"first"}
-    (found,) = stored(url, [LAUNCHES[0]], "other")
+    (found,) = stored(url, [recorded()[0]], "other")
     assert set(found.lines["text"]) == {""}
 
 
@@ -113,10 +119,10 @@ def test_only_source_files_are_read(tmp_path: Path) -> None:
 
 
 def test_code_without_a_line_table_has_instructions_alone(url: str) -> None:
-    source = LAUNCHES[0].source
+    source = recorded()[0].source
     assert source is not None
     bare = replace(source, files=(), file_numbers=(-1,) * len(source.sass), lines=(0,) * len(source.sass))
-    (found,) = stored(url, [replace(LAUNCHES[0], source=bare)])
+    (found,) = stored(url, [replace(recorded()[0], source=bare)])
     assert not found.has_lines
     assert found.lines["instructions"].tolist() == [len(source.sass)]
     assert found.instructions["stalled"].sum() == found.stalled
