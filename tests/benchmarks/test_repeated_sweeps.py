@@ -50,9 +50,12 @@ def sweeps(experiment: str, without: str = "cudnn") -> list[Side]:
     ]
 
 
-def wrong(experiment: str, controls: str, options: Options | None = None, without: str = "cudnn") -> int:
-    found = false_differences(sweeps(experiment, without), CONTROLS[controls], options)
-    assert len(found) == math.comb(SWEEPS, 2)
+def wrong(
+    experiment: str, controls: str, options: Options | None = None, without: str = "cudnn", count: int = SWEEPS
+) -> int:
+    """Return how many pairs of the first `count` sweeps have a difference."""
+    found = false_differences(sweeps(experiment, without)[:count], CONTROLS[controls], options)
+    assert len(found) == math.comb(count, 2)
     return sum(map(bool, found))
 
 
@@ -64,7 +67,7 @@ def test_sweeps_in_which_nothing_changed_are_seldom_called_different(experiment:
 
 @pytest.mark.parametrize("experiment", ["reduction", "cnn_layer"])
 def test_a_plain_share_of_every_time_would_call_most_of_them_different(experiment: str) -> None:
-    assert wrong(experiment, "none", Options(noise=0.002)) >= 20
+    assert wrong(experiment, "none", Options(noise=0.002), count=5) >= 7  # of 10
 
 
 def test_a_library_that_chooses_another_algorithm_is_not_covered() -> None:

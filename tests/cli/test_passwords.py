@@ -60,12 +60,12 @@ def test_a_configuration_that_is_shown(cli: Cli, project: Project, options: list
     urls = (
         [type_url(FORMS[0], secret) for secret in SECRETS] if options == SHOWN[0] else [*URLS[::40], "//u:hunter2@h/d"]
     )
-    for url in urls:
-        for setting in ([f"store.url={quoted(url)}"], ["--store", url]):
-            result = cli("sweep", *setting, *options)
-            assert result.exit_code == 0, result
-            assert "***@" in result.out or "***" in result.out
-            assert not leaks(result.out + result.err), (url, result)
+    for number, url in enumerate(urls):
+        setting = ["--store", url] if number % 2 else [f"store.url={quoted(url)}"]  # both ends in the same setting
+        result = cli("sweep", *setting, *options)
+        assert result.exit_code == 0, result
+        assert "***" in result.out
+        assert not leaks(result.out + result.err), (url, result)
 
 
 def test_a_configuration_file_that_is_shown(cli: Cli, project: Project) -> None:
