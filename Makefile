@@ -9,8 +9,9 @@ VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 STAMPS  := .stamps
 ARGS    ?=
-# Tests in parallel; JOBS=0 runs them in one process.
-JOBS    ?= auto
+# Tests in parallel; JOBS=0 runs them in one process. Many tests wait for a worker, so few cores get two processes each.
+JOBS    ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN) && \
+	echo $$((cores < 8 ? 2 * cores : cores < 16 ? 16 : cores)) || echo auto)
 # As many on one GPU: each has a context and arrays of its own there. pytest's 5 is "no test matches ARGS".
 GPU_JOBS ?= 8
 

@@ -106,6 +106,13 @@ def test_arguments_reach_the_sweep(copy: Path) -> None:
     assert done.stdout.strip().endswith("-m cuprof sweep measure=quick device=cpu")
 
 
+@pytest.mark.parametrize(("cores", "jobs"), [("echo 2", "4"), ("echo 12", "16"), ("echo 64", "64"), ("exit 1", "auto")])
+def test_few_cores_run_two_processes_of_tests_each(copy: Path, tmp_path: Path, cores: str, jobs: str) -> None:
+    program(tmp_path / "bin", "getconf", cores)
+    done = make(copy, "--dry-run", "test", path=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    assert f"-m pytest -n {jobs} " in done.stdout
+
+
 def test_check_runs_the_tests_unless_they_have_just_passed(copy: Path) -> None:
     whole, reused = make(copy, "--dry-run", "check").stdout, make(copy, "--dry-run", "check", "TESTED=1").stdout
     for tool in ("ruff format --check", "ruff check", "lint-imports", "-m mypy"):
