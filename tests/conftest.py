@@ -50,7 +50,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if reason:
         for item in marked:
             item.add_marker(pytest.mark.skip(reason=reason))
-    items[:] = spread(items)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items[:] = spread(items)
 
 
 def spread(items: list[pytest.Item]) -> list[pytest.Item]:

@@ -47,7 +47,7 @@ def honest(problem, tune, inputs, outputs):
 
 
 @pytest.mark.timeout(900)
-def test_no_attempt_is_good(judged: dict[tuple[str, str], Candidate]) -> None:
+def test_no_attempt_is_good_and_an_honest_one_is_accused_of_nothing(judged: dict[tuple[str, str], Candidate]) -> None:
     assert len(ATTEMPTS) >= 130
     files = {file for file, _ in judged}
     missing = [
@@ -57,8 +57,4 @@ def test_no_attempt_is_good(judged: dict[tuple[str, str], Candidate]) -> None:
     ]
     assert not missing  # none may take another's ruling away
     assert [key for key, each in judged.items() if each.ruling is Ruling.GOOD and key[0] != "honest.py"] == []
-
-
-@pytest.mark.timeout(900)
-def test_an_honest_one_beside_them_is_accused_of_nothing(judged: dict[tuple[str, str], Candidate]) -> None:
     assert judged["honest.py", "honest"].ruling in (Ruling.GOOD, Ruling.NOT_FASTER), judged["honest.py", "honest"]
