@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from subprocess import DEVNULL
 from types import SimpleNamespace
@@ -50,22 +51,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if reason:
         for item in marked:
             item.add_marker(pytest.mark.skip(reason=reason))
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        items[:] = spread(items)
+    items[:] = spread(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
-def spread(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return tests in an order in which those with a limit of their own, which take long, are far from one another.
+def spread(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
+    """Return tests so that each process begins with some of those that have a limit of their own, which take long.
 
-    Each process begins with a part of all: one would do the long ones alone after the others have ended.
+    Each begins with an equal part of all, in this order. One would do the long ones alone after the others have ended.
     """
     long = [item for item in items if item.get_closest_marker("timeout")]
     rest = [item for item in items if not item.get_closest_marker("timeout")]
-    found: list[pytest.Item] = []
-    for number, item in enumerate(rest):
-        found += long[len(found) - number : len(long) * number // len(rest) + 1]
-        found.append(item)
-    return found + long[len(found) - len(rest) :]
+    bounds = [len(rest) * number // processes for number in range(processes + 1)]
+    parts = [rest[first:last] for first, last in pairwise(bounds)]
+    return [item for number, part in enumerate(parts) for item in (*long[number::processes], *part)]
 
 
 def pytest_collection_finish() -> None:
