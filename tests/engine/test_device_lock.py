@@ -95,7 +95,8 @@ def test_processes_on_one_device_take_turns_and_say_once_whom_they_wait_for(tmp_
     ), "two held it at once"
     order = [line.split()[0] for line in lines[::2]]
     switches = sum(now != then for now, then in pairwise(order))
-    assert switches >= 4, "one went on while the other waited"  # 15 where neither is late for its turn
+    # 15 where neither is late for its turn, as on a busy host, and 1 where the first one never lets the other go ahead
+    assert switches >= 2, "one went on while the other waited"
     for lines_of, pid in zip(said, reversed(pids), strict=True):
         notes = {line for line in lines_of if line.startswith("note")}
         assert len(notes) == sum(line.startswith("note") for line in lines_of)
