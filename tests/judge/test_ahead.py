@@ -18,6 +18,7 @@ from cuprof.families.origin import Folder, load_family
 from cuprof.judge import ahead as module
 from cuprof.judge.ahead import Ahead
 from cuprof.judge.contenders import Contender
+from cuprof.judge.court import _Trial
 from cuprof.judge.report import Ruling
 from cuprof.judge.warden import Warden, start_ahead
 from cuprof.sandbox.settings import Sandbox
@@ -203,3 +204,27 @@ def test_sources_on_a_device_of_its_own(court: Court, monkeypatch: pytest.Monkey
     found = court.judge(first, second, **limited)
     assert {each.ruling for each in found.candidates} <= {Ruling.GOOD, Ruling.NOT_FASTER}
     assert steps == ["prepare"] * 4 + ["measure"] * 4, "once it was right by itself, the others take their turns"
+
+
+def test_of_several_rounds_the_worker_that_is_open_takes_the_first_leg(
+    court: Court, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_opencl()
+    executors: list[Executor] = []
+    run = Executor.measure
+    for name in ("cuprof.judge.ahead.is_host", "cuprof.judge.contenders.is_host"):
+        monkeypatch.setattr(name, lambda device: False)
+    monkeypatch.setattr(Executor, "measure", lambda one, job: (executors.append(one), run(one, job))[1])
+
+    def open_ahead(trial: _Trial, config: SweepConfig) -> None:
+        trial.idle.append(module.open_worker(config, None, "opencl", trial.request.origin))
+        executors.append(trial.idle[0])
+
+    monkeypatch.setattr(_Trial, "_open_ahead", open_ahead)
+    file = court.write("mine.cl", CL + body(CL_INDEX, "2.0f"))
+    like = {"family": "backends", "like": "doubles_opencl", "baseline": "doubles_opencl"}
+    (found,) = court.judge(file, rounds=2, **like).candidates
+    assert found.ruling in (Ruling.GOOD, Ruling.NOT_FASTER), found.message
+    opened, first, *others = executors
+    assert first is opened
+    assert len(set(map(id, [first, *others]))) == len([first, *others]) == 5
