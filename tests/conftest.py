@@ -80,8 +80,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     launch.subprocess = SimpleNamespace(Popen=start_worker, DEVNULL=DEVNULL) if forks else subprocess  # type: ignore[attr-defined]
 
 
+@pytest.fixture(scope="session")
+def patch() -> Iterator[pytest.MonkeyPatch]:
+    """Return what replaces attributes until the last test has ended."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _calibrated_once() -> Iterator[None]:
+def _calibrated_once(patch: pytest.MonkeyPatch) -> None:
     """Measure once what the host can do: half a second of a processor for each sweep that has a database of its own."""
     measured: list[Calibrated] = []
 
@@ -93,13 +100,11 @@ def _calibrated_once() -> Iterator[None]:
         return measured[0]
 
     ask = WorkerProcess.ask
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WorkerProcess, "ask", answer)
-        yield
+    patch.setattr(WorkerProcess, "ask", answer)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _files_of_settings_are_parsed_once() -> Iterator[None]:
+def _files_of_settings_are_parsed_once(patch: pytest.MonkeyPatch) -> None:
     """Parse each text of settings once: Hydra reads two dozen files for a command, and each takes milliseconds."""
     parsed: dict[tuple[str, str, str], ConfigResult] = {}
 
@@ -113,13 +118,11 @@ def _files_of_settings_are_parsed_once() -> Iterator[None]:
         return deepcopy(parsed[key])
 
     load = FileConfigSource.load_config
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FileConfigSource, "load_config", load_once)
-        yield
+    patch.setattr(FileConfigSource, "load_config", load_once)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _statements_are_compiled_once() -> Iterator[None]:
+def _statements_are_compiled_once(patch: pytest.MonkeyPatch) -> None:
     """Let all SQLite files share compiled statements: a command has one file, and the tests have thousands."""
     compiled: Any = sa.util.LRUCache(2000)
 
@@ -130,11 +133,9 @@ def _statements_are_compiled_once() -> Iterator[None]:
         return engine
 
     make = sa.create_engine
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sa, "create_engine", make_engine)
-        patch.setattr(SQLiteDialect, "__eq__", lambda one, other: type(one) is type(other))
-        patch.setattr(SQLiteDialect, "__hash__", lambda one: hash(type(one)))
-        yield
+    patch.setattr(sa, "create_engine", make_engine)
+    patch.setattr(SQLiteDialect, "__eq__", lambda one, other: type(one) is type(other))
+    patch.setattr(SQLiteDialect, "__hash__", lambda one: hash(type(one)))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -145,12 +146,10 @@ def _signals_are_heard() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _alone_on_the_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _alone_on_the_host(patch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Let no sweep of a test wait for one outside of this run, or tell of what else the host does."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CUPROF_LOCKS", str(tmp_path_factory.mktemp("locks")))
-        patch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
-        yield
+    patch.setenv("CUPROF_LOCKS", str(tmp_path_factory.mktemp("locks")))
+    patch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
 
 
 @cache

@@ -26,8 +26,6 @@ the caches lost."""
 ALIKE, ALIKE_NS = 2.0, {"cuda": 20_000.0, "host": 100_000.0}
 """An execution by itself may take this much longer than one of many."""
 BUSY_HOST = "the host was busy with other work"
-MANY = 2
-"""Whatever is more than one asks alike."""
 MOST_LAPS = 12
 """Ask this often for executions that nothing disturbs, on a machine that others use too."""
 FRESH_TRIES = 6
@@ -81,10 +79,10 @@ class Clock:
     def set(self) -> None:
         """Find out how long requests take of themselves."""
         self.sets.draw_early(0)
-        trips = []
+        trips, requests = [], len(self._counts(self.sets.task.count))
         for _ in range(RESPONSES):
             self.sets.flush(self.job.measure.flush)
-            trips.append(self.suspect.respond(len(self._counts(MANY)), self.sets.look))
+            trips.append(self.suspect.respond(requests, self.sets.look))
         trips = [laps for laps in trips if all(lap.is_sound for lap in laps)] or trips
         whole = [_add(laps) for laps in trips]
         self.trips_ns = (

@@ -59,6 +59,7 @@ def make_clock(durations: Durations, round_trip: Durations = honest, scatter_ns:
     sets = SimpleNamespace(
         kind="cuda",
         count=COUNT,
+        task=SimpleNamespace(count=COUNT),
         pool=SimpleNamespace(trips_ns=(0.0, 0.0)),
         memory=SimpleNamespace(wait=none),
         was_there=lambda: True,

@@ -115,9 +115,9 @@ def test_cuda_sources(court: Court) -> None:
 
 @pytest.mark.gpu
 def test_the_command_judges_a_source_whose_workers_start_ahead(court: Court) -> None:
-    source = (ROOT / "cuprof" / "cli" / "template" / "kernels" / "scale" / "plain.cu").read_text()
-    shutil.copytree(ROOT / "cuprof" / "cli" / "template" / "kernels" / "scale", court.family.parent / "scale")
-    file = court.write("mine.cu", source + "// another text\n")
+    family = ROOT / "cuprof" / "cli" / "template" / "kernels" / "scale"
+    shutil.copytree(family, court.family.parent / "scale")
+    file = court.write("mine.cu", (family / "plain.cu").read_text() + "// another text\n")
     words = ["judge", "scale", str(file), "--as-root", "--json", "--rounds=1", "measure=quick"]
     done = subprocess.run(
         [sys.executable, "-m", "cuprof", *words],
