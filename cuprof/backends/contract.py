@@ -471,9 +471,6 @@ class Backend(ABC, Generic[R]):
     def warm_up(self) -> None:
         """Make ahead what the first session would wait for."""
 
-    def calibrate_timer(self) -> None:
-        """Measure again what timing itself costs, since others used the device when that was done first."""
-
     @abstractmethod
     def calibrate(self) -> Calibration:
         """Measure the device: read bandwidth and the timing method's own cost."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from cuprof.cli import compare
@@ -106,23 +104,13 @@ def main(argv: Sequence[str]) -> int:
         begin_probe()
     if any(Path(each).suffix == ".cu" for each in arguments.candidates):
         prestart(modules=("cupy",))  # the process that times the baseline
-        Thread(target=_find_device, daemon=True).start()
     with ForkServer() as server:  # it imports what it needs beside this process
         return _judge(server, arguments)
-
-
-def _find_device() -> None:
-    """Load the driver and its management library, which takes a quarter of a second, while others are imported."""
-    from cuprof.backends.registry import CUDA, find_facts
-
-    with suppress(Exception):  # reported when the device is described
-        find_facts(CUDA.name)
 
 
 def _judge(server: ForkServer, arguments: argparse.Namespace) -> int:
     from cuprof.core.project import find_project
     from cuprof.core.scratch import ScratchFolder
-    from cuprof.judge.report import as_data
     from cuprof.judge.warden import Warden, start_ahead
 
     project = find_project()
@@ -135,6 +123,8 @@ def _judge(server: ForkServer, arguments: argparse.Namespace) -> int:
         warden = Warden.make(*given)
         report = _find_report(arguments, project, origin, server, warden)
     if arguments.json:
+        from cuprof.judge.report import as_data
+
         print_json(as_data(report))
     else:
         show(*report_parts(report))

@@ -16,7 +16,7 @@ from cuprof.engine.measurement import Measurement
 from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.engine.workers import Workers
 from cuprof.sandbox.settings import Sandbox
-from cuprof.worker.messages import Build, Built, Job, Open, Prepare, Ready, WorkerSettings
+from cuprof.worker.messages import Build, Built, Job, Open, Prepare, WorkerSettings
 
 MOST_WAIT_S, FOLLOWING_S = 1.0, 0.05
 """Wait this long for a build, so that a scheduler may begin others; once there is one, this long for more."""
@@ -143,28 +143,27 @@ class Executor(Workers):
             self.drop_worker()
 
     def prepare(self, job: Job) -> None:
-        """Have the worker do all of a job but its timing, while others do the same; `await_ready` waits for it."""
+        """Have the worker do what a job needs beside the device, while others do so; `await_ready` waits for it."""
+        self.building |= {trial.identity for trial in job.trials}
         with suppress(WorkerDiedError):  # `await_ready` meets it again
             self.worker.send(Prepare(job))
-            self.building |= {trial.identity for trial in job.trials}
 
     def await_ready(self, until: float) -> bool:
-        """Return whether the worker waits to time the job that is prepared, or to say why it cannot be.
+        """Return whether the worker is ready for the job that it prepares.
 
         Args:
             until: by the monotonic clock, when not to wait any longer.
         """
         try:
-            for message in self.worker.messages() if self.building else ():
+            for message in self.worker.messages():
                 self.stop_if_asked()
-                if isinstance(message, Ready):
-                    self.take_built(Built(tuple(self.building)))
-                    return not message.is_starved
-                if time.monotonic() > until:
+                if isinstance(message, Built):
+                    self.take_built(message)
+                if not self.building or time.monotonic() > until:
                     break
         except WorkerDiedError:
-            pass
-        return False
+            return False
+        return not self.building
 
     def open_ahead(self) -> None:
         """Have the worker open the devices that take long to open while the database is opened."""

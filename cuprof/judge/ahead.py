@@ -1,12 +1,10 @@
-"""Processes that have done everything of a leg but its timing, side by side, and wait for their turns.
+"""Processes that have done what a leg needs beside the device, side by side, and wait for their turns.
 
 Each leg has a process of its own, which takes a second or two to start, to open the device, to make inputs and
-references, and to compile. None of that is timed, so in a single round, a quick look, the legs do it at once. The first
-is timed when all of them wait.
+references, and to compile. None of that is timed, so the legs do it at once. The first is timed when all of them wait.
 
-Their arrays then lie in different parts of the device's memory, and that alone changes times by half a percent. Arrays
-of processes that follow one another lie in the same. So with more rounds, which are there for sharpness, nothing is
-prepared ahead but the next leg's imports.
+Only the leg whose turn it is has arrays on the device. Where arrays lie in its memory changes a time by half a percent,
+and legs whose arrays are there one after another get the same places.
 """
 
 from __future__ import annotations
@@ -37,10 +35,10 @@ from cuprof.worker.method import methods
 
 PURPOSE = "judging"
 CONTEXT_BYTES, COPIES = 1 << 30, 8
-"""Device memory of a leg: a context with what empties the caches, and this many times the arrays of its problem, for
-sets of inputs, references and guards."""
+"""Memory of a leg, on the host and on the device: libraries or a context, and this many times the arrays of its
+problem, for sets of inputs, references and guards. On the device one leg at a time has arrays."""
 SHARE_OF_MEMORY = 4
-"""All of them together take at most 1/N of the device's memory, and of the host's that is free."""
+"""All of them together take at most 1/N of the host's memory that is free, and of the device's beside the arrays."""
 PATIENCE, PATIENCE_S = 2, 5.0
 """Wait for a leg this many times as long as the first one took, and some seconds: each does about the same."""
 
@@ -63,9 +61,9 @@ class Ahead:
         confine: gives a contender's sandbox.
         idle: executors whose workers open the device and have nothing to do yet.
         locks: keep other cuprof processes off the device while legs are prepared.
-        is_on: whether legs are prepared. It ends when one could not be, and was right by itself.
 
     Attributes:
+        is_on: whether legs are prepared. It ends when one could not be, and was right by itself.
         waiting: in the order of their turns.
         used: executors of legs that are over. Their workers do nothing any more; to end one takes the device's time.
     """
@@ -76,7 +74,7 @@ class Ahead:
     confine: Callable[[Contender], Sandbox | None]
     locks: DeviceLocks
     idle: list[Executor]
-    is_on: bool
+    is_on: bool = True
     waiting: list[Leg] = field(default_factory=list)
     used: list[Executor] = field(default_factory=list)
     _begun: float | None = None
@@ -136,8 +134,7 @@ class Ahead:
         """Wait until all legs that were begun are prepared.
 
         Returns:
-            A contender whose leg is to run by itself, since it takes too long, lacked memory or ended its process. No
-            leg waits then.
+            A contender whose leg is to run by itself, since it takes too long or ended its process. No leg waits then.
         """
         began, self._begun = self._begun, None
         if began is None:
@@ -176,10 +173,10 @@ class Ahead:
         """Return how many legs may be prepared at once, by cores and memory."""
         signatures = [self.family.signature(trial.problem) for trial in contender.trials]
         arrays = [[*each.inputs.values(), *each.outputs.values()] for each in signatures]
-        each = CONTEXT_BYTES + COPIES * max(sum(spec.nbytes for spec in specs) for specs in arrays)
+        copies = COPIES * max(sum(spec.nbytes for spec in specs) for specs in arrays)
         device = contender.trials[0].device
-        on_device = (device.memory_bytes if device else 0) // SHARE_OF_MEMORY // each
-        return min(count_at_once(), on_device, available_bytes() // SHARE_OF_MEMORY // each)
+        on_device = ((device.memory_bytes if device else 0) - copies) // SHARE_OF_MEMORY // CONTEXT_BYTES
+        return min(count_at_once(), on_device, available_bytes() // SHARE_OF_MEMORY // (CONTEXT_BYTES + copies))
 
 
 def make_executor(config: SweepConfig, sandbox: Sandbox | None, devices: Devices | None = None) -> Executor:
@@ -187,14 +184,12 @@ def make_executor(config: SweepConfig, sandbox: Sandbox | None, devices: Devices
     return Executor(WorkerSettings(config.device.numbers()), config.limits, sandbox, devices)
 
 
-def open_worker(config: SweepConfig, sandbox: Sandbox | None, backend: str, origin: AnyOrigin) -> Executor:
-    """Return an executor whose worker opens the device, and loads the family where that is the user's own."""
-    executor = make_executor(config, sandbox)
+def open_ahead(executor: Executor, backend: str, origin: AnyOrigin) -> None:
+    """Have the worker open the device, and load the family where that is the user's own."""
     with suppress(WorkerDiedError):  # the next use of the worker reports it
         executor.worker.send(Open((backend,)))
-        if sandbox is None:
+        if executor.sandbox is None:
             executor.worker.send(Load(origin))
-    return executor
 
 
 def is_apart(contender: Contender) -> bool:

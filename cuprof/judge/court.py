@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from cuprof.backends.registry import CUDA, get_spec, shares_memory
@@ -23,12 +26,12 @@ from cuprof.engine.launch import prestart
 from cuprof.engine.observer import Observer
 from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES, PYTHON
-from cuprof.judge.ahead import Ahead, is_apart, open_worker
+from cuprof.judge.ahead import Ahead, is_apart, make_executor, open_ahead
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.contenders import Contender, Devices, Entrance, check_file
 from cuprof.judge.report import Candidate, Evidence, Report, Ruling
 from cuprof.judge.request import Request
-from cuprof.judge.warden import MOST_ROUNDS, Warden
+from cuprof.judge.warden import Warden
 from cuprof.plan import Selection, plan
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.devices import DeviceTable
@@ -42,8 +45,11 @@ Baselines = dict[str, tuple[Trial, ...]]
 """Back end → trials."""
 SLOW = ("cupy", "torch", "triton", "numba")
 """Modules that take seconds to import; they are imported once for all processes."""
-COMPARING = ("cuprof.judge.verdict", "scipy.special")
-"""Modules that take half a second to import; they are imported while the first legs are prepared."""
+RUNNING, COMPARING, CRITICAL = "cuprof.judge.counters", "cuprof.judge.verdict", "scipy.special"
+"""Modules that take a quarter of a second each to import: while a worker describes the device, while legs are prepared,
+and while the first is timed. The last is in a thread: it has no part of cuprof, of which two threads might see half."""
+SWITCH_S = 1e-4
+"""A thread that imports lets another one go on this soon; by default each message of a leg would wait for 5 ms."""
 MOST_READ = 1 << 16
 """Look for their names in this much of a file."""
 CLAIMS = {
@@ -119,8 +125,8 @@ class _Trial:
         baselines = _plan_baselines(family, selection, devices, request.baseline)
         contenders = [*self._admit(config, family, selection, devices, baselines)]
         if contenders:
-            locks, is_quick = DeviceLocks(self.observer.note), request.rounds <= MOST_ROUNDS
-            ahead = Ahead(config, family, devices, self._confine, locks, self.idle, is_quick)
+            locks = DeviceLocks(self.observer.note)
+            ahead = Ahead(config, family, devices, self._confine, locks, self.idle)
             try:
                 noises = self._hear(ahead, contenders, baselines)
             finally:
@@ -146,8 +152,9 @@ class _Trial:
         if self.request.database or backends != {CUDA.name} or CUDA.name not in config.device.backends:
             return  # a sandbox hides the databases that are there when it is made
         origin, rounds = self.request.origin, self.request.rounds
-        for sandbox in self.warden.list_first(origin.folder, rounds):
-            self.idle.append(open_worker(config, sandbox, CUDA.name, origin))
+        self.idle += [make_executor(config, sandbox) for sandbox in self.warden.list_first(origin.folder, rounds)]
+        for executor in self.idle[1:]:  # the first one says first what there is
+            open_ahead(executor, CUDA.name, origin)
 
     def _hear(self, ahead: Ahead, contenders: Sequence[Contender], baselines: Baselines) -> dict[str, str]:
         """Judge those that take part; return the noise that the comparison used."""
@@ -159,8 +166,7 @@ class _Trial:
         self.observer.started(sum(len(one.trials) for one in turns), ())
         if not request.database:
             ahead.begin(turns)
-            for module in COMPARING:
-                importlib.import_module(module)
+        import_module(COMPARING)
         from cuprof.judge.counters import Counting
         from cuprof.judge.legs import Course
         from cuprof.store import Store
@@ -170,6 +176,12 @@ class _Trial:
             course = Course(
                 ahead.config, ahead.family, ahead.devices, self.project, store, self.server, self.observer, ahead
             )
+            importing = Thread(target=import_module, args=(CRITICAL,), daemon=True)
+            importing.start()
+            if all(map(is_apart, turns)):
+                sys.setswitchinterval(SWITCH_S)
+            else:  # it would take part in times of the host
+                importing.join()
             try:
                 noises, judged = self._race(course, turns, bases)
             finally:
@@ -220,6 +232,12 @@ class _Trial:
             needed |= {variant.backend for variant in family.variants.values()}
         if self.request.baseline:
             needed.add(family.variant(self.request.baseline).backend)
+        if self.idle:
+            with ThreadPoolExecutor(1) as pool:
+                described = pool.submit(find_devices, config, self.idle[0], tuple(sorted(needed)))
+                import_module(RUNNING)
+            open_ahead(self.idle[0], CUDA.name, self.request.origin)
+            return described.result()
         # The judge's own process opens these for its side of the border; a worker would take a second to say the same.
         here = {name for name in needed & {*config.device.backends} if get_spec(name).facts_reader or name == "cpu"}
         table = DeviceTable(WorkerSettings(config.device.numbers()))

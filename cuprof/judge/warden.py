@@ -13,11 +13,9 @@ from cuprof.core.processes import count_at_once
 from cuprof.engine.launch import prestart
 from cuprof.sandbox.probe import find_refusal
 from cuprof.sandbox.seccomp import find_bindings
-from cuprof.sandbox.settings import DATABASE, Sandbox
+from cuprof.sandbox.settings import DATABASE, HIDDEN, Sandbox
 
 SHARE_OF_MEMORY = 0.75
-MOST_ROUNDS = 1
-"""With more rounds, legs get ready one by one: arrays of processes that are there at once lie in different memory."""
 LEAST_AHEAD = 2
 """Prepare no fewer legs at once: a single one had better start while the one before it is timed."""
 
@@ -76,19 +74,20 @@ class Warden:
             namespaces=not self.refusal,
             devices=devices,
             memory_bytes=self.memory_bytes,
-            visible=tuple(str(path) for folder in folders for path in self._shown(folder)),
+            visible=tuple(str(path) for folder in folders for path in self._shown(folder, file)),
             hidden=(*map(str, self._find_databases()), *(str(other) for other in self.files if other != file)),
         )
 
     def list_first(self, family: Path, rounds: int) -> list[Sandbox | None]:
         """Return the sandboxes of the legs that come first, as many as may get ready at once; None is a baseline's."""
-        if rounds > MOST_ROUNDS:
-            return [None]
-        turns = [None, *(self.confine(family, file, devices=True) for file in self.files), None][: count_at_once()]
+        once = [None, *(self.confine(family, file, devices=True) for file in self.files)]
+        turns = [*once * rounds, None][: count_at_once()]
         return turns if len(turns) >= LEAST_AHEAD else []
 
-    def _shown(self, folder: Path) -> Iterable[Path]:
-        """Return what to show of a folder: of one with the project in it, no more than its own files."""
+    def _shown(self, folder: Path, file: Path | None) -> Iterable[Path]:
+        """Return what to show of a folder: of everybody's, the candidate alone; of one with the project, its files."""
+        if file and str(folder) in HIDDEN:
+            return [file]
         if folder in (self.root, *self.root.parents):
             return [path for path in folder.iterdir() if path.is_file() and path.suffix != DATABASE]
         return [folder]

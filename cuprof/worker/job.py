@@ -88,10 +88,6 @@ class JobRun:
 
     def run(self) -> Iterator[Finished]:
         """Yield a `Finished` for every trial of the job."""
-        yield from filter(None, self.run_in_steps())
-
-    def run_in_steps(self) -> Iterator[Finished | None]:
-        """Yield a `Finished` for every trial of the job, and None where trials have been checked and are timed next."""
         ready = yield from self._make_programs()
         if not self.on_host:
             self._build(ready)
@@ -185,9 +181,7 @@ class JobRun:
                 ready = [trial for trial in ready if arena_bytes(trial.program) < arena]
         return None
 
-    def _run_rotations(
-        self, session: Session[Runnable], stocked: int, trials: Sequence[Trial]
-    ) -> Iterator[Finished | None]:
+    def _run_rotations(self, session: Session[Runnable], stocked: int, trials: Sequence[Trial]) -> Iterator[Finished]:
         """Give the trials to the device a few at a time; those that a rotation leaves to themselves go next."""
         rotations = Rotations(self.backend, self.problem, self.job, session, stocked, self.page)
         size = self.job.measure.rotation if self.job.measure.interleave else 1
@@ -198,7 +192,7 @@ class JobRun:
                 self._build(rotation)
             for finished in rotations.run(rotation):
                 yield finished
-                if finished is not None and finished.lost:
+                if finished.lost:
                     return
             for trial in rotation:
                 trial.release()

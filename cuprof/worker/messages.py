@@ -1,7 +1,7 @@
 """What engine and worker say to each other; `cuprof.worker.wire` makes bytes of it.
 
 engine → worker   WorkerSettings, Open, Describe, Calibrate, Load, Probe, Build, Prepare, Job
-worker → engine   Described, Calibrated, Probed, Built (some trials), Ready, Finished (a trial), JobDone
+worker → engine   Described, Calibrated, Probed, Built (some trials), Finished (a trial), JobDone
 
 border → judge    Outlined, which answers Outline
 """
@@ -174,23 +174,16 @@ class Build:
 
 @dataclass(frozen=True)
 class Built:
-    """Answer `Build`, in parts: these trials' programs are built or refused, or there is nothing to build."""
+    """Answer `Build` or `Prepare`, in parts: these trials' programs are built or refused, or need no build."""
 
     identities: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Prepare:
-    """Request all of a job but its timing. The same job follows when it may be timed, or another one in its place."""
+    """Request all of a job that takes none of the device's memory. The job follows when it may use the device."""
 
     job: Job
-
-
-@dataclass(frozen=True)
-class Ready:
-    """Answer `Prepare`; `is_starved` says that a trial failed for want of memory, which others may be holding."""
-
-    is_starved: bool
 
 
 @dataclass(frozen=True)
@@ -227,6 +220,6 @@ class JobDone:
 
 KINDS = (
     *(WorkerSettings, Open, Describe, Described, Calibrate, Calibrated, Load, Probe, Probed, Outline, Outlined),
-    *(Build, Built, Prepare, Ready, Job, Finished, JobDone),
+    *(Build, Built, Prepare, Job, Finished, JobDone),
 )
 """Messages that may be sent on their own."""

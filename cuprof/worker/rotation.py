@@ -71,11 +71,8 @@ class Rotations:
         self._executions: dict[int, Executions] = {}
         self._rng = np.random.default_rng()
 
-    def run(self, trials: Sequence[Trial]) -> Iterator[Finished | None]:
-        """Yield a `Finished` for each trial that can be answered; after one that is lost, nothing more can run.
-
-        Before the first is timed, yield None.
-        """
+    def run(self, trials: Sequence[Trial]) -> Iterator[Finished]:
+        """Yield a `Finished` for each trial that can be answered; after one that is lost, nothing more can run."""
         self.apart = []
         right: list[Trial] = []
         for trial in trials:
@@ -92,7 +89,6 @@ class Rotations:
                 return
             if finished.outcome.state is not State.WRONG_RESULT:  # after that one, the check itself has put it right
                 self.protection.mend_damage()  # done before it raised, and not to be laid at the next one's door
-        yield None
         measures = [measure for measure in self.job.methods if measure in self.backend.spec.measures]
         yield from self._time(right, measures) if measures else map(self._recheck, right)
 

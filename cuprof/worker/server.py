@@ -11,7 +11,6 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,6 @@ class Worker:
         self._ahead: dict[str, None] = {}
         self._building: dict[str, Sequence[Future[Any]]] = {}
         self._next: messages.Job | None = None
-        self._prepared: tuple[messages.Job, Iterator[messages.Finished | messages.JobDone | None]] | None = None
         self._is_over = False
 
     def serve(self) -> None:
@@ -166,43 +164,28 @@ class Worker:
             self.pipe.send(messages.Built(tuple(done)))
 
     def _prepare(self, message: messages.Prepare) -> None:
-        """Do all of a job that comes before its timing, and keep what is to be said of it until the job is there."""
+        """Make inputs and reference of a job, and begin to build its programs, beside other processes."""
         job = message.job
+        self._building |= {trial.identity: () for trial in job.trials}
         with contextlib.suppress(Exception), ThreadPoolExecutor(1) as pool:  # what fails is done again, and told
             self._load(job.origin)
             self.devices.begin(job.backend)
             pool.submit(self._get_problem, job, at_once=True)
-            self._begin_builds(job)  # which waits for the device
-        answers, said = self._carry_out(job), list[messages.Finished | messages.JobDone]()
-        for answer in answers:
-            if answer is None:
-                break
-            said.append(answer)
-        self._prepared = job, chain(said, answers)
-        self.page.enter(NO_TRIAL, Phase.IDLE)
-        self.pipe.send(messages.Ready(any(answer.starved for answer in said)))
+            self._building |= self._begin_builds(job)  # which waits for the device
 
     def _do(self, job: messages.Job) -> None:
-        """Carry out a job, or the rest of one that is prepared."""
-        kept, self._prepared = self._prepared, None
-        if kept is not None and kept[0] == job:
-            answers = kept[1]
-            with contextlib.suppress(Exception):  # a device that is lost refuses the next step, too
-                self.devices.get(job.backend).calibrate_timer()  # others worked on it when that was done first
-        else:
-            kept = None  # which closes the session of a job that has not come
-            answers = self._carry_out(job)
-        for answer in answers:
+        """Carry out a job, and send its answers."""
+        for answer in self._carry_out(job):
             if isinstance(answer, messages.Finished):
                 self.pipe.send(replace(answer, has_company=self.page.read().has_company))
                 self._is_over = answer.lost
-            elif answer is not None:
+            else:
                 self.page.enter(NO_TRIAL, Phase.IDLE)  # before the engine can send a job whose trials count anew
                 self._tell_built()
                 self.pipe.send(answer)
 
-    def _carry_out(self, job: messages.Job) -> Iterator[messages.Finished | messages.JobDone | None]:
-        """Yield the answers to a job, and None where trials have been checked and are timed next."""
+    def _carry_out(self, job: messages.Job) -> Iterator[messages.Finished | messages.JobDone]:
+        """Yield the answers to a job."""
         self._ahead.clear()
         self._next = None
         try:
@@ -221,9 +204,9 @@ class Worker:
         except Exception as error:  # a process border
             yield _fault(error)
             return
-        for finished in run.run_in_steps():
+        for finished in run.run():
             yield finished
-            if finished is not None and finished.lost:
+            if finished.lost:
                 return
         yield messages.JobDone()
 

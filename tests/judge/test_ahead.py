@@ -65,7 +65,7 @@ class Bench:
         family = load_family(FAMILIES / "vector")
         config = SweepConfig(experiment="", family="vector")
         self.idle: list[Executor] = []
-        self.ahead = Ahead(config, family, {"cuda": GPU}, self.confine, DeviceLocks(print), self.idle, is_on=True)
+        self.ahead = Ahead(config, family, {"cuda": GPU}, self.confine, DeviceLocks(print), self.idle)
 
     def contender(self, name: str) -> Contender:
         trial = replace(self.trial, variant=name, problem=type(self.trial.problem)(n=1024, dtype="float32"))
@@ -170,19 +170,11 @@ def test_workers_start_in_the_order_of_the_turns(tmp_path: Path, monkeypatch: py
     warden = Warden(tmp_path, files, is_off=False, refusal="", memory_bytes=1)
     first = warden.list_first(tmp_path / "family", 1)
     assert [one and one.visible[-1] for one in first] == [None, str(tmp_path / "a"), str(tmp_path / "b"), None]
+    assert warden.list_first(tmp_path / "family", 3) == first
     start_ahead(first)
     assert [count for count, _ in started] == [1, 1, 1, 2]
     monkeypatch.setattr("cuprof.judge.warden.count_at_once", lambda: 1)
     assert warden.list_first(tmp_path / "family", 1) == []
-    assert warden.list_first(tmp_path / "family", 2) == [None], "the other legs follow one another"
-
-
-def test_with_more_rounds_legs_get_ready_one_by_one(bench: Bench) -> None:
-    bench.ahead.is_on = False
-    bench.ahead.begin([bench.base, bench.mine, bench.base])
-    assert bench.ahead.await_ready() is None
-    assert bench.steps == []
-    assert bench.ahead.take(bench.base) is None
 
 
 def test_sources_on_a_device_of_its_own(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,9 +198,7 @@ def test_sources_on_a_device_of_its_own(court: Court, monkeypatch: pytest.Monkey
     assert steps == ["prepare"] * 4 + ["measure"] * 4, "once it was right by itself, the others take their turns"
 
 
-def test_of_several_rounds_the_worker_that_is_open_takes_the_first_leg(
-    court: Court, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_worker_that_is_open_takes_the_first_leg(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
     require_opencl()
     executors: list[Executor] = []
     run = Executor.measure
@@ -217,7 +207,7 @@ def test_of_several_rounds_the_worker_that_is_open_takes_the_first_leg(
     monkeypatch.setattr(Executor, "measure", lambda one, job: (executors.append(one), run(one, job))[1])
 
     def open_ahead(trial: _Trial, config: SweepConfig) -> None:
-        trial.idle.append(module.open_worker(config, None, "opencl", trial.request.origin))
+        trial.idle.append(module.make_executor(config, None))
         executors.append(trial.idle[0])
 
     monkeypatch.setattr(_Trial, "_open_ahead", open_ahead)

@@ -10,6 +10,8 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pytest
@@ -90,6 +92,23 @@ def test_files_without_end_cost_their_own_candidate_alone(court: Court) -> None:
     assert [each.ruling for each in found.candidates[:3]] == [Ruling.UNUSABLE] * 3
     assert found.candidates[3].ruling in (Ruling.GOOD, Ruling.NOT_FASTER)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_of_a_folder_that_all_users_share_a_candidate_sees_itself_alone(court: Court) -> None:
+    require_opencl()
+    with NamedTemporaryFile("w", suffix=".cl", dir="/tmp") as file, NamedTemporaryFile(dir="/tmp") as other:
+        for include, rulings in (
+            ("", (Ruling.GOOD, Ruling.NOT_FASTER)),
+            (f'#include "{other.name}"\n', (Ruling.UNUSABLE,)),
+        ):
+            file.seek(0)
+            file.write(include + CL + body(CL_INDEX, "2.0f"))
+            file.flush()
+            (found,) = court.judge(
+                Path(file.name), family="backends", like="doubles_opencl", baseline="doubles_opencl"
+            ).candidates
+            assert found.ruling in rulings, found
 
 
 def test_an_include_reaches_no_other_candidate_and_no_hidden_file(court: Court, namespaces: None) -> None:

@@ -50,7 +50,6 @@ from cuprof.worker.messages import (
     Prepare,
     Probe,
     Probed,
-    Ready,
     WorkerSettings,
 )
 from cuprof.worker.wire import NonsenseError, decode, encode
@@ -110,7 +109,6 @@ MESSAGES = (
     Build(Job(Folder(Path("/a")), "cpu", Point(n=1), (MEMBER,), 1), 2.0),
     Built(("0" * 32,)),
     Prepare(Job(Folder(Path("/a")), "cpu", Point(n=1), (MEMBER,), 1)),
-    Ready(True),
     Finished(3, OUTCOME, True),
     JobDone("fault", "log"),
 )

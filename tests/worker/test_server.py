@@ -35,11 +35,9 @@ from cuprof.worker.messages import (
     JobTrial,
     Open,
     Prepare,
-    Ready,
     WorkerSettings,
 )
 from cuprof.worker.problem import Problem
-from cuprof.worker.rotation import Rotations
 from cuprof.worker.status_page import Phase, StatusPage
 from cuprof.worker.wire import Wire
 
@@ -174,28 +172,31 @@ def receive_all(wire: Wire) -> list[State]:
     return states
 
 
-def test_a_job_that_is_prepared_is_timed_when_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_is_prepared_has_arrays_on_the_device_when_it_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steps: list[str] = []
-    check, sample = Rotations._run_check, Rotations._sample
-    monkeypatch.setattr(Rotations, "_run_check", lambda *words: (steps.append("check"), check(*words))[1])
-    monkeypatch.setattr(Rotations, "_sample", lambda *words: (steps.append("time"), sample(*words))[1])
-    monkeypatch.setattr(CpuBackend, "calibrate_timer", lambda backend: steps.append("calibrate"))
+    make, open_session = Problem.make, CpuBackend.open
+    monkeypatch.setattr(Problem, "make", lambda *words, **given: (steps.append("inputs"), make(*words, **given))[1])
+    monkeypatch.setattr(CpuBackend, "open", lambda *words: (steps.append("open"), open_session(*words))[1])
     job = make_job("doubles_cpu")
+    built = Built((job.trials[0].identity,))
     with serving(tmp_path) as wire:
         wire.send(Prepare(job))
-        assert receive(wire) == Ready(is_starved=False)
+        assert receive(wire) == built
         wire.send(Describe(("cpu",)))
         assert isinstance(receive(wire), Described), "it answers questions meanwhile"
-        assert steps == ["check"]
+        assert steps == ["inputs"]
+        steps.clear()
         wire.send(job)
         assert receive_all(wire) == [State.OK]
-        assert steps[:3] == ["check", "calibrate", "time"]
+        assert steps == ["open"]
         wire.send(Prepare(job))
-        assert isinstance(receive(wire), Ready)
+        assert receive(wire) == built
         steps.clear()
         wire.send(replace(job, seed=4))
         assert receive_all(wire) == [State.OK]
-        assert steps[:2] == ["check", "time"], "another job begins anew"
+        assert steps == ["inputs", "open"], "another job begins anew"
 
 
 def test_what_fails_when_it_is_prepared_is_told_when_its_job_comes(
@@ -203,18 +204,15 @@ def test_what_fails_when_it_is_prepared_is_told_when_its_job_comes(
 ) -> None:
     job = make_job("begins_cpu", "doubles_cpu")
     with serving(tmp_path) as wire:
+        refuse = Mock(side_effect=ValueError("no such file"))
+        monkeypatch.setattr("cuprof.worker.server.Problem.make", refuse)
         wire.send(Prepare(job))
-        assert receive(wire) == Ready(is_starved=False)
+        assert receive(wire) == Built(tuple(trial.identity for trial in job.trials))
+        refuse.assert_called_once()
         assert not wire.poll(0.05)
+        monkeypatch.undo()
         wire.send(job)
         assert receive_all(wire) == [State.WRONG_RESULT, State.OK]
-        refuse = Mock(side_effect=DeviceMemoryError("a copy", "no room"))
-        monkeypatch.setattr(CpuBackend, "open", refuse)
-        other = replace(job, seed=5)
-        wire.send(Prepare(other))
-        assert receive(wire) == Ready(is_starved=True), "others may be holding the memory"
-        wire.send(other)
-        assert receive_all(wire) == [State.LAUNCH_ERROR] * 2
 
 
 def test_a_device_that_refuses_ahead_is_opened_once_more(monkeypatch: pytest.MonkeyPatch) -> None:

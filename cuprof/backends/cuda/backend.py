@@ -224,14 +224,9 @@ class CudaBackend(Backend[CudaRunnable]):
         self.device.cupy.cuda.runtime.free(0)  # without a call of its own the runtime may not have done it yet
 
     def warm_up(self) -> None:
-        """Load cuprof's own kernels, and measure what timing itself costs."""
+        """Load cuprof's own kernels."""
         with self.device.errors("prepare the timer"):
-            _ = self.device.timer
-
-    def calibrate_timer(self) -> None:
-        """Measure what timing itself costs."""
-        with self.device.errors("prepare the timer"):
-            self.device.timer.calibrate()
+            _ = self.device.idle_timer
 
     def calibrate(self) -> Calibration:
         """Measure read bandwidth on a buffer of at least 16 times the L2 cache, and what timing itself costs."""

@@ -83,9 +83,16 @@ class CudaDevice:
             self.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         )
 
-    @cached_property
+    @property
     def timer(self) -> CudaTimer:
-        """Return the timing apparatus of this device, made (and its own cost measured) at first use."""
+        """Return the timing apparatus of this device; its own cost is measured at first use."""
+        if not self.idle_timer.own_costs:
+            self.idle_timer.calibrate()
+        return self.idle_timer
+
+    @cached_property
+    def idle_timer(self) -> CudaTimer:
+        """Return the timing apparatus, whose own cost may be unknown yet: other processes may be using the device."""
         return CudaTimer(self)
 
     def claim(self) -> None:

@@ -120,6 +120,7 @@ class CudaTimer:
         device: the `CudaDevice`, current in this thread.
 
     Attributes:
+        own_costs: what `calibrate` has found; empty before.
         correction_ns: subtracted from the time between two events.
         tick_ns: the step of event times.
         clock_step_ns: the step of the device's nanosecond counter.
@@ -142,13 +143,8 @@ class CudaTimer:
         self._empty = device.launch("empty", 1, 1, [])
         self.cupti: CuptiRecords | None = None
         self.clock_step_ns = 1
-        self.calibrate()
-
-    def calibrate(self) -> None:
-        """Measure what timing itself costs; unheeded where CUPTI gives the times."""
-        if self.cupti is None:
-            self.correction_ns = self.tick_ns = self.flush_least_ns = 0.0
-            self.own_costs = self._calibrate()
+        self.correction_ns = self.tick_ns = self.flush_least_ns = 0.0
+        self.own_costs: dict[str, float] = {}
 
     def reader(self, buffer: Any, blocks: int, stamp_address: int = 0) -> PackedLaunch:
         """Return a launch that reads the whole buffer (a CuPy array of a multiple of 16 bytes)."""
@@ -318,7 +314,7 @@ class CudaTimer:
         frames = [self.cold(Work(enqueue), flush) for _ in range(count)]
         return [frame() for frame in frames]
 
-    def _calibrate(self) -> dict[str, float]:
+    def calibrate(self) -> None:
         """Measure the overhead of a pair of events, and correct for it: an empty kernel reads `EMPTY_KERNEL_NS`."""
 
         holds_ns: list[int] = []
@@ -340,7 +336,7 @@ class CudaTimer:
             self._sample(lambda: None, PENDING, "clean")
             flushes_ns += [int(slot.words[5]) for slot in self._slots]
         self.flush_least_ns = FLUSH_LEAST_SHARE * min(flushes_ns)
-        return {
+        self.own_costs = {
             "empty_events_ns": middle_mean(nothing[8:]),
             "empty_kernel_ns": empty_kernel_ns,
             "clock_step_ns": float(self.clock_step_ns),
