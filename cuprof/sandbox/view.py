@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -101,13 +100,18 @@ def _open_hidden(paths: Iterable[str]) -> dict[str, int]:
 
 def _find_doors(folder: str) -> Iterator[str]:
     """Yield what lets a process in a folder reach others: sockets, pipes, devices and databases."""
-    for place, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(place, name)  # noqa: PTH118
-            with contextlib.suppress(OSError):
-                kind = os.lstat(path).st_mode
-                if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)) or DATABASE in Path(name).suffix:
-                    yield path
+    waiting = [folder]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:  # a home may have a million: nothing is asked of a file but what the folder says
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif not (entry.is_file(follow_symlinks=False) or entry.is_symlink()) or _is_database(entry.name):
+                    yield entry.path
+
+
+def _is_database(name: str) -> bool:
+    return DATABASE in os.path.splitext(name)[1]  # noqa: PTH122
 
 
 def _show(path: str, handle: int) -> None:
