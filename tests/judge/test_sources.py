@@ -23,6 +23,7 @@ from cuprof.families.candidate import Extension, extend
 from cuprof.families.origin import load_family
 from cuprof.judge.contenders import find_like
 from cuprof.judge.report import Ruling
+from cuprof.judge.warden import Warden
 from tests.judge.conftest import FAMILIES, ROOT, Court
 
 CL = "__kernel void doubles(__global const float* x, __global float* y, int n)"
@@ -97,18 +98,17 @@ def test_files_without_end_cost_their_own_candidate_alone(court: Court) -> None:
 @pytest.mark.usefixtures("namespaces")
 def test_of_a_folder_that_all_users_share_a_candidate_sees_itself_alone(court: Court) -> None:
     require_opencl()
-    with NamedTemporaryFile("w", suffix=".cl", dir="/tmp") as file, NamedTemporaryFile(dir="/tmp") as other:
-        for include, rulings in (
-            ("", (Ruling.GOOD, Ruling.NOT_FASTER)),
-            (f'#include "{other.name}"\n', (Ruling.UNUSABLE,)),
-        ):
-            file.seek(0)
-            file.write(include + CL + body(CL_INDEX, "2.0f"))
-            file.flush()
-            (found,) = court.judge(
-                Path(file.name), family="backends", like="doubles_opencl", baseline="doubles_opencl"
-            ).candidates
-            assert found.ruling in rulings, found
+    with NamedTemporaryFile("w", suffix=".cl", dir="/tmp") as file:
+        file.write(CL + body(CL_INDEX, "3.0f"))
+        file.flush()
+        place = Path(file.name)
+        (found,) = court.judge(place, family="backends", like="doubles_opencl", baseline="doubles_opencl").candidates
+        assert found.evidence[0].what == "wrong result", found
+    sandbox = Warden(Path("/home/me"), [place], is_off=False, refusal="", memory_bytes=1).confine(
+        court.family, place, devices=True
+    )
+    assert sandbox is not None
+    assert sandbox.visible == (str(court.family), str(place))
 
 
 def test_an_include_reaches_no_other_candidate_and_no_hidden_file(court: Court, namespaces: None) -> None:
