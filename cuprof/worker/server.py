@@ -171,7 +171,11 @@ class Worker:
             self._load(job.origin)
             self.devices.begin(job.backend)
             pool.submit(self._get_problem, job, at_once=True)
-            self._building |= self._begin_builds(job)  # which waits for the device
+            self._building |= self._begin_builds(job)
+        try:
+            self.devices.get(job.backend)
+        except Exception:  # another process may have it to itself: the engine tries again when that has ended
+            self._is_over = True
 
     def _do(self, job: messages.Job) -> None:
         """Carry out a job, and send its answers."""

@@ -215,6 +215,18 @@ def test_what_fails_when_it_is_prepared_is_told_when_its_job_comes(
         assert receive_all(wire) == [State.WRONG_RESULT, State.OK]
 
 
+def test_a_worker_that_prepares_beside_others_ends_where_they_have_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "open_backend", Mock(side_effect=DeviceMemoryError("the context", "no room")))
+    ours, theirs = Pipe()
+    page = StatusPage(tmp_path / "status", create=True)
+    Wire(ours).send(Prepare(make_job("doubles_cpu")))
+    server.Worker(Wire(theirs), page, WorkerSettings({"cpu": 1})).serve()
+    assert not ours.poll()
+    page.close()
+
+
 def test_a_device_that_refuses_ahead_is_opened_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     backend = CpuBackend(1)
