@@ -60,10 +60,23 @@ def find_mismatch(program: Program, text: str, signature: Signature) -> str:
     return ""
 
 
+def find_absent(program: Program, text: str) -> str:
+    """Return an error for the first function called whose name is not in the source, or an empty string."""
+    for step in (*program.launches, *program.steps):
+        name = _name_of(step) if isinstance(step, Launch | Invoke) else ""
+        if not ("##" in text or re.search(rf"\b{re.escape(name)}\b", text)):  # ## pastes names together
+            return f"there is no function {name} in the source"
+    return ""
+
+
+def _name_of(step: Launch | Invoke) -> str:
+    return step.function if isinstance(step, Invoke) else step.kernel.partition("<")[0].rpartition("::")[2]
+
+
 def _find_fault(
     step: Launch | Invoke, text: str, types: Mapping[str, np.dtype], defines: Mapping[str, str | int]
 ) -> str:
-    name = step.function if isinstance(step, Invoke) else step.kernel.partition("<")[0].rpartition("::")[2]
+    name = _name_of(step)
     declared = read_parameters(text, name, defines)
     if declared is None:
         return ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from cuprof.backends.functions import find_mismatch
+from cuprof.backends.functions import find_absent, find_mismatch
 from cuprof.backends.registry import find_builder
 from cuprof.builds.machine_code import hash_launched
 from cuprof.builds.nvrtc import pick_arch
@@ -61,7 +61,7 @@ class Building:
         with ThreadPoolExecutor(count_cores()) as threads:
             yield from threads.map(lambda each: self._build(each[0], each[1], arch), self.programs)
         for trial, program in self.unbuilt:
-            if fault := self._find_fault(trial, program):
+            if fault := find_absent(program, trial.source_text) or self._find_fault(trial, program):
                 yield Built(trial, fault)
 
     def _find_fault(self, trial: Trial, program: Program) -> str:

@@ -166,7 +166,8 @@ def to_host(value: Any, what: str) -> np.ndarray:
     except TypeError as error:
         raise FamilyError(f"{what} is a {type(value).__name__} that cannot be brought to NumPy: {error}") from None
     if not is_known(array.dtype):
-        raise FamilyError(f"{what} is a {type(value).__name__}; it must be an array or a number")
+        kind = f"an array of {array.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+        raise FamilyError(f"{what} is {kind}; it must be an array of numbers, or a number")
     return array if array.flags.owndata else array.copy()  # others may write to memory that they own
 
 
@@ -217,6 +218,8 @@ def describe(name: str, value: Any, *, is_copied: bool = False) -> Array:
     kind = dtype_of(value)
     if not is_known(kind):
         raise FamilyError(f"{name} is of type {kind}; it must be of numbers that NumPy has, such as float32")
+    if not kind.isnative:
+        raise FamilyError(f"{name} is of type {kind}, in another byte order; give .astype({kind.name!r}) of it")
     if not is_copied and (isinstance(value, np.ma.MaskedArray) or "sparse" in str(getattr(value, "layout", ""))):
         instead = "give its parts as arrays, and put them together in the functions"
         raise FamilyError(f"{name} is masked or sparse; {instead}")

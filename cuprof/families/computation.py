@@ -143,7 +143,8 @@ class Computation(FunctionFamily):
                 raise FamilyError(f"reference() gave {name} of shape {array.shape}, and not of {wanted}{more}")
             if count := int(np.count_nonzero(tolerances.is_nan(array))):
                 many = f"{count} of {array.size} elements"
-                raise FamilyError(f"reference() gave NaN for {many} of {name}; no NaN is right")
+                who = "reference()" if self.reference is not None else "reference(), the first function,"
+                raise FamilyError(f"{who} gave NaN for {many} of {name}; give other inputs, or mask them by numpy.ma")
         if problem not in self._settled and self.reference is None and {*self.outputs} - {*self.in_place}:
             again = self._compute(problem, inputs, np.nan)
             for name in (name for name, array in again.items() if tolerances.is_nan(array).any()):
@@ -218,8 +219,11 @@ class Computation(FunctionFamily):
         homes = {name: home for name, value in drawn.items() if (home := home_of(value))}
         scalars = {name: as_scalar(name, value) for name, value in drawn.items() if name not in homes}
         if len({home.name for home in homes.values()}) != 1:
-            kinds = ", ".join(f"{name} ({home.name})" for name, home in homes.items()) or "no array"
-            raise FamilyError(f"the inputs are {kinds}; let all arrays be one library's, in one memory")
+            kinds = ", ".join(f"{name} ({home.name})" for name, home in homes.items())
+            fault = (
+                f"are {kinds}; let all arrays be one library's, in one memory" if kinds else "have no array; give one"
+            )
+            raise FamilyError(f"the inputs {fault}")
         home = next(iter(homes.values()))
         if self.outputs and home.is_apart:
             raise FamilyError(f"arrays of {home.name} cannot be written to; let the functions return their results")

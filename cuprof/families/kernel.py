@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import shlex
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -208,7 +209,7 @@ def kernel(
     shared_bytes: Size | Callable[..., Any] = 0,
     args: Sequence[str] | None = None,
     constants: Mapping[str, str] = {},
-    options: Sequence[str] = (),
+    options: str | Sequence[str] = (),
     compiler: str = "",
     files: str | Sequence[str] = (),
     constraint: GivenConstraint = None,
@@ -242,7 +243,7 @@ def kernel(
         args: the kernel's arguments by name. Default: all inputs' in order, or a Triton function's parameters if
             inputs, numbers or axes have all those names.
         constants: `__constant__` symbol → the input copied into it.
-        options: further compiler options.
+        options: further compiler options, in one text or several.
         compiler: "nvcc" for CUDA C++ that NVRTC does not compile, as with <cub/cub.cuh>; "gcc" or "g++" for a function
             of the host, `extern "C"`, which is called with the arguments and has no launch.
         files: files that the implementation reads beside its source; changing them makes stored results stale.
@@ -260,7 +261,7 @@ def kernel(
     described = Kernel(
         tunables={key: read_values(key, one) for key, one in tunables.items() if not callable(one)},
         derived={key: one for key, one in tunables.items() if callable(one)},
-        **given | {"options": tuple(options), "files": as_names(files), "setup": tuple(setup)},
+        **given | {"options": _read_options(options), "files": as_names(files), "setup": tuple(setup)},
     )
     if what is None:
         return lambda function: _of_function(described, function)
@@ -269,6 +270,10 @@ def kernel(
             raise UsageError(f"kernel {what!r} needs source=, a file or CUDA C++ text")
         return replace(described, symbol=what, backend="cpu" if compiler in HOST_COMPILERS else backend)
     return _of_function(described, what)
+
+
+def _read_options(given: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(shlex.split(given) if isinstance(given, str) else given)
 
 
 def _of_function(described: Kernel, function: Any) -> Kernel:

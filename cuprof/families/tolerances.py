@@ -116,6 +116,8 @@ def check_given(given: Any) -> None:
         parts = given if isinstance(given, tuple) else (given, 0.0)
         if len(parts) != 2 or not all(isinstance(part, int | float) for part in parts):
             raise UsageError(f"tolerance is {given!r}; give a relative bound, (relative, absolute), or a function")
+        if not all(part >= 0 for part in parts):
+            raise UsageError(f"tolerance is {given!r}; a bound is 0 or more")
 
 
 def as_given(given: Any, problem: Any, inputs: Arrays, expected: Arrays) -> Tolerances:

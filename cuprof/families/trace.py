@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def describe(error: BaseException) -> str:
-    """Return "ValueError: text" on one line of at most 200 characters, without control characters."""
+    """Return "ValueError: text" on one line of at most 200 characters, with escapes for control characters."""
     text = " ".join(str(error)[:4096].split())
     if isinstance(error, SyntaxError):
         text = f"{error.msg} (line {error.lineno})"
@@ -17,7 +17,7 @@ def describe(error: BaseException) -> str:
 
 
 def _clean(text: str, most: int) -> str:
-    text = "".join(letter if letter.isprintable() else "�" for letter in text)
+    text = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -32,7 +32,7 @@ def blame(error: BaseException, folder: Path, what: str) -> str:
 
 def place_of(error: BaseException, folder: Path | None) -> str:
     """Return " (file.py, line 12, in helper)", the innermost frame of a file of the folder; empty without one."""
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith("<")]
     root = folder and folder.resolve()
     own = [frame for frame in frames if root and Path(frame.filename).resolve().is_relative_to(root)]
     return f" ({_say(own[-1])})" if own else ""

@@ -93,6 +93,8 @@ def test_settings_choose_of_it(file: Path, cli: Callable[..., Result]) -> None:
         ("reference=lambda x: 2 * x", "tolerence=1e-3", "one or a list of them; did you mean tolerance=?"),
         ("inputs=inputs,", "inptus=inputs,", "give inputs=, a function that returns them; it is written inptus= here"),
         ("reference=lambda x: 2 * x", "tolerance='1e-3'", "tolerance is '1e-3'; give a relative bound"),
+        ("reference=lambda x: 2 * x", "tolerance=(1e-3, -1)", r"tolerance is (0.001, -1); a bound is 0 or more"),
+        ("inputs=inputs,", "inputs=np.array(['a'], object),", "input x is an array of object; it must be an array"),
         ("reference=lambda x: 2 * x", "inplace=1", "problem axis 'inplace' of family mine: did you mean in_place"),
         ("reference=lambda x: 2 * x", "reference='f'", "reference is of type str; give the function itself (mine.py,"),
         ("times=[1, 2]", "times=[]", "tunable times is []"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cuprof.backends.functions import find_mismatch, read_parameters
+from cuprof.backends.functions import find_absent, find_mismatch, read_parameters
 from cuprof.families import Array, Fill, Invoke, Launch, Program, Repeat, Signature
 
 SOURCE = """
@@ -59,6 +59,15 @@ def test_what_does_not_fit_its_declaration_is_named(call, said):
     found = find_mismatch(Program((Fill("y"), call), {"REAL": "float"}), SOURCE, SIGNATURE)
     assert said in found
     assert bool(said) == bool(found)
+
+
+def test_a_function_that_the_source_does_not_name_is_absent():
+    def find(name, text=SOURCE):
+        return find_absent(Program((Fill("y"), Invoke(name, ()))), text)
+
+    assert find("twice") == find("pasted_name", "#define NAME(a) pasted_##a") == ""
+    assert find("missing") == "there is no function missing in the source"
+    assert find_absent(Program((Launch("scale<float, 4>", (1,), (1,), ()),)), SOURCE) == ""
 
 
 def test_types_are_read_whatever_their_spelling():

@@ -37,7 +37,7 @@ FAULTS: dict[str, tuple[State, str, str]] = {
     "overwrites_input": (State.WRONG_RESULT, "check", r"it overwrites its input x; the variants after it .*"),
     "overwrites_while_timed": (State.WRONG_RESULT, "time", r"it overwrites its input x while it is timed"),
     "writes_outside": (State.WRONG_RESULT, "check", r"it writes outside its output y; the variants after it .*"),
-    "meddles": (State.LAUNCH_ERROR, "check", r"ValueError: �\[31mI am � red" + PLACE),
+    "meddles": (State.LAUNCH_ERROR, "check", r"ValueError: \\x1b\[31mI am \\x07 red" + PLACE),
     "nan": (State.WRONG_RESULT, "check", r"y\[127\] = nan, .*; 1 of 128 elements are wrong"),
     "unwritten": (State.WRONG_RESULT, "check", r"y\[64\] = nan, .*; 64 of 128 elements are wrong"),
     "right_at_first": (State.WRONG_RESULT, "recheck", r"right before timing, wrong after it: y\[\d+\] = .*"),

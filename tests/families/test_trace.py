@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cuprof.families.trace import last_frames
+from cuprof.families.trace import last_frames, place_of
 
 
 def invert(x: np.ndarray) -> np.ndarray:
@@ -34,6 +34,13 @@ def test_frames_of_cuprof_are_left_out_and_those_of_bundled_families_are_not(tmp
         with pytest.raises(ZeroDivisionError) as caught:
             exec(compile("1 / 0", str(place), "exec"))
         assert ("x.py, line 1" in last_frames(caught.value)) == is_shown
+
+
+def test_a_frame_of_no_file_is_no_place_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ZeroDivisionError) as caught:
+        exec(compile("exec('1 / 0')", str(tmp_path / "mine.py"), "exec"))
+    assert place_of(caught.value, tmp_path) == " (mine.py, line 1, in <module>)"
 
 
 def test_names_of_frames_are_shown_without_what_a_terminal_obeys() -> None:

@@ -113,7 +113,7 @@ def test_without_measures_trials_are_only_checked(family: Family) -> None:
         ("unwritten", State.WRONG_RESULT, "check", "y[8] = nan"),
         ("overwrites_while_timed", State.WRONG_RESULT, "time", "it overwrites its input x while it is timed"),
         ("writes_outside", State.WRONG_RESULT, "check", "it writes outside its output y; the variants after it"),
-        ("meddles", State.LAUNCH_ERROR, "check", "ValueError: �[31mI am � red"),
+        ("meddles", State.LAUNCH_ERROR, "check", r"ValueError: \x1b[31mI am \x07 red"),
         ("right_at_first", State.WRONG_RESULT, "recheck", "right before timing, wrong after it: y["),
         ("raises", State.LAUNCH_ERROR, "check", "ValueError: n is not to my liking"),
         ("raises_in_make", State.LAUNCH_ERROR, "build", "KeyError"),
