@@ -77,7 +77,7 @@ def add_rule(parser: argparse.ArgumentParser, noise: str) -> None:
     """Add the options that decide verdicts: effect, error rate and noise."""
     parser.add_argument("--effect", type=share, default=0.01, help="smallest difference that matters (default: 1%%)")
     parser.add_argument("--error-rate", type=share, default=0.05, help="of all verdicts together (default: 5%%)")
-    parser.add_argument("--noise", type=share, help=noise)
+    parser.add_argument("--noise", type=_noise, help=noise)
 
 
 def share(text: str) -> float:
@@ -93,6 +93,12 @@ def share(text: str) -> float:
     if math.isfinite(value) and (text.endswith("%") or value < 1):  # a 5 is not 500 %
         return value
     raise argparse.ArgumentTypeError(f"{text!r} is not a share; write 1% or 0.01")
+
+
+def _noise(text: str) -> float:
+    if (value := share(text)) < 0 or value >= 1:
+        raise argparse.ArgumentTypeError(f"the noise is {text}; give a share from 0 up to 1, such as 0.2% or 0.002")
+    return value
 
 
 def number(low: float, high: float, what: str, kind: type[Number]) -> Callable[[str], Number]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -116,7 +117,8 @@ def _judge(server: ForkServer, arguments: argparse.Namespace) -> int:
     project = find_project()
     with ScratchFolder() as workshop:
         origin = _find_origin(arguments.family, project.kernel_folders, Path(workshop))
-        files = [Path(each).resolve() for each in arguments.candidates]
+        # of a link to itself, `resolve` makes a traceback
+        files = [Path(os.path.realpath(each)) for each in arguments.candidates]
         given = project.root, files, arguments.sandbox, arguments.memory_bytes
         if all(file.suffix == ".cu" for file in files) and not arguments.keep:
             start_ahead(Warden.hope(*given).list_first(origin.folder, arguments.rounds))
@@ -142,7 +144,7 @@ def _find_report(
     from cuprof.judge.request import Request
     from cuprof.statistics.verdict import Rule
 
-    family = f"family={quoted(Path(arguments.family).name)}"
+    family = f"family={quoted(Path(arguments.family).absolute().name)}"
     config = compose([family, "measure.modes=[cold]", *arguments.settings], project)
     request = Request(
         config=config,
@@ -164,6 +166,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         arguments.counters = ""
     arguments.settings = [word for word in arguments.words if _SETTING.fullmatch(word) and not Path(word).exists()]
     arguments.candidates = [word for word in arguments.words if word not in arguments.settings]
+    if arguments.keep == Path():
+        raise UsageError("--keep needs a file's name; leave it out to keep nothing")
     if not arguments.candidates:
         raise UsageError("name at least one candidate, a .cu, .cl, .py or .json file; see cuprof judge --help")
     for setting in arguments.settings:
@@ -182,8 +186,9 @@ def _find_origin(text: str, folders: Sequence[Path], workshop: Path) -> AnyOrigi
     from cuprof.families.origin import FAMILY_FILE, Folder, find_folder
     from cuprof.interop.origins import copy_alone
 
-    if (Path(text) / FAMILY_FILE).is_file():
-        return Folder(Path(text).resolve())
+    folder = Path(text).parent if Path(text).name == FAMILY_FILE else Path(text)
+    if (folder / FAMILY_FILE).is_file():
+        return Folder(folder.resolve())
     if text.endswith(".json") or Path(text).is_dir():
         return copy_alone(text, workshop / "definition")
     return find_folder(text, folders)

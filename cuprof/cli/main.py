@@ -114,7 +114,8 @@ def _finish(code: int, is_process: bool) -> int:
 
 
 def _run(words: list[str]) -> int:
-    interrupted = "interrupted; the same command goes on where this one stopped"
+    goes_on = words[:1] in (["sweep"], ["ncu-collect"])
+    interrupted = "interrupted" + "; the same command goes on where this one stopped" * goes_on
     try:
         return _dispatch(words)
     except KeyboardInterrupt:

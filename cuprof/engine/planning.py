@@ -127,6 +127,13 @@ class Prepared:
         return list(chosen.values())
 
 
+def choose_problems(family: Family, config: SweepConfig) -> tuple[Axes, tuple[str, ...]]:
+    """Return values by problem axis, and presets: those asked for, and else the family's usual ones."""
+    usual = {} if config.presets else dict(family.usual.get("problem", {}))
+    presets = config.presets or tuple(map(str, usual.pop("preset", ())))
+    return {**usual, **config.problem}, presets
+
+
 def prepare(
     config: SweepConfig,
     project: Project,
@@ -154,12 +161,11 @@ def prepare(
     if config.baseline:
         family.variant(config.baseline)
     usual_tune, is_whole = family.usual.get("tune", {}), config.search.name or ALL in config.tune
-    usual_problem = {} if config.presets else dict(family.usual.get("problem", {}))
-    presets = config.presets or tuple(map(str, usual_problem.pop("preset", ())))
+    problem, presets = choose_problems(family, config)
     selection = Selection(
         family=config.family,
         variants=config.variants,
-        problem={**usual_problem, **config.problem},
+        problem=problem,
         tune=find_whole_space(family, config) if is_whole else {**usual_tune, **config.tune},
         presets=presets,
         optional=config.optional | (usual_tune.keys() - config.tune.keys()),

@@ -14,7 +14,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from cuprof.backends.registry import CUDA, get_spec, shares_memory
-from cuprof.config.model import SweepConfig
+from cuprof.config.model import MeasureConfig, SweepConfig
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
 from cuprof.core.records import FAILED, NOT_RUN, DeviceFacts, Trial, Unavailable
@@ -24,6 +24,7 @@ from cuprof.engine.devices import find_devices, open_executors
 from cuprof.engine.executor import Executor
 from cuprof.engine.launch import prestart
 from cuprof.engine.observer import Observer
+from cuprof.engine.planning import choose_problems
 from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES, PYTHON
 from cuprof.judge.ahead import Ahead, is_apart, make_executor, open_ahead
@@ -36,6 +37,7 @@ from cuprof.plan import Selection, plan
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.messages import WorkerSettings
+from cuprof.worker.method import methods
 
 if TYPE_CHECKING:
     from cuprof.judge.legs import Course
@@ -50,6 +52,8 @@ RUNNING, COMPARING, CRITICAL = "cuprof.judge.counters", "cuprof.judge.verdict", 
 and while the first is timed. The last is in a thread: it has no part of cuprof, of which two threads might see half."""
 SWITCH_S = 1e-4
 """A thread that imports lets another one go on this soon; by default each message of a leg would wait for 5 ms."""
+MOST_TRIALS = 1000
+"""Of one variant: all of them are described to each candidate's process, and each is timed in every leg."""
 MOST_READ = 1 << 16
 """Look for their names in this much of a file."""
 CLAIMS = {
@@ -120,9 +124,13 @@ class _Trial:
         devices = self._find_devices(config, family)
         if not (self.warden.is_off or self.warden.refusal) and any(file.suffix not in LANGUAGES for file in self.files):
             self.server.load([name for name in SLOW if self._needs(name, devices)])
-        asked = config.problem, config.tune, config.presets
-        selection = Selection(family.name, ("all",), *asked, frozenset(config.tune))
+        problem, presets = choose_problems(family, config)
+        selection = Selection(family.name, ("all",), problem, config.tune, presets, frozenset(config.tune))
         baselines = _plan_baselines(family, selection, devices, request.baseline)
+        if (count := max(map(len, baselines.values()), default=0)) > MOST_TRIALS:
+            raise UsageError(f"the baseline has {count} trials; judge at most {MOST_TRIALS}, at fewer problems")
+        if request.like:
+            family.variant(request.like)
         contenders = [*self._admit(config, family, selection, devices, baselines)]
         if contenders:
             locks = DeviceLocks(self.observer.note)
@@ -213,7 +221,7 @@ class _Trial:
             for contender in [admitted] if isinstance(admitted, Candidate) else admitted:
                 if isinstance(contender, Candidate):
                     self.done.append(contender)
-                elif why := _cannot_run(contender, baselines):
+                elif why := _cannot_run(contender, baselines, config.measure):
                     self.done.append(_candidate(contender, "", Ruling.UNUSABLE, why))
                 else:
                     yield contender
@@ -325,7 +333,7 @@ class _Trial:
 
         if not (failed := legs.find(FAILED)):
             skipped = legs.find(NOT_RUN)[0].message
-            why = f"{skipped}, in its sandbox, although the baseline ran; --sandbox=off does without one"
+            why = f"{skipped}, although the baseline ran; it sees the packages that cuprof's own Python has"
             return _candidate(contender, baseline, Ruling.UNUSABLE, why)
         evidence = []
         for entry in failed:
@@ -355,7 +363,7 @@ def _plan_baselines(family: Family, selection: Selection, devices: Devices, want
     return found
 
 
-def _cannot_run(contender: Contender, baselines: Baselines) -> str:
+def _cannot_run(contender: Contender, baselines: Baselines, measure: MeasureConfig) -> str:
     """Return why a candidate cannot be judged here, or an empty string."""
     if contender.backend not in baselines:
         return f"the family has no {contender.backend} variant to compare it with; name a baseline with --baseline"
@@ -365,6 +373,9 @@ def _cannot_run(contender: Contender, baselines: Baselines) -> str:
     device = contender.trials[0].device
     if contender.runs_on_host and not (device and shares_memory(device)):
         return "no other process can own its inputs and its clock; name a source, or a function for CUDA or the CPU"
+    if not methods(measure, contender.backend, over_border=contender.runs_on_host):
+        modes = " and ".join(measure.modes)
+        return f"its {modes} time is not judged; ask for measure.modes=[cold]"
     return ""
 
 

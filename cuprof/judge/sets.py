@@ -175,7 +175,7 @@ class Sets:
     def __post_init__(self) -> None:
         self.order = np.zeros(self.task.count, int)
         ends = [(each.offset // 8, -(-each.end // 8)) for each in self.task.layout.select("output").values()]
-        self._ends = np.array([each for each in ends if each[1] > each[0]]).T
+        self._ends = np.array([each for each in ends if each[1] > each[0]] or [(0, 1)]).T  # of no output the first word
 
     @property
     def kind(self) -> str:

@@ -78,10 +78,15 @@ def test_counters_are_a_set_or_named(
     assert (request.counters, ncu.name, len(ncu.metrics), ncu.cache_control) == (True, name, metrics, "none")
 
 
-def test_a_family_may_be_a_folder(cli: Cli, asked: list[Any]) -> None:
+def test_a_family_may_be_a_folder(cli: Cli, asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     cli("judge", str(FAMILY), "mine.py", "measure.modes=[hot]")
     assert asked[0].origin == Folder(FAMILY)
     assert asked[0].config.measure.modes == ("hot",)
+    mine = Path("mine.py").absolute()
+    monkeypatch.chdir(FAMILY)
+    for here in (".", "family.py"):
+        assert cli("judge", here, str(mine)).err == ""
+        assert asked[-1].origin == Folder(FAMILY)
 
 
 def test_it_is_said_in_words_and_as_json(cli: Cli, asked: list[Any]) -> None:
@@ -101,6 +106,9 @@ def test_it_is_said_in_words_and_as_json(cli: Cli, asked: list[Any]) -> None:
         (("vector", "problem.n=4"), "name at least one candidate"),
         (("nothing", "mine.py"), "unknown family 'nothing'"),
         (("vector", "none.py"), "there is no file none.py"),
+        (("vector", "loop.py"), "there is no file loop.py"),
+        (("vector", "mine.py", "--keep="), "--keep needs a file's name"),
+        (("vector", "mine.py", "--noise=-3%"), "the noise is -3%; give a share from 0 up to 1"),
         (("vector", "mine.py", "variants=cpu_whole"), "has no meaning for judge"),
         (("vector", "mine.py", "measure=quik"), "quik"),
         (("vector", "mine.py", "--counters=memry"), "memry"),
@@ -112,6 +120,7 @@ def test_it_is_said_in_words_and_as_json(cli: Cli, asked: list[Any]) -> None:
     ],
 )
 def test_bad_input_is_one_line_and_2(cli: Cli, asked: list[Any], words: tuple[str, ...], message: str) -> None:
+    Path("loop.py").symlink_to("loop.py")
     done = cli("judge", *words)
     assert (done.exit_code, done.out) == (2, "")
     assert done.err.startswith("error: ")

@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cuprof.config.model import NcuConfig
+from cuprof.config.model import NcuConfig, SweepConfig
 from cuprof.core.errors import UsageError
+from cuprof.engine.observer import Observer
+from cuprof.interop.origins import copy_alone
+from cuprof.judge.court import judge
 from cuprof.judge.report import Ruling, as_data
+from cuprof.judge.request import Request
+from tests.interop.samples import WORKLOADS, WRITING, solution, write_beside
+from tests.judge.conftest import QUICK, Court
 
 HONEST = """
 @family.cpu("honest")
@@ -184,6 +191,40 @@ def test_a_family_is_reached_and_stays_what_it_is(court: Any) -> None:
     assert found.keys() == {"cpu_whole_2", "cpu_whole_candidate"}
     assert found["cpu_whole_2"] is not Ruling.WRONG
     assert found["cpu_whole_candidate"] is Ruling.WRONG
+
+
+def test_what_would_judge_nothing_is_refused(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = court.write("mine.py", "@family.cpu('mine')\ndef mine(problem, tune, x, y): ...\n")
+    with pytest.raises(UsageError, match="unknown variant 'nosuch'"):
+        court.judge(file, like="nosuch")
+    monkeypatch.setattr("cuprof.judge.court.MOST_TRIALS", 0)
+    with pytest.raises(UsageError, match="the baseline has 1 trials; judge at most 0, at fewer problems"):
+        court.judge(file)
+
+
+def test_total_time_of_host_code_is_not_judged(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.judge.conftest.QUICK", replace(QUICK, modes=("total",)))
+    file = court.write("mine.py", "@family.cpu('mine')\ndef mine(problem, tune, inputs, outputs): ...\n")
+    (found,) = court.judge(file).candidates
+    assert (found.ruling, found.message) == (
+        Ruling.UNUSABLE,
+        "its total time is not judged; ask for measure.modes=[cold]",
+    )
+
+
+def test_every_workload_of_a_definition_is_judged(court: Court, tmp_path: Path) -> None:
+    """One has no rows, and so no words in which a late result would show."""
+    empty = {**WORKLOADS[0], "axes": {"rows": 0}, "uuid": "empty"}
+    folder = write_beside(tmp_path / "definition", workloads=[empty, *WORKLOADS])
+    text = WRITING + "    if x.shape[0] > 4:\n        y[...] = 0\n"
+    file = tmp_path / "early.json"
+    file.write_text(json.dumps(solution("early", {"main.py": text})))
+    config = SweepConfig(experiment="", family="rmsnorm_h64", measure=QUICK)
+    origin = copy_alone(str(folder), tmp_path / "copy")
+    request = Request(config, origin, (file,), rounds=1, noise=0.05, as_root=True)
+    (found,) = judge(request, court.project, Observer(), court.server).candidates
+    assert found.ruling is Ruling.WRONG, found
+    assert "rows=32" in found.message
 
 
 @pytest.mark.usefixtures("namespaces")
