@@ -24,8 +24,7 @@ POLL_S, BUSY_POLL_S = 0.02, 0.5
 """Ask the scheduler this often whether there is something for an executor that has nothing to do; while all are busy,
 this thread had better not take part in what they time."""
 JOIN_S = 15.0
-"""Wait this long for an executor's thread. That is longer than ending a worker takes; one still waiting for its device
-ends with the process."""
+"""Wait this long for an executor's thread. That is longer than ending a worker takes."""
 
 
 class Scheduler(Protocol):
@@ -71,6 +70,7 @@ class Dispatcher:
         self.locks, self.calibrator = DeviceLocks(note), Calibrator(recorder, note)
         self._inboxes: dict[Executor, queue.SimpleQueue[Batch | None]] = {}
         self._idle: dict[Executor, None] = {}
+        self._waiting: set[Executor] = set()
         self._meanwhile: Callable[[], object] | None = None
 
     def run(self, scheduler: Scheduler, meanwhile: Callable[[], object] | None = None) -> None:
@@ -190,20 +190,24 @@ class Dispatcher:
             yield
             return
         executor.doing = "waiting for its turn on the device"
+        self._waiting.add(executor)
         with self.locks.hold(device):
+            self._waiting.discard(executor)
+            executor.stop_if_asked()
             executor.doing = ""
             yield
 
     def _end(self, threads: Sequence[Thread], is_over: bool) -> None:
-        """End the executors' threads."""
+        """End the executors' threads, except one that waits for its device: that one ends when it gets its turn."""
         for executor in self.executors:
             if not is_over:
                 executor.stop()
             if executor in self._inboxes:
                 self._inboxes[executor].put(None)
         give_up = time.monotonic() + JOIN_S
-        for thread in threads:
-            thread.join(max(0.0, give_up - time.monotonic()))
+        for executor, thread in zip(self.executors, threads, strict=True):
+            while thread.is_alive() and executor not in self._waiting and time.monotonic() < give_up:
+                thread.join(POLL_S)
 
 
 def _raise(error: BaseException) -> None:

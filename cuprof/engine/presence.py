@@ -33,7 +33,8 @@ def present(
     def beat() -> None:
         look_at = 0.0
         while not ended.wait(BEAT_S):
-            with suppress(StoreError):  # what matters is whether the store is back before the claims end
+            # The store may be back before the claims end. A request to stop is for the main thread, which ends them.
+            with suppress(StoreError, KeyboardInterrupt):
                 store.beat({one.number: one.doing for one in executors if one.number and not one.is_lost})
                 if share is not None and (began := time.monotonic()) >= look_at:
                     look(share)

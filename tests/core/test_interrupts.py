@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import psutil
 import pytest
@@ -32,6 +33,24 @@ def test_a_place_where_nothing_is_begun_stops_early() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         stop_if_requested()
         pytest.fail("it went on")
+
+
+def test_another_thread_stops_and_leaves_the_request_for_the_main_thread() -> None:
+    stopped = []
+
+    def wait() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            stop_if_requested()
+        stopped.append(True)
+
+    with pytest.raises(KeyboardInterrupt), heard():  # noqa: PT012
+        with shielded():
+            os.kill(os.getpid(), signal.SIGINT)
+            thread = threading.Thread(target=wait)
+            thread.start()
+            thread.join()
+        pytest.fail("it went on")
+    assert stopped == [True]
 
 
 def test_a_second_request_leaves_the_tidying_up_alone() -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -288,3 +289,20 @@ def test_a_sweep_waits_for_its_turn_and_then_goes_on(
         bench.check("sound_first", "sound_last", listener=heard)
     assert len(heard.outcomes) == 2
     assert heard.notes[0].startswith(f"waiting for another cuprof process (pid {holder.pid}) that measures on ")
+
+
+def test_a_sweep_that_waits_for_its_turn_can_be_stopped(
+    bench: Any, make_listener: Any, holder: subprocess.Popen[str]
+) -> None:
+    heard, asked = make_listener(), list[float]()
+
+    def stop(text: str) -> None:
+        if text.startswith("waiting for another cuprof process"):
+            asked.append(time.monotonic())
+            raise KeyboardInterrupt
+
+    heard.note = stop
+    with pytest.raises(KeyboardInterrupt):
+        bench.sweep("sound_first", listener=heard)
+    assert time.monotonic() - asked[0] < 5.0
+    assert bench.query("SELECT state FROM sweep") == [("interrupted",)]
