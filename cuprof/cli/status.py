@@ -74,7 +74,7 @@ def status_parts(found: Sequence[Progress]) -> list[Part]:
 def _sweep_parts(sweep: Progress) -> Iterator[Part]:
     tried = describe_tried(sweep.done, sweep.looked_again)
     parts = [tried if sweep.is_search else f"{sweep.done} of {sweep.planned} trials"]
-    others = {"stored before": sweep.reused, "failed": sweep.failed}
+    others = {"stored before": sweep.reused, "failed": sweep.failed, "skipped": sweep.skipped}
     parts += [f"{number} {what}" for what, number in others.items() if number]
     parts.append(f"{format_duration(sweep.running_s)} since it began")
     if sweep.state == "running" and sweep.seconds_left is not None:

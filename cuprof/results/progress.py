@@ -46,7 +46,7 @@ class Progress:
     Args:
         state: "running", "interrupted", "finished", or "abandoned" where nobody has worked on it for a while.
         is_search: the sweep chooses what it tries, so that nobody knows how many will be planned.
-        reused: of those done, how many an earlier sweep had measured.
+        reused, skipped: of those done, how many an earlier sweep had measured, and how many cannot run.
         looked_again: of those done, how many a search has looked at more than once.
         seconds_left: at the pace of the stations that work now, and no sooner than a silent one's lease ends; None
             where that is not known.
@@ -61,6 +61,7 @@ class Progress:
     planned: int
     done: int
     reused: int
+    skipped: int
     looked_again: int
     failed: int
     running_s: float
@@ -136,6 +137,8 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
     sweep = connection.execute(sa.select(*t.sweep.c).where(t.sweep.c.id == sweep_id)).one()
     as_expected = sa.and_(t.variant.c.expected == "wrong", t.run.c.state == State.WRONG_RESULT.value)
     failed = sa.and_(t.run.c.state.in_([*FAILED]), ~as_expected)
+    skipped = t.run.c.state == State.SKIPPED.value
+    kinds = (sa.and_(t.sweep_trial.c.reused, ~skipped), skipped, failed)
     members = (
         sa.select(t.sweep_trial, t.run)
         .join(t.trial, t.trial.c.id == t.sweep_trial.c.trial_id)
@@ -143,29 +146,29 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
         .outerjoin(t.run, t.run.c.id == t.sweep_trial.c.run_id)
         .where(t.sweep_trial.c.sweep_id == sweep_id)
     )
-    planned, done, reused, wrong = connection.execute(
+    planned, done, reused, unable, wrong = connection.execute(
         members.with_only_columns(
             sa.func.count(),
             sa.func.count(t.sweep_trial.c.run_id),
-            sa.func.coalesce(sa.func.sum(sa.case((t.sweep_trial.c.reused, 1), else_=0)), 0),
-            sa.func.coalesce(sa.func.sum(sa.case((failed, 1), else_=0)), 0),
+            *(sa.func.coalesce(sa.func.sum(sa.case((kind, 1), else_=0)), 0) for kind in kinds),
         )
     ).one()
+    ran = done - reused - unable
     present = _list_stations(connection, sweep_id, now)
     stations = tuple(station for station, _, _ in present)
     working = [each for each in present if each[0].state == "working"]
     state = sweep.state
     if state == "running" and not present:  # a process that shares it with nobody, a search for one, has no stations
         host, pid, alive = sweep.process_host, sweep.process_id, _look(sweep)
-        stations = (StationRow("alone", host, pid, "", done - reused, 0.0, alive),)
+        stations = (StationRow("alone", host, pid, "", ran, 0.0, alive),)
     if state == "running" and all(station.state != "working" for station in stations):
         state = "abandoned"
     begun = sweep.resumed_at or sweep.started_at
     seconds_left, chooses = None, is_search(sweep.configuration or {})  # a search ends with its budget
     if working and done < planned and not chooses:
         seconds_left = _estimate_seconds(working, planned - done)
-    elif state == "running" and done > reused and not chooses:
-        seconds_left = (now - begun) / (done - reused) * (planned - done)
+    elif state == "running" and ran and not chooses:
+        seconds_left = (now - begun) / ran * (planned - done)
     told = connection.execute(
         members.with_only_columns(t.trial.c.label, t.run.c.state, t.run.c.message)
         .where(failed)
@@ -180,6 +183,7 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
         planned=planned,
         done=done,
         reused=reused,
+        skipped=unable,
         looked_again=count_looked_again(connection, sweep_id) if chooses else 0,
         failed=wrong,
         running_s=(sweep.finished_at or now) - begun,

@@ -25,7 +25,7 @@ def at_work(job: int, doing: str) -> StationRow:
 def make_launch() -> Launch:
     launch = Launch("a1b2c3", 1, "postgresql://db.example/cuprof")
     stations = (at_work(0, "time: one"), at_work(1, ""))
-    launch.sweeps = [SweepProgress(4, "study", "running", False, 96, 48, 0, 0, 0, 9.0, None, stations, ())]
+    launch.sweeps = [SweepProgress(4, "study", "running", False, 96, 48, 0, 0, 0, 0, 9.0, None, stations, ())]
     return launch
 
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
-from store_samples import FACTS, make_outcome, make_timing, make_trial
+from store_samples import FACTS, METHOD, make_outcome, make_timing, make_trial
 
 from cuprof.cli.output import to_text
 from cuprof.cli.status import status_parts
 from cuprof.core.errors import UnreachableStoreError
-from cuprof.core.records import State
+from cuprof.core.records import Measure, State
 from cuprof.plan.identity import IDENTITY_VERSION
 from cuprof.results.earlier import count_outdated
 from cuprof.results.progress import Progress, count_done, list_at_work, list_progress
@@ -114,6 +114,22 @@ def test_a_process_that_shares_its_sweep_with_nobody_is_shown_too(store: Store) 
     assert found.seconds_left is not None
     with store.snapshot() as connection:
         assert list_progress(connection, sweep_id + 1) == []
+
+
+def test_trials_that_are_skipped_again_do_not_count_as_stored_before(store: Store) -> None:
+    measured, skipped = TRIALS[:2]
+    first = store.begin_sweep(FACTS)
+    store.enlist(first, TRIALS[:2])
+    store.record(first, make_outcome(measured, make_timing(5)))
+    store.record(first, make_outcome(skipped, state=State.SKIPPED))
+    store.finish_sweep(first, "finished")
+    second = store.begin_sweep(FACTS)
+    known = store.stored([trial.identity for trial in TRIALS[:2]], {Measure.COLD: METHOD})
+    store.enlist(second, TRIALS[:3], reused=known)
+    found = read(store)
+    assert (found.sweep_id, found.done, found.reused, found.skipped) == (second, 2, 1, 1)
+    assert found.seconds_left is None, "nothing has been measured yet"
+    assert "running, 2 of 3 trials, 1 stored before, 1 skipped, " in text(found)
 
 
 def test_of_a_search_each_trial_counts_once_and_nobody_knows_its_end(store: Store) -> None:
