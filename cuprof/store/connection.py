@@ -217,7 +217,7 @@ def explain(url: URL, error: Exception) -> str:
     path, low = database_file(url), text.lower()
     where = f"database {show(url)}"
     if path is not None:
-        if "unable to open database file" in low:
+        if "unable to open database file" in low or path.is_dir():  # reading one is a "disk I/O error"
             return _explain_open(where, path)
         advice = next((advice for words, advice in _FILE_ADVICE.items() if re.search(words, low)), None)
     else:

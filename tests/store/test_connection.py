@@ -94,7 +94,8 @@ def test_someone_elses_database_is_not_touched(tmp_path: Path) -> None:
 
 
 def test_a_folder_and_a_folder_below_a_file_are_refused(tmp_path: Path) -> None:
-    assert "is a folder" in refusal(f"sqlite:///{tmp_path}")
+    for read_only in (False, True):
+        assert "is a folder; name a file" in refusal(f"sqlite:///{tmp_path}", read_only=read_only)
     (tmp_path / "file").write_text("")
     assert "its folder cannot be made (File exists)" in refusal(f"sqlite:///{tmp_path}/file/a.sqlite")
 
