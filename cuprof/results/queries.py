@@ -132,12 +132,13 @@ def _find_sql(connection: Any, text: str) -> str:
     if not text:
         raise UsageError(f"nothing to query; write a SELECT or one of {', '.join(list_queries())}")
     if not _NAME.fullmatch(text):
-        verb = _first_word(text)
-        if near := get_close_matches(verb, READING, n=1, cutoff=0.8) if verb not in READING else []:
+        if (verb := _first_word(text)) in READING:
+            return text
+        if (name := re.split(r"\W", text, maxsplit=1)[0]) in list_queries():
+            raise UsageError(f"{name} is a query of its own; give one name, or a SELECT statement in quotes")
+        if near := get_close_matches(verb, READING, n=1, cutoff=0.8):
             raise UsageError(f"{verb.upper()} is not SQL: did you mean {near[0].upper()}?")
-        if verb not in READING:
-            raise UsageError(_REFUSED.format(verb.upper() or repr(text[:20])))
-        return text
+        raise UsageError(_REFUSED.format(verb.upper() or repr(text[:20])))
     for folder in _folders():
         if (folder / f"{text}.sql").is_file():
             return (folder / f"{text}.sql").read_text(encoding="utf-8")

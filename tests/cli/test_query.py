@@ -65,6 +65,8 @@ def test_names_are_listed(cli: Cli, project: Project) -> None:
         (["bst"], "best"),
         (["SELECT * FROM nowhere"], "nowhere"),
         (["DELETE FROM trial"], "refused"),
+        (["trials", "timings"], "trials is a query of its own; give one name, or a SELECT statement in quotes"),
+        (["before_after", "where", "ratio > 1"], "before_after is a query of its own; give one name"),
         (["SELEC", "1"], "SELEC is not SQL: did you mean SELECT?"),
         (["best", "--format", "xml"], "'xml' is not known: there are csv, json, parquet, table"),
         (["best", "--format", "parquet"], "--output FILE.parquet"),
