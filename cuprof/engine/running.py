@@ -162,6 +162,7 @@ class Run:
         """Run the trials that are left.
 
         Raises:
+            StoreError: the database cannot be used, or was removed meanwhile.
             KeyboardInterrupt: after the sweep has been marked as interrupted.
         """
         store, recorder = self.store, self.recorder
@@ -192,6 +193,7 @@ class Run:
                 store.leave([one.number for one in recorder.executors if one.number is not None])
                 store.finish_sweep(recorder.sweep_id, "interrupted")
             raise
+        store.check_file()
         self.observer.finished(recorder.sweep_id)
         if scheduler.tolerates_failures and len(recorder.failed) < len(recorder.members):
             return SweepResult(recorder.sweep_id, (), url=store.url)

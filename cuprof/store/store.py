@@ -72,6 +72,7 @@ class Store:
         self.note: Callable[[str], object] = lambda text: None
         self._away_since: float | None = None
         self._process = os.getpid()
+        self._inode = _find_inode(url)
 
     @classmethod
     def open(cls, url: str, *, create: bool = True, read_only: bool = False) -> Store:
@@ -193,6 +194,18 @@ class Store:
         with explained(self.parsed_url), self.engine.connect() as connection:
             yield connection.execution_options(**{READING: True})
 
+    def check_file(self) -> None:
+        """Check that the database's file is the one that was opened.
+
+        Raises:
+            StoreError: it has been removed or replaced meanwhile, which no write notices.
+        """
+        if _find_inode(self.parsed_url) != self._inode:
+            raise StoreError(
+                f"database {self.place} was removed or replaced while the sweep ran, and the results are lost; "
+                "run the command again"
+            )
+
     def _write(self, transact: Callable[[Connection], T]) -> T:
         """Run a transaction, again where a server lost the connection, for as long as it may be away.
 
@@ -243,6 +256,11 @@ def wait_for(read: Callable[[], T]) -> T:
             if time.monotonic() > give_up:
                 raise
         time.sleep(RETRY_SECONDS)
+
+
+def _find_inode(url: URL) -> int | None:
+    path = database_file(url)
+    return path.stat().st_ino if path is not None and path.exists() else None
 
 
 def _check_file(url: URL, create: bool) -> None:

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from cuprof.config.model import LimitsConfig, SearchConfig
-from cuprof.core.errors import SelectionError, UnknownNameError, UsageError
+from cuprof.core.errors import SelectionError, StoreError, UnknownNameError, UsageError
 from cuprof.core.records import Calibration, DeviceFacts, Measure, State, Timing, Unavailable
 from cuprof.engine.calibration import Calibrator
 from cuprof.engine.devices import find_devices
@@ -318,6 +318,22 @@ def test_trying_again_goes_on_where_it_was_interrupted(
     assert bench.query("SELECT COUNT(*), COUNT(DISTINCT trial_id) FROM run") == [(4, 2)]
     _, heard = bench.sweep(variant, problem=sizes, retry=retry)
     assert (heard.reused, len(heard.outcomes)) == (0, 2)
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_database_that_is_removed_meanwhile_is_reported(
+    bench: Any, make_listener: Callable[..., Any], is_replaced: bool
+) -> None:
+    def remove(trial: Any) -> None:
+        for file in bench.database.parent.iterdir():
+            file.rename(bench.project.root / file.name)
+        if is_replaced:
+            bench.database.touch()
+
+    heard = make_listener(on_finished=remove)
+    with pytest.raises(StoreError, match="was removed or replaced while the sweep ran, and the results are lost"):
+        bench.sweep("sound_first", listener=heard)
+    assert heard.ended is None
 
 
 def test_a_database_on_a_network_is_told_of_once(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
