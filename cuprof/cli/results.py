@@ -34,6 +34,8 @@ VERDICTS = ("faster", "slower", "same", "undecided", "")
 """The order of the counts in a summary; the last is of trials that are not comparable."""
 UNPLACED = (State.IMPOSSIBLE, State.SKIPPED)
 """States that are counted below the tables."""
+SIZE = re.compile(r"(?<!exit code )(?<!ended with )(?<!by signal )\b\d[\d.e+-]*")
+"""A number in which the messages of one reason may differ; an exit code or a signal is a reason of its own."""
 
 
 def print_results(study: Study, output: str, page: Path | None = None) -> None:
@@ -270,7 +272,7 @@ def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
     for message, group in grouped(skipped, lambda trial: trial.message).items():
         yield Line(f"{len(group)} skipped ({names(group)}): {message}", "dim")
     failed = [trial for trial in trials if trial.state not in (State.OK, *UNPLACED)]
-    alike = grouped(failed, lambda trial: (trial.state, trial.expected, re.sub(r"\b\d[\d.e+-]*", "#", trial.message)))
+    alike = grouped(failed, lambda trial: (trial.state, trial.expected, SIZE.sub("#", trial.message)))
     for (state, expected, _), group in alike.items():
         problems = len({trial.problem for trial in group})
         at = f" (and at {count(problems - 1, 'other problem')})" if problems > 1 else ""

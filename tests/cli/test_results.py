@@ -199,6 +199,14 @@ def test_messages_that_differ_in_a_type_are_two_reasons(tmp_path: Path) -> None:
     ]
 
 
+def test_each_exit_code_is_a_reason_of_its_own(tmp_path: Path) -> None:
+    ends = ("exit code {} while checking", "prog 4096 ended with {}: no licence", "prog 4096 ended by signal {}")
+    made = (Made(f"v{n}", state=State.CRASHED, message=end.format(9 + n % 2)) for n, end in enumerate(3 * ends))
+    lines = [line for line in shown(tmp_path, Made("base", 60.0), *made) if line.startswith("CRASHED")]
+    assert lines[0] == "CRASHED v0, v6: exit code 9 while checking"
+    assert len(lines) == 6
+
+
 def test_reused_times_have_their_age(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         old = fill(store, [Made("base", 60.0)])
