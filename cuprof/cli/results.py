@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +33,8 @@ LEGEND = {
 """End of a cell → its meaning, and a remark on a whole table."""
 VERDICTS = ("faster", "slower", "same", "undecided", "")
 """The order of the counts in a summary; the last is of trials that are not comparable."""
+MOST_SPAN = 1000
+"""An interval whose ends are further apart than this factor says nothing about how fast a variant is."""
 UNPLACED = (State.IMPOSSIBLE, State.SKIPPED)
 """States that are counted below the tables."""
 SIZE = re.compile(r"(?<!exit code )(?<!ended with )(?<!by signal )\b\d[\d.e+-]*")
@@ -136,11 +139,25 @@ def best_line(study: Study, rows: Any) -> str:
         return f"{time} (not comparable with {base.setting})"
     if compared is None:
         return f"best: {best.setting}, {speedup:.2f} × as fast as {base.setting} (no verdict)"
-    low, high = compared.low, compared.high
-    half = (1 / low - 1 / high) / 2 if low > 0 else float("inf")
-    decimals = 3 if half < 0.01 else 2
-    times = f"{1 / compared.ratio:.{decimals}f} ± {half:.{decimals}f} × as fast as {base.setting}"
-    return f"best: {best.setting}, {times}" + ("" if compared.verdict == "faster" else f" ({compared.verdict})")
+    verdict = "" if compared.verdict == "faster" else f" ({compared.verdict})"
+    if times := _describe_times(compared.ratio, compared.low, compared.high):
+        return f"best: {best.setting}, {times} × as fast as {base.setting}{verdict}"
+    return f"{time}; how many times as fast as {base.setting} cannot be told{verdict}"
+
+
+def _describe_times(ratio: float, low: float, high: float) -> str:
+    """Return how many times as fast NEW is, with the interval; nothing where that spans more than `MOST_SPAN`.
+
+    Args:
+        ratio, low, high: NEW / BASE, as `cuprof compare` gives them.
+    """
+    middle, least, most = (1 / each if each > 0 else math.inf for each in (ratio, high, low))
+    if not most <= MOST_SPAN * least:
+        return ""
+    decimals = 3 if most - least < 0.02 else 2
+    if abs(most + least - 2 * middle) > middle / 2:  # the ends of a ± would be off by a quarter and more
+        return f"from {least:.{decimals}f} to {most:.{decimals}f}"
+    return f"{middle:.{decimals}f} ± {(most - least) / 2:.{decimals}f}"
 
 
 def list_verdicts(study: Study) -> list[tuple[StudyTrial, str]]:

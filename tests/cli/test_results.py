@@ -16,6 +16,7 @@ from cuprof.cli.results import MOST_ROWS, TOP, print_results, result_parts
 from cuprof.core.records import State
 from cuprof.report.load import load_study
 from cuprof.report.study import Study
+from cuprof.statistics.verdict import Judgement, Verdict
 from tests.report.study_data import CPU, NO_CUDA, Made, fill, open_store
 
 TRIALS = (
@@ -294,6 +295,23 @@ def test_without_a_right_baseline_the_fastest_stands_in_and_is_named(tmp_path: P
     assert any(line.startswith("fast ") and re.search(r" (1\.9|2\.0)\d× ", f"{line} ") for line in lines)
     assert "the baseline base has no right, timed result here: slow stands in for it" in lines
     assert re.match(r"best: fast, [12]\.\d+ ± 0\.\d+ × as fast as slow$", lines[-1])
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ((0.45, 0.5, 0.55), "best: fast, 2.00 ± 0.20 × as fast as base (undecided)"),
+        ((0.1, 0.5, 0.55), "best: fast, from 1.82 to 10.00 × as fast as base (undecided)"),
+        ((1e-7, 0.5, 1e4), "best: fast, 10.00 µs; how many times as fast as base cannot be told (undecided)"),
+        ((0.0, 0.5, 0.6), "best: fast, 10.00 µs; how many times as fast as base cannot be told (undecided)"),
+    ],
+)
+def test_a_lopsided_interval_is_shown_by_its_ends(
+    ends: tuple[float, float, float], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judgement = Judgement(Verdict.UNDECIDED, ends[1], ends[0], ends[2], True, 0.05)
+    monkeypatch.setattr(Study, "compare", lambda *_: judgement)
+    assert shown(tmp_path, Made("base", 20.0), Made("fast", 10.0))[-1] == said
 
 
 def test_the_best_of_one_variants_configurations_says_why_it_has_no_ratio(tmp_path: Path) -> None:
