@@ -92,7 +92,9 @@ def main_portfolio(argv: Sequence[str]) -> int:
     arguments = PORTFOLIO.parse_args(argv)
     portfolio = _read(arguments)
     if arguments.header:
-        write_file([_export(portfolio, "header").encode()], arguments.header)
+        from cuprof.report.portfolio import to_header
+
+        write_file([to_header(portfolio).encode()], arguments.header)
     named = _names(portfolio)
     problems = [
         {"problem": pick.problem, "configuration": named[pick.number], "ratio": pick.ratio, "samples": pick.samples}
@@ -155,7 +157,7 @@ def _export(portfolio: Portfolio, form: str) -> str:
     if form == "header":
         from cuprof.report.portfolio import to_header
 
-        return to_header(portfolio)
+        return to_header(portfolio, "best")
     best = f"within {100 * portfolio.within:g}% of the best" if portfolio.within else "the best"
     text = f"{portfolio.family} on {portfolio.device}: {best} of each problem. Written by cuprof best."
     heading = visible(text, keep="").replace("\\", "/").replace('"', "'")

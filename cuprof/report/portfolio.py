@@ -129,17 +129,21 @@ def _is_few(run: EarlierRun) -> bool:
     return is_mere_range(run.samples, run.confidence)
 
 
-def to_header(portfolio: Portfolio) -> str:
+def to_header(portfolio: Portfolio, command: str = "portfolio") -> str:
     """Return a C header with the configurations and a function that picks one.
 
     A problem that was not measured takes what the nearest one does: by the logarithms of its numbers, other coordinates
     being equal where they can be. Names end with _ where an axis or a tunable could have them otherwise.
+
+    Args:
+        command: the command of cuprof that the header names as its writer.
     """
     axes = _find_numeric([pick.problem for pick in portfolio.picks])
     tunables = _find_numeric([point for _, point in portfolio.configurations])
     return render_text(
         "portfolio.h",
         portfolio=portfolio,
+        command=command,
         stem=re.sub(r"\W|^(?=\d)", "_", portfolio.family),
         family=portfolio.family.replace("*/", "* /"),
         device=portfolio.device.replace("*/", "* /"),

@@ -1,7 +1,7 @@
 {% macro declared(name, is_number) %}{{ "double " if is_number else "const char *" }}{{ name }}{% endmacro %}
-/* {{ family }} on {{ device }}: {{ rows|length|count("configuration") }} within
-   {{ "%g"|format(100 * portfolio.within) }}% of the best of each of {{ known|length|count("problem") }}{% if few %}, {{ few }} of them by few samples{% endif %}.
-   Written by cuprof portfolio. */
+/* {{ family }} on {{ device }}: {{ rows|length|count("configuration") }}{{ " within" if portfolio.within else "," }}
+   {{ "%g%% of "|format(100 * portfolio.within) if portfolio.within else "" }}the best of {{ "each of " if known|length > 1 else "" }}{{ known|length|count("problem") }}{% if few %}, {{ few }} of them by few samples{% endif %}.
+   Written by cuprof {{ command }}. */
 #pragma once
 #include <math.h>
 #include <string.h>

@@ -90,6 +90,17 @@ def test_the_header_compiles(cli: Cli, stored: Project, tmp_path: Path) -> None:
     subprocess.run([str(tmp_path / "main")], check=True)
 
 
+def test_a_header_says_what_it_holds_and_who_wrote_it(cli: Cli, stored: Project, tmp_path: Path) -> None:
+    def heading(*words: str) -> str:
+        return " ".join(cli(*words).out.partition("*/")[0].split()[1:])
+
+    best, each = ("best", "invented", "--export", "header"), "the best of each of 2 problems. Written by cuprof best."
+    assert heading(*best) == f"invented on Test GPU 9000: 2 configurations, {each}"
+    assert heading(*best, "--within", "10%") == f"invented on Test GPU 9000: 1 configuration within 10% of {each}"
+    cli("portfolio", "invented", "--header", str(tmp_path / "few.h"))
+    assert "Written by cuprof portfolio." in (tmp_path / "few.h").read_text()
+
+
 def test_what_cannot_be_exported_is_one_line(cli: Cli, stored: Project) -> None:
     for argv, said in {
         ("best", "cuconv"): "no right time of family cuconv is stored; run cuprof sweep family=cuconv first",
