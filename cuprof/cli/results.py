@@ -133,7 +133,8 @@ def best_line(study: Study, rows: Any) -> str:
             return time + (f", {'in place of ' if study.stand_in else ''}the baseline" if is_base else "")
         times_ns = right["median_ns"]
         middle = f"its median configuration takes {times_ns.median() / times_ns.min():.2f} × as long"
-        return time + (f" (no baseline: one variant; {middle})" if len(right) > 1 else "")
+        alone = "no baseline: one variant; " if rows["contender"].nunique() == 1 else ""  # others may have failed
+        return time + (f" ({alone}{middle})" if len(right) > 1 else "")
     compared, speedup = study.compare(base, best), study.speedup(best, _base(study))
     if compared is None and speedup is None:
         return f"{time} (not comparable with {base.setting})"
@@ -197,7 +198,8 @@ def _has_time(trial: StudyTrial) -> bool:
 def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     """Return the table of one problem, without the columns that say nothing."""
     right = [trial for trial in trials if _has_time(trial)]
-    bases = {study.baseline_of(trial) for trial in trials}  # of many tunables the fastest
+    is_alone = len({trial.contender for trial in trials}) == 1
+    bases = set() if is_alone else {study.baseline_of(trial) for trial in trials}  # of many tunables the fastest
     hot_ns = {trial: trial.median_of(Measure.HOT) for trial in right if trial.measure is Measure.COLD}
     total_ns = {trial: trial.median_of(Measure.TOTAL) for trial in right}
     time = choose_scale("time", [trial.median_ns for trial in right])

@@ -319,3 +319,11 @@ def test_the_best_of_one_variants_configurations_says_why_it_has_no_ratio(tmp_pa
     assert lines[-1] == (
         "best: v with width=1, 10.00 µs (no baseline: one variant; its median configuration takes 2.00 × as long)"
     )
+    assert not any("(base)" in line for line in lines)
+
+
+def test_one_right_variant_beside_failed_ones_is_the_baseline(tmp_path: Path) -> None:
+    failed = Made("w", state=State.CRASHED, message="SIGSEGV")
+    lines = shown(tmp_path, *(Made("v", 10.0 * width, tune={"width": width}) for width in (1, 2, 3)), failed)
+    assert lines[3].startswith("v (base)")
+    assert lines[-1] == "best: v with width=1, 10.00 µs (its median configuration takes 2.00 × as long)"
