@@ -9,6 +9,7 @@ from pathlib import Path
 from cuprof.cli.output import print_message
 from cuprof.core.errors import ConfigError, suggest
 from cuprof.core.project import Project, bundled, checkout
+from cuprof.core.text import quote_path
 
 MEANT = {
     **dict.fromkeys(("quick", "precise", "hot"), "measure={}"),
@@ -88,7 +89,7 @@ def tell_choice(command: str, project: Project, families: Sequence[str] = ()) ->
     print_message(f"error: name what cuprof {command} is to {'check' if families else 'run'}")
     own = [folder for folder in project.kernel_folders if folder.is_relative_to(project.root)]
     scripts = (file for file in sorted(Path.cwd().glob("*.py")) if file.is_file() and _can_run(file))
-    found = [(file.name, "a file here") for file in islice(scripts, MOST_FILES)]
+    found = [(quote_path(file.name), "a file here") for file in islice(scripts, MOST_FILES)]
     found += [(name, "a family") for name in families] or _list_choices(project, own)
     width = max(len(word) for word, _ in found)
     for word, what in found:

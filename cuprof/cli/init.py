@@ -9,6 +9,7 @@ from pathlib import Path
 from cuprof.cli.arguments import CommandParser
 from cuprof.core.errors import UsageError
 from cuprof.core.project import MARKER
+from cuprof.core.text import quote_path
 
 TEMPLATE = Path(__file__).resolve().parent / "template"
 RENAMED = {"gitignore": ".gitignore"}
@@ -33,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     print(f"made {len(written)} files in {folder}")
     print("next:")
     if folder.resolve() != Path.cwd():
-        print(f"  cd {folder}")
+        print(f"  cd {quote_path(str(folder))}")
     print("  cuprof sweep experiment=scale")
     return 0
 

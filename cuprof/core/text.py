@@ -65,6 +65,11 @@ def summarize(reasons: Iterable[str]) -> Iterator[tuple[int, str]]:
         yield alike.total(), next(iter(alike)) + others
 
 
+def quote_path(path: str) -> str:
+    """Return a path as a word for the shell, which no command takes for an option."""
+    return shlex.quote(f"./{path}" if path.startswith("-") else path)
+
+
 def visible(text: str, keep: str = "\t\n") -> str:
     r"""Return the text with characters that steer a terminal, or hide or rearrange text, as escapes ("\x1b", "\u202e").
 

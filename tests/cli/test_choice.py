@@ -43,6 +43,14 @@ def test_a_projects_own_come_first(cli: Cli, own: Project) -> None:
     assert all(words[-1] == "cuprof" for words in lines[3:])
 
 
+def test_files_are_named_as_the_shell_takes_them(cli: Cli, own: Project) -> None:
+    for name in ("my kernel.py", "-mine.py"):
+        (own.root / name).write_text("import cuprof\ncuprof.compare()\n")
+    said = cli("sweep").err
+    assert "  cuprof sweep 'my kernel.py' " in said
+    assert "  cuprof sweep ./-mine.py " in said
+
+
 def test_a_name_alone_is_a_family_or_an_experiment(cli: Cli, own: Project) -> None:
     for word, trials in (("scale", 2), ("experiment=scale", 4)):
         done = cli("sweep", word, "dry_run=true")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,6 +67,16 @@ def test_nothing_is_written_over(cli: Cli, tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "README.md is there already" in result.err
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+
+
+@pytest.mark.parametrize("name", ["plain", "sp ace/ü", "-x", "it's $HOME"])
+def test_the_next_commands_work_as_they_are_printed(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = next(line for line in cli("init", "--", name).out.splitlines() if "cd " in line)
+    done = subprocess.run(["sh", "-c", f"{line} && pwd"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{tmp_path / name}\n"
 
 
 @pytest.mark.parametrize("argv", [[], ["/proc/nowhere"]])
