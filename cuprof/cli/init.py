@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,12 +19,18 @@ RENAMED = {"gitignore": ".gitignore"}
 EMPTY_FOLDERS = ("db", "experiments", "reports")
 
 
+def _read_folder(text: str) -> Path:
+    if not text:  # a variable that is not set; Path("") would be the current folder
+        raise argparse.ArgumentTypeError("the name is empty; write . for the current folder")
+    return Path(text)
+
+
 PARSER = CommandParser(
     "init",
     "Make a project of your own: an example family in kernels/, and conf/, db/, experiments/, reports/.",
     "examples:\n  cuprof init my-kernels\n  cuprof init .",
 )
-PARSER.add_argument("folder", metavar="DIR", type=Path, help="folder of the project; made when it is not there")
+PARSER.add_argument("folder", metavar="DIR", type=_read_folder, help="folder of the project; made when it is not there")
 
 
 def main(argv: Sequence[str]) -> int:

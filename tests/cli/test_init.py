@@ -79,6 +79,14 @@ def test_the_next_commands_work_as_they_are_printed(
     assert done.stdout == f"{tmp_path / name}\n"
 
 
+def test_an_empty_name_is_not_the_current_folder(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = cli("init", "")
+    assert (done.exit_code, done.out) == (2, "")
+    assert "the name is empty; write . for the current folder" in done.err
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("argv", [[], ["/proc/nowhere"]])
 def test_bad_input(cli: Cli, argv: list[str]) -> None:
     result = cli("init", *argv)
