@@ -257,6 +257,8 @@ def _parse(text: str, typed: str = "", lenient: bool = False) -> Override:
         words = (f"'{each.strip()}'" if re.search(r"[(!]", each) and "'" not in each else each for each in elements)
         with suppress(HydraException):
             return parser.parse_override(f"{key}={','.join(words)}")
+    if value.rstrip().endswith(","):
+        raise ConfigError(f"{typed or text!r} ends with a comma; leave it out, or go on without a space")
     # The parser quotes a piece of what it cannot read, which may be a part of a password.
     said = str(refused).strip().partition("\n")[0]
     cause = said if hide_passwords(value) == value else "no value of Hydra's grammar"

@@ -123,6 +123,8 @@ def test_adding_metrics_extends_the_set() -> None:
         ("problem.n=range(0,1000000000000)", f"{MOST_VALUES:,}"),
         ("problem.n=[1", "cannot read"),
         ("measure=[a", "cannot read"),
+        ("problem.n=2**20,", "'problem.n=2**20,' ends with a comma; leave it out, or go on without a space"),
+        ("measure=quick,", "ends with a comma"),
         ("=5", "not a setting"),
         ("", "not a setting"),
     ],
