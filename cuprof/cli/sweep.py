@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
-from cuprof.cli.choice import list_choices
+from cuprof.cli.choice import is_chosen, list_choices
 from cuprof.cli.output import print_json, print_message, print_preview
-from cuprof.core.errors import UnknownNameError, UsageError
+from cuprof.core.errors import UnknownNameError, UsageError, suggest
 from cuprof.core.project import Project, try_writing
 
 if TYPE_CHECKING:
@@ -198,6 +199,9 @@ def report(config: SweepConfig, project: Project) -> int:
             try:
                 sweep = get_sweep(connection, name, chosen)
             except UnknownNameError as error:
+                if not is_chosen(shlex.split(config.command_line)[2:], project):
+                    stored = suggest("", error.known)
+                    raise UsageError(f"no experiment was named {error.where}: {stored}") from error
                 if config.family.endswith(".py") and not Path(config.family).exists():
                     raise UsageError(f"there is no file {config.family}, and no sweep of it is stored") from error
                 raise

@@ -78,7 +78,7 @@ def test_where_only_a_swept_file_is_stored_its_family_is_named(
 
 def test_where_nothing_is_stored_a_sweep_comes_first(cli: Cli, project: Project) -> None:
     Store.open(f"sqlite:///{project.root / 'db' / 'cuprof.sqlite'}").close()
-    assert "'reduction' (run cuprof sweep experiment=NAME first): there are none" in cli("report").err
+    assert "no experiment was named (run cuprof sweep experiment=NAME first): there are none" in cli("report").err
 
 
 def test_a_sweeps_own_page_is_of_no_other_sweep(cli: Cli, project: Project) -> None:
@@ -96,3 +96,12 @@ def test_a_familys_page_does_not_take_the_place_of_the_study_of_its_name(project
             sweep = fill(store, [Made("base")], experiment=experiment, family=family, name=family)
             names.append(name_page(load_study(store, sweep_id=sweep).sweep, "", None, project))
     assert names == ["both", "family-both", "mine"]
+
+
+def test_where_nobody_named_an_experiment_none_is_called_unknown(cli: Cli, project: Project) -> None:
+    with Store.open(project.database_url) as store:
+        fill(store, [Made("a")], name="add", experiment="", family="add")
+    said = "error: no experiment was named (the newest sweep is of family=add; write that): there are add\n"
+    assert (cli("report").exit_code, cli("report").err) == (2, said)
+    assert "unknown stored experiment 'reduction'" in cli("report", "experiment=reduction").err
+    assert cli("report", "family=add").exit_code == 0
