@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 from cuprof import __version__
 from cuprof.cli.output import print_error, print_message
 from cuprof.cli.stream import guarded_output
-from cuprof.core.errors import CuprofError, UnknownNameError, explain
+from cuprof.core.errors import CuprofError, UnknownNameError, UsageError, explain
 from cuprof.core.interrupts import INTERRUPTED, heard, is_requested, shielded
 from cuprof.core.processes import spare_cores
+from cuprof.core.text import quote_path
 
 
 class Command(NamedTuple):
@@ -158,11 +159,13 @@ def _dispatch(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print(help_text())
         return 0
-    if words[0] in ("-V", "--version"):
+    if words[0] in ("-V", "--version", "version"):
         print(f"cuprof {__version__}")
         return 0
     if words[0] in ("-sc", "--shell-completion"):
         return Command("", "completion").run(words)
     if (command := COMMANDS.get(words[0])) is None:
+        if words[0].endswith(".py"):
+            raise UsageError(f"{words[0]} is no command; to run a file, write cuprof sweep {quote_path(words[0])}")
         raise UnknownNameError("command", words[0], COMMANDS)
     return command.run(words[1:])

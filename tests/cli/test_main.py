@@ -46,13 +46,20 @@ def test_help_imports_nothing_heavy(argv: list[str]) -> None:
     assert run.stderr.strip() == "[]"
 
 
-def test_version(cli: Cli) -> None:
-    assert cli("--version").out == f"cuprof {__version__}\n"
+@pytest.mark.parametrize("word", ["--version", "-V", "version"])
+def test_version(cli: Cli, word: str) -> None:
+    assert cli(word).out == f"cuprof {__version__}\n"
 
 
 def test_an_unknown_command_names_the_nearest(cli: Cli) -> None:
     result = cli("swep")
     assert (result.exit_code, result.err) == (2, "error: unknown command 'swep': did you mean sweep?\n")
+
+
+def test_a_file_is_no_command_and_is_offered_to_sweep(cli: Cli) -> None:
+    result = cli("my add.py", "measure=quick")
+    said = "error: my add.py is no command; to run a file, write cuprof sweep 'my add.py'\n"
+    assert (result.exit_code, result.err) == (2, said)
 
 
 @pytest.mark.parametrize(
