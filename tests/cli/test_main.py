@@ -62,6 +62,12 @@ def test_a_file_is_no_command_and_is_offered_to_sweep(cli: Cli) -> None:
     assert (result.exit_code, result.err) == (2, said)
 
 
+@pytest.mark.parametrize(("command", "missing"), [("diff", "BASE, NEW"), ("source", "VARIANT")])
+def test_what_is_optional_is_not_called_required(cli: Cli, command: str, missing: str) -> None:
+    said = f"error: the following arguments are required: {missing}; see cuprof {command} --help\n"
+    assert cli(command).err == said
+
+
 @pytest.mark.parametrize(
     ("error", "code", "text"),
     [
