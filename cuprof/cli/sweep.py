@@ -189,15 +189,17 @@ def main_report(argv: Sequence[str]) -> int:
 
 def report(config: SweepConfig, project: Project) -> int:
     """Write the page of one experiment, unless it is up to date, and print its path."""
+    from cuprof.families.origin import is_path
     from cuprof.interop.origins import name_family
     from cuprof.results.sweeps import get_sweep
     from cuprof.store import Store
 
+    is_file = not config.experiment and is_path(config.family)
     chosen, name = config.report.sweep, config.experiment or name_family(config.family)
     with Store.open(config.store.url or project.database_url, create=False, read_only=True) as store:
         with store.snapshot() as connection:
             try:
-                sweep = get_sweep(connection, name, chosen)
+                sweep = get_sweep(connection, name, chosen, is_file=is_file)
             except UnknownNameError as error:
                 if not is_chosen(shlex.split(config.command_line)[2:], project):
                     stored = suggest("", error.known)
@@ -205,7 +207,8 @@ def report(config: SweepConfig, project: Project) -> int:
                 if config.family.endswith(".py") and not Path(config.family).exists():
                     raise UsageError(f"there is no file {config.family}, and no sweep of it is stored") from error
                 raise
-        path = write_page(store, sweep, config, project, name, chosen)
+        title = "" if is_file else name  # a study of the file's name describes other kernels
+        path = write_page(store, sweep, config, project, title, chosen)
     if config.output == "json":
         print_json({"experiment": config.experiment, "sweep": sweep.id, "report": str(path)})
     else:

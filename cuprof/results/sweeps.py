@@ -73,12 +73,15 @@ def list_tried_sweeps(connection: Connection) -> list[SweepRow]:
 
 
 @intact
-def get_sweep(connection: Connection, experiment: str, sweep_id: int | None = None) -> SweepRow:
+def get_sweep(
+    connection: Connection, experiment: str, sweep_id: int | None = None, *, is_file: bool = False
+) -> SweepRow:
     """Return the newest timing sweep of an experiment, or the sweep of that number.
 
     Args:
         experiment: name of the experiment; for sweeps without one, the family's or the sweep's name.
         sweep_id: a sweep of that name, or of any where the name is empty.
+        is_file: the name is a file's, so a sweep without an experiment comes before an experiment of that name.
 
     Raises:
         UnknownNameError: no sweep of that name is stored.
@@ -86,8 +89,11 @@ def get_sweep(connection: Connection, experiment: str, sweep_id: int | None = No
     """
     if sweep_id is not None:
         return _get_numbered(connection, experiment, sweep_id)
-    for column in (t.sweep.c.experiment, t.sweep.c.family, t.sweep.c.name):
-        of_name = sa.select(*_COLUMNS).where(column == experiment, t.sweep.c.purpose == "timing")
+    names = [t.sweep.c[column] == experiment for column in ("experiment", "family", "name")]
+    if is_file:
+        names.insert(0, (t.sweep.c.family == experiment) & (t.sweep.c.experiment == ""))
+    for is_named in names:
+        of_name = sa.select(*_COLUMNS).where(is_named, t.sweep.c.purpose == "timing")
         if experiment and (found := _rows(connection, of_name)):
             return found[-1]
     stored = _rows(connection, sa.select(*_COLUMNS).where(t.sweep.c.purpose == "timing"))

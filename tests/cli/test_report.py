@@ -67,7 +67,7 @@ def test_where_only_a_swept_file_is_stored_its_family_is_named(
 ) -> None:
     url = f"sqlite:///{project.root / 'db' / 'cuprof.sqlite'}"
     with Store.open(url) as store:
-        fill(store, [Made("a")], experiment="", family="mine")
+        fill(store, [Made("a")], name="mine", experiment="", family="mine")
     refused = cli("report", *words)
     assert (refused.exit_code, refused.err.count("\n")) == (2, 1)
     assert "(the newest sweep is of family=mine; write that): there are mine" in refused.err
@@ -105,3 +105,14 @@ def test_where_nobody_named_an_experiment_none_is_called_unknown(cli: Cli, proje
     assert (cli("report").exit_code, cli("report").err) == (2, said)
     assert "unknown stored experiment 'reduction'" in cli("report", "experiment=reduction").err
     assert cli("report", "family=add").exit_code == 0
+
+
+def test_the_page_of_a_file_is_not_that_of_an_experiment_of_its_name(cli: Cli, project: Project) -> None:
+    Path("reduction.py").touch()
+    with Store.open(project.database_url) as store:
+        own = fill(store, [Made("a")], name="reduction", experiment="", family="reduction")
+        study = fill(store, [Made("a")], name="reduction", experiment="reduction", family="reduction")
+    page = json.loads(cli("report", "reduction.py", "output=json").out)
+    assert (page["sweep"], Path(page["report"]).name) == (own, "family-reduction.html")
+    assert "<title>reduction ·" in Path(page["report"]).read_text(encoding="utf-8")
+    assert json.loads(cli("report", "experiment=reduction", "output=json").out)["sweep"] == study
