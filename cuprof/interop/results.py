@@ -49,7 +49,13 @@ STATES = {
     "runtime": State.LAUNCH_ERROR, "correctness": State.WRONG_RESULT, "timeout": State.TIMED_OUT,
 }  # fmt: skip
 """Values in the objective of Kernel Tuner's cache, or T4's invalidity, that replace the time."""
-UNITS = {"s": 1e9, "seconds": 1e9, "ms": 1e6, "milliseconds": 1e6, "us": 1e3, "microseconds": 1e3, "ns": 1.0}
+UNITS = {
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1e9),
+    **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 1e6),
+    **dict.fromkeys(("us", "μs", "usec", "microsecond", "microseconds"), 1e3),
+    **dict.fromkeys(("ns", "nsec", "nanosecond", "nanoseconds"), 1.0),
+}
+"""Spellings of a unit, case-folded (which makes the micro sign the Greek letter), and its nanoseconds."""
 LEAST_NS, MOST_NS = 1e-3, 1e18
 """A measurement takes between a picosecond and thirty years."""
 
@@ -217,7 +223,7 @@ class KernelTuner:
             content = json.loads(text)
         except json.JSONDecodeError:  # Kernel Tuner leaves the end off a cache that it may go on with
             content = json.loads(text.rstrip().rstrip(",") + "}}")
-        trials = list(_read_cache(content) if "cache" in content else _read_t4(content, path.name.partition(".")[0]))
+        trials = list(_read_cache(content) if "cache" in content else _read_t4(content, path))
         note = (
             "Kernel Tuner's times are of its own method: its samples follow one another, and nothing flushes the caches"
         )
@@ -235,21 +241,30 @@ def _read_cache(content: Mapping[str, Any]) -> Iterator[ImportedTrial]:
         yield _make_trial(kernel, tunables, device, "" if isinstance(time, int | float) else str(time), times)
 
 
-def _read_t4(content: Mapping[str, Any], kernel: str) -> Iterator[ImportedTrial]:
+def _read_t4(content: Mapping[str, Any], path: Path) -> Iterator[ImportedTrial]:
+    kernel = path.name.partition(".")[0]
     for row in content["results"]:
         unit, times = "ms", list(row["times"].get("runtimes") or ())
         for each in row.get("measurements") or ():
             if each["name"] == "time" and isinstance(each["value"], int | float):
-                unit, times = str(each.get("unit", "ms")), times or [each["value"]]
+                unit, times = _read_unit(each.get("unit"), path), times or [each["value"]]
         reason = "" if row["invalidity"] == "correct" else str(row["invalidity"])
         yield _make_trial(kernel, row["configuration"], "", reason, times, unit)
+
+
+def _read_unit(given: Any, path: Path) -> str:
+    """Return a unit as `UNITS` spells it; T4 means ms where there is none."""
+    unit = str(given or "ms").strip().casefold()
+    if unit not in UNITS:
+        raise UsageError(f"{path}: unknown unit of time {str(given)[:40]!r}; known are {', '.join(UNITS)}")
+    return unit
 
 
 def _make_trial(
     kernel: str, tunables: Mapping[str, Any], device: str, reason: str, times: Any, unit: str = "ms"
 ) -> ImportedTrial:
     """Return a trial; without a time it has failed, as `STATES` says of the reason."""
-    durations = _as_durations([] if reason else times, unit if unit in UNITS else "ms")
+    durations = _as_durations([] if reason else times, unit)
     return ImportedTrial(
         family=kernel,
         tunables=_as_point(tunables),

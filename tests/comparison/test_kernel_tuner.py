@@ -70,6 +70,31 @@ def test_t4_names_its_units_and_what_was_invalid(tmp_path: Path) -> None:
     assert (wrong.state, wrong.measure) == (State.WRONG_RESULT, "")
 
 
+def with_unit(unit: str | None) -> dict[str, Any]:
+    first, *others = T4["results"]
+    measured = {"name": "time", "value": 10.0} | ({} if unit is None else {"unit": unit})
+    return {**T4, "results": [{**first, "measurements": [measured]}, *others]}
+
+
+@pytest.mark.parametrize(
+    ("unit", "ns"),
+    [
+        (None, 1e6), ("", 1e6), ("MS", 1e6), ("Milliseconds", 1e6), ("sec", 1e9), ("seconds", 1e9), ("US", 1e3),
+        ("\u00b5s", 1e3), ("\u03bcs", 1e3), ("ns", 1.0), ("nanoseconds", 1.0),
+    ],
+)  # fmt: skip
+def test_t4_units_are_known_by_their_usual_spellings(tmp_path: Path, unit: str | None, ns: float) -> None:
+    right, _ = each(side(tmp_path / "copy.json", with_unit(unit)).trials)
+    assert right.median_ns == pytest.approx(10 * ns)
+
+
+def test_t4_in_another_unit_is_refused_in_one_line(tmp_path: Path) -> None:
+    said = r"copy\.json: unknown unit of time 'parsec'; known are s, .*nanoseconds"
+    with pytest.raises(UsageError, match=said) as caught:
+        side(tmp_path / "copy.json", with_unit("parsec"))
+    assert "\n" not in str(caught.value)
+
+
 def test_a_configuration_meets_the_trial_of_its_tunables(tmp_path: Path, store: Store, url: str) -> None:
     times = {64: 5.0, 128: 10.0}
     hot = (Measure.HOT,)
