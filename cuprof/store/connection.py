@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import time
@@ -78,7 +79,7 @@ def same_place(one: str, other: str) -> bool:
     urls = parse_url(one), parse_url(other)
     files = [database_file(url) for url in urls]
     if files[0] and files[1]:
-        return files[0].resolve() == files[1].resolve()
+        return os.path.realpath(files[0]) == os.path.realpath(files[1])  # a loop of links raises nothing
     return urls[0] == urls[1]
 
 

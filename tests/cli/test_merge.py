@@ -20,6 +20,7 @@ def test_databases_are_taken_in_once_and_what_cannot_be_is_told_in_a_line(
 ) -> None:
     shutil.copy(WHOLE, "theirs ü.sqlite")
     Path("notes.sqlite").write_text("no database at all, though it has such a name")
+    Path("loop.sqlite").symlink_to("loop.sqlite")
     told = cli("merge", "theirs ü.sqlite")
     assert (told.exit_code, told.err) == (0, "")
     assert "theirs ü.sqlite: sweeps: 1, trials: 5, runs: 5, profiles: 2" in told.out
@@ -32,6 +33,7 @@ def test_databases_are_taken_in_once_and_what_cannot_be_is_told_in_a_line(
     for words in (
         ["notes.sqlite"],
         ["nowhere.sqlite"],
+        ["loop.sqlite"],
         ["db/cuprof.sqlite"],
         ["postgresql://me:hunter2@127.0.0.1:1/base"],
         ["oracle://me:hunter2@host/base"],
