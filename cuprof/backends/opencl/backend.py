@@ -125,7 +125,7 @@ class OpenClSession(Session[Runnable]):
         try:
             kernel = cl.Kernel(built, step.kernel)
         except cl.Error:
-            known = ", ".join(built.kernel_names.split(";"))
+            known = ", ".join(built.kernel_names.split(";")) or "none"
             raise LaunchError(f"the program has no kernel {step.kernel}; there are {known}") from None
         if kernel.num_args != len(step.args):
             raise LaunchError(f"{step.kernel} has {kernel.num_args} parameters and is given {len(step.args)} arguments")

@@ -208,6 +208,11 @@ def test_what_cannot_be_launched_is_refused_with_the_reason(
         prepare(session, step, **parts)
 
 
+def test_a_source_without_any_kernel_is_refused_in_a_whole_sentence(session: object) -> None:
+    with pytest.raises(LaunchError, match=r"the program has no kernel add; there are none$"):
+        prepare(session, ADD, text="")
+
+
 def test_library_calls_are_refused(session: object) -> None:
     variant = Variant("lib", "opencl", "library", lambda *_: None, "")
     with pytest.raises(LaunchError, match="library calls run on the back ends cuda and cpu"):
