@@ -206,7 +206,7 @@ def checking(url: URL) -> Iterator[None]:
         what = f"a row {error} is missing" if isinstance(error, LookupError) else " ".join(str(error).split())
         raise StoreError(
             f"database {show(url)} is damaged or was changed by hand ({what}); "
-            "restore a copy of it, or name another one with --store"
+            "restore a copy of it, or name another one"
         ) from error
 
 
@@ -232,16 +232,16 @@ def explain(url: URL, error: Exception) -> str:
 
 def _explain_open(where: str, path: Path) -> str:
     if path.is_dir():
-        return f"{where} is a folder; name a file with --store"
+        return f"{where} is a folder; name a file"
     if not path.parent.is_dir():
-        return f"{where}: there is no folder {path.parent}; make it, or name another place with --store"
+        return f"{where}: there is no folder {path.parent}; make it, or name another place"
     return f"{where} cannot be opened; check the permissions of the file and of its folder"
 
 
 _FILE_ADVICE = {
-    "readonly": " is not writable; change its permissions, or name another place with --store",
+    "readonly": " is not writable; change its permissions, or name another place",
     "not a database|malformed|disk image|file format|decode": (
-        " is damaged or no SQLite database ({text}); move it, or name another with --store"
+        " is damaged or no SQLite database ({text}); move it, or name another one"
     ),
     "disk is full|disk i/o": " cannot be written ({text}); free space on that disk, then run the command again",
     "locked|busy": (" has been locked by another process for {seconds:g} s; let it end, then run the command again"),

@@ -46,7 +46,7 @@ def check_revision(connection: Connection, url: URL) -> str | None:
     if revision is None:
         # On a server cuprof may share a database with other programs; a file belongs to one.
         if database_file(url) is not None and connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first():
-            raise StoreError(f"database {show(url)} was not made by cuprof; name another file with --store")
+            raise StoreError(f"database {show(url)} was not made by cuprof; name another file")
         return None
     if revision > REVISION or not revision.isdigit():
         raise StoreError(

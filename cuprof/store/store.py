@@ -272,6 +272,4 @@ def _check_file(url: URL, create: bool) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(
-            f"database {path}: its folder cannot be made ({error.strerror}); name another place with --store"
-        ) from None
+        raise StoreError(f"database {path}: its folder cannot be made ({error.strerror}); name another place") from None
