@@ -15,7 +15,7 @@ from pathlib import Path
 from cuprof.core.errors import FamilyError
 from cuprof.families.model import Family, Variant
 from cuprof.families.origin import FAMILY_FILE, module_name, run_module
-from cuprof.families.trace import describe
+from cuprof.families.trace import blame
 from cuprof.families.validation import check_family
 
 LANGUAGES = {".cu": "cuda", ".cl": "opencl"}
@@ -96,7 +96,7 @@ def _register(family: Family, extension: Extension) -> list[Variant]:
     try:
         run_module(name, file, family=offered)
     except (Exception, SystemExit) as error:
-        raise FamilyError(f"{file.name} raised {describe(error)}") from error
+        raise FamilyError(blame(error, family.folder, file.name)) from error
     finally:
         registered = {key: variant for key, variant in family.variants.items() if own.get(key) is not variant}
         family.variants.clear()

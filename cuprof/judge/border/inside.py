@@ -19,11 +19,13 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.registry import get_shared_memory, open_backend
+from cuprof.core.errors import UsageError
 from cuprof.families.candidate import extend
 from cuprof.judge.border.layout import Place, cut
 from cuprof.judge.border.signals import DIRECT, DONE, GRAPH, LENGTH, OUTLINE, REFUSED, REQUEST, Ask, Refusal, Task
 from cuprof.plan import plan
 from cuprof.plan.memory import arena_bytes
+from cuprof.worker.excerpt import one_line
 from cuprof.worker.messages import Outline, Outlined
 from cuprof.worker.trial import explain
 from cuprof.worker.wire import encode
@@ -216,6 +218,8 @@ BENCHES: dict[str, Any] = {"cpu": _HostBench, "opencl": _OpenClBench, "cuda": _C
 def refuse(error: BaseException) -> bytes:
     """Return what an honest author needs to know of an error, as a message."""
     state, message, log = explain(error)
+    if isinstance(error, UsageError):  # it says all; a log would show cuprof's own lines
+        message, log = one_line(str(error)), ""
     return Refusal(state.value, message, log).encode()  # type: ignore[arg-type]
 
 

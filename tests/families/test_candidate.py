@@ -1,0 +1,41 @@
+"""What the author of a candidate is told of a file that adds nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cuprof.core.errors import FamilyError
+from cuprof.families.candidate import copy_family, extend
+from cuprof.families.origin import load_family
+from cuprof.judge.border.inside import refuse
+
+FAMILY = Path(__file__).parents[1] / "data" / "families" / "vector"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "mine.py adds no variant; register one with @family.cuda, @family.cpu, …"),
+        ("def (:\n", "mine.py raised SyntaxError: invalid syntax (line 1)"),
+        (
+            '\n@famly.cpu("m")\ndef m(): pass\n',
+            "mine.py raised NameError: name 'famly' is not defined (mine.py, line 2, in <module>)",
+        ),
+    ],
+)
+def test_an_input_mistake_is_one_line_with_the_author_s_line_and_no_log(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "mine.py").write_text(text)
+    copy, extension = copy_family(FAMILY, tmp_path / "copy", tmp_path / "mine.py")
+    with pytest.raises(FamilyError) as caught:
+        extend(load_family(copy), extension)
+    told = msgspec.json.decode(refuse(caught.value))
+    assert (told["message"], told["log"]) == (said, "")
+
+
+def test_an_error_of_the_author_s_own_keeps_its_log() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        divmod(1, 0)
+    assert "Traceback" in msgspec.json.decode(refuse(caught.value))["log"]
