@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from cuprof.cli.arguments import CommandParser
@@ -10,10 +11,11 @@ from cuprof.cli.output import Line, emit, show
 from cuprof.core.errors import UsageError
 from cuprof.core.project import find_project
 from cuprof.core.text import count
-from cuprof.engine.merging import MergeResult, merge_database
+from cuprof.engine.merging import MergeResult, merge_source
 from cuprof.store import Store
 from cuprof.store.backup import back_up
 from cuprof.store.connection import same_place
+from cuprof.store.source import open_source
 
 SHOWN = ("sweep", "trial", "run", "profile")
 
@@ -64,10 +66,12 @@ def main_merge(argv: Sequence[str]) -> int:
     sources = [each if "://" in each else f"sqlite:///{each}" for each in arguments.databases]  # whatever its ending
     if any(same_place(source, arguments.store) for source in sources):
         raise UsageError("a database cannot be merged into itself; name another one, or another --store")
-    told = []
-    with Store.open(arguments.store) as store:
-        for source in sources:
-            result = merge_database(source, store, find_project().artifacts)
+    told, store = [], None
+    with ExitStack() as stack:
+        for url in sources:
+            with open_source(url) as source:  # ahead of our own, which is not made for one that is refused
+                store = store or stack.enter_context(Store.open(arguments.store))
+                result = merge_source(source, store, find_project().artifacts)
             merged = result.merged
             counts = {f"{name}s": merged.added[name] for name in SHOWN}
             counts |= {"reports": result.reports, "missing_reports": result.missing}

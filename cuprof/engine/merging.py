@@ -31,17 +31,22 @@ class MergeResult:
 
 
 def merge_database(url: str, store: Store, artifacts: Path) -> MergeResult:
+    """Merge the database of a URL; see `open_source` and `merge_source`."""
+    with open_source(url) as source:
+        return merge_source(source, store, artifacts)
+
+
+def merge_source(source: Source, store: Store, artifacts: Path) -> MergeResult:
     """Merge a database into an open one, all of it or nothing, with the report files beside it.
 
     Args:
         artifacts: folder for report files.
 
     Raises:
-        StoreError: it is missing, damaged, from a newer cuprof or not cuprof's, or it contradicts this database.
+        StoreError: it is damaged, or it contradicts this database.
     """
-    with open_source(url) as source:
-        paths, reports, missing = _bring_reports(source, artifacts)
-        return MergeResult(store.merge(source, paths), reports, missing)
+    paths, reports, missing = _bring_reports(source, artifacts)
+    return MergeResult(store.merge(source, paths), reports, missing)
 
 
 def _bring_reports(source: Source, artifacts: Path) -> tuple[dict[str, str], int, int]:

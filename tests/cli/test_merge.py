@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from cuprof.core.project import Project
 from cuprof.store import Store
 from cuprof.store.schema import REVISION
@@ -59,3 +61,10 @@ def test_refused_rows_are_counted_and_the_target_still_has_a_report(
     (again,) = json.loads(cli("merge", "theirs.sqlite", "--json").out)
     assert (told.exit_code, again["refused"]) == (0, {})  # the run that it belongs to is here already
     assert cli("report", "experiment=reduction").exit_code == 0
+
+
+@pytest.mark.parametrize("source", ["nowhere.sqlite", "notes.sqlite"])
+def test_a_refused_database_leaves_no_new_one(cli: Callable[..., Result], project: Project, source: str) -> None:
+    Path("notes.sqlite").write_text("no database at all, though it has such a name")
+    assert cli("merge", source, "--store", "sqlite:///new/all.sqlite").exit_code == 2
+    assert not (project.root / "new").exists()
