@@ -193,7 +193,7 @@ class Run:
                 store.leave([one.number for one in recorder.executors if one.number is not None])
                 store.finish_sweep(recorder.sweep_id, "interrupted")
             raise
-        store.check_file()
+        store.require_same_file()
         self.observer.finished(recorder.sweep_id)
         if scheduler.tolerates_failures and len(recorder.failed) < len(recorder.members):
             return SweepResult(recorder.sweep_id, (), url=store.url)

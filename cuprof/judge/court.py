@@ -49,7 +49,8 @@ SLOW = ("cupy", "torch", "triton", "numba")
 """Modules that take seconds to import; they are imported once for all processes."""
 RUNNING, COMPARING, CRITICAL = "cuprof.judge.counters", "cuprof.judge.verdict", "scipy.special"
 """Modules that take a quarter of a second each to import: while a worker describes the device, while legs are prepared,
-and while the first is timed. The last is in a thread: it has no part of cuprof, of which two threads might see half."""
+and while the first is timed. A thread imports the last one, which has nothing of cuprof in it: of two threads that
+import parts of one package, either may find a module half made."""
 SWITCH_S = 1e-4
 """A thread that imports lets another one go on this soon; by default each message of a leg would wait for 5 ms."""
 MOST_TRIALS = 1000
@@ -133,8 +134,7 @@ class _Trial:
             family.variant(request.like)
         contenders = [*self._admit(config, family, selection, devices, baselines)]
         if contenders:
-            locks = DeviceLocks(self.observer.note)
-            ahead = Ahead(config, family, devices, self._confine, locks, self.idle)
+            ahead = Ahead(config, family, devices, self._confine, DeviceLocks(self.observer.note), self.idle)
             try:
                 noises = self._hear(ahead, contenders, baselines)
             finally:

@@ -194,8 +194,8 @@ class Store:
         with explained(self.parsed_url), self.engine.connect() as connection:
             yield connection.execution_options(**{READING: True})
 
-    def check_file(self) -> None:
-        """Check that the database's file is the one that was opened.
+    def require_same_file(self) -> None:
+        """Check that the database's file is still the one that was opened.
 
         Raises:
             StoreError: it has been removed or replaced meanwhile, which no write notices.

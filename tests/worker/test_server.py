@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing.connection import Pipe
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from threading import Event, Thread, current_thread
 from typing import Any
@@ -45,12 +45,17 @@ FAMILY = Path(__file__).parents[1] / "data" / "families" / "backends"
 LONG_S = 60.0
 
 
+def make_worker(folder: Path) -> tuple[server.Worker, Connection]:
+    """Return a worker that serves nobody yet, and the engine's end of its pipe."""
+    ours, theirs = Pipe()
+    page = StatusPage(folder / "status", create=True)
+    return server.Worker(Wire(theirs), page, WorkerSettings({"cpu": 1})), ours
+
+
 @contextmanager
 def serving(folder: Path) -> Iterator[Wire]:
     """Yield the engine's end of the pipe of a worker in a thread."""
-    ours, theirs = Pipe()
-    page = StatusPage(folder / "status", create=True)
-    worker = server.Worker(Wire(theirs), page, WorkerSettings({"cpu": 1}))
+    worker, ours = make_worker(folder)
     thread = Thread(target=worker.serve)
     thread.start()
     try:
@@ -58,7 +63,7 @@ def serving(folder: Path) -> Iterator[Wire]:
     finally:
         ours.close()
         thread.join(LONG_S)
-        page.close()
+        worker.page.close()
 
 
 @pytest.fixture
@@ -219,12 +224,11 @@ def test_a_worker_that_prepares_beside_others_ends_where_they_have_the_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(devices, "open_backend", Mock(side_effect=DeviceMemoryError("the context", "no room")))
-    ours, theirs = Pipe()
-    page = StatusPage(tmp_path / "status", create=True)
+    worker, ours = make_worker(tmp_path)
     Wire(ours).send(Prepare(make_job("doubles_cpu")))
-    server.Worker(Wire(theirs), page, WorkerSettings({"cpu": 1})).serve()
+    worker.serve()
     assert not ours.poll()
-    page.close()
+    worker.page.close()
 
 
 def test_a_device_that_refuses_ahead_is_opened_once_more(monkeypatch: pytest.MonkeyPatch) -> None:

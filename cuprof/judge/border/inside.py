@@ -140,7 +140,8 @@ class _OpenClBench(_HostBench):
         build, built = self.host.build, list[Any]()
 
         def build_once(*given: Any) -> Any:
-            built.extend([] if built else [build(*given)])
+            if not built:
+                built.append(build(*given))
             return built[0]
 
         self.host.build = build_once
