@@ -56,7 +56,8 @@ DISTANCES = (
     "tune.tile_size_y=1,2",
 )
 """108 configurations of Kernel Tuner's reduction.py, and of its expdist.py."""
-LIMIT_S = 120.0
+LIMIT_S, STUDIES_S = 120.0, 600.0
+"""For a command, and for one that measures all studies."""
 JUDGED = (0, 1)
 """Exit codes of a ruling on a right candidate: the same kernel as the baseline may well be undecided."""
 SCRIPTS = ROOT / "benchmarks" / "scripts"
@@ -109,11 +110,14 @@ class Bench:
         family.write_text(text)
         self.environment = {"CUPROF_CACHE": str(folder / "cache")}
 
-    def run(self, *words: str, folder: Path | None = None, accept: Sequence[int] = (0,)) -> float:
+    def run(
+        self, *words: str, folder: Path | None = None, accept: Sequence[int] = (0,), limit_s: float = LIMIT_S
+    ) -> float:
         """Run a command and return its seconds.
 
         Args:
             accept: exit codes that are no failure.
+            limit_s: after which it is stopped.
 
         Raises:
             NotMeasuredError: it failed.
@@ -121,7 +125,7 @@ class Bench:
         command = [sys.executable, "-m", "cuprof", *words]
         place = folder or self.project
         logs = self.folder / "logs"
-        answer = run(command, logs, folder=place, environment=self.environment, limit_s=LIMIT_S, accept=accept)
+        answer = run(command, logs, folder=place, environment=self.environment, limit_s=limit_s, accept=accept)
         if answer.fault:
             raise NotMeasuredError(answer.fault)
         return answer.wall_s
@@ -231,7 +235,7 @@ def sweep_axpy(words: Sequence[str], is_built: bool, bench: Bench) -> float:
 def do_nothing(bench: Bench) -> float:
     """Return the seconds of all bundled studies when everything is stored."""
     words = ("sweep", "experiment=all_studies", "measure=quick", f"store.url=sqlite:///{bench.folder}/studies.sqlite")
-    bench.run(*words, f"report.path={bench.folder}/pages", folder=ROOT)
+    bench.run(*words, f"report.path={bench.folder}/pages", folder=ROOT, limit_s=STUDIES_S)
     return bench.run(*words, f"report.path={bench.folder}/pages", folder=ROOT)
 
 

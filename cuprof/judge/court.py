@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cuprof.backends.registry import CUDA, get_spec, shares_memory
 from cuprof.config.model import MeasureConfig, SweepConfig
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
-from cuprof.core.records import FAILED, NOT_RUN, DeviceFacts, Trial, Unavailable
+from cuprof.core.records import FAILED, DeviceFacts, Trial, Unavailable
 from cuprof.core.scratch import ScratchFolder
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.devices import find_devices, open_executors
@@ -40,17 +39,16 @@ from cuprof.worker.messages import WorkerSettings
 from cuprof.worker.method import methods
 
 if TYPE_CHECKING:
-    from cuprof.judge.legs import Course
-    from cuprof.judge.verdict import Legs
+    from cuprof.judge.legs import Course, End
 
 Baselines = dict[str, tuple[Trial, ...]]
 """Back end → trials."""
 SLOW = ("cupy", "torch", "triton", "numba")
 """Modules that take seconds to import; they are imported once for all processes."""
-RUNNING, COMPARING, CRITICAL = "cuprof.judge.counters", "cuprof.judge.verdict", "scipy.special"
-"""Modules that take a quarter of a second each to import: while a worker describes the device, while legs are prepared,
-and while the first is timed. A thread imports the last one, which has nothing of cuprof in it: of two threads that
-import parts of one package, either may find a module half made."""
+COMPARING, CRITICAL = "cuprof.judge.verdict", "scipy.special"
+"""Modules that take a quarter of a second each to import: while legs are prepared, and while the first is timed. A
+thread imports the second one, which has nothing of cuprof in it: of two threads that import parts of one package,
+either may find a module half made."""
 SWITCH_S = 1e-4
 """A thread that imports lets another one go on this soon; by default each message of a leg would wait for 5 ms."""
 MOST_TRIALS = 1000
@@ -241,11 +239,9 @@ class _Trial:
         if self.request.baseline:
             needed.add(family.variant(self.request.baseline).backend)
         if self.idle:
-            with ThreadPoolExecutor(1) as pool:
-                described = pool.submit(find_devices, config, self.idle[0], tuple(sorted(needed)))
-                import_module(RUNNING)
+            described = find_devices(config, self.idle[0], tuple(sorted(needed)))
             open_ahead(self.idle[0], CUDA.name, self.request.origin)
-            return described.result()
+            return described
         # The judge's own process opens these for its side of the border; a worker would take a second to say the same.
         here = {name for name in needed & {*config.device.backends} if get_spec(name).facts_reader or name == "cpu"}
         table = DeviceTable(WorkerSettings(config.device.numbers()))
@@ -280,16 +276,16 @@ class _Trial:
             contender = left.pop(place)
             if left:
                 self._prestart(course, left[0])
-            if self._run(course, contender, legs[contender], alone=alone is not None):
+            sweep_id, ends = course.run(contender, alone=alone is not None)
+            legs[contender].read(course.store, sweep_id)
+            if ends:
+                self.done.append(self._dismiss(contender, ends, bases[contender.kind].variant))
                 running.remove(contender)
-                dismissed = self._dismiss(contender, legs[contender], bases[contender.kind].variant, course.logs)
-                self.done.append(dismissed)
                 kinds = {one.kind for one in running}
                 left = [one for one in left if one is not contender and one.kind in kinds]
         course.ahead.end()  # while the times are compared
         for base in bases.values():
-            drifts = legs[base].drifts()
-            self.notes += [f"the baseline drifts, so verdicts are less sure: {text}" for text in drifts]
+            self.notes += [f"the baseline drifts, so verdicts are less sure: {text}" for text in legs[base].drifts()]
         if not running:
             return {}, []
         pairs = [(legs[bases[one.kind]], legs[one]) for one in running]
@@ -302,17 +298,6 @@ class _Trial:
             evidence = tuple(Evidence("uneven", text, counts=False) for text in legs[contender].drifts())
             judged.append((contender, replace(decided, rows=rows, evidence=evidence)))
         return {device: noise.text for device, noise in compared.noises.items()}, judged
-
-    def _run(self, course: Course, contender: Contender, legs: Legs, *, alone: bool) -> list[Any]:
-        """Run a leg; return the trials of a candidate that failed or could not be run."""
-        legs.read(course.store, course.run(contender, alone=alone))
-        failed = legs.find(FAILED) or legs.find(NOT_RUN)
-        if failed and not contender.file:
-            from cuprof.comparison.trials import ending_of
-
-            ending = ending_of(failed[0])
-            raise UsageError(f"the baseline cannot be timed here: {ending}; name another one with --baseline")
-        return failed
 
     def _prestart(self, course: Course, contender: Contender) -> None:
         """Start the process of the leg that comes next; on the host it would take part in the times of this one."""
@@ -327,20 +312,24 @@ class _Trial:
         return self.warden.confine(contender.origin.folder, file, devices=not backend.is_host)
 
     @staticmethod
-    def _dismiss(contender: Contender, legs: Legs, baseline: str, logs: Mapping[str, str]) -> Candidate:
-        """Return a candidate that failed in some leg, with its ruling."""
-        from cuprof.comparison.trials import label_of
+    def _dismiss(contender: Contender, ends: Sequence[End], baseline: str) -> Candidate:
+        """Return a candidate some of whose trials did not end well, with its ruling.
 
-        if not (failed := legs.find(FAILED)):
-            skipped = legs.find(NOT_RUN)[0].message
-            why = f"{skipped}, although the baseline ran; it sees the packages that cuprof's own Python has"
+        Raises:
+            UsageError: it is the baseline.
+        """
+        trial, outcome = ends[0]
+        if not contender.file:
+            ending = f"{trial.label}: {outcome.state}: {outcome.message or 'no message'}"
+            raise UsageError(f"the baseline cannot be timed here: {ending}; name another one with --baseline")
+        if not (failed := [end for end in ends if end[1].state in FAILED]):
+            why = f"{outcome.message}, although the baseline ran; it sees the packages that cuprof's own Python has"
             return _candidate(contender, baseline, Ruling.UNUSABLE, why)
         evidence = []
-        for entry in failed:
-            claim = CLAIMS.get(entry.state, entry.state)
-            evidence.append(Evidence(claim, f"{label_of(entry)}: {entry.message}"))
-            if log := logs.get(entry.identity):
-                evidence.append(Evidence("log", log, counts=False))
+        for trial, outcome in failed:
+            evidence.append(Evidence(CLAIMS.get(outcome.state, outcome.state), f"{trial.label}: {outcome.message}"))
+            if outcome.log:
+                evidence.append(Evidence("log", outcome.log, counts=False))
         made = _candidate(contender, baseline, Ruling.WRONG, evidence[0].detail)
         return replace(made, evidence=tuple(evidence))
 

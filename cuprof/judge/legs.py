@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from cuprof.config.model import SweepConfig
 from cuprof.core.project import Project
-from cuprof.core.records import Outcome, Trial
+from cuprof.core.records import Outcome, State, Trial
 from cuprof.engine.executor import Executor
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared
@@ -24,6 +24,9 @@ from cuprof.judge.referee import BorderExecutor, Kept
 from cuprof.store import Store
 from cuprof.worker.messages import WorkerSettings
 
+End = tuple[Trial, Outcome]
+"""A trial, and how it ended."""
+
 
 @dataclass(frozen=True)
 class Course(Observer):
@@ -35,7 +38,7 @@ class Course(Observer):
         observer: receives the forwarded events.
         ahead: processes of the legs that come next.
         kept: processes beyond the border, from turn to turn.
-        logs: identity → the log of a failed trial; filled by `run`.
+        ended: identity → how each trial of the current leg ended.
         told: notes already forwarded.
     """
 
@@ -48,22 +51,25 @@ class Course(Observer):
     observer: Observer
     ahead: Ahead
     kept: Kept = field(default_factory=Kept)
-    logs: dict[str, str] = field(default_factory=dict)
+    ended: dict[str, Outcome] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
 
-    def run(self, contender: Contender, *, alone: bool = False) -> int:
-        """Check and time trials in new workers; return the number of their sweep.
+    def run(self, contender: Contender, *, alone: bool = False) -> tuple[int, list[End]]:
+        """Check and time trials in new workers; return the number of their sweep, and the trials that did not end well.
 
         Args:
             alone: the leg could not be prepared beside others.
         """
+        self.ended.clear()
         if leg := self.ahead.take(contender):
-            return self._run(leg.sweep, leg.executor).sweep_id
-        with self._make_executor(contender) as executor:
-            result = self._run(self.ahead.make_sweep(contender), executor)
-        if alone and not result.failed:
-            self.ahead.is_on = False
-        return result.sweep_id
+            result = self._run(leg.sweep, leg.executor)
+        else:
+            with self._make_executor(contender) as executor:
+                result = self._run(self.ahead.make_sweep(contender), executor)
+            if alone and not result.failed:
+                self.ahead.is_on = False
+        ends = [(trial, self.ended[trial.identity]) for trial in contender.trials if trial.identity in self.ended]
+        return result.sweep_id, [(trial, outcome) for trial, outcome in ends if outcome.state is not State.OK]
 
     def _run(self, sweep: Prepared, executor: Executor) -> SweepResult:
         return Run(Recorder(sweep, self.project, self.store, [executor], self), self.project).run()
@@ -84,9 +90,8 @@ class Course(Observer):
         self.observer.trial_started(trial, phase)
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Keep the log of a failed trial, and forward the event."""
-        if outcome.log:
-            self.logs[outcome.identity] = outcome.log
+        """Keep how a trial ended, and forward the event."""
+        self.ended[trial.identity] = outcome
         if any(timing.details.get("launches_included") for timing in outcome.timings):
             self.note(f"{trial.label}: no CUDA graph can be made of it, so its time includes the launches")
         self.observer.trial_finished(trial, outcome)

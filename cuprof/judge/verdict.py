@@ -4,7 +4,7 @@ legs."""
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,10 +67,6 @@ class Legs:
         is_timed = trials["measure"] != ""
         samples = source.read(trials[is_timed])
         self.legs.append(Leg(trials.assign(timing_id=is_timed.cumsum() - 1), samples))
-
-    def find(self, states: Collection[str]) -> list[Any]:
-        """Return the trials that ended in one of these states, of all legs."""
-        return [row for leg in self.legs for row in each(leg.trials[leg.trials["state"].isin(states)])]
 
     def pooled(self) -> Side:
         """Return all legs as one side, each leg's samples brought to the geometric mean of the legs' medians.

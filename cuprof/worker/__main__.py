@@ -5,11 +5,15 @@ python -m cuprof.worker PIPE_FD STATUS_FILE ENGINE_PID [SANDBOX]
 
 from __future__ import annotations
 
+import ctypes
+import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
-from cuprof.core.processes import AWAITED, guard
+from cuprof.core.processes import AT_ONCE, AWAITED, guard
 from cuprof.sandbox.confinement import confine
 from cuprof.sandbox.settings import Sandbox
 
@@ -22,6 +26,8 @@ def main(arguments: list[str]) -> int:
     guard(engine, status.parent, close=(handle,))
     if arguments[3:]:
         confine(Sandbox.decode(arguments[3]), close=(handle,))
+    if "cupy" in os.environ.get(AT_ONCE, "").split(","):
+        Thread(target=_start_driver, daemon=True).start()
     from cuprof.worker.server import serve  # after the fork: the guardian stays small
 
     return serve(handle, status)
@@ -36,6 +42,12 @@ def _import_first() -> None:
     from cuprof.worker.server import import_at_once
 
     import_at_once()
+
+
+def _start_driver() -> None:
+    """Start CUDA's driver, which takes an eighth of a second; what it refuses, it says again at its first use."""
+    with suppress(OSError):  # there is none
+        ctypes.CDLL("libcuda.so.1").cuInit(0)
 
 
 if __name__ == "__main__":

@@ -56,6 +56,10 @@ class CudaDevice:
         except ImportError:
             raise MissingDependencyError("CuPy", "pip install 'cuprof[cuda13]' (or [cuda12])") from None
         self.cupy, self.driver, self.index = cupy, load_driver(), index
+        # CuPy would make the context too, and let no other thread run for the quarter of a second that it takes; what
+        # the driver refuses is CuPy's to say.
+        self.driver.cuInit(0)
+        self.driver.cuDevicePrimaryCtxRetain(index)
         cupy.cuda.Device(index).use()
         cupy.cuda.runtime.free(0)
         self.stream = cupy.cuda.Stream.null
