@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from cuprof.core.errors import FamilyError
-from cuprof.families.model import Scalar
+from cuprof.families.model import Arrays, Scalar
 from cuprof.families.program import Array, is_extended, read_dtype
 
 BITS = {2: "int16", 1: "uint8"}
-"""Bytes of a type that NumPy and CuPy lack → the integer type that carries its bits."""
+"""Bytes of a type that NumPy and CuPy lack → the integer type that carries its bits, there and in PyTorch."""
 MOST_BLOCKS = 2**16
 """Larger arrays are permuted in this many blocks: moving ten million single numbers takes some tenths of a second."""
 
@@ -73,18 +73,21 @@ class _Torch(Home):
     def host(self, array: Any) -> np.ndarray:
         torch, kind, tensor = importlib.import_module("torch"), dtype_of(array), array.detach().cpu()
         if is_extended(kind):
-            tensor = tensor.view({1: torch.int8, 2: torch.int16}[kind.itemsize])
+            tensor = tensor.view(getattr(torch, BITS[kind.itemsize]))
         return np.asarray(tensor.numpy()).view(kind)
 
     def view(self, array: Any, kind: np.dtype) -> Any:
-        return as_tensor(array, kind)
+        torch, is_foreign = importlib.import_module("torch"), is_extended(kind)
+        seen = array.view(BITS[kind.itemsize]) if is_foreign else array
+        tensor = torch.from_numpy(seen) if isinstance(seen, np.ndarray) else torch.from_dlpack(seen)
+        return tensor.view(getattr(torch, kind.name)) if is_foreign else tensor
 
     def bring(self, array: np.ndarray) -> Any:
-        tensor = as_tensor(np.array(array), array.dtype)
+        tensor = self.view(np.array(array), array.dtype)
         return tensor if self.backend == "cpu" else tensor.cuda()
 
     def copy(self, result: Any, output: Any, kind: np.dtype) -> None:
-        as_tensor(output, kind).copy_(result)
+        self.view(output, kind).copy_(result)
 
 
 class _Jax(Home):
@@ -145,15 +148,6 @@ def home_of(value: Any) -> Home | None:
     return HOMES["cupy"] if hasattr(value, "__cuda_array_interface__") else None
 
 
-def as_tensor(array: Any, kind: np.dtype | str) -> Any:
-    """Return a PyTorch tensor on the memory of a NumPy or CuPy array; types that CuPy lacks lie in it as bits."""
-    torch, kind = importlib.import_module("torch"), read_dtype(kind) if isinstance(kind, str) else kind
-    is_foreign = is_extended(kind)
-    seen = array.view(BITS[kind.itemsize]) if is_foreign else array
-    tensor = torch.from_numpy(seen) if isinstance(seen, np.ndarray) else torch.from_dlpack(seen)
-    return tensor.view(getattr(torch, kind.name)) if is_foreign else tensor
-
-
 def to_host(value: Any, what: str) -> np.ndarray:
     """Return any array or number as a NumPy array.
 
@@ -188,6 +182,17 @@ def widen(array: np.ndarray) -> np.ndarray:
 def is_floating(array: np.ndarray) -> bool:
     """Return whether elements may be NaN."""
     return array.dtype.kind in "fcV" and not array.dtype.names
+
+
+def by_field(arrays: Arrays) -> dict[str, np.ndarray]:
+    """Return arrays of structs as one array a field, "points.x"; all others as they are."""
+    found: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        if array.dtype.names:
+            found |= by_field({f"{name}.{field}": array[field] for field in array.dtype.names})
+        else:
+            found[name] = array
+    return found
 
 
 def dtype_of(value: Any) -> np.dtype:

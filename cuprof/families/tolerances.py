@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from cuprof.core.errors import UsageError
-from cuprof.families.arrays import is_floating, widen
+from cuprof.families.arrays import by_field, is_floating, widen
 from cuprof.families.model import Arrays, Signature, Tolerance, Tolerances
 from cuprof.families.program import is_extended
 
@@ -29,8 +29,9 @@ def by_type(signature: Signature, expected: Arrays, terms: int, *, is_exact: boo
         terms: the most inputs that a result depends on.
         is_exact: the reference was computed in float64; otherwise in the outputs' own type, with errors of its own.
     """
-    parts = (part for name, array in expected.items() for part in _parts(name, array, signature.outputs[name].type))
-    return {name: _of_type(kind, array, terms, is_exact=is_exact) for name, array, kind in parts}
+    kinds = by_field({name: np.empty(0, array.type) for name, array in signature.outputs.items()})
+    found = by_field(expected).items()
+    return {name: _of_type(kinds[name].dtype, array, terms, is_exact=is_exact) for name, array in found}
 
 
 def at_least(bounds: Mapping[str, Tolerance], expected: Arrays, own: Arrays) -> dict[str, Tolerance]:
@@ -50,14 +51,6 @@ def at_least(bounds: Mapping[str, Tolerance], expected: Arrays, own: Arrays) -> 
             reason = f"{bounds[name].reason}, and twice what the reference, computed in it, is off by beyond"
             found[name] = replace(bounds[name], absolute=most, reason=reason)
     return found
-
-
-def _parts(name: str, array: np.ndarray, kind: np.dtype) -> Iterator[tuple[str, np.ndarray, np.dtype]]:
-    """Yield an output with its type, or each field, also those of structs and arrays in a struct."""
-    if not kind.names:
-        yield name, array, kind.base
-    for field in kind.names or ():
-        yield from _parts(f"{name}.{field}", array[field], kind[field])
 
 
 def _of_type(kind: np.dtype, expected: np.ndarray, terms: int, *, is_exact: bool) -> Tolerance:
@@ -140,8 +133,7 @@ def as_given(given: Any, problem: Any, inputs: Arrays, expected: Arrays) -> Tole
     if isinstance(given, tuple):
         return Tolerance(relative=float(given[0]), absolute=float(given[1]), reason="as given")
     relative, reason = float(given), "as given, of the value and of the mean one"
-    leaves = (part for name, array in expected.items() for part in _parts(name, array, array.dtype))
-    return {name: Tolerance(relative * _mean(array), relative, reason) for name, array, _ in leaves}
+    return {name: Tolerance(relative * _mean(array), relative, reason) for name, array in by_field(expected).items()}
 
 
 def _mean(expected: np.ndarray) -> float:

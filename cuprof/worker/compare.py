@@ -176,17 +176,6 @@ def _widened(array: np.ndarray) -> np.ndarray:
     return wide
 
 
-def by_field(arrays: Arrays) -> dict[str, np.ndarray]:
-    """Return arrays of structs as one array a field, "points.x"; all others as they are."""
-    found: dict[str, np.ndarray] = {}
-    for name, array in arrays.items():
-        if array.dtype.names:
-            found |= by_field({f"{name}.{field}": array[field] for field in array.dtype.names})
-        else:
-            found[name] = array
-    return found
-
-
 def in_order(arrays: Arrays, groups: Sequence[str | tuple[str, ...]]) -> dict[str, np.ndarray]:
     """Return arrays with the rows of each group sorted: by the first one's columns, then by the next one's."""
     found = dict(arrays)

@@ -21,8 +21,9 @@ from cuprof.core.errors import FamilyError, FamilyFault
 from cuprof.core.point import Point
 from cuprof.core.records import Check
 from cuprof.families import Arrays, Chance, Family, Signature, Tolerance, Tolerances, Variant
+from cuprof.families.arrays import by_field
 from cuprof.families.trace import blame
-from cuprof.worker.compare import NOT_LOOKED_AT, by_field, check_tolerance, compare, in_order
+from cuprof.worker.compare import NOT_LOOKED_AT, check_tolerance, compare, in_order
 from cuprof.worker.messages import Job
 from cuprof.worker.stopping import Race
 

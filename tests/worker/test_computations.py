@@ -16,11 +16,12 @@ from cuprof.config.model import MeasureConfig
 from cuprof.core.errors import FamilyError, FamilyFault
 from cuprof.core.records import OF_FAMILY, Measure, Outcome, State
 from cuprof.families import Array, Chance, Family, Point, Signature, Tolerance
+from cuprof.families.arrays import by_field
 from cuprof.families.fingerprint import contract_text
 from cuprof.families.origin import Folder, load_family
 from cuprof.families.validation import check_family
 from cuprof.worker import executions
-from cuprof.worker.compare import by_field, in_order
+from cuprof.worker.compare import in_order
 from cuprof.worker.job import JobRun
 from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.problem import Problem
