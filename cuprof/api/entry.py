@@ -136,7 +136,7 @@ def define(
     asked: Mapping[str, tuple[Coordinate, ...]],
 ) -> Family:
     """Return the family of a call, which lies in a folder or is a script."""
-    own_name = family_name(place.name) if place.suffix == ".py" else place.name
+    own_name = family_name(place) if place.suffix == ".py" else place.name
     family = Computation(name or own_name, kernels, place, **given).make_family()
     known = [axis.name for axis in family.axes]
     for axis in asked:

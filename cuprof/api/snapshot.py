@@ -57,9 +57,8 @@ def take_snapshot(family: Family, folder: Path) -> Family:
                 "object in the function that uses it, or put the call into a file: cuprof sweep FILE.py"
             ) from error
     known = imported_files(family.path) if family.path is not None else []
-    elsewhere = [
-        str(file) for file in pickler.files if file not in known
-    ]  # the text of a variant says nothing of these
+    # the text of a variant says nothing of these
+    elsewhere = [str(file) for file in pickler.files if file not in known]
     for name, variant in family.variants.items():
         family.variants[name] = replace(variant, files=(*variant.files, *elsewhere))
     family.origin = Snapshot(path, tuple(sys.path), pickler.files)

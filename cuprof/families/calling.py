@@ -33,17 +33,15 @@ class Calling:
     """How a function is called.
 
     Args:
-        arguments: their names, in order.
-        numbers: those that are no arrays.
-        by_name: it is given arguments by the names of its parameters, where these have such names.
+        sample: its arguments: their order, and the arrays among them.
+        numbers: the arguments that are no arrays.
         returns: it returns its results; otherwise it writes them to its arguments.
         may_write: it has written its results where it returns nothing.
         of_any_type: results of another type are converted.
     """
 
-    arguments: tuple[str, ...]
+    sample: Sample
     numbers: Mapping[str, Any]
-    by_name: bool = False
     returns: bool = True
     may_write: bool = False
     of_any_type: bool = False
@@ -82,19 +80,14 @@ class FunctionFamily:
         return sum(array.nbytes for array in (*signature.inputs.values(), *signature.outputs.values()))
 
     def bind_function(
-        self,
-        function: Callable[..., Any],
-        call: Calling,
-        problem: Point,
-        tunables: Mapping[str, Any],
-        inputs: Arrays,
-        outputs: Arrays,
+        self, function: Any, call: Calling, tunables: Mapping[str, Any], inputs: Arrays, outputs: Arrays
     ) -> Any:
         """Return the call to time: the function alone, on a session's arrays."""
-        sample = self.sample(problem)
+        sample = call.sample
         home, arrays = HOMES[sample.home], {**inputs, **outputs}
         specs = {**sample.signature.inputs, **sample.signature.outputs}
-        placed, named = (arrange(function, call.arguments, tunables) if call.by_name else None) or (call.arguments, [])
+        arranged = arrange(function, sample.arguments, tunables) if sample.by_name else None
+        placed, named = arranged or (sample.arguments, [])
 
         def give() -> Callable[[], Any]:
             views = {name: home.view(arrays[name], specs[name].type) for name in (*placed, *named) if name in arrays}
@@ -113,11 +106,11 @@ class FunctionFamily:
         def put(returned: Any) -> None:
             _refuse_changes(state, before)
             if call.returns:
-                self._deliver(call, home, outputs, sample.signature, returned)
+                self._deliver(call, outputs, returned)
 
         return Call(run, put)
 
-    def _deliver(self, call: Calling, home: Home, outputs: Arrays, signature: Signature, returned: Any) -> None:
+    def _deliver(self, call: Calling, outputs: Arrays, returned: Any) -> None:
         """Copy a function's results into a session's outputs.
 
         Raises:
@@ -125,14 +118,14 @@ class FunctionFamily:
         """
         if returned is None and call.may_write:
             return
-        found = self.name_results(returned, "the function")
+        found, home = self.name_results(returned, "the function"), HOMES[call.sample.home]
         counted = self.count_rows(found)
         wanted = [name for name in outputs if name not in counted.values() and name not in self.changed]
         if {*found} != {*wanted}:
             right_ones = list_first(wanted, 4)
             raise ValueError(f"it returned {list_first([*found], 4)}; the first variant returns {right_ones}")
         for name in wanted:
-            output, right = outputs[name], signature.outputs[name]
+            output, right = outputs[name], call.sample.signature.outputs[name]
             result = _as_array(name, found[name], home, right)
             spec = describe(name, result, is_copied=True)
             if name in counted and spec.shape[:1] <= right.shape[:1]:

@@ -205,11 +205,9 @@ class Computation(FunctionFamily):
 
     def bind(self, one: Kernel, problem: Point, tunables: Point, inputs: Arrays, outputs: Arrays) -> Any:
         """Return the call to time: the function alone, on a session's arrays."""
-        if one.function is None:
-            raise ValueError(f"{one.name} is no function")
         sample = self.sample(problem)
-        call = Calling(sample.arguments, sample.numbers, sample.by_name, returns=not self.outputs)
-        return self.bind_function(one.function, call, problem, dict(tunables), inputs, outputs)
+        call = Calling(sample, sample.numbers, returns=not self.outputs)
+        return self.bind_function(one.function, call, dict(tunables), inputs, outputs)
 
     def _take_sample(self, problem: Point) -> Sample:
         drawn = self.drawing.draw(problem, np.random.default_rng(0))
@@ -302,13 +300,12 @@ class Computation(FunctionFamily):
         return self.count_bytes(problem) + sum(outputs[name].nbytes for name in self.in_place)
 
     def _contract(self) -> dict[str, Any]:
-        inputs = self.drawing.function
         first = self.functions[0].function if self.functions else None
         decides = next(one for one in (self.reference, self.verify, first) if one is not None)
         judged = [self.at_most] if self.at_most else []
         return {
             **({"verify": _content(self.verify)} if self.verify is not None else {}),
-            "inputs": self.drawing.digest() if inputs is None else _content(inputs),
+            "inputs": _content(self.inputs) if callable(self.inputs) else self.drawing.digest(),
             "reference": partial(_content(decides), VERSION, self.reference is None, self.outputs, *judged),
             "tolerance": tolerances.plain(self.tolerance),
         }

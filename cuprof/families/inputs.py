@@ -40,7 +40,6 @@ class Inputs:
 
     def __init__(self, given: Any, kernels: Sequence[Kernel], place: Path) -> None:
         self.given, self.kernels, self.place = given, kernels, place
-        self.function: Callable[..., Any] | None = given if callable(given) else None
         self.parameters = dict(inspect.signature(given).parameters) if callable(given) else {}
         self.are_named = isinstance(given, Mapping)
 
@@ -52,7 +51,7 @@ class Inputs:
     def draw(self, problem: Point, rng: np.random.Generator) -> dict[str, Any]:
         """Return the arguments by name, in the order in which functions take them."""
         drawn = self.given
-        if self.function is not None:
+        if callable(self.given):
             asked: dict[str, Any] = {} if problem.keys() == {GIVEN.name} else dict(problem)
             if GENERATOR in self.parameters:
                 asked[GENERATOR] = rng
@@ -69,7 +68,7 @@ class Inputs:
         """Return some of the arguments on the host; those given once are permuted, see `permute`."""
         drawn = self.draw(problem, rng)
         arrays = {name: to_host(drawn[name], f"input {name}") for name in names}
-        return arrays if self.function is not None else {name: permute(one, rng) for name, one in arrays.items()}
+        return arrays if callable(self.given) else {name: permute(one, rng) for name, one in arrays.items()}
 
     def digest(self) -> str:
         """Return a digest that distinguishes the arrays and numbers that were given once."""

@@ -189,10 +189,9 @@ def is_path(name: str) -> bool:
     return name.endswith((".py", ".json")) or "/" in name
 
 
-def family_name(name: str) -> str:
-    """Return the name of the family of that name or at that path: the file's, without what no name may have."""
-    plain = re.sub(r"[^A-Za-z0-9_.+-]+", "_", Path(name).stem).lstrip("_.+-") or "comparison"
-    return plain if is_path(name) else name
+def family_name(script: Path) -> str:
+    """Return the name of a script's family: the file's, without what no name may have."""
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "_", script.stem).lstrip("_.+-") or "comparison"
 
 
 def read_settings(script: Path) -> tuple[str, ...]:

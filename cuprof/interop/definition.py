@@ -6,8 +6,9 @@ import hashlib
 import importlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -103,15 +104,15 @@ class DefinitionFamily(FunctionFamily):
         family.add_solution = partial(self._add_solution, family)
         return family
 
-    def list_files(self) -> Iterable[Path]:
-        """Return every file that was read, and the tensors that workloads name."""
-        yield from (self.files.definition, *self.files.workloads, *self.files.solutions)
-        yield from (find_inside(self.files.root, name) for name in self.tensors)
-
     @property
-    def tensors(self) -> list[str]:
-        """Return the files of tensors that workloads name, relative to the root."""
-        return sorted({one.path for each in self.workloads for one in each.inputs.values() if one.path})
+    def tensors(self) -> dict[str, Path]:
+        """Return the files of tensors by the names, relative to the root, that workloads give them; sorted.
+
+        Raises:
+            UsageError: one lies outside of the root.
+        """
+        names = {one.path for each in self.workloads for one in each.inputs.values() if one.path}
+        return {name: find_inside(self.files.root, name) for name in sorted(names)}
 
     @cached_property
     def problems(self) -> dict[Point, Workload]:
@@ -187,16 +188,16 @@ class DefinitionFamily(FunctionFamily):
 
     def bind(self, solution: Solution, problem: Point, tunables: Point, inputs: Arrays, outputs: Arrays) -> Any:
         """Return the call to time: a solution's function alone, on a session's arrays."""
-        function, arguments = load_function(solution), tuple(self.definition.inputs)
-        writes = takes_outputs(solution, function, len(arguments))
+        function, sample = load_function(solution), self.sample(problem)
+        writes = takes_outputs(solution, function, len(sample.arguments))
         call = Calling(
-            arguments=(*arguments, *self.definition.outputs) if writes else arguments,
-            numbers=self._numbers(problem),
+            replace(sample, arguments=(*sample.arguments, *self.definition.outputs)) if writes else sample,
+            self._numbers(problem),
             returns=not (writes and solution.spec.destination_passing_style),
             may_write=writes,
             of_any_type=solution is self.reference,
         )
-        return self.bind_function(function, call, problem, {}, inputs, outputs)
+        return self.bind_function(function, call, {}, inputs, outputs)
 
     def name_results(self, returned: Any, who: str) -> dict[str, Any]:
         """Return what a function returned by the outputs' names: a dict, one value, or as many as there are outputs."""
@@ -242,8 +243,8 @@ class DefinitionFamily(FunctionFamily):
     def _content(self) -> str:
         """Return the definition, the workloads and the digests of tensors as text."""
         digests = {}
-        for name in self.tensors:
-            with open_regular(find_inside(self.files.root, name)) as stream:
+        for name, path in self.tensors.items():
+            with open_regular(path) as stream:
                 digests[name] = hashlib.file_digest(stream, "sha256").hexdigest()
         return msgspec.json.encode([self.definition, self.workloads, digests], order="deterministic").decode()
 

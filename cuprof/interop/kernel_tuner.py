@@ -59,7 +59,7 @@ def read_script(script: Path) -> Computation:
         FamilyError: the script raises, calls no `tune_kernel`, or asks for something unsupported.
     """
     call = _Call(_find_call(script), script)
-    return Computation(family_name(script.name), [call.make_kernel()], script, **call.make_rest())
+    return Computation(family_name(script), [call.make_kernel()], script, **call.make_rest())
 
 
 class _Call:

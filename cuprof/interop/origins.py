@@ -33,7 +33,8 @@ class Definition(Origin, frozen=True, tag=True):
 
     def list_files(self) -> Iterable[Path]:
         """Return the JSON files and the tensors that they name."""
-        return self.read().list_files()
+        read = self.read()
+        return [read.files.definition, *read.files.workloads, *read.files.solutions, *read.tensors.values()]
 
     def read(self) -> DefinitionFamily:
         """Return the definition with its workloads and solutions; raises `UsageError` where a file is not one."""
@@ -83,10 +84,10 @@ def copy_alone(word: str, into: Path) -> Definition:
     into.mkdir(parents=True)
     (into / "definition.json").write_bytes(read_bytes(read.files.definition))
     (into / "workload.jsonl").write_bytes(b"\n".join(read_bytes(each) for each in read.files.workloads))
-    for name in read.tensors:
+    for name, path in read.tensors.items():
         target = find_inside(into, name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with open_regular(find_inside(read.files.root, name)) as source, target.open("wb") as copy:
+        with open_regular(path) as source, target.open("wb") as copy:
             shutil.copyfileobj(source, copy)
     return Definition(into / "definition.json", solutions=False)
 
@@ -112,6 +113,6 @@ def find_origin(name: str, folders: Sequence[Path]) -> AnyOrigin:
 
 def name_family(name: str) -> str:
     """Return the name of the family of that name, or at that path."""
-    if not is_path(name) or name.endswith(".py"):
-        return family_name(name)
-    return Definition(Path(name).absolute(), solutions=False).read().name
+    if name.endswith(".py"):
+        return family_name(Path(name))
+    return Definition(Path(name).absolute(), solutions=False).read().name if is_path(name) else name
