@@ -88,8 +88,7 @@ def extend(family: Family, extension: Extension) -> tuple[str, ...]:
 
 def _register(family: Family, extension: Extension) -> list[Variant]:
     """Run a Python file; return the variants it registered, and undo its changes to the family's own variants."""
-    if family.folder is None:
-        raise ValueError("the family was not loaded from a folder")
+    assert family.folder is not None  # `copy_family` made it
     own, offered = dict(family.variants), replace(family, variants={})
     file, beside = family.folder / extension.file, extension.beside
     name = f"{module_name(family.folder / FAMILY_FILE)}.{file.stem}"

@@ -111,8 +111,6 @@ class Script(Origin, frozen=True, tag=True):
     """A Python file that calls `cuprof.compare`, or that is a family by itself."""
 
     def _make(self) -> Family:
-        if not self.path.is_file():
-            raise FamilyError(f"there is no file {self.path}; name a Python file, or a family")
         _make_siblings_new(self.path)
         return _define_family(self.path, self.path)
 
@@ -265,15 +263,11 @@ def run_module(name: str, file: Path, **names: object) -> ModuleType:
 
     Args:
         names: what it finds defined.
-
-    Raises:
-        FamilyError: the file's name is none of a Python file.
     """
     folders = [str(file.parent)] if "." not in name else None
     loader = SourceFileLoader(name, str(file))  # of a file with any ending
     spec = importlib.util.spec_from_file_location(name, file, loader=loader, submodule_search_locations=folders)
-    if spec is None:
-        raise FamilyError(f"{file} cannot be imported as Python; check its name")
+    assert spec is not None  # a loader is given
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     vars(module).update(names)
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.core.errors import FamilyError, MissingDependencyError
+from cuprof.core.errors import MissingDependencyError
 from cuprof.families import toolchain
 from cuprof.families.toolchain import (
     STANDARD,
@@ -59,11 +59,6 @@ def test_one_that_is_absent_says_what_to_install(tmp_path: Path, monkeypatch: py
     assert get_compiler("g++").version == "none"
     with pytest.raises(MissingDependencyError, match=r"g\+\+"):
         get_compiler("g++").command()
-
-
-def test_an_unknown_one_is_refused_with_those_there_are() -> None:
-    with pytest.raises(FamilyError, match=r"icc.*nvcc"):
-        get_compiler("icc")
 
 
 @pytest.mark.parametrize(
