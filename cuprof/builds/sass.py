@@ -16,9 +16,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from cuprof.core.errors import BuildError, MissingDependencyError
-from cuprof.core.records import read_opcode
+from cuprof.core.records import INSTRUCTION_BYTES, read_opcode
 
-INSTRUCTION_BYTES = 16
 _LINE = re.compile(r'^\t//## File "([^"]*)", line (\d+)')
 _INSTRUCTION = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;")
 _LABEL = re.compile(r"^(\.L_x_\d+):")
@@ -206,14 +205,10 @@ def _find_in(
 ) -> int | None:
     """Return the last of these operations on a path that writes a wanted register, or the last where none is wanted."""
     for number in reversed(path):
-        if wanted is None:
-            if code[number].operation in causes:
-                return number
-            continue
-        written = read_registers(code[number])[0] & wanted
-        if written and code[number].operation in causes:
+        written = read_registers(code[number])[0]
+        if code[number].operation in causes and (wanted is None or wanted & written):
             return number
-        if not code[number].text.startswith("@"):
+        if wanted is not None and not code[number].text.startswith("@"):
             wanted -= written  # what was loaded before it is not what the instruction reads
     return None
 

@@ -368,6 +368,10 @@ class Advice:
     speedup: float | None = None
 
 
+INSTRUCTION_BYTES = 16
+"""Size of a machine instruction on every GPU since Volta (CUDA Binary Utilities, "Instruction Set")."""
+
+
 def read_opcode(sass: str) -> str:
     """Return an instruction's operation with its modifiers: "LDG.E.CONSTANT" of "@!P0 LDG.E.CONSTANT R4, [R2]"."""
     return next((word for word in sass.split() if not word.startswith("@")), "")

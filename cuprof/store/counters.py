@@ -105,9 +105,8 @@ def _record_launch(
     names = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"]
     sizes = dict(zip(names, (*launch.grid, *launch.block), strict=True))
     launch_id = insert_row(connection, t.launch, columns_of(t.launch, launch, profile_id=profile_id, **sizes))
-    counters = [{"launch_id": launch_id, **_columns(value, metrics, cache_mode)} for value in launch.counters]
-    _insert(connection, t.counter, counters)
     place = {"launch_id": launch_id}
+    _insert(connection, t.counter, [place | _columns(value, metrics, cache_mode) for value in launch.counters])
     advice = [columns_of(t.advice, piece, **place, ordinal=ordinal) for ordinal, piece in enumerate(launch.advice)]
     _insert(connection, t.advice, advice)
     if launch.source:
@@ -129,10 +128,5 @@ def _key(value: CounterValue) -> tuple[str, str, str]:
 
 
 def _columns(value: CounterValue, metrics: Metrics, cache_mode: str) -> dict[str, Any]:
-    return {
-        "metric_id": metrics[_key(value)],
-        "cache_mode": cache_mode,
-        "value": value.value,
-        "text": value.text or None,
-        "instances": value.instances or None,
-    }
+    given = {"metric_id": metrics[_key(value)], "cache_mode": cache_mode}
+    return columns_of(t.counter, value, **given, text=value.text or None, instances=value.instances or None)

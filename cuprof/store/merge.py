@@ -47,11 +47,6 @@ class Part:
     same: tuple[str, ...] = ()
     owner: str = ""
 
-    @property
-    def name(self) -> str:
-        """Return the table's name."""
-        return self.table.name
-
     def mark(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the values that identify a row."""
         return tuple([row[name] for name in self.key])
@@ -139,7 +134,7 @@ class Merge:
     def _take(self, part: Part) -> None:
         """Take the rows of one table."""
         known, rules = self._read_known(part), list_rules(part.table, self._now)
-        keys = self._keys.setdefault(part.name, {})
+        keys = self._keys.setdefault(part.table.name, {})
         differing: list[str] = []
         for rows in self.source.read(part.table):
             new: dict[int, Row] = {}
@@ -182,7 +177,6 @@ class Merge:
             ValueError: a hash does not fit what it is the hash of.
             LookupError: it refers to a row that is not there.
         """
-        fault = find_fault(rules, row)
         for column in part.table.c:
             for reference in column.foreign_keys:
                 if row[column.name] is None:
@@ -197,8 +191,7 @@ class Merge:
             owner = next(iter(part.table.c[part.owner].foreign_keys)).column.table.name
             if row[part.owner] not in self._new.get(owner, ()):
                 return SEEN
-        fault = fault or self._find_other_fault(part, row)
-        if fault:
+        if fault := find_fault(rules, row) or self._find_other_fault(part, row):
             self._refuse(part, row, fault)
             return REFUSED
         _check_hashes(part, row)
@@ -216,7 +209,7 @@ class Merge:
         if part.table is t.samples:
             self.connection.execute(sa.delete(t.timing).where(t.timing.c.id == row["timing_id"]))
             self.merged.added["timing"] -= 1
-        self.merged.refused[f"{part.name}: {fault}"] += 1
+        self.merged.refused[f"{part.table.name}: {fault}"] += 1
 
     def _doubt(self, part: Part, row: Row) -> None:
         """Remember the trial whose state a refused run may have set."""
@@ -240,7 +233,7 @@ class Merge:
     def _insert(self, part: Part, new: Mapping[int, Row], keys: dict[int, int]) -> None:
         """Insert rows, and note the keys that they have here, where they have any."""
         rows = list(new.values())
-        self.merged.added[part.name] += len(rows)
+        self.merged.added[part.table.name] += len(rows)
         if not rows:
             return
         statement = sa.insert(part.table)
@@ -250,7 +243,7 @@ class Merge:
         returning = statement.returning(part.table.c.id, sort_by_parameter_order=True)
         inserted = list(self.connection.scalars(returning, rows))
         keys.update(zip(new, inserted, strict=True))
-        self._new.setdefault(part.name, set()).update(inserted)
+        self._new.setdefault(part.table.name, set()).update(inserted)
         if part.table is t.run:
             self._moments.update((key, row["recorded_at"]) for key, row in zip(inserted, rows, strict=True))
             self._ok.update(key for key, row in zip(inserted, rows, strict=True) if row["state"] == State.OK)
@@ -277,7 +270,7 @@ class Merge:
 
     def _tell_differing(self, part: Part, differing: Sequence[str]) -> None:
         """Note the rows that differ from those here; raise StoreError where no honest database could differ."""
-        what = f"{part.name} {differing[0]}" + (f" and {len(differing) - 1} others" if differing[1:] else "")
+        what = f"{part.table.name} {differing[0]}" + (f" and {len(differing) - 1} others" if differing[1:] else "")
         if part.table not in (t.run, t.profile):
             raise StoreError(
                 f"{self.source.place}: {what} differs from what is stored here under the same identity; nothing of "

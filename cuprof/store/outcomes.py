@@ -32,7 +32,6 @@ _GO_BY = (
     .where(t.sweep_trial.c.sweep_id == sa.bindparam("sweep"), t.sweep_trial.c.trial_id == sa.bindparam("trial"))
     .values(run_id=sa.bindparam("run"), reused=False)
 )
-_KEEP = sa.insert(t.samples)
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ def _record_timing(connection: Connection, run_id: int, timing: Timing) -> None:
     figures |= columns_of(t.timing, timing.energy)
     timing_id = insert_row(connection, t.timing, columns_of(t.timing, timing, run_id=run_id, **figures))
     if timing.samples:
-        connection.execute(_KEEP, {"timing_id": timing_id, **listed(timing.samples)})
+        insert_row(connection, t.samples, {"timing_id": timing_id, **listed(timing.samples)})
 
 
 def listed(samples: Sequence[Sample]) -> dict[str, Any]:

@@ -56,6 +56,7 @@ def save(
     *,
     key: Sequence[str],
     update: Sequence[str] = (),
+    keep: Sequence[str] = (),
 ) -> dict[Any, int]:
     """Store rows as `upsert` does and return their ids by the value of `key`, a tuple of several.
 
@@ -66,7 +67,7 @@ def save(
         key: the last of these columns is the one that rows are looked up by.
     """
     mark, size = itemgetter(*key), len(key)
-    query = sa.select(*(table.c[name] for name in (*key, *update, "id")))
+    query = sa.select(*(table.c[name] for name in (*key, "id", *update, *keep)))
 
     def find(wanted: Sequence[dict[str, Any]]) -> dict[Any, Sequence[Any]]:
         chosen = among(connection, table.c[key[-1]], dict.fromkeys(row[key[-1]] for row in wanted))
@@ -77,12 +78,15 @@ def save(
 
     def is_stored(row: dict[str, Any]) -> bool:
         there = found.get(mark(row))
-        return there is not None and [plain(row[name]) for name in update] == list(there[:-1])
+        return there is not None and all(
+            value == plain(row[name]) or (name in keep and value is not None)
+            for name, value in zip((*update, *keep), there[1:], strict=True)
+        )
 
     if changed := [row for row in rows if not is_stored(row)]:
-        upsert(connection, table, changed, key=key, update=update)
+        upsert(connection, table, changed, key=key, update=update, keep=keep)
         found |= find(changed)
-    return {each: found[each][-1] for each in map(mark, rows)}
+    return {each: found[each][0] for each in map(mark, rows)}
 
 
 def among(connection: Connection, column: Any, values: Iterable[Any]) -> sa.ColumnElement[bool]:

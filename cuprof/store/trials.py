@@ -96,7 +96,7 @@ def exchange(connection: Connection, sweep_id: int, identity: str, trial: Trial)
     if former is None:
         return  # done already: by a transaction that the server could not confirm, or by a station that took it over
     connection.execute(sa.delete(t.sweep_trial).where(of_sweep, t.sweep_trial.c.trial_id == former.id))
-    _forget(connection, [former.id])
+    _forget(connection, former.id)
     enlist(connection, sweep_id, [trial], former.ordinal)
     connection.execute(
         sa.update(t.sweep_trial)
@@ -105,12 +105,11 @@ def exchange(connection: Connection, sweep_id: int, identity: str, trial: Trial)
     )
 
 
-def _forget(connection: Connection, keys: Sequence[int]) -> None:
-    """Remove trials that were never run and that no sweep has."""
-    if sweeps.lock(connection, ENLISTING, wait=False):  # otherwise somebody may be about to enlist them
+def _forget(connection: Connection, key: int) -> None:
+    """Remove a trial that was never run and that no sweep has."""
+    if sweeps.lock(connection, ENLISTING, wait=False):  # otherwise somebody may be about to enlist it
         needed = [sa.exists().where(table.c.trial_id == t.trial.c.id) for table in (t.sweep_trial, t.run, t.profile)]
-        for key in keys:
-            connection.execute(sa.delete(t.trial).where(t.trial.c.id == key, ~sa.or_(*needed)))
+        connection.execute(sa.delete(t.trial).where(t.trial.c.id == key, ~sa.or_(*needed)))
 
 
 def stored(connection: Connection, identities: Sequence[str], methods: Mapping[Measure, str]) -> dict[str, StoredTrial]:
@@ -169,7 +168,6 @@ def _save_trials(connection: Connection, trials: Sequence[Trial], devices: Mappi
     """Write the trials with their variants and problems; return their keys by identity."""
     variants = _save_variants(connection, trials)
     problems = _save_problems(connection, trials)
-    known = _find_described(connection, trials)
     rows = [
         {
             "variant_id": variants[_variant_key(trial)],
@@ -179,25 +177,8 @@ def _save_trials(connection: Connection, trials: Sequence[Trial], devices: Mappi
             **{name: getattr(trial, name) for name in ("identity", "tunables", *DESCRIPTIVE)},
         }
         for trial in trials
-        if not _is_known(known.get(trial.identity), trial)
     ]
-    upsert(connection, t.trial, rows, key=["identity"], update=DESCRIPTIVE, keep=["device_id"])
-    keys = {identity: row[0] for identity, row in known.items()}
-    return keys | find_keys(connection, [row["identity"] for row in rows])
-
-
-def _find_described(connection: Connection, trials: Sequence[Trial]) -> dict[str, tuple[Any, ...]]:
-    """Return each stored trial's id, its device and its descriptive facts."""
-    columns = (t.trial.c[name] for name in ("identity", "id", "device_id", *DESCRIPTIVE))
-    chosen = among(connection, t.trial.c.identity, [trial.identity for trial in trials])
-    return {row[0]: row[1:] for row in map(tuple, connection.execute(sa.select(*columns).where(chosen)))}
-
-
-def _is_known(row: tuple[Any, ...] | None, trial: Trial) -> bool:
-    """Return whether writing the trial would change nothing of its stored row."""
-    if row is None or (row[1] is None and trial.device is not None):
-        return False
-    return row[2:] == (trial.label, trial.useful_bytes, trial.flops)
+    return save(connection, t.trial, rows, key=["identity"], update=DESCRIPTIVE, keep=["device_id"])
 
 
 def _variant_key(trial: Trial) -> tuple[str, ...]:

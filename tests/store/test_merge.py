@@ -94,9 +94,9 @@ def dump(store: Store) -> dict[str, list[Any]]:
                         values[column.name] = value and names[reference.column.table.name, value]
                 if "station_id" in values:
                     values["station_id"] = values["station_id"] and names["station", values["station_id"]]
-                names[part.name, key] = tuple(repr(values[name]) for name in part.key) or repr(values)
+                names[part.table.name, key] = tuple(repr(values[name]) for name in part.key) or repr(values)
                 rows.append(repr(values))
-            found[part.name] = sorted(rows)
+            found[part.table.name] = sorted(rows)
     return found
 
 
@@ -105,7 +105,7 @@ def merge(store: Store, *urls: str) -> list[Any]:
 
 
 def test_every_table_is_merged() -> None:
-    assert {part.name for part in PARTS} == set(METADATA.tables) - {"property", "ranking"}
+    assert {part.table.name for part in PARTS} == set(METADATA.tables) - {"property", "ranking"}
 
 
 def test_four_databases_with_overlaps_twice_are_equal_to_one_that_was_filled_alone(
