@@ -256,7 +256,8 @@ def estimated_noise_errors(between: float, controls: int, count: int, seed: int 
     for _ in range(count):
         base, new = draw(rng, scenario, 1.0, controls + others)
         contrasts = contrast(base, new)
-        noise = estimate_scale(contrasts.take(np.arange(controls)), [ASSUMED] * controls, controls).times(ASSUMED)
+        scale = estimate_scale(contrasts.take(np.arange(controls)), [ASSUMED] * controls, controls)
+        noise = Noise(scale.deviation * ASSUMED, scale.freedom, scale.least * ASSUMED)
         found = judge(contrast(base, new, np.tile(noise, (controls + others, 1))), Rule())["verdict"]
         wrong += any(verdict in (Verdict.SLOWER, Verdict.FASTER) for verdict in found)
     return wrong / count

@@ -207,8 +207,7 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
 def _noise(device: str, noise: SweepNoise) -> dict[str, Any]:
     times = [
         {"of": one.what, "relative": factor * one.relative, "absolute_ns": factor * one.absolute_ns}
-        for one in noise.models
-        if (factor := noise.factor(one)) is not None
+        for one, factor in zip(noise.models, map(noise.factor, noise.models), strict=True)
     ]
     return {
         "device": device,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, starmap
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +21,6 @@ from cuprof.core.records import FAILED, NOT_RUN, Measure
 from cuprof.core.text import list_first
 from cuprof.results.read import make_columns
 from cuprof.statistics.contrasts import Contrasts, Known, contrast
-from cuprof.statistics.correlation import Pools
 from cuprof.statistics.noise import PREPARED
 from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Rule, Verdict, judge
@@ -181,12 +180,14 @@ def judge_rows(
     rows: pd.DataFrame, base: Side, new: Side, options: Options
 ) -> tuple[pd.DataFrame, dict[str, SweepNoise]]:
     """Return matched rows with their verdicts, and the noise of each device."""
-    noises = _find_noises(rows[~rows["together"]], base, new, options)
+    apart = rows[~rows["together"]]
+    unchanged = contrast_rows(apart[apart["unchanged"]], base, new) if options.noise is None else None
+    noises = find_noises(apart, options.noise, unchanged)
     noise = noise_within(rows)
     for device, of_device in noises.items():
         chosen = ((rows["device"] == device) & ~rows["together"]).to_numpy(bool)
         noise[chosen] = noise_between(of_device, rows[chosen])
-    contrasts = contrast_rows(rows, base, new, noise, bridged=True)
+    contrasts = _bridge(contrast_rows(rows, base, new, noise), rows, base, new)
     reach = contrasts.beside_samples(options.rule.error_rate)
     judged = judge(contrasts, options.rule, int(rows["choices"].sum()))
     rows = rows.assign(reach=reach, **judged)
@@ -194,40 +195,21 @@ def judge_rows(
     return rows, noises
 
 
-def _find_noises(apart: pd.DataFrame, base: Side, new: Side, options: Options) -> dict[str, SweepNoise]:
-    controls = apart[apart["unchanged"]]
-    unchanged = contrast_rows(controls, base, new) if len(controls) and options.noise is None else None
-    return find_noises(apart, options.noise, unchanged)
-
-
-def contrast_rows(
-    rows: pd.DataFrame, base: Side, new: Side, noise: np.ndarray | None = None, *, bridged: bool = False
-) -> Contrasts:
+def contrast_rows(rows: pd.DataFrame, base: Side, new: Side, noise: np.ndarray | None = None) -> Contrasts:
     """Return the contrast of each row; of the samples of many a part is held at a time.
 
     Args:
         noise: (n, 3), see `Contrasts`.
-        bridged: free the comparisons across jobs of what the jobs differ by, where both measured one reference.
     """
     if rows.empty:
         return Contrasts.none_of(0)
-    known = _known(rows, base, new)
-    bridges, bridge = _find_bridges(rows, base, new) if bridged else (None, None)
+    sides = (base.source, _of(rows, "base")), (new.source, _of(rows, "new"))
+    (ours, differences), (theirs, _) = (source.learn(timed) for source, timed in sides)
+    known = Known(ours, theirs, differences)
     parts = []
-    for start, end in pairwise(_bounds(rows)):
-        part = slice(start, end)
-        places = np.arange(start, end)
-        samples = [side.source.read(_of(rows.iloc[part], name)) for name, side in (("base", base), ("new", new))]
-        parts.append(
-            contrast(
-                samples[0],
-                samples[1],
-                None if noise is None else noise[part],
-                known=Known(*(each.take(places) for each in known)),
-                bridges=bridges,
-                bridge=None if bridge is None else bridge[part],
-            )
-        )
+    for part in starmap(slice, pairwise(_bounds(rows))):
+        samples, others = (source.read(timed.iloc[part]) for source, timed in sides)
+        parts.append(contrast(samples, others, None if noise is None else noise[part], known=known.take(part)))
     return Contrasts.joined(parts)
 
 
@@ -328,23 +310,16 @@ def share_measures(matched: pd.DataFrame, base: Side, new: Side) -> pd.DataFrame
         if name == "new":
             ours, theirs = [*ours, "measure"], [*theirs, "measure"]
         shared = shared.merge(named, left_on=ours, right_on=theirs).drop(columns=f"{name}_trial")
+        batched = side.trials[(side.trials["measure"] == Measure.COLD.value) & (side.trials["batch"] > 1)]
+        shared[f"{name}_several"] = shared[name].isin(batched["trial"])
     together = (shared["base_rotation"] == shared["new_rotation"]) & (shared["base_rotation"] != "")
-    several = {
-        f"{name}_several": _several_launches(shared[name], side) for name, side in (("base", base), ("new", new))
-    }
-    return add_models(shared.assign(together=together, **several))
+    return add_models(shared.assign(together=together))
 
 
 def _choose_measures(shared: pd.DataFrame) -> list[str]:
     """Return the measures to compare: kernel times that both sides have, else whatever both have."""
     found = set(shared["measure"])
     return [measure.value for measure in KERNEL_TIMES if measure.value in found] or sorted(found)
-
-
-def _several_launches(numbers: pd.Series[int], side: Side) -> np.ndarray:
-    """Return whether trials of a side, given by number, are timed cold by means over several executions."""
-    batched = side.trials[(side.trials["measure"] == Measure.COLD.value) & (side.trials["batch"] > 1)]
-    return numbers.isin(batched["trial"]).to_numpy(bool)
 
 
 def _untimed(row: Any) -> str:
@@ -388,24 +363,16 @@ def _method_difference(row: Any, base: Side, new: Side) -> str:
     )
 
 
-def _known(rows: pd.DataFrame, base: Side, new: Side) -> tuple[Pools, Pools, Pools]:
-    """Return the correlation in the series of each row, and in the differences within its rounds."""
-    ours, differences = base.source.learn(_of(rows, "base"))
-    theirs, _ = new.source.learn(_of(rows, "new"))
-    return ours, theirs, differences
-
-
 def _of(rows: pd.DataFrame, side: str) -> pd.DataFrame:
     """Return what finds the samples of a side's trials."""
     names = ("timing_id", "tick_ns", "rotation", "run_sweep_id", "device_id")
     return pd.DataFrame({name: rows[f"{side}_{name}"] for name in names} | {"measure": rows["measure"]})
 
 
-def _find_bridges(rows: pd.DataFrame, base: Side, new: Side) -> tuple[Contrasts | None, np.ndarray | None]:
-    """Return the contrasts of references between the sides' jobs, and the number of each row's, -1 without one.
+def _bridge(contrasts: Contrasts, rows: pd.DataFrame, base: Side, new: Side) -> Contrasts:
+    """Return the contrasts of rows across jobs freed of what the jobs differ by, where both measured one reference.
 
-    A reference is a trial that was measured in several jobs of a sweep. By it a comparison across jobs, which may have
-    run on two cards, is freed of what the jobs differ by.
+    A reference is a trial that was measured in several jobs of a sweep. The jobs may have run on two cards.
     """
     ours, theirs = (
         side.source.references(rows[f"{name}_run_sweep_id"].unique().tolist())
@@ -413,23 +380,21 @@ def _find_bridges(rows: pd.DataFrame, base: Side, new: Side) -> tuple[Contrasts 
     )
     numbers: dict[tuple[int, int], int] = {}
     bridge = np.full(len(rows), -1)
-    if not (ours and theirs):
-        return None, None
     names = ("base_run_sweep_id", "base_job", "new_run_sweep_id", "new_job", "measure")
     for place, (sweep_id, job, other_sweep_id, other_job, measure) in enumerate(
-        zip(*(rows[name] for name in names), strict=True)
+        zip(*(rows[name] for name in names), strict=True) if ours and theirs else ()
     ):
         reference, other = ours.get((sweep_id, job, measure)), theirs.get((other_sweep_id, other_job, measure))
         if job != other_job and reference and other and reference[0] == other[0]:
             bridge[place] = numbers.setdefault((reference[1], other[1]), len(numbers))
     if not numbers:
-        return None, None
+        return contrasts
     first = rows.iloc[[int(np.flatnonzero(bridge == number)[0]) for number in numbers.values()]]
     found = first.assign(
         base_timing_id=[ours for ours, _ in numbers], new_timing_id=[theirs for _, theirs in numbers],
         base_tick_ns=0.0, new_tick_ns=0.0, base_rotation="", new_rotation="",
     )  # fmt: skip
-    return contrast_rows(found, base, new), bridge
+    return replace(contrasts, bridges=contrast_rows(found, base, new), bridge=bridge)
 
 
 def _bounds(rows: pd.DataFrame) -> Iterator[int]:

@@ -10,7 +10,7 @@ import pandas as pd
 from cuprof.backends.registry import find_spec
 from cuprof.core.records import Measure
 from cuprof.statistics.contrasts import Contrasts
-from cuprof.statistics.noise import PREPARED, NoiseModel
+from cuprof.statistics.noise import NO_NOISE, PREPARED, NoiseModel
 from cuprof.statistics.sweep_noise import SweepNoise, estimate_scale
 
 ONE_LAUNCH = NoiseModel("CUDA, one launch", 0.002, 75.0)
@@ -54,11 +54,11 @@ def model_border(rows: pd.DataFrame) -> pd.DataFrame:
 
 def noise_within(rows: pd.DataFrame) -> np.ndarray:
     """Return the noise of the times of comparisons within one sweep, (n, 3): the fields of `Noise`."""
+    found = np.tile(NO_NOISE, (len(rows), 1))
     prepared = ((rows["measure"] == Measure.COLD.value) & rows["base_on_host"] & rows["new_on_host"]).to_numpy(bool)
-    times = [rows[f"{side}_median_ns"].to_numpy(np.float64) for side in ("base", "new")]
-    squares = [PREPARED.deviations(each) ** 2 for each in times]
-    deviation = np.where(prepared, np.sqrt((squares[0] + squares[1]) / 2), 0.0)
-    return np.column_stack((deviation, np.full(len(rows), np.inf), np.zeros(len(rows))))
+    times = (rows.loc[prepared, f"{side}_median_ns"].to_numpy(np.float64) for side in ("base", "new"))
+    found[prepared] = SweepNoise("assumed", (PREPARED,)).of(PREPARED, PREPARED, *times)
+    return found
 
 
 def noise_between(noise: SweepNoise, rows: pd.DataFrame) -> np.ndarray:
@@ -84,23 +84,21 @@ def find_noises(rows: pd.DataFrame, stated: float | None, unchanged: Contrasts |
     """
     if stated is not None:
         return dict.fromkeys(rows["device"], SweepNoise("stated", (NoiseModel("", stated),)))
-    places = np.cumsum(rows["unchanged"].to_numpy(bool)) - 1
-    found = {}
+    controls, found = rows[rows["unchanged"]], {}
     for device in dict.fromkeys(rows["device"]):
-        chosen = (rows["device"] == device).to_numpy(bool)
-        found[device] = _find_noise(rows[chosen], places[chosen], unchanged)
+        chosen = (controls["device"] == device).to_numpy(bool)
+        contrasts = None if unchanged is None else unchanged.take(chosen)
+        found[device] = _find_noise(rows[rows["device"] == device], controls[chosen], contrasts)
     return found
 
 
-def _find_noise(apart: pd.DataFrame, places: np.ndarray, unchanged: Contrasts | None) -> SweepNoise:
+def _find_noise(apart: pd.DataFrame, controls: pd.DataFrame, contrasts: Contrasts | None) -> SweepNoise:
     """Return the noise of one device's times."""
     met = np.column_stack([apart["base_model"], apart["new_model"]]).ravel()
     models = tuple(MODELS[place] for place in dict.fromkeys(met.tolist()))
     assumed = SweepNoise("assumed", models)
-    controls = apart[apart["unchanged"]]
-    if controls.empty or unchanged is None:
+    if controls.empty or contrasts is None:
         return assumed
-    contrasts = unchanged.take(places[apart["unchanged"].to_numpy(bool)])
     first = controls.drop_duplicates("match")["base_model"].to_numpy()
     deviations = noise_between(assumed, controls)[:, 0]
     return SweepNoise(

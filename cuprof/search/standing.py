@@ -87,7 +87,7 @@ def noise_of(measure: Measure, *, on_host: bool) -> Callable[[float], Noise]:
     memory adds some."""
     if measure is not Measure.COLD or not on_host:
         return lambda median_ns: NO_NOISE
-    return lambda median_ns: Noise(PREPARED.deviation(median_ns))
+    return lambda median_ns: Noise(float(PREPARED.deviations(median_ns)))
 
 
 def look(samples: Mapping[K, Samples], rule: Rule, noise: Callable[[float], Noise]) -> Standing[K]:
@@ -104,8 +104,9 @@ def look(samples: Mapping[K, Samples], rule: Rule, noise: Callable[[float], Nois
     best = int(medians.argmin())
     others = [place for place in range(len(names)) if place != best]
     level = np.tile(noise(float(medians[best])), (len(others), 1))
-    known = [each.take(np.zeros(len(others), np.int64)) for each in learn(together)]
+    series, differences = learn(together)
+    known = Known(series, series, differences).take(np.zeros(len(others), np.int64))
     pairs = together.take([best] * len(others)), together.take(others)
-    contrasts = contrast(*pairs, level, known=Known(known[0], known[0], known[1]))
+    contrasts = contrast(*pairs, level, known=known)
     judged = list_judgements(judge(contrasts, rule, len(names) * (len(names) - 1) // 2))
     return Standing(names[best], dict(zip([names[place] for place in others], judged, strict=True)))

@@ -8,13 +8,15 @@ averages of two differences within rounds. Its error is that of the placements (
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from cuprof.statistics.correlation import Inflation, Neighbours, Pools, inflate, neighbours_of, pool, prior, ranks_of
+from cuprof.statistics.correlation import UNKNOWN, Inflation, Neighbours, Pools, inflate, neighbours_of, pool, ranks_of
 from cuprof.statistics.kernels import find_quantiles, placement_variances
-from cuprof.statistics.samples import Samples, order_of
+from cuprof.statistics.samples import Samples, order_of, ragged
 
 BASE_SEED, NEW_SEED = 20231, 20232
 """Fixed, so that the same samples always give the same interval; two, so that ties of paired series part."""
@@ -84,11 +86,11 @@ class Contrasts:
 
     @classmethod
     def joined(cls, parts: list[Contrasts]) -> Contrasts:
-        """Return the contrasts of some parts, which share their bridges, one behind the other."""
+        """Return the contrasts of some parts without bridges, one behind the other."""
         if not parts:
             return cls.none_of(0)
         arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
-        return cls(**arrays, bridges=parts[0].bridges)
+        return cls(**arrays, bridges=None)
 
     def __len__(self) -> int:
         return int(self.estimate.size)
@@ -157,13 +159,16 @@ def critical(error_rate: float, dof: np.ndarray) -> np.ndarray:
     return np.where(dof > MOST_DOF, -special.ndtri(error_rate / 2), found)
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """The correlation in the series of each pair: of BASE, of NEW, of the differences within rounds."""
 
     base: Pools
     new: Pools
     differences: Pools
+
+    def take(self, places: np.ndarray | slice) -> Known:
+        """Return that of some of the pairs."""
+        return Known(*(each.take(places) for each in self))
 
 
 def contrast(
@@ -172,8 +177,6 @@ def contrast(
     noise: np.ndarray | None = None,
     *,
     known: Known | None = None,
-    bridges: Contrasts | None = None,
-    bridge: np.ndarray | None = None,
 ) -> Contrasts:
     """Return the contrasts of pairs of series: each as it is by itself, given its correlation.
 
@@ -181,22 +184,20 @@ def contrast(
         base, new: the two series of each pair, in the same order.
         noise: (n, 3), see `Contrasts`; without it, the times have none beside their samples.
         known: without it, all series that are given are one pool, and so are all differences.
-        bridges, bridge: see `Contrasts`; not heeded where two series were taken together.
     """
     count = len(base)
     sides = _Series.of_samples(base, BASE_SEED), _Series.of_samples(new, NEW_SEED)
     shared = _find_shared(base, new)
     differences = _difference(sides, shared)
-    known = known or _all_together(sides, differences, count)
+    if known is None:
+        pooled, beside = _pool_all(sides, differences)
+        known = Known(pooled, pooled, beside).take(np.zeros(count, np.int64))
     found = _apart(sides, shared, known, count)
     found = _by_rounds(found, differences, known.differences, shared.pairs)
     summarised = np.flatnonzero((base.standard_error > 0) | (new.standard_error > 0))
     found = _summarised(found, base, new, sides, known, summarised)
     resolution = TICK_SHARE * (sides[0].tick / base.medians() + sides[1].tick / new.medians())
-    found = replace(found, resolution=resolution, noise=found.noise if noise is None else noise)
-    if bridges is None or bridge is None or not len(bridges):
-        return found
-    return replace(found, bridges=bridges, bridge=np.where(are_together(base, new), -1, bridge))
+    return replace(found, resolution=resolution, noise=found.noise if noise is None else noise)
 
 
 def learn(samples: Samples) -> tuple[Pools, Pools]:
@@ -209,20 +210,8 @@ def learn(samples: Samples) -> tuple[Pools, Pools]:
     half = np.arange(len(samples) // 2)
     base, new = samples.take(2 * half), samples.take(2 * half + 1)
     sides = _Series.of_samples(base, BASE_SEED), _Series.of_samples(new, NEW_SEED)
-    differences = _difference(sides, _find_shared(base, new))
-    rest = samples.take(np.arange(2 * half.size, len(samples)))
-    parts = [each.neighbours for each in sides]
-    if len(rest):
-        parts.append(_Series.of_samples(rest, BASE_SEED).neighbours)
-    both = Neighbours(*map(np.concatenate, zip(*parts, strict=True)))
-    pooled = pool(both, np.zeros(len(samples), np.int64), prior(1))
-    return pooled, pool(differences.neighbours, np.zeros(len(differences.ends), np.int64), pooled.beside())
-
-
-def are_together(base: Samples, new: Samples) -> np.ndarray:
-    """Return whether the two series of each pair were taken side by side."""
-    found: np.ndarray = (base.rotation == new.rotation) & (base.rotation != "")
-    return found
+    rest = _Series.of_samples(samples.take(np.arange(2 * half.size, len(samples))), BASE_SEED)
+    return _pool_all((*sides, rest), _difference(sides, _find_shared(base, new)))
 
 
 @dataclass(frozen=True)
@@ -286,7 +275,7 @@ class _Shared:
 
 
 def _find_shared(base: Samples, new: Samples) -> _Shared:
-    together = are_together(base, new)
+    together = (base.rotation == new.rotation) & (base.rotation != "")
     keys = []
     for samples in (base, new):
         number = np.arange(len(samples)).repeat(samples.counts)
@@ -305,13 +294,11 @@ def _difference(sides: tuple[_Series, _Series], shared: _Shared) -> _Series:
     return _Series.of(values, np.cumsum(shared.counts[shared.pairs]))
 
 
-def _all_together(sides: tuple[_Series, _Series], differences: _Series, count: int) -> Known:
+def _pool_all(series: Sequence[_Series], differences: _Series) -> tuple[Pools, Pools]:
     """Return what all series say as one pool, and all differences as another."""
-    both = Neighbours(*map(np.concatenate, zip(sides[0].neighbours, sides[1].neighbours, strict=True)))
-    pooled = pool(both, np.zeros(2 * count, np.int64), prior(1))
-    beside = pool(differences.neighbours, np.zeros(differences.ends.size, np.int64), pooled.beside())
-    every = np.zeros(count, np.int64)
-    return Known(pooled.take(every), pooled.take(every), beside.take(every))
+    every = Neighbours(*map(np.concatenate, zip(*(each.neighbours for each in series), strict=True)))
+    pooled = pool(every, UNKNOWN)
+    return pooled, pool(differences.neighbours, pooled.beside())
 
 
 def _apart(sides: tuple[_Series, _Series], shared: _Shared, known: Known, count: int) -> Contrasts:
@@ -424,11 +411,10 @@ def _summarised(
         if not chosen.size:
             continue
         side = sides[1] if sign > 0 else sides[0]
-        places = np.concatenate(
-            [np.arange(end - count, end) for end, count in zip(side.ends[chosen], side.counts[chosen], strict=True)]
-        )
-        values = side.values[places] - other.values[other.ends[chosen] - 1].repeat(side.counts[chosen])
-        differences = _Series.of(sign * values, np.cumsum(side.counts[chosen]))
+        counts = side.counts[chosen]
+        places, ends = ragged(side.ends[chosen] - counts, counts)
+        values = side.values[places] - other.values[other.ends[chosen] - 1].repeat(counts)
+        differences = _Series.of(sign * values, ends)
         one = _signed_ranks(differences, pools.take(chosen), error[chosen])
         is_value = series.standard_error[chosen] > 0
         one = replace(

@@ -50,14 +50,17 @@ class Neighbours(NamedTuple):
 
 
 class Pools(NamedTuple):
-    """What some pools of series say of the correlation: mean and standard deviation for neighbours and for tenths."""
+    """What the pools of some series say of the correlation: mean and standard deviation for neighbours and for tenths.
+
+    One pool has arrays of one entry.
+    """
 
     mean: np.ndarray
     deviation: np.ndarray
     tenths_mean: np.ndarray
     tenths_deviation: np.ndarray
 
-    def take(self, places: np.ndarray) -> Pools:
+    def take(self, places: np.ndarray | slice) -> Pools:
         """Return some of the pools."""
         return Pools(*(each[places] for each in self))
 
@@ -67,6 +70,10 @@ class Pools(NamedTuple):
         for mean, deviation in ((self.mean, self.deviation), (self.tenths_mean, self.tenths_deviation)):
             found += [mean / 2, np.sqrt(deviation**2 + BESIDE_SERIES**2 + (mean / 2) ** 2)]
         return Pools(*found)
+
+
+UNKNOWN = Pools(*map(np.atleast_1d, (PRIOR, PRIOR_DEVIATION, PRIOR, PRIOR_DEVIATION)))
+"""The pool of no series."""
 
 
 class Inflation(NamedTuple):
@@ -81,12 +88,6 @@ class Inflation(NamedTuple):
     factor: np.ndarray
     dof: np.ndarray
     model_dof: np.ndarray
-
-
-def prior(count: int) -> Pools:
-    """Return empty pools."""
-    mean, deviation = np.full(count, PRIOR), np.full(count, PRIOR_DEVIATION)
-    return Pools(mean, deviation, mean, deviation)
 
 
 def ranks_of(order: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -132,24 +133,16 @@ def _correlation(centred: np.ndarray, starts: np.ndarray, counts: np.ndarray) ->
     return np.add.reduceat(products, starts) / np.where(squares > 0, squares, 1.0)
 
 
-def pool(neighbours: Neighbours, of_pool: np.ndarray, before: Pools) -> Pools:
-    """Return what each pool says, from its series.
+def pool(neighbours: Neighbours, before: Pools) -> Pools:
+    """Return what some series say together.
 
     Args:
-        of_pool: the number of the pool that each series belongs to.
-        before: what is known of each pool without them.
+        before: the pool without them.
     """
-    use = neighbours.counts >= 3
-    mean, deviation = _pooled(
-        neighbours.found[use], neighbours.counts[use], of_pool[use], before.mean, before.deviation
-    )
-    use = ~np.isnan(neighbours.tenths)
-    tenths = np.full(int(use.sum()), TENTHS)
-    return Pools(
-        mean,
-        deviation,
-        *_pooled(neighbours.tenths[use], tenths, of_pool[use], before.tenths_mean, before.tenths_deviation),
-    )
+    some, told = neighbours.counts >= 3, ~np.isnan(neighbours.tenths)
+    of_neighbours = neighbours.found[some], neighbours.counts[some]
+    of_tenths = neighbours.tenths[told], np.full(int(told.sum()), TENTHS)
+    return Pools(*_pooled(*of_neighbours, *before[:2]), *_pooled(*of_tenths, *before[2:]))
 
 
 def inflate(neighbours: Neighbours, pools: Pools) -> Inflation:
@@ -172,18 +165,16 @@ def inflate(neighbours: Neighbours, pools: Pools) -> Inflation:
 
 
 def _pooled(
-    found: np.ndarray, counts: np.ndarray, of_pool: np.ndarray, before: np.ndarray, deviation: np.ndarray
+    found: np.ndarray, counts: np.ndarray, before: np.ndarray, deviation: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and standard deviation of each pool's correlation."""
-    mean, pools = before.copy(), before.size
-    weight = 1 / deviation**2
+    """Return mean and standard deviation of a pool's correlation."""
+    mean = before
     for _ in range(STEPS):
-        estimate, variance = _solved(found, counts, mean[of_pool])
-        weights = 1 / (variance + (BESIDE_POOL * (1 - mean**2))[of_pool] ** 2)
-        total = 1 / deviation**2 + np.bincount(of_pool, weights, pools)
-        mean = (before / deviation**2 + np.bincount(of_pool, weights * estimate, pools)) / total
-        mean, weight = np.clip(mean, LOWEST, HIGHEST), total
-    return mean, 1 / np.sqrt(weight)
+        estimate, variance = _solved(found, counts, mean)
+        weights = 1 / (variance + (BESIDE_POOL * (1 - mean**2)) ** 2)
+        total = 1 / deviation**2 + weights.sum()
+        mean = np.clip((before / deviation**2 + (weights * estimate).sum()) / total, LOWEST, HIGHEST)
+    return mean, 1 / np.sqrt(total)
 
 
 def _posterior(

@@ -27,10 +27,6 @@ class Noise(NamedTuple):
         """Return the relative standard deviation to use."""
         return max(self.deviation, self.least)
 
-    def times(self, factor: float) -> Noise:
-        """Return the noise of times that vary `factor` times as much."""
-        return Noise(factor * self.deviation, self.freedom, factor * self.least)
-
 
 NO_NOISE = Noise()
 
@@ -49,12 +45,8 @@ class NoiseModel:
     relative: float
     absolute_ns: float = 0.0
 
-    def deviation(self, time_ns: float) -> float:
-        """Return the relative standard deviation of a time."""
-        return math.hypot(self.relative, self.absolute_ns / time_ns)
-
-    def deviations(self, times_ns: np.ndarray) -> np.ndarray:
-        """Return the relative standard deviations of many times."""
+    def deviations(self, times_ns: np.ndarray | float) -> np.ndarray:
+        """Return the relative standard deviations of times."""
         found: np.ndarray = np.hypot(self.relative, self.absolute_ns / times_ns)
         return found
 

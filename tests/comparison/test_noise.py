@@ -68,8 +68,8 @@ def test_what_is_assumed_depends_on_what_is_timed_and_on_how_long_it_takes() -> 
     found = add_models(pd.DataFrame(rows))
     assert [MODELS[place] for place in found["base_model"]] == [each[-1] for each in times]
     assert found["new_model"].tolist() == found["base_model"].tolist()
-    assert NoiseModel("", 0.003, 40.0).deviation(10_000.0) == pytest.approx(0.005)
-    assert ONE_LAUNCH.deviation(3_000.0) > 10 * ONE_LAUNCH.deviation(300_000.0)
+    assert NoiseModel("", 0.003, 40.0).deviations(10_000.0) == pytest.approx(0.005)
+    assert ONE_LAUNCH.deviations(3_000.0) > 10 * ONE_LAUNCH.deviations(300_000.0)
 
 
 @pytest.mark.parametrize(("factor", "said"), [(1.0, "0.3%"), (100.0, "30%"), (333.0, "100%"), (4000.0, "1200%")])
@@ -81,7 +81,7 @@ def test_the_noise_of_a_comparison_is_that_of_both_its_times() -> None:
     noise = SweepNoise("assumed", (ONE_LAUNCH, SEVERAL_LAUNCHES))
     rows = {"base_model": [0], "new_model": [1], "base_median_ns": [5_000.0], "new_median_ns": [10_000.0]}
     ((deviation, freedom, _),) = noise_between(noise, pd.DataFrame(rows)).tolist()
-    sides = ONE_LAUNCH.deviation(5_000.0), SEVERAL_LAUNCHES.deviation(10_000.0)
+    sides = ONE_LAUNCH.deviations(5_000.0), SEVERAL_LAUNCHES.deviations(10_000.0)
     assert deviation == pytest.approx(math.sqrt(sum(side**2 for side in sides) / 2))
     assert freedom == math.inf
 
@@ -136,7 +136,7 @@ def test_few_unchanged_trials_show_a_noise_above_the_assumed_one(store: Store, u
     found = run(url)
     noise = found.noises[GPU.name]
     seen_deviation = math.sqrt((0.04**2 + 0.03**2 + 0.02**2) / 3 / 2)
-    assert noise.factor(ONE_LAUNCH) == pytest.approx(seen_deviation / ONE_LAUNCH.deviation(50_000.0), rel=0.1)
+    assert noise.factor(ONE_LAUNCH) == pytest.approx(seen_deviation / ONE_LAUNCH.deviations(50_000.0), rel=0.1)
     assert (noise.scale.freedom, noise.scale.least) == (3, 1.0)
     assert "3 trials in which nothing has changed, few, so by Student's t" in noise.text
     assert noise.farthest_ratio == pytest.approx(1.04, abs=0.003)
@@ -145,11 +145,11 @@ def test_few_unchanged_trials_show_a_noise_above_the_assumed_one(store: Store, u
 
 
 def test_few_count_by_students_t_and_never_below_what_is_assumed() -> None:
-    noise = estimate_scale(seen(0.03, -0.04), [0.002, 0.002], 2).times(0.002)
-    assert noise.deviation == pytest.approx(0.025)
-    assert reach(noise, 0.01) == pytest.approx(0.025 * stats.t.isf(0.005, 2), rel=1e-3)
-    quiet = estimate_scale(seen(0.0), [0.002], 1).times(0.002)
-    assert (quiet.value, reach(quiet, 0.05)) == (0.002, pytest.approx(1.96 * 0.002, rel=1e-3))
+    scale = estimate_scale(seen(0.03, -0.04), [0.002, 0.002], 2)
+    assert scale.deviation == pytest.approx(12.5)
+    assert reach(scale, 0.01) == pytest.approx(12.5 * stats.t.isf(0.005, 2), rel=1e-3)
+    quiet = estimate_scale(seen(0.0), [0.002], 1)
+    assert (quiet.value, reach(quiet, 0.05)) == (1.0, pytest.approx(1.96, rel=1e-3))
 
 
 def test_short_and_long_times_tell_of_one_factor() -> None:

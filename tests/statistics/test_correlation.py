@@ -7,6 +7,7 @@ import pytest
 
 from cuprof.statistics.contrasts import learn
 from cuprof.statistics.correlation import (
+    UNKNOWN,
     Pools,
     _factor,
     _freedom,
@@ -14,7 +15,6 @@ from cuprof.statistics.correlation import (
     inflate,
     neighbours_of,
     pool,
-    prior,
     ranks_of,
 )
 from cuprof.statistics.samples import Samples, order_of
@@ -61,7 +61,7 @@ def test_forty_series_of_ten_samples_tell_their_correlation(rho: float) -> None:
 def test_a_series_alone_stays_near_what_is_supposed_of_all() -> None:
     values = correlated(np.random.default_rng(1), 0.8, (1, 10))
     one = neighbours_of(ranks_of(order_of(values.ravel(), np.array([10])), np.array([10])), np.array([10]))
-    pooled = pool(one, np.zeros(1, np.int64), prior(1))
+    pooled = pool(one, UNKNOWN)
     assert -0.2 < pooled.mean[0] < 0.6
     assert inflate(one, pooled).dof[0] < 9
 
@@ -70,7 +70,7 @@ def test_independent_samples_of_a_large_pool_lose_little() -> None:
     values = np.random.default_rng(2).standard_normal((100, 20))
     ends = 20 * np.arange(1, 101)
     found = neighbours_of(ranks_of(order_of(values.ravel(), ends), ends), ends)
-    pooled = pool(found, np.zeros(100, np.int64), prior(1)).take(np.zeros(100, np.int64))
+    pooled = pool(found, UNKNOWN).take(np.zeros(100, np.int64))
     inflation = inflate(found, pooled)
     assert inflation.factor.mean() == pytest.approx(1.0, abs=0.15)
     assert inflation.dof.mean() > 14
@@ -81,7 +81,7 @@ def test_a_slow_drift_that_neighbours_hardly_show_counts_by_tenths() -> None:
     values = rng.standard_normal((40, 200)) + 0.3 * np.cumsum(0.3 * rng.standard_normal((40, 200)), axis=1)
     ends = 200 * np.arange(1, 41)
     found = neighbours_of(ranks_of(order_of(values.ravel(), ends), ends), ends)
-    pooled = pool(found, np.zeros(40, np.int64), prior(1)).take(np.zeros(40, np.int64))
+    pooled = pool(found, UNKNOWN).take(np.zeros(40, np.int64))
     without = Pools(pooled.mean, pooled.deviation, np.full(40, -0.5), np.full(40, 1e-3))
     assert inflate(found, pooled).factor.mean() > 1.3 * inflate(found, without).factor.mean()
 
