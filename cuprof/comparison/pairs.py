@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 from cuprof.comparison.compare import SIDE_COLUMNS, TIME_COLUMNS, Options, compare, contrast_rows
 from cuprof.comparison.noise import add_models, noise_within
 from cuprof.comparison.sides import Side
+from cuprof.comparison.trials import each
 from cuprof.core.errors import SelectionError
 from cuprof.core.records import Measure
 from cuprof.results.read import make_columns
@@ -42,24 +44,22 @@ class VariantComparisons:
     def __init__(self, sweep: Side, options: Options | None = None) -> None:
         self._sweep = sweep
         self._options = options or Options()
-        self._first = sweep.trials.drop_duplicates("identity").set_index("identity", drop=False)
         self._timed = sweep.trials[sweep.trials["measure"] != ""].set_index(["identity", "measure"], drop=False)
-        facts = (self._first[name] for name in ("variant", "device", "tool", "backend"))
-        self._places = dict(zip(self._first.index, zip(*facts, strict=True), strict=True))
-        self._found: dict[tuple[Contender, Contender], dict[tuple[str, str, str], Any]] = {}
-        self._rows: dict[tuple[Contender, Contender], pd.DataFrame] = {}
+        first = sweep.trials.drop_duplicates("identity")
+        facts = (first[name] for name in ("variant", "device", "tool", "backend"))
+        self._places = dict(zip(first["identity"], zip(*facts, strict=True), strict=True))
+        self._rows: dict[tuple[Contender, Contender], dict[tuple[str, str, str], Any]] = {}
         self._ratios: dict[tuple[str, str, Measure], float | None] = {}
 
-    def rows(self, base: Contender, new: Contender) -> pd.DataFrame:
-        """Return the rows of comparing two contenders, by problem, device and measure; none where they are not."""
-        key = (base, new)
-        if key not in self._rows:
-            try:
+    def rows(self, base: Contender, new: Contender) -> Mapping[tuple[str, str, str], Any]:
+        """Return (identity, identity, measure) → row of comparing two contenders; none where they are not compared."""
+        if (base, new) not in self._rows:
+            found = pd.DataFrame()
+            with suppress(SelectionError):
                 found = compare(self._side(base), self._side(new), self._options).rows
-            except SelectionError:
-                found = pd.DataFrame(columns=["base_identity", "new_identity", "measure"])
-            self._rows[key] = found.set_index(["base_identity", "new_identity", "measure"], drop=False)
-        return self._rows[key]
+            # One pass over the rows: looking one up in a frame takes milliseconds.
+            self._rows[base, new] = {(row.base_identity, row.new_identity, row.measure): row for row in each(found)}
+        return self._rows[base, new]
 
     def find(self, base: str, new: str, measure: Measure) -> Any | None:
         """Return the row that compares two trials; None where their variants are not compared by these two.
@@ -77,11 +77,8 @@ class VariantComparisons:
         if (tool == "" and [tool, backend] != method) or (before, on) == (after, elsewhere):
             return None  # of a variant on one device the fastest is one and the same trial
         devices = (on, elsewhere) if on != elsewhere else ("", "")
-        pair = Contender(before, devices[0]), Contender(after, devices[1])
-        if pair not in self._found:  # one pass over its rows: looking one up in a frame takes milliseconds
-            rows = self.rows(*pair)
-            self._found[pair] = dict(zip(rows.index, rows.itertuples(index=False), strict=True))
-        return self._found[pair].get((base, new, measure.value))
+        rows = self.rows(Contender(before, devices[0]), Contender(after, devices[1]))
+        return rows.get((base, new, measure.value))
 
     def find_ratio(self, base: str, new: str, measure: Measure) -> float | None:
         """Return how many times as long NEW takes as BASE, whatever their problems and tunables.
