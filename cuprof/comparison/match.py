@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -125,7 +125,7 @@ def _match_best(bases: pd.DataFrame, news: pd.DataFrame, sides: tuple[Side, Side
     best, others = (_choose_best(trials, side.trials) for trials, side in zip((bases, news), sides, strict=True))
     found = _match_keys(best, others, ("problem",))
     choices = best["choices"][found.pairs["base"]].to_numpy() * others["choices"][found.pairs["new"]].to_numpy()
-    return Matching(found.pairs.assign(choices=choices), found.bases, found.news, found.only_base, found.only_new)
+    return replace(found, pairs=found.pairs.assign(choices=choices))
 
 
 def _choose_best(trials: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:

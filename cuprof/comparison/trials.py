@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 from weakref import finalize
 
@@ -21,7 +20,7 @@ from cuprof.results.sweeps import read_configurations
 from cuprof.statistics.contrasts import learn
 from cuprof.statistics.correlation import Pools
 from cuprof.statistics.samples import Samples
-from cuprof.store.connection import READING, checking, explained
+from cuprof.store.connection import checking, reading
 from cuprof.worker.method import relevant_settings
 
 COLUMNS: Mapping[str, Any] = {
@@ -42,9 +41,6 @@ They are those of the results frame, and beside them:
 - `tool`: the other tool that measured it
 - `timing_id`: what `Source.read` finds samples by; of a trial without a time, `measure` is empty
 """
-
-
-_TRIAL = ("family", "variant", "backend", "problem", "tunables", "device")
 
 
 class Source:
@@ -84,7 +80,7 @@ class Stored(Source):
 
     def read(self, rows: pd.DataFrame) -> Samples:
         """Return the samples of timed rows, read in few queries."""
-        with self._reading() as connection:
+        with reading(self._engine) as connection:
             return read_samples(connection, rows)
 
     def learn(self, rows: pd.DataFrame) -> tuple[Pools, Pools]:
@@ -93,7 +89,7 @@ class Stored(Source):
         numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         missing = [key for key in numbers if key not in self._pools]
         if missing:
-            with self._reading() as connection:
+            with reading(self._engine) as connection:
                 self._pools |= {key: learn(read_pool(connection, *key)) for key in missing}
         places = np.array([numbers[key] for key in keys], dtype=np.int64)
         learned = [self._pools[key] for key in numbers]
@@ -105,20 +101,15 @@ class Stored(Source):
     def settings(self, sweep_id: int, measure: Measure) -> Mapping[str, Any]:
         """Return those of the settings of the sweep that made a run."""
         if sweep_id not in self._settings:
-            with self._reading() as connection:
+            with reading(self._engine) as connection:
                 configuration = read_configurations(connection, [sweep_id]).get(sweep_id, {})
             self._settings[sweep_id] = configuration.get("measure") or {}
         return relevant_settings(measure, self._settings[sweep_id])
 
     def references(self, sweep_ids: Sequence[int]) -> Mapping[tuple[int, str, str], tuple[str, int]]:
         """Return the references of some sweeps."""
-        with self._reading() as connection:
+        with reading(self._engine) as connection:
             return read_references(connection, sweep_ids)
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with explained(self._engine.url), self._engine.connect() as connection:
-            yield connection.execution_options(**{READING: True})
 
 
 def read_trials(
@@ -142,7 +133,8 @@ def read_trials(
         names = ["sweep_id", "trial_id", "min_ns", "max_ns", *(name for name in COLUMNS if name in frame)]
         nowhere = is_host(None)
         frame = frame[names].assign(on_host=[on_host.get(key, nowhere) for key in frame["device_id"]])
-        (trial,), (member,) = (number_keys(frame, by=by) for by in (_TRIAL, ("sweep_id", "trial_id")))
+        (trial,) = number_keys(frame, by=("family", "variant", "backend", "problem", "tunables", "device"))
+        (member,) = number_keys(frame, by=("sweep_id", "trial_id"))
         last = np.zeros(trial.size, dtype=np.int64)
         last[trial] = member  # of equal places the last one stands
         frame = frame.assign(trial=trial)[member == last[trial]]

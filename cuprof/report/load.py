@@ -34,7 +34,7 @@ from cuprof.results.sessions import compare_sessions
 from cuprof.results.source import list_trial_sources
 from cuprof.results.sweeps import count_looked_again, find_finished_before, get_sweep, is_search, read_configurations
 from cuprof.store import Store
-from cuprof.store.connection import READING, checking, explained
+from cuprof.store.connection import checking, reading
 
 ENERGIES = ("energy_j", "mean_w", "idle_w")
 
@@ -92,8 +92,8 @@ def load_study(
 
 
 def _read_later(engine: Engine, read: Callable[[Connection, int], Any], key: int) -> Any:
-    with explained(engine.url), engine.connect() as connection:
-        return read(connection.execution_options(**{READING: True}), key)
+    with reading(engine) as connection:
+        return read(connection, key)
 
 
 def choose_reference(trials: pd.DataFrame, experiment: Experiment) -> tuple[Point, str]:

@@ -44,10 +44,6 @@ class Neighbours(NamedTuple):
     counts: np.ndarray
     tenths: np.ndarray
 
-    def take(self, places: np.ndarray) -> Neighbours:
-        """Return some of the series."""
-        return Neighbours(*(each[places] for each in self))
-
 
 class Pools(NamedTuple):
     """What the pools of some series say of the correlation: mean and standard deviation for neighbours and for tenths.

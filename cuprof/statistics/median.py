@@ -31,7 +31,7 @@ def summarise(samples: Sequence[Sample], confidence: float = 0.95, tick_ns: floa
     counted = np.sort(np.array([sample.duration_ns for sample in samples if not sample.excluded], dtype=np.float64))
     if counted.size == 0:
         raise ValueError("no sample counts")
-    (q1, median, q3), low, high = _locate(counted, confidence, tick_ns)
+    (q1, median, q3), low, high = locate_median(counted, confidence, tick_ns)
     reached = range_level(counted.size) if is_mere_range(counted.size, confidence) else confidence
     return Summary(
         count=int(counted.size),
@@ -51,17 +51,14 @@ def summarise(samples: Sequence[Sample], confidence: float = 0.95, tick_ns: floa
 
 def is_narrow(durations_ns: Sequence[float], confidence: float, target: float, tick_ns: float = 0.0) -> bool:
     """Return whether the interval that `summarise` gives is within ± `target` of the median."""
-    (_, median, _), low, high = _locate(np.sort(np.array(durations_ns, dtype=np.float64)), confidence, tick_ns)
+    (_, median, _), low, high = locate_median(np.sort(np.array(durations_ns, dtype=np.float64)), confidence, tick_ns)
     return max(high - median, median - low) <= target * median
 
 
-def locate_median(ordered: np.ndarray, confidence: float, tick_ns: float = 0.0) -> tuple[float, float]:
-    """Return the interval that `summarise` gives for the median of ascending samples."""
-    return _locate(ordered, confidence, tick_ns)[1:]
-
-
-def _locate(ordered: np.ndarray, confidence: float, tick_ns: float) -> tuple[tuple[float, float, float], float, float]:
-    """Return the quartiles of ascending samples, and the interval of their median."""
+def locate_median(
+    ordered: np.ndarray, confidence: float, tick_ns: float = 0.0
+) -> tuple[tuple[float, float, float], float, float]:
+    """Return the quartiles of ascending samples, and both ends of the interval of their median."""
     spread = spread_over_tick(ordered, tick_ns)
     low, high = median_interval(spread, confidence)
     return quartiles(spread), max(low - TICK_ERROR * tick_ns, 0.0), high + TICK_ERROR * tick_ns

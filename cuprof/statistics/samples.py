@@ -90,11 +90,6 @@ class Samples:
         facts = (self.tick_ns[places], self.standard_error[places], self.rotation[places])
         return Samples(self.values[chosen], self.rounds[chosen], ends, *facts)
 
-    def series(self, place: int) -> np.ndarray:
-        """Return the durations of one series, in ns."""
-        found: np.ndarray = self.values[self.starts[place] : self.ends[place]]
-        return found
-
     def medians(self) -> np.ndarray:
         """Return the median of each series in ns, as it is stored with a timing."""
         ordered, last = self._spread(self.tick_ns), self.counts - 1

@@ -47,14 +47,11 @@ class Rule:
         """Return the words of the verdicts on log ratios with their intervals."""
         matters = math.log1p(self.effect)
         conditions = {
-            Verdict.SAME: (low >= -matters) & (high <= matters),
-            Verdict.SLOWER: (low > 0) & (log_ratio >= matters),
-            Verdict.FASTER: (high < 0) & (log_ratio <= -matters),
+            Verdict.SAME.value: (low >= -matters) & (high <= matters),
+            Verdict.SLOWER.value: (low > 0) & (log_ratio >= matters),
+            Verdict.FASTER.value: (high < 0) & (log_ratio <= -matters),
         }
-        found = np.full(log_ratio.shape, Verdict.UNDECIDED.value, dtype=object)
-        for verdict, holds in reversed(conditions.items()):
-            found[holds] = verdict.value
-        return found
+        return np.select([*conditions.values()], [*conditions], Verdict.UNDECIDED.value).astype(object)
 
 
 class Judgement(NamedTuple):

@@ -26,7 +26,7 @@ from cuprof.store.types import to_json
 PIECE_SECONDS = 0.2
 """How long a writer waits before it checks whether it was asked to stop."""
 READING = "cuprof_reading"
-"""Execution option of a connection that only reads: on SQLite its transactions take no lock that keeps writers off."""
+"""Execution option of the connections of `reading`."""
 DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg"}
 AWAY = ("08", "25P03", "53300", "57P0")
 """SQLSTATE prefixes of a server that ended the connection or has none to spare: the store tries again."""
@@ -195,6 +195,13 @@ def explained(url: URL) -> Iterator[None]:
         raise kind(explain(url, error)) from error
     except (sqlite3.Error, UnicodeDecodeError) as error:  # UnicodeDecodeError: a name in the schema is not UTF-8
         raise StoreError(explain(url, error)) from error
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[sa.Connection]:
+    """Yield a connection that only reads, and explain errors; on SQLite it takes no lock that keeps writers off."""
+    with explained(engine.url), engine.connect() as connection:
+        yield connection.execution_options(**{READING: True})
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from sqlalchemy.engine import URL, Connection, Engine
 from cuprof.core.errors import EmptyStoreError, StoreError, UnreachableStoreError
 from cuprof.core.interrupts import shielded, stop_if_requested
 from cuprof.store import counters, migrate, outcomes, stations, sweeps, trials
-from cuprof.store.connection import READING, database_file, explained, is_unreachable, make_engine, parse_url, show
+from cuprof.store.connection import database_file, explained, is_unreachable, make_engine, parse_url, reading, show
 from cuprof.store.schema import REVISION
 
 if TYPE_CHECKING:
@@ -191,8 +191,8 @@ class Store:
         Others may write meanwhile. Errors of the database become `StoreError`s of one line.
         """
         self._check_process()
-        with explained(self.parsed_url), self.engine.connect() as connection:
-            yield connection.execution_options(**{READING: True})
+        with reading(self.engine) as connection:
+            yield connection
 
     def require_same_file(self) -> None:
         """Check that the database's file is still the one that was opened.

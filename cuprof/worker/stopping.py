@@ -116,6 +116,6 @@ class Race:
         """Note a trial's samples; return whether it is established to be slower than the best by more than a margin."""
         if len(durations_ns) < least_count(RACE_CONFIDENCE):
             return False
-        low, high = locate_median(np.sort(np.asarray(durations_ns, dtype=np.float64)), RACE_CONFIDENCE, tick_ns)
+        _, low, high = locate_median(np.sort(np.asarray(durations_ns, dtype=np.float64)), RACE_CONFIDENCE, tick_ns)
         self.best_ns = min(self.best_ns, high)
         return low > (1 + RACE_MARGIN) * self.best_ns
