@@ -283,14 +283,8 @@ def _rows(matched: pd.DataFrame, base: Side, new: Side, options: Options) -> tup
     order = shared["measure"].map({measure: place for place, measure in enumerate(measures)})
     shared = shared.assign(order=order)[order.notna()].sort_values(["match", "order"], kind="stable")
     shared = shared.drop(columns="order").reset_index(drop=True)
-    lacking = still[~(still["base_timed"] & still["new_timed"])]
-    reasons = [(row.match, text) for row in each(lacking) if (text := _untimed(row))]
-    compared = set(shared["match"])
-    asked = ", ".join(measures) or "any"
-    reasons += [
-        (row.match, f"{label_of(trial_of(row, 'base'))}: the sides do not both have {asked} time")
-        for row in each(still[still["base_timed"] & still["new_timed"] & ~still["match"].isin(compared)])
-    ]
+    left, asked = still[~still["match"].isin(shared["match"])], ", ".join(measures) or "any"
+    reasons = [(row.match, text) for row in each(left) if (text := _reason(row, asked))]
     differing = _method_differences(shared, base, new)
     reasons += [
         (row.match, f"{label_of(trial_of(row, 'base'))}: {differing[row.Index]}")
@@ -322,9 +316,11 @@ def _choose_measures(shared: pd.DataFrame) -> list[str]:
     return [measure.value for measure in KERNEL_TIMES if measure.value in found] or sorted(found)
 
 
-def _untimed(row: Any) -> str:
-    """Return why a matched trial has no time on one side; empty where both have, or where NEW is broken."""
-    if (row.base_timed and row.new_timed) or (row.base_timed and row.new_state in FAILED):
+def _reason(row: Any, asked: str) -> str:
+    """Return why a matched trial has no measure that is asked for on both sides; empty where NEW is broken."""
+    if row.base_timed and row.new_timed:
+        return f"{label_of(trial_of(row, 'base'))}: the sides do not both have {asked} time"
+    if row.base_timed and row.new_state in FAILED:
         return ""
     name, side = ("base", "BASE") if not row.base_timed else ("new", "NEW")
     bad = trial_of(row, name)

@@ -56,9 +56,9 @@ def sample_more(
         UsageError: the source of the variants is not here, or the sweep cannot be carried out.
         ValueError: the sides are not variants; see `reason_against`.
     """
-    if reason_against(comparison.base, comparison.new):
-        raise ValueError(reason_against(comparison.base, comparison.new))
-    rows = comparison.undecided[_may_decide(comparison.undecided, comparison)]
+    if reason := reason_against(comparison.base, comparison.new):
+        raise ValueError(reason)
+    rows = comparison.undecided[_may_decide(comparison)]
     if rows.empty:
         return _with_hopeless(comparison)
     url = comparison.base.url
@@ -89,14 +89,12 @@ def sample_more(
     return _with_hopeless(judge_anew(comparison, again))
 
 
-def _may_decide(rows: pd.DataFrame, comparison: Comparison) -> np.ndarray:
-    """Return whether more samples may tell each row, given the noise beside them in one sweep."""
-    rule = comparison.options.rule
+def _may_decide(comparison: Comparison) -> np.ndarray:
+    """Return whether more samples may tell each undecided row, given the noise beside them in one sweep."""
+    rows, rule = comparison.undecided, comparison.options.rule
     deviation, *_ = noise_within(rows).T
-    effect, known = (
-        math.log1p(rule.effect),
-        math.sqrt(2.0) * critical(rule.error_rate, np.full(len(rows), np.inf)) * deviation,
-    )
+    effect = math.log1p(rule.effect)
+    known = math.sqrt(2.0) * critical(rule.error_rate, np.full(len(rows), np.inf)) * deviation
     with np.errstate(divide="ignore"):
         ends = np.abs(np.log(rows[["low", "high"]].to_numpy(np.float64))).max(axis=1, initial=0.0)
     found: np.ndarray = (known < effect) | (ends - known > np.maximum(known, effect))
@@ -105,7 +103,7 @@ def _may_decide(rows: pd.DataFrame, comparison: Comparison) -> np.ndarray:
 
 def _with_hopeless(comparison: Comparison) -> Comparison:
     """Return the comparison with a warning about rows that were left undecided because no samples would decide them."""
-    count = int((~_may_decide(comparison.undecided, comparison)).sum())
+    count = int((~_may_decide(comparison)).sum())
     if not count:
         return comparison
     text = f"{count} undecided not timed again: {PREPARED.text()} alone hides the effect"

@@ -163,8 +163,8 @@ def make_trials(records: Iterable[Mapping[str, Any]]) -> tuple[pd.DataFrame, Sou
     rows: list[dict[str, Any]] = []
     samples: list[Samples] = []
     for number, record in enumerate(records):
-        facts = {name: value for name, value in record.items() if name != "series"} | {"trial": number}
-        series: Mapping[Measure, Samples] = record.get("series") or {}
+        facts = {**record, "trial": number}
+        series: Mapping[Measure, Samples] = facts.pop("series", {})
         for measure, each in series.items():
             timed = {"measure": measure.value, "timing_id": len(samples), "median_ns": float(each.medians()[0])}
             about = {"samples": int(each.counts[0]), "tick_ns": float(each.tick_ns[0]), "rotation": each.rotation[0]}

@@ -404,13 +404,13 @@ def _summarised(
 ) -> Contrasts:
     """Return the contrasts with those in place in which a side is known by its mean and standard error alone."""
     error = np.hypot(base.standard_error, new.standard_error)
-    for series, pools, other, sign, chosen in (
-        (new, known.new, sides[0], 1, pairs[base.standard_error[pairs] > 0]),
-        (base, known.base, sides[1], -1, pairs[base.standard_error[pairs] <= 0]),
+    is_base = base.standard_error[pairs] > 0
+    for series, side, other, pools, sign, chosen in (
+        (new, sides[1], sides[0], known.new, 1, pairs[is_base]),
+        (base, sides[0], sides[1], known.base, -1, pairs[~is_base]),
     ):
         if not chosen.size:
             continue
-        side = sides[1] if sign > 0 else sides[0]
         counts = side.counts[chosen]
         places, ends = ragged(side.ends[chosen] - counts, counts)
         values = side.values[places] - other.values[other.ends[chosen] - 1].repeat(counts)

@@ -6,8 +6,7 @@ uncompiled, since loading or compiling them takes longer; then NumPy searches wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, wraps
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -171,22 +170,13 @@ def _variance(counts: np.ndarray) -> float:
 def _jitted() -> tuple[Any, Any]:
     """Return `_quantiles` and `_placements` compiled: in some seconds the first time on a machine, later from a cache.
 
-    What they call is compiled by its name: functions that are handed over would not be cached. `_count` is replaced.
+    What they call is compiled by its name, since functions that are handed over would not be cached.
     """
     import numba
-    from numba.extending import overload
+    from numba.extending import overload, register_jitable
 
-    for function in (_count, _places, _narrow, _variance):
-        overload(function)(_always(_count_by_walking if function is _count else function))
+    for function in (_places, _narrow, _variance):
+        register_jitable(function)
+    overload(_count, strict=False)(lambda x, y, bound: _count_by_walking)
     jit = numba.njit(cache=True, nogil=True)
     return jit(_quantiles), jit(_placements)
-
-
-def _always(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of the same parameters that, asked what to compile for their types, gives this function."""
-
-    @wraps(function)
-    def choose(*types: Any) -> Callable[..., Any]:
-        return function
-
-    return choose

@@ -59,7 +59,7 @@ class SweepNoise:
         if self.source == "stated":
             base = new = self.models[0]
         mean_square = (base.deviations(base_ns) ** 2 + new.deviations(new_ns) ** 2) / 2
-        scale = self._scale(base) if base == new else max(map(self._scale, (base, new)), key=lambda each: each.value)
+        scale = max(map(self._scale, (base, new)), key=lambda each: each.value)
         factor = np.sqrt(mean_square)
         return np.column_stack((factor * scale.deviation, np.full(factor.size, scale.freedom), factor * scale.least))
 

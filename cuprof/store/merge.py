@@ -20,8 +20,9 @@ from cuprof.core.records import State
 from cuprof.store import ranking, stations
 from cuprof.store import tables as t
 from cuprof.store.connection import checking
+from cuprof.store.outcomes import SET_STATE
 from cuprof.store.refusals import Rule, find_fault, find_samples_fault, find_timing_fault, list_rules
-from cuprof.store.rows import among, chunks
+from cuprof.store.rows import among
 from cuprof.store.source import Source
 from cuprof.store.sweeps import lock, mark_device
 from cuprof.store.trials import VARIANT_KEY
@@ -283,17 +284,16 @@ class Merge:
         new = self._new.get("trial", set())
         later = {key for key, moment in self._newest.items() if moment > here.get(key, 0.0) and key not in new}
         doubted = self._doubted & new
-        for chunk in chunks(sorted(doubted)):
-            chosen = among(self.connection, t.trial.c.id, chunk)
-            self.connection.execute(sa.update(t.trial).where(chosen).values(state=State.PLANNED.value, message=""))
-        columns = t.run.c.trial_id, t.run.c.state, t.run.c.message
-        for chunk in chunks(sorted(later | doubted)):
-            chosen = among(self.connection, t.run.c.trial_id, chunk)
-            newest_last = t.run.c.state != State.SKIPPED.value, t.run.c.recorded_at
-            rows = self.connection.execute(sa.select(*columns).where(chosen).order_by(*newest_last))
-            newest = {trial_id: {"state": state, "message": message} for trial_id, state, message in rows}
-            for trial_id, values in newest.items():
-                self.connection.execute(sa.update(t.trial).where(t.trial.c.id == trial_id).values(values))
+        run = t.run.c
+        runs = sa.select(run.trial_id, run.state, run.message).where(
+            among(self.connection, run.trial_id, later | doubted)
+        )
+        newest_last = runs.order_by(run.state != State.SKIPPED.value, run.recorded_at)
+        ends = dict.fromkeys(doubted, (State.PLANNED.value, ""))
+        ends |= {key: (state, message) for key, state, message in self.connection.execute(newest_last)}
+        if ends:
+            values = [{"trial": key, "became": state, "said": text} for key, (state, text) in sorted(ends.items())]
+            self.connection.execute(SET_STATE, values)
 
 
 _NEWEST_RUNS = (

@@ -22,7 +22,7 @@ _FIND = (
     .where(t.sweep_trial.c.sweep_id == sa.bindparam("sweep"), t.trial.c.identity == sa.bindparam("identity"))
     .with_for_update(of=t.sweep_trial)
 )
-_SET_STATE = (
+SET_STATE = (
     sa.update(t.trial)
     .where(t.trial.c.id == sa.bindparam("trial"))
     .values(state=sa.bindparam("became"), message=sa.bindparam("said"))
@@ -88,7 +88,7 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
     if not origin.again:
         if outcome.state is not State.SKIPPED or trial.state in (State.PLANNED, State.SKIPPED):
             values = {"trial": trial.id, "became": outcome.state.value, "said": outcome.message}
-            connection.execute(_SET_STATE, values)
+            connection.execute(SET_STATE, values)
         connection.execute(_GO_BY, {"sweep": sweep_id, "trial": trial.id, "run": run_id})
     ranking.refresh(connection, trial.id)
     return run_id

@@ -123,7 +123,7 @@ def _insert(table: sa.Table) -> sa.Insert:
     return sa.insert(table)
 
 
-def chunks(items: Sequence[Item], size: int = CHUNK) -> Iterator[Sequence[Item]]:
+def chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
     """Yield the items in pieces of at most `size`."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
