@@ -180,13 +180,12 @@ def judge_rows(
     rows: pd.DataFrame, base: Side, new: Side, options: Options
 ) -> tuple[pd.DataFrame, dict[str, SweepNoise]]:
     """Return matched rows with their verdicts, and the noise of each device."""
-    apart = rows[~rows["together"]]
+    is_apart = ~rows["together"].to_numpy(bool)
+    apart = rows[is_apart]
     unchanged = contrast_rows(apart[apart["unchanged"]], base, new) if options.noise is None else None
     noises = find_noises(apart, options.noise, unchanged)
     noise = noise_within(rows)
-    for device, of_device in noises.items():
-        chosen = ((rows["device"] == device) & ~rows["together"]).to_numpy(bool)
-        noise[chosen] = noise_between(of_device, rows[chosen])
+    noise[is_apart] = noise_between(noises, apart)
     contrasts = _bridge(contrast_rows(rows, base, new, noise), rows, base, new)
     reach = contrasts.beside_samples(options.rule.error_rate)
     judged = judge(contrasts, options.rule, int(rows["choices"].sum()))
@@ -279,13 +278,19 @@ def _rows(matched: pd.DataFrame, base: Side, new: Side, options: Options) -> tup
     """Return what can be compared, a row for each measure, and why the rest cannot."""
     still = matched[~(matched["one_run"] | matched["skipped"])]
     shared = share_measures(still, base, new)
-    measures = [measure.value for measure in options.measures] or _choose_measures(shared)
+    found = set(shared["measure"])
+    kernel = [measure.value for measure in KERNEL_TIMES if measure.value in found]
+    measures = [measure.value for measure in options.measures] or kernel or sorted(found)
     order = shared["measure"].map({measure: place for place, measure in enumerate(measures)})
     shared = shared.assign(order=order)[order.notna()].sort_values(["match", "order"], kind="stable")
     shared = shared.drop(columns="order").reset_index(drop=True)
     left, asked = still[~still["match"].isin(shared["match"])], ", ".join(measures) or "any"
     reasons = [(row.match, text) for row in each(left) if (text := _reason(row, asked))]
-    differing = _method_differences(shared, base, new)
+    # Another tool's method is another by nature; the side's note says so.
+    own = (shared["base_tool"] == "") & (shared["new_tool"] == "")
+    apart = (shared["base_backend"] != shared["new_backend"]) | (shared["base_method"] != shared["new_method"])
+    compared = each(shared[own & apart])
+    differing = {row.Index: text for row in compared if (text := _method_difference(row, base, new))}
     reasons += [
         (row.match, f"{label_of(trial_of(row, 'base'))}: {differing[row.Index]}")
         for row in each(shared.loc[list(differing)])
@@ -310,12 +315,6 @@ def share_measures(matched: pd.DataFrame, base: Side, new: Side) -> pd.DataFrame
     return add_models(shared.assign(together=together))
 
 
-def _choose_measures(shared: pd.DataFrame) -> list[str]:
-    """Return the measures to compare: kernel times that both sides have, else whatever both have."""
-    found = set(shared["measure"])
-    return [measure.value for measure in KERNEL_TIMES if measure.value in found] or sorted(found)
-
-
 def _reason(row: Any, asked: str) -> str:
     """Return why a matched trial has no measure that is asked for on both sides; empty where NEW is broken."""
     if row.base_timed and row.new_timed:
@@ -327,16 +326,8 @@ def _reason(row: Any, asked: str) -> str:
     return f"{label_of(bad)}: {bad.state} in {side}" + (f": {bad.message}" if bad.message else "")
 
 
-def _method_differences(rows: pd.DataFrame, base: Side, new: Side) -> dict[int, str]:
-    """Return how the timing methods differ, by row; times of different methods are never compared."""
-    # another tool's method is another by nature; the side's note says so
-    own = (rows["base_tool"] == "") & (rows["new_tool"] == "")
-    differing = own & ((rows["base_backend"] != rows["new_backend"]) | (rows["base_method"] != rows["new_method"]))
-    found = {row.Index: _method_difference(row, base, new) for row in each(rows[differing])}
-    return {place: text for place, text in found.items() if text}
-
-
 def _method_difference(row: Any, base: Side, new: Side) -> str:
+    """Return how the timing methods of a row differ; times of different methods are never compared."""
     if row.base_backend != row.new_backend:  # their versions and settings may be equal by chance
         both = f"{row.base_backend} and {row.new_backend}"
         return f"timed by different methods, those of {both}; the sweep's page has their ratio"

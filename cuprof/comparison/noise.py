@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
 from cuprof.backends.registry import find_spec
+from cuprof.comparison.trials import number_keys
 from cuprof.core.records import Measure
 from cuprof.statistics.contrasts import Contrasts
 from cuprof.statistics.noise import NO_NOISE, PREPARED, NoiseModel
@@ -61,14 +63,19 @@ def noise_within(rows: pd.DataFrame) -> np.ndarray:
     return found
 
 
-def noise_between(noise: SweepNoise, rows: pd.DataFrame) -> np.ndarray:
-    """Return the noise of the times of comparisons between sweeps on one device, (n, 3): the fields of `Noise`."""
+def noise_between(noises: Mapping[str, SweepNoise], rows: pd.DataFrame) -> np.ndarray:
+    """Return the noise of the times of comparisons between sweeps, (n, 3): the fields of `Noise`.
+
+    Args:
+        noises: device → noise of its times.
+    """
     times = [rows[f"{side}_median_ns"].to_numpy(np.float64) for side in ("base", "new")]
-    models = [rows[f"{side}_model"].to_numpy(np.int64) for side in ("base", "new")]
+    names = ["device", "base_model", "new_model"]
+    (numbers,) = number_keys(rows, by=names)
     found = np.empty((len(rows), 3))
-    for base, new in set(zip(*(each.tolist() for each in models), strict=True)):
-        chosen = (models[0] == base) & (models[1] == new)
-        found[chosen] = noise.of(MODELS[base], MODELS[new], times[0][chosen], times[1][chosen])
+    for place in np.unique(numbers, return_index=True)[1]:
+        chosen, (device, base, new) = numbers == numbers[place], rows[names].iloc[place]
+        found[chosen] = noises[device].of(MODELS[base], MODELS[new], *(each[chosen] for each in times))
     return found
 
 
@@ -100,7 +107,7 @@ def _find_noise(apart: pd.DataFrame, controls: pd.DataFrame, contrasts: Contrast
     if controls.empty or contrasts is None:
         return assumed
     first = controls.drop_duplicates("match")["base_model"].to_numpy()
-    deviations = noise_between(assumed, controls)[:, 0]
+    deviations = noise_between(dict.fromkeys(controls["device"], assumed), controls)[:, 0]
     return SweepNoise(
         "estimated",
         models,

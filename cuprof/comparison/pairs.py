@@ -124,5 +124,4 @@ class VariantComparisons:
         fitting = trials["variant"] == contender.variant
         if contender.device:
             fitting &= trials["device"] == contender.device
-        label = " @ ".join(filter(None, contender))
-        return Side(contender.variant, "variant", label, trials[fitting], self._sweep.source)
+        return Side(contender.variant, "variant", contender.variant, trials[fitting], self._sweep.source)

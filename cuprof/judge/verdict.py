@@ -186,10 +186,7 @@ def _match(base: Side, new: Side, legs: Legs) -> tuple[pd.DataFrame, tuple[str, 
 
 def _noise(noises: Mapping[str, SweepNoise], rows: pd.DataFrame, legs: int) -> np.ndarray:
     """Return the noise of means over some legs, for each row; see `Contrasts`."""
-    found = np.empty((len(rows), 3))
-    for device in set(rows["device"]):
-        chosen = (rows["device"] == device).to_numpy(bool)
-        found[chosen] = noise_between(noises[device], rows[chosen])
+    found = noise_between(noises, rows)
     found[:, [0, 2]] /= math.sqrt(legs)  # the deviations; their degrees of freedom stay
     return found
 

@@ -79,8 +79,9 @@ def test_a_figure_of_noise_is_written_without_a_power_of_ten(factor: float, said
 
 def test_the_noise_of_a_comparison_is_that_of_both_its_times() -> None:
     noise = SweepNoise("assumed", (ONE_LAUNCH, SEVERAL_LAUNCHES))
-    rows = {"base_model": [0], "new_model": [1], "base_median_ns": [5_000.0], "new_median_ns": [10_000.0]}
-    ((deviation, freedom, _),) = noise_between(noise, pd.DataFrame(rows)).tolist()
+    models = {"base_model": [0], "new_model": [1]}
+    rows = {"device": ["a"], **models, "base_median_ns": [5_000.0], "new_median_ns": [10_000.0]}
+    ((deviation, freedom, _),) = noise_between({"a": noise}, pd.DataFrame(rows)).tolist()
     sides = ONE_LAUNCH.deviations(5_000.0), SEVERAL_LAUNCHES.deviations(10_000.0)
     assert deviation == pytest.approx(math.sqrt(sum(side**2 for side in sides) / 2))
     assert freedom == math.inf
@@ -122,9 +123,8 @@ def test_a_stated_noise_is_a_plain_share_of_every_time(store: Store, url: str) -
     fill(store, trials)
     fill(store, [replace(each, source="x") for each in trials], seed=2)
     found = run(url, Options(noise=0.01))
-    (noise,) = found.noises.values()
-    assert noise_between(noise, found.rows)[:, 0] == pytest.approx([0.01, 0.01])
-    (none,) = run(url, Options(noise=0.0)).noises.values()
+    assert noise_between(found.noises, found.rows)[:, 0] == pytest.approx([0.01, 0.01])
+    none = run(url, Options(noise=0.0)).noises
     assert noise_between(none, found.rows)[0].tolist() == [0.0, math.inf, 0.0]
 
 
@@ -191,9 +191,8 @@ def test_many_unchanged_trials_are_taken_for_what_they_show(store: Store, url: s
     fill(store, trials)
     fill(store, [replace(each, time=each.time * (1.006 if each.n % 2 else 0.994)) for each in trials], seed=2)
     found = run(url)
-    noise = found.noises[GPU.name]
-    assert "estimated from 30 trials in which nothing has changed; the ratio" in noise.text
-    assert 0.004 < noise_between(noise, found.rows)[0, 0] < 0.012
+    assert "estimated from 30 trials in which nothing has changed; the ratio" in found.noises[GPU.name].text
+    assert 0.004 < noise_between(found.noises, found.rows)[0, 0] < 0.012
     assert found.counts[Verdict.SLOWER] == found.counts[Verdict.FASTER] == 0
 
 
