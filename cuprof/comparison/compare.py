@@ -289,12 +289,12 @@ def _rows(matched: pd.DataFrame, base: Side, new: Side, options: Options) -> tup
     # Another tool's method is another by nature; the side's note says so.
     own = (shared["base_tool"] == "") & (shared["new_tool"] == "")
     apart = (shared["base_backend"] != shared["new_backend"]) | (shared["base_method"] != shared["new_method"])
-    compared = each(shared[own & apart])
-    differing = {row.Index: text for row in compared if (text := _method_difference(row, base, new))}
-    reasons += [
-        (row.match, f"{label_of(trial_of(row, 'base'))}: {differing[row.Index]}")
-        for row in each(shared.loc[list(differing)])
-    ]
+    differing = {
+        row.Index: (row.match, f"{label_of(trial_of(row, 'base'))}: {text}")
+        for row in each(shared[own & apart])
+        if (text := _method_difference(row, base, new))
+    }
+    reasons += differing.values()
     rows = shared.drop(index=list(differing)).reset_index(drop=True)
     return rows, tuple(text for _, text in sorted(reasons, key=lambda each: each[0]))
 

@@ -16,7 +16,7 @@ from cuprof.comparison.sides import FOLLOW_UP, Side
 from cuprof.comparison.trials import Stored, number_keys, read_trials
 from cuprof.config import SweepConfig
 from cuprof.config.build import build_config
-from cuprof.core.point import Coordinate, Point
+from cuprof.core.point import Coordinate
 from cuprof.core.project import Project
 from cuprof.core.records import Measure
 from cuprof.engine.ladder import sample_longer
@@ -68,16 +68,17 @@ def sample_more(
     configuration = next(filter(None, map(configurations.get, comparison.base.sweeps)), {})
     stored = build_config(configuration, experiment="", command_line="")
     found: list[int] = []
-    for problem, of_problem in _by_problem(rows).items():
+    (numbers,) = number_keys(rows, by=("base_problem",))
+    for _, of_problem in rows.groupby(numbers):
         with observe() as observer:
-            found.append(run_sweep(_narrowed(stored, problem, of_problem, comparison, url), project, observer).sweep_id)
+            found.append(run_sweep(_narrowed(stored, of_problem, comparison, url), project, observer).sweep_id)
     sweeps = tuple(found)
     with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
         trials, source = read_trials(connection, sweeps), Stored(connection.engine)
     bases, news = (trials[_is_chosen(trials, rows, side)] for side in ("base", "new"))
-    numbers = ", ".join(map(str, sweeps))
+    named = ", ".join(map(str, sweeps))
     notes: tuple[str, ...] = (
-        f"{len(rows)} undecided timed again in sweep {numbers}; those rows stand on its samples alone",
+        f"{len(rows)} undecided timed again in sweep {named}; those rows stand on its samples alone",
     )
     if {*bases["identity"], *news["identity"]} - {*rows["base_identity"], *rows["new_identity"]}:
         notes += ("the source or the software has changed since; verdicts from new samples are of what is here now",)
@@ -110,8 +111,8 @@ def _with_hopeless(comparison: Comparison) -> Comparison:
     return replace(comparison, warnings=tuple(dict.fromkeys((*comparison.warnings, text))))
 
 
-def _narrowed(stored: SweepConfig, problem: Point, rows: pd.DataFrame, comparison: Comparison, url: str) -> SweepConfig:
-    """Return the configuration that times both variants of one problem together."""
+def _narrowed(stored: SweepConfig, rows: pd.DataFrame, comparison: Comparison, url: str) -> SweepConfig:
+    """Return the configuration that times both variants of the rows' one problem together."""
     tune: dict[str, tuple[Coordinate, ...]] = {}
     for tunables in [*rows["base_tunables"], *rows["new_tunables"]]:
         for name, value in tunables.items():
@@ -123,7 +124,7 @@ def _narrowed(stored: SweepConfig, problem: Point, rows: pd.DataFrame, compariso
         family=rows["base_family"].iloc[0],
         baseline=comparison.base.trials["variant"].iloc[0],
         variants=tuple(dict.fromkeys(variants)),
-        problem={name: (value,) for name, value in problem.items()},
+        problem={name: (value,) for name, value in rows["base_problem"].iloc[0].items()},
         presets=(),
         tune=tune,
         measure=replace(measure, modes=tuple(dict.fromkeys(rows["measure"]))),
@@ -136,11 +137,6 @@ def _narrowed(stored: SweepConfig, problem: Point, rows: pd.DataFrame, compariso
         composed={},
         purpose=FOLLOW_UP,
     )
-
-
-def _by_problem(rows: pd.DataFrame) -> dict[Point, pd.DataFrame]:
-    (numbers,) = number_keys(rows, by=("base_problem",))
-    return {of_problem["base_problem"].iloc[0]: of_problem for _, of_problem in rows.groupby(numbers)}
 
 
 def _is_chosen(trials: pd.DataFrame, rows: pd.DataFrame, side: str) -> np.ndarray:
