@@ -176,8 +176,7 @@ def _known(base: Samples, new: Samples) -> Known:
     """Return what the sweep says of correlation: BASE and NEW of each pair were timed one after the other."""
     count = len(base)
     turns = np.arange(2 * count).reshape(2, count).T.ravel()
-    learned = [each.take(np.zeros(count, np.int64)) for each in learn(Samples.joined([base, new]).take(turns))]
-    return Known(learned[0], learned[0], learned[1])
+    return learn(Samples.joined([base, new]).take(turns)).take(np.zeros(count, np.int64))
 
 
 def simulate_few(

@@ -20,7 +20,7 @@ from cuprof.core.errors import SelectionError
 from cuprof.core.records import FAILED, NOT_RUN, Measure
 from cuprof.core.text import list_first
 from cuprof.results.read import make_columns
-from cuprof.statistics.contrasts import Contrasts, Known, contrast
+from cuprof.statistics.contrasts import Contrasts, contrast
 from cuprof.statistics.noise import PREPARED
 from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Rule, Verdict, judge
@@ -203,8 +203,8 @@ def contrast_rows(rows: pd.DataFrame, base: Side, new: Side, noise: np.ndarray |
     if rows.empty:
         return Contrasts.none_of(0)
     sides = (base.source, _of(rows, "base")), (new.source, _of(rows, "new"))
-    (ours, differences), (theirs, _) = (source.learn(timed) for source, timed in sides)
-    known = Known(ours, theirs, differences)
+    ours, theirs = (source.learn(timed) for source, timed in sides)
+    known = ours._replace(new=theirs.new)
     parts = []
     for part in starmap(slice, pairwise(_bounds(rows))):
         samples, others = (source.read(timed.iloc[part]) for source, timed in sides)

@@ -17,7 +17,7 @@ from cuprof.results.devices import list_devices
 from cuprof.results.read import read_results
 from cuprof.results.samples import read_pool, read_references, read_samples
 from cuprof.results.sweeps import read_configurations
-from cuprof.statistics.contrasts import learn
+from cuprof.statistics.contrasts import Known, learn
 from cuprof.statistics.correlation import Pools
 from cuprof.statistics.samples import Samples
 from cuprof.store.connection import checking, reading
@@ -48,17 +48,16 @@ class Source:
 
     def __init__(self, samples: Samples) -> None:
         self._samples = samples
-        self._learned: tuple[Pools, Pools] | None = None
+        self._learned: Known | None = None
 
     def read(self, rows: pd.DataFrame) -> Samples:
         """Return the samples of timed rows, a series a row."""
         return self._samples.take(rows["timing_id"].to_numpy())
 
-    def learn(self, rows: pd.DataFrame) -> tuple[Pools, Pools]:
+    def learn(self, rows: pd.DataFrame) -> Known:
         """Return the correlation, for each row, in its series and in differences within its rounds."""
         self._learned = self._learned or learn(self._samples)
-        every = np.zeros(len(rows), np.int64)
-        return self._learned[0].take(every), self._learned[1].take(every)
+        return self._learned.take(np.zeros(len(rows), np.int64))
 
     def settings(self, sweep_id: int, measure: Measure) -> Mapping[str, Any]:
         """Return what decides what a number of a measure means, as the sweep that made it was told."""
@@ -74,7 +73,7 @@ class Stored(Source):
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._pools: dict[tuple[int, str, int], tuple[Pools, Pools]] = {}
+        self._pools: dict[tuple[int, str, int], Known] = {}
         self._settings: dict[int, Mapping[str, Any]] = {}
         finalize(self, engine.dispose)
 
@@ -83,7 +82,7 @@ class Stored(Source):
         with reading(self._engine) as connection:
             return read_samples(connection, rows)
 
-    def learn(self, rows: pd.DataFrame) -> tuple[Pools, Pools]:
+    def learn(self, rows: pd.DataFrame) -> Known:
         """Return what the sweep that made each row's run says: of all its runs, whichever are compared."""
         keys = list(zip(rows["run_sweep_id"], rows["measure"], rows["device_id"], strict=True))
         numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
@@ -92,11 +91,8 @@ class Stored(Source):
             with reading(self._engine) as connection:
                 self._pools |= {key: learn(read_pool(connection, *key)) for key in missing}
         places = np.array([numbers[key] for key in keys], dtype=np.int64)
-        learned = [self._pools[key] for key in numbers]
-        series, differences = (
-            Pools(*map(np.concatenate, zip(*each, strict=True))) for each in zip(*learned, strict=True)
-        )
-        return series.take(places), differences.take(places)
+        learned = zip(*(self._pools[key] for key in numbers), strict=True)
+        return Known(*(Pools(*map(np.concatenate, zip(*each, strict=True))) for each in learned)).take(places)
 
     def settings(self, sweep_id: int, measure: Measure) -> Mapping[str, Any]:
         """Return those of the settings of the sweep that made a run."""

@@ -11,7 +11,7 @@ import numpy as np
 from cuprof.core.point import Point
 from cuprof.core.records import Measure
 from cuprof.core.text import level_text, list_first
-from cuprof.statistics.contrasts import Known, contrast, learn
+from cuprof.statistics.contrasts import contrast, learn
 from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise
 from cuprof.statistics.samples import Samples
 from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge, list_judgements
@@ -104,8 +104,7 @@ def look(samples: Mapping[K, Samples], rule: Rule, noise: Callable[[float], Nois
     best = int(medians.argmin())
     others = [place for place in range(len(names)) if place != best]
     level = np.tile(noise(float(medians[best])), (len(others), 1))
-    series, differences = learn(together)
-    known = Known(series, series, differences).take(np.zeros(len(others), np.int64))
+    known = learn(together).take(np.zeros(len(others), np.int64))
     pairs = together.take([best] * len(others)), together.take(others)
     contrasts = contrast(*pairs, level, known=known)
     judged = list_judgements(judge(contrasts, rule, len(names) * (len(names) - 1) // 2))

@@ -189,9 +189,7 @@ def contrast(
     sides = _Series.of_samples(base, BASE_SEED), _Series.of_samples(new, NEW_SEED)
     shared = _find_shared(base, new)
     differences = _difference(sides, shared)
-    if known is None:
-        pooled, beside = _pool_all(sides, differences)
-        known = Known(pooled, pooled, beside).take(np.zeros(count, np.int64))
+    known = known or _pool_all(sides, differences).take(np.zeros(count, np.int64))
     found = _apart(sides, shared, known, count)
     found = _by_rounds(found, differences, known.differences, shared.pairs)
     summarised = np.flatnonzero((base.standard_error > 0) | (new.standard_error > 0))
@@ -200,8 +198,8 @@ def contrast(
     return replace(found, resolution=resolution, noise=found.noise if noise is None else noise)
 
 
-def learn(samples: Samples) -> tuple[Pools, Pools]:
-    """Return what many series say together of the correlation in each, and in differences within rounds: one pool each.
+def learn(samples: Samples) -> Known:
+    """Return what many series say together of the correlation in any pair of them: one pool, and one of differences.
 
     Args:
         samples: of one method and device. Of every two consecutive series that were taken together, the first with the
@@ -294,11 +292,11 @@ def _difference(sides: tuple[_Series, _Series], shared: _Shared) -> _Series:
     return _Series.of(values, np.cumsum(shared.counts[shared.pairs]))
 
 
-def _pool_all(series: Sequence[_Series], differences: _Series) -> tuple[Pools, Pools]:
+def _pool_all(series: Sequence[_Series], differences: _Series) -> Known:
     """Return what all series say as one pool, and all differences as another."""
     every = Neighbours(*map(np.concatenate, zip(*(each.neighbours for each in series), strict=True)))
     pooled = pool(every, UNKNOWN)
-    return pooled, pool(differences.neighbours, pooled.beside())
+    return Known(pooled, pooled, pool(differences.neighbours, pooled.beside()))
 
 
 def _apart(sides: tuple[_Series, _Series], shared: _Shared, known: Known, count: int) -> Contrasts:

@@ -144,7 +144,7 @@ def test_the_interval_of_many_pairs_is_wilcoxons() -> None:
     drift = np.exp(np.linspace(0, 1, 25))  # so that pairing is narrower
     values = np.exp(RNG(3).normal(0.1, 0.1, 25))
     base, new = (Samples.of([1000 * drift * each], [np.arange(25)], rotation="a") for each in (np.ones(25), values))
-    known = Known(*([replace_mean(learn(base)[0])] * 3))
+    known = Known(*([replace_mean(learn(base).base)] * 3))
     low, high = ends(contrast(base, new, known=known))
     assert stats.wilcoxon(np.log(values) - low).pvalue == pytest.approx(0.05, abs=0.03)
     assert stats.wilcoxon(np.log(values) - high).pvalue == pytest.approx(0.05, abs=0.03)
@@ -234,13 +234,12 @@ def draw(count: int) -> tuple[Samples, Samples, np.ndarray]:
 def test_each_of_many_contrasts_is_what_it_is_by_itself() -> None:
     """Compiled and not, so that pages and `compare` agree."""
     base, new, noise = draw(300)
-    pools = [each.take(np.zeros(300, np.int64)) for each in learn(Samples.joined([base, new]))]
-    together = contrast(base, new, noise, known=Known(pools[0], pools[0], pools[1]))
+    known = learn(Samples.joined([base, new])).take(np.zeros(300, np.int64))
+    together = contrast(base, new, noise, known=known)
     assert set(together.paired) == {True, False}
     for place in range(0, 300, 7):
         here = np.array([place])
-        one = [each.take(here) for each in pools]
-        alone = contrast(base.take(here), new.take(here), noise[here], known=Known(one[0], one[0], one[1]))
+        alone = contrast(base.take(here), new.take(here), noise[here], known=known.take(here))
         for rate in (0.05, 1e-6):
             assert ends(alone, rate) == ends(together.take(here), rate)
         assert alone.paired[0] == together.paired[place]

@@ -53,7 +53,7 @@ def test_forty_series_of_ten_samples_tell_their_correlation(rho: float) -> None:
     found = []
     for seed in range(20):
         values = np.exp(0.01 * correlated(np.random.default_rng(seed), rho, (40, 10)))
-        found.append(learn(Samples.of(list(values)))[0].mean[0])
+        found.append(learn(Samples.of(list(values))).base.mean[0])
     assert np.mean(found) == pytest.approx(rho, abs=0.08)
     assert np.std(found) < 0.12
 
@@ -90,8 +90,8 @@ def test_differences_are_learned_from_series_that_were_taken_together() -> None:
     rng, rounds = np.random.default_rng(4), [np.arange(20)] * 40
     drift = np.repeat(np.exp(0.05 * np.cumsum(rng.standard_normal((20, 20)), axis=1)), 2, axis=0)
     values = list(drift * np.exp(0.01 * rng.standard_normal((40, 20))))
-    series, differences = learn(Samples.of(values, rounds, rotation="a"))
-    assert series.mean[0] > 0.7
-    assert abs(differences.mean[0]) < 0.15
-    _, apart = learn(Samples.of(values, rounds))
-    assert apart.deviation[0] > differences.deviation[0]
+    known = learn(Samples.of(values, rounds, rotation="a"))
+    assert known.base.mean[0] > 0.7
+    assert abs(known.differences.mean[0]) < 0.15
+    apart = learn(Samples.of(values, rounds)).differences
+    assert apart.deviation[0] > known.differences.deviation[0]
