@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -127,7 +125,7 @@ def _pair(
     study: Study, trials: tuple[StudyTrial, StudyTrial], kernels: Sequence[KernelSource | None], shown: set[int]
 ) -> CodePair:
     sides = list(zip(trials, kernels, strict=True))
-    found = [diagnose(trial.contender, kernel) if kernel else None for trial, kernel in sides]
+    found = [Diagnosis(trial.contender, kernel, find_waits(kernel)) if kernel else None for trial, kernel in sides]
     both = [each for each in found if each]
     texts = [say_once(WORDS, "same_code")] if study.verdict(*trials) is Verdict.SAME_CODE else []
     opcodes, diff = dict[str, tuple[int, int]](), list[tuple[str, str]]()
@@ -138,7 +136,6 @@ def _pair(
         for is_equal, group in groupby(compare_code(*codes), lambda row: row[0] == "="):
             rows = list(group)
             diff += [("=", say_once(WORDS, "equal", len(rows)))] if is_equal else rows
-    launches = [study.launch(kernel.launch_id) if kernel else None for kernel in kernels]
     occupied = {
         name: [study.counters.value_of(trial.id, metric) for trial in trials] for name, metric in OCCUPANCY.items()
     }
@@ -147,7 +144,7 @@ def _pair(
         after=trials[1].contender,
         text=" ".join(texts),
         bars=_bars(both),
-        facts=[tuple(line.split("\t")) for line in say(WORDS, "launches", launches, occupied, opcodes)],
+        facts=[tuple(line.split("\t")) for line in say(WORDS, "launches", kernels, occupied, opcodes)],
         diff=diff[:MOST_CHANGES],
         changes_left=len(diff[MOST_CHANGES:]),
         sides=[_side(study, trial, each, shown) for trial, each in zip(trials, found, strict=True)],
@@ -157,7 +154,7 @@ def _pair(
 def describe_kernels(kernels: Sequence[KernelSource]) -> tuple[CodeSide, ...]:
     """Return each kernel by itself, with its source, for a page without a comparison."""
     return tuple(
-        CodeSide(f"{each.name} · {each.kernel}", f"code-{number}", each.doubts, _files(diagnose(each.name, each)))
+        CodeSide(f"{each.name} · {each.kernel}", f"code-{number}", each.doubts, _files(each, find_waits(each)))
         for number, each in enumerate(kernels)
     )
 
@@ -165,7 +162,7 @@ def describe_kernels(kernels: Sequence[KernelSource]) -> tuple[CodeSide, ...]:
 def _bars(both: Sequence[Diagnosis]) -> list[tuple[str, float, float]]:
     if len(both) < 2 or not all(each.kernel.stalled for each in both):
         return []
-    before, after = (each.shares for each in both)
+    before, after = (each.kernel.shares for each in both)
     rows = [(reason, before.get(reason, 0.0), after.get(reason, 0.0)) for reason in sorted({*before, *after})]
     return sorted(rows, key=lambda row: -max(row[1:]))[:MOST_BARS]
 
@@ -179,12 +176,12 @@ def _side(study: Study, trial: StudyTrial, diagnosis: Diagnosis | None, shown: s
     if trial.id in shown:
         return CodeSide(name, anchor, notes, repeated=True)
     shown.add(trial.id)
-    return CodeSide(name, anchor, notes, _files(diagnosis))
+    return CodeSide(name, anchor, notes, _files(kernel, diagnosis.waits))
 
 
-def _files(diagnosis: Diagnosis) -> list[tuple[str, list[SourceLine | None]]]:
+def _files(kernel: KernelSource, waits: Sequence[Wait]) -> list[tuple[str, list[SourceLine | None]]]:
     """Return the files; of the lines with most samples, as many as there is room for, with their instructions."""
-    kernel = diagnosis.kernel
+    causes = {wait.cause.number for wait in waits if wait.cause}
     ranked = kernel.lines.sort_values(["stalled", "executed"], ascending=False)
     fits = ranked["instructions"].cumsum() <= MOST_INSTRUCTIONS
     opened = set(zip(ranked["file"][fits], ranked["line"][fits], strict=True))
@@ -193,20 +190,20 @@ def _files(diagnosis: Diagnosis) -> list[tuple[str, list[SourceLine | None]]]:
     for file, rows in grouped(lines, lambda row: str(row.file)).items():
         # the stored file of a trial is shown, and what an imported report's reader has found
         texts = kernel.texts.get(file, ()) if kernel.trial_id is None or file == kernel.source_name else ()
-        known = {row.line: _source_line(diagnosis, row, texts, (file, row.line) in opened) for row in rows}
+        known = {row.line: _source_line(kernel, causes, row, texts, (file, row.line) in opened) for row in rows}
         files.append((Path(file).name, list(_with_context(known, texts))))
     return files
 
 
-def _source_line(diagnosis: Diagnosis, row: Any, texts: Sequence[str], is_open: bool) -> SourceLine:
-    code = diagnosis.kernel.instructions
+def _source_line(kernel: KernelSource, causes: set[int], row: Any, texts: Sequence[str], is_open: bool) -> SourceLine:
+    code = kernel.instructions
     own: Any = code[(code["file"] == row.file) & (code["line"] == row.line)]
     listing = [
         f"{each.offset:5x} {f'{each.share * 100:.1f}' if each.stalled else '':>5} "
-        f"{'←' if each.Index in diagnosis.causes else ' '} {each.sass}"
+        f"{'←' if each.Index in causes else ' '} {each.sass}"
         for each in own.itertuples()
     ]
-    is_cause = bool({*own.index} & diagnosis.causes)
+    is_cause = bool({*own.index} & causes)
     text, executed = _text(texts, row.line), format_counter(float(row.executed))
     return SourceLine(row.line, text, row.share, row.reason, executed, listing if is_open else [], is_cause)
 
@@ -259,54 +256,29 @@ class Wait(NamedTuple):
     line_share: float
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """What one kernel waits for.
-
-    Args:
-        waits: the leading reasons with at least a tenth of the samples, the largest first.
-    """
+class Diagnosis(NamedTuple):
+    """What the kernel of a variant waits for; see `find_waits`."""
 
     name: str
     kernel: KernelSource
-    waits: tuple[Wait, ...] = ()
-    is_sure: bool = True
-
-    @cached_property
-    def shares(self) -> dict[str, float]:
-        """Return each reason's share of the stalled samples, the largest first."""
-        counts = self.kernel.reasons
-        return {reason: samples / self.kernel.stalled for reason, samples in counts.most_common()}
-
-    @property
-    def causes(self) -> frozenset[int]:
-        """Return the instructions that others wait for: loads and barriers."""
-        return frozenset(wait.cause.number for wait in self.waits if wait.cause)
+    waits: Sequence[Wait]
 
 
 def explain_pair(before: Diagnosis, after: Diagnosis) -> str:
     """Return one paragraph: what dominates before, what dominates after, and what stayed."""
-    stayed = [
-        (reason, share, after.shares[reason])
-        for reason, share in before.shares.items()
-        if min(share, after.shares.get(reason, 0.0)) >= LARGE
-    ]
-    sure = before.is_sure and after.is_sure
-    return say_once(WORDS, "pair", before, after, stayed if sure else [], FEW_SAMPLES)
+    later, sure = after.kernel.shares, before.kernel.is_sure and after.kernel.is_sure
+    both = [(reason, share, later.get(reason, 0.0)) for reason, share in before.kernel.shares.items() if sure]
+    return say_once(WORDS, "pair", before, after, [each for each in both if min(each[1:]) >= LARGE], FEW_SAMPLES)
 
 
-def diagnose(name: str, kernel: KernelSource) -> Diagnosis:
-    """Return what a kernel waits for; no reasons where its samples are too few to tell.
-
-    Args:
-        name: the variant's, for sentences.
-    """
-    if kernel.stalled < FEW_SAMPLES:
-        return Diagnosis(name, kernel, is_sure=False)
+def find_waits(kernel: KernelSource) -> list[Wait]:
+    """Return the leading reasons with at least a tenth of the samples, hot spots first; none of too few samples."""
+    if not kernel.is_sure:
+        return []
     first, *others = kernel.reasons.most_common(MOST_WAITS)
     leading = [first, *(each for each in others if each[1] >= LARGE * kernel.stalled)]
     waits = [_find_wait(kernel, reason) for reason, _ in leading]
-    return Diagnosis(name, kernel, tuple(sorted(waits, key=lambda wait: wait.pattern not in HOT_SPOTS)))
+    return sorted(waits, key=lambda wait: wait.pattern not in HOT_SPOTS)
 
 
 def _find_wait(kernel: KernelSource, reason: str) -> Wait:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from itertools import compress
 from pathlib import Path
@@ -27,11 +27,10 @@ from cuprof.report.study import COLUMNS, Device, Study
 from cuprof.report.templates import say_once
 from cuprof.report.trials import RANKING, Timed, are_few
 from cuprof.report.units import point_label
-from cuprof.results.counters import get_launch
 from cuprof.results.devices import DeviceRow, find_calibration, list_devices
 from cuprof.results.read import read_results
 from cuprof.results.sessions import compare_sessions
-from cuprof.results.source import list_trial_sources
+from cuprof.results.source import KernelSource, list_trial_sources
 from cuprof.results.sweeps import count_looked_again, find_finished_before, get_sweep, is_search, read_configurations
 from cuprof.store import Store
 from cuprof.store.connection import checking, reading
@@ -84,16 +83,15 @@ def load_study(
             looked_again=count_looked_again(connection, sweep.id) if is_search(configuration) else 0,
             side=side,
             database=store.place,
-            kernels=cache(partial(_read_later, connection.engine, list_trial_sources)),
-            launch=partial(_read_later, connection.engine, get_launch),
+            kernels=cache(partial(_read_kernels, connection.engine)),
         )
         provenance(study)  # which writes out all that the page says of sweep and devices: wrong values fail here
         return study
 
 
-def _read_later(engine: Engine, read: Callable[[Connection, int], Any], key: int) -> Any:
+def _read_kernels(engine: Engine, trial_id: int) -> list[KernelSource]:
     with reading(engine) as connection:
-        return read(connection, key)
+        return list_trial_sources(connection, trial_id)
 
 
 def choose_reference(trials: pd.DataFrame, experiment: Experiment) -> tuple[Point, str]:

@@ -23,7 +23,6 @@ from cuprof.report.experiment import Experiment
 from cuprof.report.published import PublishedValue
 from cuprof.report.trials import RANKING, StudyTrial, Timed, by_sure_time, doubt_of
 from cuprof.report.units import describe_age
-from cuprof.results.counters import LaunchFacts
 from cuprof.results.source import KernelSource
 from cuprof.results.sweeps import SweepRow, is_search
 from cuprof.statistics.samples import Samples
@@ -105,7 +104,6 @@ class Study:
         side: the sweep as `cuprof compare` reads it.
         database: its place, for the provenance.
         kernels: gives a trial's launches that have counters by instruction.
-        launch: gives how a stored launch was made.
         options: the rule for comparing variants: the default one of `cuprof compare`.
     """
 
@@ -125,7 +123,6 @@ class Study:
     side: Side
     database: str
     kernels: Callable[[int], list[KernelSource]]
-    launch: Callable[[int], LaunchFacts]
     options: Options = field(default_factory=Options)
 
     @property

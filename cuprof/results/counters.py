@@ -5,7 +5,7 @@ These come by the hundred thousand and mostly become frames, so a row is a named
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple, TypeVar
 
@@ -26,7 +26,6 @@ class TrialCounter(NamedTuple):
     metric: str
     unit: str
     rollup: str
-    meaning: str
     cache_mode: str
     clock_control: str
     value: float | None
@@ -69,20 +68,6 @@ class ProfileDuration(NamedTuple):
     cache_mode: str
     clock_control: str
     duration_ns: float | None
-
-
-class LaunchFacts(NamedTuple):
-    """How one kernel was launched.
-
-    Args:
-        limits: resource → blocks that it lets a multiprocessor hold.
-    """
-
-    threads: int
-    registers: float | None
-    shared_static: int | None
-    shared_dynamic: int | None
-    limits: Mapping[str, float]
 
 
 class NewestCounter(NamedTuple):
@@ -135,15 +120,6 @@ def list_profile_durations(connection: Connection, sweep_id: int) -> list[Profil
     return [ProfileDuration._make(row) for row in rows]
 
 
-@intact
-def get_launch(connection: Connection, launch_id: int) -> LaunchFacts:
-    """Return how a stored launch was made."""
-    row = connection.execute(sa.select(_LAUNCH).where(_LAUNCH.c.id == launch_id)).one()
-    memory = (row.shared_static_bytes, row.shared_dynamic_bytes)
-    limits = (row.details or {}).get("occupancy_limits") or {}
-    return LaunchFacts(row.block_x * row.block_y * row.block_z, row.registers, *memory, limits)
-
-
 def list_newest_counters(
     connection: Connection, identities: Sequence[str], conditions: Conditions
 ) -> list[NewestCounter]:
@@ -166,7 +142,7 @@ _PROFILE, _LAUNCH, _METRIC, _ROLLED = t.profile, t.launch, t.metric, t.trial_cou
 _COLUMNS = {
     **{name: _PROFILE.c[name] for name in ("trial_id", "cache_mode", "clock_control")},
     **{name: _LAUNCH.c[name] for name in ("ordinal", "kernel")},
-    **{name: _METRIC.c[name] for name in ("unit", "rollup", "meaning")},
+    **{name: _METRIC.c[name] for name in ("unit", "rollup")},
     "profile_id": _PROFILE.c.id,
     "metric": _METRIC.c.name,
     "identity": t.trial.c.identity,

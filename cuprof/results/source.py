@@ -49,9 +49,10 @@ class KernelSource:
         ordinal: the launch's place among those of its profile.
         texts: file as the line table names it → its lines; a file whose text is not known is absent.
         source_name: the file whose text the database holds; empty of a foreign profile.
+        threads: a block.
+        limits: resource → blocks that it lets a multiprocessor hold.
     """
 
-    launch_id: int
     name: str
     trial_id: int | None
     kernel: str
@@ -61,6 +62,11 @@ class KernelSource:
     counters: SourceCounters
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     source_name: str = ""
+    threads: int = 0
+    registers: float | None = None
+    shared_static: int | None = None
+    shared_dynamic: int | None = None
+    limits: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def instructions(self) -> pd.DataFrame:
@@ -132,10 +138,20 @@ class KernelSource:
         return self.reasons.total()
 
     @property
+    def is_sure(self) -> bool:
+        """Return whether there are samples enough to say what its warps wait for."""
+        return self.stalled >= FEW_SAMPLES
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Return each reason's share of the samples of warps that waited, the largest first."""
+        return {reason: samples / self.stalled for reason, samples in self.reasons.most_common()}
+
+    @property
     def doubts(self) -> tuple[str, ...]:
         """Return what a reader must know before believing the shares."""
         found = []
-        if self.stalled < FEW_SAMPLES:
+        if not self.is_sure:
             found.append(f"only {self.stalled} samples of waiting warps: shares are rough; profile a larger problem")
         if self.counters.dropped_bytes:
             found.append(f"{self.counters.dropped_bytes:,} bytes of samples were dropped, so shares may be one-sided")
@@ -225,22 +241,29 @@ def _select(*columns: Any) -> sa.Select[Any]:
 
 def read_sources(connection: Connection, profile_id: int) -> list[KernelSource]:
     """Return the launches of one profile."""
-    facts = ("id", "kernel", "ordinal", "duration_ns")
-    about = (t.profile.c.name, t.profile.c.cache_mode, t.trial.c.id, t.trial.c.label, t.variant.c.source_text)
-    query = _select(*(t.launch.c[name] for name in facts), *about).where(t.profile.c.id == profile_id)
+    about = (t.profile.c.name, t.profile.c.cache_mode, t.trial.c.id.label("trial_id"), t.trial.c.label)
+    query = _select(t.launch, *about, t.variant.c.source_text).where(t.profile.c.id == profile_id)
     query = query.outerjoin(t.trial, t.trial.c.id == t.profile.c.trial_id)
     query = query.outerjoin(t.variant, t.variant.c.id == t.trial.c.variant_id)
     rows = connection.execute(query.order_by(t.launch.c.ordinal)).all()
-    counters = read_source_counters(connection, [row[0] for row in rows])
-    found = []
-    for launch_id, kernel, ordinal, duration_ns, name, cache_mode, trial_id, label, text in rows:
-        source = counters[launch_id]
-        own = _own_texts(text, source.files) if text and source.files else {}
-        texts = {file: own[file].split("\n") if file in own else read_lines(file) for file in source.files}
-        known = {file: lines for file, lines in texts.items() if lines}
-        place = (launch_id, label or name, trial_id, kernel, ordinal, cache_mode, duration_ns)
-        found.append(KernelSource(*place, counters=source, texts=known, source_name=next(iter(own), "")))
-    return found
+    counters = read_source_counters(connection, [row.id for row in rows])
+    return [_make(row, counters[row.id]) for row in rows]
+
+
+def _make(row: Any, counters: SourceCounters) -> KernelSource:
+    text, files = row.source_text, counters.files
+    own = _own_texts(text, files) if text and files else {}
+    texts = {file: own[file].split("\n") if file in own else read_lines(file) for file in files}
+    return KernelSource(
+        *(row.label or row.name, row.trial_id, row.kernel, row.ordinal, row.cache_mode, row.duration_ns, counters),
+        texts={file: lines for file, lines in texts.items() if lines},
+        source_name=next(iter(own), ""),
+        threads=row.block_x * row.block_y * row.block_z,
+        registers=row.registers,
+        shared_static=row.shared_static_bytes,
+        shared_dynamic=row.shared_dynamic_bytes,
+        limits=(row.details or {}).get("occupancy_limits") or {},
+    )
 
 
 def _own_texts(text: str, files: Sequence[str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from cuprof.report.load import load_study
 from cuprof.report.page import read_plotly, render, study_tables
 from cuprof.report.study import Study
 from cuprof.report.templates import say
-from cuprof.results.counters import LaunchFacts
+from cuprof.results.source import KernelSource
 from cuprof.store import Store
 
 
@@ -64,7 +64,9 @@ def test_launches_say_what_limits_the_occupancy(study: Study) -> None:
 
 
 def test_of_a_launch_without_limits_or_of_none_at_all_nothing_is_made_up() -> None:
-    bare = LaunchFacts(64, None, None, None, {})
+    counters = read_launches()["vector4"][0].source
+    assert counters is not None
+    bare = KernelSource("f", 1, "f", 0, "cold", None, counters, threads=64)
     lines = [
         line.split("\t") for line in say("explanation.txt", "launches", [bare, None], {"possible": [None, None]}, {})
     ]

@@ -13,7 +13,7 @@ from source_study import REPORT, read_launches
 
 from cuprof.core.records import SourceCounters
 from cuprof.ncu.report_file import EXCESSIVE as METRICS
-from cuprof.report.code_section import Diagnosis, diagnose, explain_pair
+from cuprof.report.code_section import Diagnosis, explain_pair, find_waits
 from cuprof.results.source import KernelSource
 
 TEXT = ["__global__ void f()", "load", "conflict", "barrier", "use"]
@@ -42,14 +42,15 @@ def make_kernel(
         stalls=stalls,
     )
     texts = {"/tmp/f.cu": TEXT} if files else {}
-    return KernelSource(1, "a test", 1, "f", 0, "cold", 1000.0, counters, texts, "/tmp/f.cu" if files else "")
+    return KernelSource("a test", 1, "f", 0, "cold", 1000.0, counters, texts, "/tmp/f.cu" if files else "")
 
 
 def diagnosis(
     stalls: Mapping[str, Mapping[int, int]], excessive: Mapping[str, Mapping[int, int]] | None = None, **more: int
 ) -> Diagnosis:
     kernel = make_kernel(stalls, **more)
-    return diagnose("f", replace(kernel, counters=replace(kernel.counters, excessive=excessive or {})))
+    kernel = replace(kernel, counters=replace(kernel.counters, excessive=excessive or {}))
+    return Diagnosis("f", kernel, find_waits(kernel))
 
 
 @pytest.mark.parametrize(("reason", "number"), [("short_scoreboard", 3), ("mio_throttle", 2), ("mio_throttle", 1)])
@@ -101,7 +102,7 @@ def test_the_paragraph_says_what_leads_and_what_stayed() -> None:
 def test_too_few_samples_explain_nothing() -> None:
     few = diagnosis({"long_scoreboard": {3: 12}, "selected": {1: 5000}})
     text = explain_pair(few, diagnosis({"wait": {0: 300}}))
-    assert few.waits == ()
+    assert few.waits == []
     assert (
         "only 12 stalled samples of f, too few to say what its warps wait for (smsp__pcsamp_sample_count; 200" in text
     )
@@ -109,7 +110,7 @@ def test_too_few_samples_explain_nothing() -> None:
 
 
 def test_without_a_line_table_instructions_are_named_alone() -> None:
-    found = diagnose("f", make_kernel({"long_scoreboard": {3: 300}}, files=()))
+    found = diagnosis({"long_scoreboard": {3: 300}}, files=())
     assert found.waits[0].place.where == ""
     assert "for `LDG.E R2, [R4.64]`, at `FADD R3, R6, R2`." in explain_pair(found, found)
 
@@ -119,8 +120,8 @@ def test_every_number_is_that_of_nsight_computes_own_page(variant: str) -> None:
     """The first launch of each kernel, against the page "source" of `ncu --import`, recorded beside the report."""
     launch = read_launches()[variant][0]
     assert launch.source is not None
-    kernel = KernelSource(1, variant, 1, launch.kernel, 0, "cold", 1.0, launch.source)
-    found = diagnose(variant, kernel)
+    kernel = KernelSource(variant, 1, launch.kernel, 0, "cold", 1.0, launch.source)
+    wait = find_waits(kernel)[0]
     page = read_page(REPORT.with_suffix(".source.csv"), launch.kernel)
     totals = Counter(
         {reason: sum(column) for reason, column in page.items() if reason not in ("selected", "not_selected")}
@@ -128,7 +129,6 @@ def test_every_number_is_that_of_nsight_computes_own_page(variant: str) -> None:
     (lead, samples), *_ = totals.most_common(1)
     stalled = sum(totals.values())
     assert kernel.stalled == stalled
-    wait = found.waits[0]
     assert NAMES.get(wait.reason, wait.reason) == lead
     assert wait.share == samples / stalled
     assert wait.place_share == page[lead][wait.place.number] / samples
