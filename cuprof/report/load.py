@@ -33,7 +33,7 @@ from cuprof.results.sessions import compare_sessions
 from cuprof.results.source import KernelSource, list_trial_sources
 from cuprof.results.sweeps import count_looked_again, find_finished_before, get_sweep, is_search, read_configurations
 from cuprof.store import Store
-from cuprof.store.connection import checking, reading
+from cuprof.store.connection import reading
 
 ENERGIES = ("energy_j", "mean_w", "idle_w")
 
@@ -56,7 +56,7 @@ def load_study(
         ConfigError: the experiment's study.yaml or a published table cannot be read.
         StoreError: the database holds what cuprof never writes.
     """
-    with store.snapshot() as connection, checking(connection.engine.url):
+    with store.snapshot() as connection:
         sweep = get_sweep(connection, experiment, sweep_id)
         description = find_experiment(experiment or sweep.experiment, folders)
         devices = list_sweep_devices(connection, sweep.id)

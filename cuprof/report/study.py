@@ -180,11 +180,6 @@ class Study:
         return self.rows(self.frame)
 
     @cached_property
-    def right(self) -> list[StudyTrial]:
-        """Return the trials that may be ranked."""
-        return self.rows(self.frame[self.frame["is_right"]])
-
-    @cached_property
     def here(self) -> pd.DataFrame:
         """Return the rows of the reference problem."""
         return self.frame[[problem == self.reference for problem in self.frame["problem"]]]

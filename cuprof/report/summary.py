@@ -161,6 +161,7 @@ def _cautions(study: Study) -> dict[str, Any]:
     reused = frame[frame["is_reused"]]
     ages_s = (study.sweep.started_at or np.nan) - reused["started_at"]
     sweeps = {study.sweep.id if each in study.agreeing else each for each in frame["run_sweep_id"][frame["run_id"] > 0]}
+    passed = (frame["expected"] == "wrong") & (frame["state"] == State.OK.value)
     configurations = len(study.here) and int(study.here["is_right"].sum()) > len(study.best)
     return {
         "missing": int((frame["state"] == State.PLANNED.value).sum()),
@@ -169,7 +170,7 @@ def _cautions(study: Study) -> dict[str, Any]:
         "is_apart": len(sweeps) > 1,
         "failed": FAILED,
         "groups": failure_groups(study),
-        "passes": surprising_passes(study),
+        "passes": list(frame["contender"][passed].unique()),
         "tuned": configurations and any(trial.tunables for trial in study.best),
         **_sampling(study),
     }
@@ -223,12 +224,6 @@ def failure_groups(study: Study) -> tuple[FailureGroup, ...]:
     """Return the groups, failures first, then skipped, then not run."""
     groups = grouped(study.rows(study.frame[study.frame["state"] != State.OK.value]), _complaint)
     return tuple(sorted(map(_group, groups.values()), key=lambda group: list(ENDINGS).index(group.state)))
-
-
-def surprising_passes(study: Study) -> tuple[str, ...]:
-    """Return the variants known to be wrong whose check passed all the same."""
-    passed = (study.frame["expected"] == "wrong") & (study.frame["state"] == State.OK.value)
-    return tuple(dict.fromkeys(study.frame["contender"][passed]))
 
 
 def _complaint(trial: StudyTrial) -> tuple[State, str, str]:

@@ -28,8 +28,6 @@ HEADINGS = {
     "cumulative_speedup": "Speedup",
     "total": "Total",
 }
-PLAIN = ("time", "bandwidth", "share", "theoretical_share", "total")
-"""Those of the columns that are quantities of one trial."""
 ENOUGH = 40
 """From this many configurations at the reference problem on, the fastest are listed."""
 TOP = 10
@@ -108,7 +106,7 @@ def _steps(study: Study, trials: Sequence[StudyTrial]) -> list[Step]:
     for trial in sorted(trials, key=order.__getitem__):
         bases, values, notes = dict[str, StudyTrial | None](), dict[str, float | None](), dict[str, str]()
         if trial.is_right:
-            values = {name: getattr(trial, QUANTITIES[name].attribute) for name in PLAIN}
+            values = {name: getattr(trial, QUANTITIES[name].attribute) for name in HEADINGS if name in QUANTITIES}
             bases["cumulative_speedup"] = study.baseline_of(trial)
         if trial.is_right and trial.variant in places:
             bases["step_speedup"] = before if before and before.device == trial.device else None

@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.records import Conditions
-from cuprof.results.intact import intact
 from cuprof.store import tables as t
 from cuprof.store.rows import among
 
@@ -83,7 +82,6 @@ class NewestCounter(NamedTuple):
 Row = TypeVar("Row", TrialCounter, LaunchCounter, LaunchAdvice)
 
 
-@intact
 def list_rows(connection: Connection, sweep_id: int, kind: type[Row]) -> list[Row]:
     """Return every stored row of a kind of a sweep's trials, whichever sweep it was collected in.
 
@@ -104,7 +102,6 @@ def list_rows(connection: Connection, sweep_id: int, kind: type[Row]) -> list[Ro
     return [kind(*row) for row in connection.execute(query.where(_of_sweep(sweep_id)).order_by(*order))]
 
 
-@intact
 def list_profile_durations(connection: Connection, sweep_id: int) -> list[ProfileDuration]:
     """Return the duration of every profile of a sweep's trials that saw a launch."""
     # half a sum is not a sum

@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.records import Calibration, DeviceFacts
-from cuprof.results.intact import intact
 from cuprof.store import tables as t
 
 
@@ -28,7 +27,6 @@ class DeviceRow:
     facts: DeviceFacts
 
 
-@intact
 def list_devices(connection: Connection, sweep_ids: Collection[int] | None = None) -> list[DeviceRow]:
     """Return the devices of some sweeps by number: those planned for, run on or calibrated.
 
@@ -36,16 +34,17 @@ def list_devices(connection: Connection, sweep_ids: Collection[int] | None = Non
         sweep_ids: None takes every stored device: they are few, and none of a sweep's trials has to be looked at.
     """
     every = sa.select(*t.device.c).order_by(t.device.c.id)
-    if sweep_ids is None:
-        return [DeviceRow(row.id, row.comparable, _facts(row)) for row in connection.execute(every)]
+    chosen = every if sweep_ids is None else every.where(_is_of(sweep_ids))
+    return [DeviceRow(row.id, row.comparable, _facts(row)) for row in connection.execute(chosen)]
+
+
+def _is_of(sweep_ids: Collection[int]) -> sa.ColumnElement[bool]:
     members = t.sweep_trial.c.sweep_id.in_(sweep_ids)
     planned = sa.select(t.sweep_trial.c.device_id).where(members)
     trials = sa.select(t.trial.c.device_id).join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id).where(members)
     runs = sa.select(t.run.c.device_id).join(t.sweep_trial, t.sweep_trial.c.run_id == t.run.c.id).where(members)
     calibrated = sa.select(t.calibration.c.device_id).where(t.calibration.c.sweep_id.in_(sweep_ids))
-    chosen = sa.or_(*(t.device.c.id.in_(each) for each in (planned, trials, runs, calibrated)))
-    rows = connection.execute(every.where(chosen))
-    return [DeviceRow(row.id, row.comparable, _facts(row)) for row in rows]
+    return sa.or_(*(t.device.c.id.in_(each) for each in (planned, trials, runs, calibrated)))
 
 
 def _facts(row: Any) -> DeviceFacts:
@@ -54,7 +53,6 @@ def _facts(row: Any) -> DeviceFacts:
     return msgspec.convert({"index": row.ordinal, **{name: found[name] for name in names}}, DeviceFacts)
 
 
-@intact
 def find_calibration(connection: Connection, comparable: str, sweep_id: int) -> Calibration | None:
     """Return what the sweep measured of a kind of device, or what was measured last where the sweep measured nothing.
 

@@ -10,7 +10,6 @@ from sqlalchemy.engine import Connection
 
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
-from cuprof.results.intact import intact
 from cuprof.results.sweeps import is_outdated
 from cuprof.store import tables as t
 
@@ -47,7 +46,6 @@ class EarlierRun:
     circumstances: tuple[object, ...]
 
 
-@intact
 def list_earlier(
     connection: Connection, family: str, measure: Measure, variants: Collection[str] = ()
 ) -> list[EarlierRun]:
@@ -95,7 +93,6 @@ def list_earlier(
     return found
 
 
-@intact
 def count_outdated(connection: Connection, family: str) -> int:
     """Return the stored trials of a family whose identities are of an earlier version, until it has newer ones."""
     sweeps = connection.execute(

@@ -13,7 +13,6 @@ from cuprof.core.errors import SelectionError, UnknownNameError, UsageError
 from cuprof.core.point import Point
 from cuprof.core.text import list_first
 from cuprof.plan.axes import match
-from cuprof.results.intact import intact
 from cuprof.store import tables as t
 
 
@@ -75,7 +74,6 @@ class Name:
         return cls(text, variant, found)
 
 
-@intact
 def find_trials(connection: Connection, name: Name) -> list[NamedTrial]:
     """Return the trials that a name means: those of the newest sweep first, of each sweep the fastest first.
 

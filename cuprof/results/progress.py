@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.records import FAILED, OF_FAMILY, State
-from cuprof.results.intact import intact
 from cuprof.results.sweeps import count_looked_again, is_outdated, is_search
 from cuprof.store import tables as t
 from cuprof.store.processes import Process, this_host
@@ -71,7 +70,6 @@ class Progress:
     is_outdated: bool = False
 
 
-@intact
 def list_progress(connection: Connection, sweep_id: int | None = None) -> list[Progress]:
     """Return the sweeps that are not finished, the newest first; where there is none, the newest of all.
 
@@ -97,19 +95,10 @@ def list_launched(connection: Connection, launch: str) -> list[int]:
 
 def find_exit_code(connection: Connection, sweep_id: int) -> int:
     """Return 1 where a trial, the family or an expectation failed in a sweep, else 0, as the sweep's own end does."""
-    expects_wrong = t.variant.c.expected == "wrong"
-    state, is_wrong = t.run.c.state, t.run.c.state == State.WRONG_RESULT.value
-    failed = state.in_([*FAILED]) & ~(expects_wrong & is_wrong)
-    surprise = expects_wrong & (state == State.OK.value)
-    fault = t.run.c.phase == OF_FAMILY
-    counts = [sa.func.coalesce(sa.func.sum(sa.case((each, 1), else_=0)), 0) for each in (failed, surprise | fault)]
-    members, failures, others = connection.execute(
-        sa.select(sa.func.count(), *counts)
-        .join(t.run, t.run.c.id == t.sweep_trial.c.run_id)
-        .join(t.trial, t.trial.c.id == t.sweep_trial.c.trial_id)
-        .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
-        .where(t.sweep_trial.c.sweep_id == sweep_id)
-    ).one()
+    surprise = (t.variant.c.expected == "wrong") & (t.run.c.state == State.OK.value)
+    counts = (sa.func.count(t.run.c.id), _count(_HAS_FAILED), _count(surprise | (t.run.c.phase == OF_FAMILY)))
+    query = _MEMBERS.with_only_columns(*counts).where(t.sweep_trial.c.sweep_id == sweep_id)
+    members, failures, others = connection.execute(query).one()
     settings = connection.scalar(sa.select(t.sweep.c.configuration).where(t.sweep.c.id == sweep_id))
     if is_search(settings or {}) and failures < members:  # it tries others
         return 0
@@ -132,26 +121,29 @@ def list_at_work(connection: Connection, sweep_id: int) -> dict[int, str]:
     return {row.id: f"{row.process_host}: {row.doing or 'working'}" for row in rows if now - row.seen_at < LEASE_S}
 
 
+_AS_EXPECTED = sa.and_(t.variant.c.expected == "wrong", t.run.c.state == State.WRONG_RESULT.value)
+_HAS_FAILED = sa.and_(t.run.c.state.in_([*FAILED]), ~_AS_EXPECTED)
+_MEMBERS: Any = (
+    sa.select()
+    .select_from(t.sweep_trial)
+    .join(t.trial, t.trial.c.id == t.sweep_trial.c.trial_id)
+    .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
+    .outerjoin(t.run, t.run.c.id == t.sweep_trial.c.run_id)
+)
+
+
+def _count(kind: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
+    return sa.func.count(sa.case((kind, 1)))
+
+
 def _progress(connection: Connection, sweep_id: int) -> Progress:
     now = clock(connection)
     sweep = connection.execute(sa.select(*t.sweep.c).where(t.sweep.c.id == sweep_id)).one()
-    as_expected = sa.and_(t.variant.c.expected == "wrong", t.run.c.state == State.WRONG_RESULT.value)
-    failed = sa.and_(t.run.c.state.in_([*FAILED]), ~as_expected)
     skipped = t.run.c.state == State.SKIPPED.value
-    kinds = (sa.and_(t.sweep_trial.c.reused, ~skipped), skipped, failed)
-    members = (
-        sa.select(t.sweep_trial, t.run)
-        .join(t.trial, t.trial.c.id == t.sweep_trial.c.trial_id)
-        .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
-        .outerjoin(t.run, t.run.c.id == t.sweep_trial.c.run_id)
-        .where(t.sweep_trial.c.sweep_id == sweep_id)
-    )
+    kinds = (sa.and_(t.sweep_trial.c.reused, ~skipped), skipped, _HAS_FAILED)
+    members = _MEMBERS.where(t.sweep_trial.c.sweep_id == sweep_id)
     planned, done, reused, unable, wrong = connection.execute(
-        members.with_only_columns(
-            sa.func.count(),
-            sa.func.count(t.sweep_trial.c.run_id),
-            *(sa.func.coalesce(sa.func.sum(sa.case((kind, 1), else_=0)), 0) for kind in kinds),
-        )
+        members.with_only_columns(sa.func.count(), sa.func.count(t.sweep_trial.c.run_id), *map(_count, kinds))
     ).one()
     ran = done - reused - unable
     present = _list_stations(connection, sweep_id, now)
@@ -171,7 +163,7 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
         seconds_left = (now - begun) / ran * (planned - done)
     told = connection.execute(
         members.with_only_columns(t.trial.c.label, t.run.c.state, t.run.c.message)
-        .where(failed)
+        .where(_HAS_FAILED)
         .order_by(t.run.c.id.desc())
         .limit(MOST_FAILURES)
     )

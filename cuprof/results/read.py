@@ -15,7 +15,6 @@ from sqlalchemy.engine import Connection
 
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
-from cuprof.results.intact import intact
 from cuprof.store import tables as t
 from cuprof.store.rows import CHUNK
 
@@ -23,7 +22,6 @@ FIRST_VERSION = "1.1"
 """Version of the method of timings that do not name theirs: it has been stored from the second version on."""
 
 
-@intact
 def read_results(
     connection: Connection, sweep_ids: Sequence[int], variants: Collection[str] = (), *, whole: bool = False
 ) -> pd.DataFrame:

@@ -12,7 +12,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.records import Measure, State
-from cuprof.results.intact import intact
 from cuprof.results.read import timer_tick
 from cuprof.statistics.samples import Samples
 from cuprof.store import tables as t
@@ -75,7 +74,6 @@ def read_pool(connection: Connection, sweep_id: int, measure: str, device_id: in
         return _read(connection, timing_ids, list(map(timer_tick, details)), [word or "" for word in rotations])
 
 
-@intact
 def read_references(connection: Connection, sweep_ids: Sequence[int]) -> dict[tuple[int, str, str], tuple[str, int]]:
     """Return (sweep, job, measure) → identity and timing of a trial that several jobs of the sweep were right about.
 
@@ -96,9 +94,10 @@ def read_references(connection: Connection, sweep_ids: Sequence[int]) -> dict[tu
     )
     found: dict[tuple[int, str, str], tuple[str, int]] = {}
     first: dict[tuple[int, str], str] = {}
-    for sweep_id, job, identity, measure, timing_id in rows:
-        if first.setdefault((sweep_id, job), identity) == identity:
-            found[sweep_id, job, Measure(measure).value] = identity, timing_id
+    with checking(connection.engine.url):
+        for sweep_id, job, identity, measure, timing_id in rows:
+            if first.setdefault((sweep_id, job), identity) == identity:
+                found[sweep_id, job, Measure(measure).value] = identity, timing_id
     return found
 
 

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.records import State
-from cuprof.results.intact import intact
 from cuprof.store import tables as t
 
 HOST = {"cpu": 0.14, "program": 0.14}
@@ -43,7 +42,6 @@ class Agreement:
         return f"by at most {farthest}" if self.agrees else f"by {farthest}"
 
 
-@intact
 def compare_sessions(connection: Connection, sweep_id: int) -> list[Agreement]:
     """Return one agreement for each earlier sweep that this one takes trials over from, where both share trials."""
     now, then, before = t.run.alias("now"), t.run.alias("then"), t.run.alias("before")

@@ -19,7 +19,6 @@ from cuprof.core.errors import SelectionError, UnknownNameError, UsageError, sug
 from cuprof.core.records import SourceCounters, read_opcode
 from cuprof.core.text import count, list_first
 from cuprof.families.sources import ENCODED, INCLUDING, SEPARATOR
-from cuprof.results.intact import intact
 from cuprof.results.named_trials import Name, NamedTrial, find_trials
 from cuprof.results.sweeps import get_sweep
 from cuprof.store import tables as t
@@ -174,7 +173,6 @@ class KernelSource:
         return lines[line - 1] if 0 < line <= len(lines) else ""
 
 
-@intact
 def find_sources(
     connection: Connection, text: str, settings: Sequence[str] = (), *, of_all: bool = False
 ) -> list[KernelSource]:
@@ -222,7 +220,6 @@ def list_profiles(connection: Connection, *conditions: sa.ColumnElement[bool]) -
     return of_trials, {str(name): number for number, trial_id, name in rows if trial_id is None}
 
 
-@intact
 def list_trial_sources(connection: Connection, trial_id: int) -> list[KernelSource]:
     """Return the launches of the trial's newest profile with counters by instruction; empty where there is none."""
     newest = list_profiles(connection, t.profile.c.trial_id == trial_id)[0].get(trial_id)

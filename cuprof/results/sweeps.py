@@ -14,8 +14,8 @@ from sqlalchemy.engine import Connection
 from cuprof.core.errors import SelectionError, UnknownNameError
 from cuprof.core.records import FAILED
 from cuprof.plan.identity import IDENTITY_VERSION
-from cuprof.results.intact import intact
 from cuprof.store import tables as t
+from cuprof.store.connection import checking
 
 FINISHED = "finished"
 IDENTITIES = "identities"
@@ -63,7 +63,6 @@ class SweepRow:
 _COLUMNS = tuple(t.sweep.c[name] for name in SweepRow.__slots__)
 
 
-@intact
 def list_tried_sweeps(connection: Connection) -> list[SweepRow]:
     """Return the sweeps that timed something or saw it fail, the oldest first; those for a profiler are left out."""
     members = sa.select(t.sweep_trial.c.sweep_id).where(t.sweep_trial.c.sweep_id == t.sweep.c.id)
@@ -72,7 +71,6 @@ def list_tried_sweeps(connection: Connection) -> list[SweepRow]:
     return _rows(connection, sa.select(*_COLUMNS).where(t.sweep.c.purpose != "profiling", timed | failed))
 
 
-@intact
 def get_sweep(
     connection: Connection, experiment: str, sweep_id: int | None = None, *, is_file: bool = False
 ) -> SweepRow:
@@ -131,11 +129,11 @@ def is_newest(connection: Connection, sweep: SweepRow) -> bool:
     return not connection.scalar(sa.select(later))
 
 
-@intact
 def read_configurations(connection: Connection, sweep_ids: Collection[int]) -> dict[int, dict[str, Any]]:
     """Return sweep → its composed configuration, as plain data."""
-    rows = connection.execute(sa.select(t.sweep.c.id, t.sweep.c.configuration).where(t.sweep.c.id.in_(sweep_ids)))
-    return {key: configuration or {} for key, configuration in rows}
+    query = sa.select(t.sweep.c.id, t.sweep.c.configuration).where(t.sweep.c.id.in_(sweep_ids))
+    with checking(connection.engine.url):
+        return {key: configuration or {} for key, configuration in connection.execute(query)}
 
 
 def is_search(configuration: Mapping[str, Any]) -> bool:

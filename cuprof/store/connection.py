@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy import event, exc
-from sqlalchemy.engine import URL, Engine, make_url
+from sqlalchemy.engine import URL, Connection, Engine, make_url
 
 from cuprof.core.errors import MissingDependencyError, StoreError, UnreachableStoreError
 from cuprof.core.interrupts import stop_if_requested
@@ -198,13 +198,6 @@ def explained(url: URL) -> Iterator[None]:
 
 
 @contextmanager
-def reading(engine: Engine) -> Iterator[sa.Connection]:
-    """Yield a connection that only reads, and explain errors; on SQLite it takes no lock that keeps writers off."""
-    with explained(engine.url), engine.connect() as connection:
-        yield connection.execution_options(**{READING: True})
-
-
-@contextmanager
 def checking(url: URL) -> Iterator[None]:
     """Turn errors that wrong values cause into a `StoreError`: invalid JSON, an unknown word, a missing row."""
     try:
@@ -215,6 +208,16 @@ def checking(url: URL) -> Iterator[None]:
             f"database {show(url)} is damaged or was changed by hand ({what}); "
             "restore a copy of it, or name another one"
         ) from error
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """Yield a connection that sees one state of the database; its errors and wrong values become `StoreError`s.
+
+    On SQLite it takes no lock that keeps writers off.
+    """
+    with explained(engine.url), checking(engine.url), engine.connect() as connection:
+        yield connection.execution_options(**{READING: True})
 
 
 def explain(url: URL, error: Exception) -> str:

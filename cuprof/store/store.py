@@ -188,7 +188,8 @@ class Store:
     def snapshot(self) -> Iterator[Connection]:
         """Yield a connection for the functions of `cuprof.results`: all of them see one state of the database.
 
-        Others may write meanwhile. Errors of the database become `StoreError`s of one line.
+        Others may write meanwhile. Errors of the database, and values that cuprof never writes, become `StoreError`s
+        of one line.
         """
         self._check_process()
         with reading(self.engine) as connection:
