@@ -278,7 +278,7 @@ def _rank(change: CounterChange, values: Mapping[str, tuple[float | None, ...]])
 def _change(study: Study, metric: str, before: StudyTrial, after: StudyTrial) -> CounterChange:
     counters = study.counters
     rows = [counters.values.get((trial.id, metric)) for trial in (before, after)]
-    values = [row.value if row else None for row in rows]
+    values = [counters.value_of(trial.id, metric) for trial in (before, after)]
     missing = [counters.why_missing(trial.id, metric) or "not collected" for trial in (before, after)]
     texts = [format_counter(row.value, row.text) if row else text for row, text in zip(rows, missing, strict=True)]
     units = {row.unit for row in rows if row}

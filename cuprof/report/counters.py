@@ -12,26 +12,21 @@ Two kinds of values are left out:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from sqlalchemy.engine import Connection
 
 from cuprof.ncu.metrics import METRICS
 from cuprof.report.trials import grouped
 from cuprof.report.units import format_counter, format_value
-from cuprof.results.counters import (
-    LaunchAdvice,
-    LaunchCounter,
-    ProfileDuration,
-    TrialCounter,
-    list_profile_durations,
-    list_rows,
-)
+from cuprof.results import counters as stored
 
 UNLOCKED = ("none", "")
 """Clock controls of Nsight Compute that leave the clocks alone, or are unknown."""
@@ -48,7 +43,6 @@ SHORT_NS = 10_000.0
 OTHER_ALGORITHM, HOT_ONLY = "profiled with another algorithm", "profiled hot only"
 """Why a trial has no number of a counter."""
 MOST_LAUNCHES = 6
-Row = TypeVar("Row", TrialCounter, LaunchCounter)
 
 
 @dataclass(frozen=True)
@@ -56,6 +50,7 @@ class Counters:
     """The stored counters of some trials, all of one cache mode, since a cold and a hot value differ by the caches.
 
     Args:
+        values: rows of `read_counters`.
         launches: launch by launch what the values were rolled up from.
         advice: trial's number → the profiler's own words.
         hot_only: left out of a study of cold ones, as only hot ones are stored.
@@ -63,14 +58,14 @@ class Counters:
             durations that show it, as text.
     """
 
-    values: Mapping[Key, TrialCounter] = field(default_factory=dict)
-    launches: Mapping[Key, Sequence[LaunchCounter]] = field(default_factory=dict)
-    advice: Mapping[int, Sequence[LaunchAdvice]] = field(default_factory=dict)
+    values: Mapping[Key, Any] = field(default_factory=dict)
+    launches: Mapping[Key, Sequence[Any]] = field(default_factory=dict)
+    advice: Mapping[int, Sequence[Any]] = field(default_factory=dict)
     hot_only: frozenset[Key] = frozenset()
     other_algorithm: Mapping[Key, str] = field(default_factory=dict)
 
     @cached_property
-    def of(self) -> Mapping[int, Mapping[str, TrialCounter]]:
+    def of(self) -> Mapping[int, Mapping[str, Any]]:
         """Return trial's number → metric → value, of the trials that have any."""
         of_trials = grouped(self.values.items(), lambda item: item[0][0])
         return {trial: {metric: row for (_, metric), row in items} for trial, items in of_trials.items()}
@@ -78,7 +73,7 @@ class Counters:
     def value_of(self, trial: int, metric: str) -> float | None:
         """Return a trial's value of a metric, None where it has no number."""
         row = self.values.get((trial, metric))
-        return row.value if row else None
+        return None if row is None or math.isnan(row.value) else row.value
 
     def unit_of(self, metric: str) -> str:
         """Return the unit that a metric is stored in, empty for none."""
@@ -94,7 +89,7 @@ class Counters:
         key, row = (trial, metric), self.values.get((trial, metric))
         if key in self.other_algorithm:
             return OTHER_ALGORITHM
-        return HOT_ONLY if key in self.hot_only else (row.text if row else "") or ""
+        return HOT_ONLY if key in self.hot_only else row.text if row else ""
 
     def launches_text(self, trial: int, metric: str) -> str:
         """Return the metric launch by launch: "scalar_prods 9, sum_taps 1", or "first of 4 launches: 671" for one.
@@ -128,77 +123,75 @@ def read_counters(connection: Connection, sweep_id: int, trials: pd.DataFrame) -
     Args:
         trials: rows of a study's frame.
     """
-    stored = list_rows(connection, sweep_id, TrialCounter)
-    if not stored:
+    every = stored.read_counters(connection, sweep_id)
+    if every.empty:
         return Counters()
-    unlocked = [row for row in list_profile_durations(connection, sweep_id) if row.clock_control in UNLOCKED]
-    others = find_other_algorithms(trials, unlocked)
-    counters = blank_undefined([row for row in stored if row.profile_id not in others], lambda row: row.profile_id)
-    counters = [row for row in counters if row.clock_control in UNLOCKED] or counters
-    mode = "cold" if any(row.cache_mode == "cold" for row in counters) else "hot"
-    in_mode = [row for row in counters if row.cache_mode == mode]
-    in_mode.sort(key=lambda row: (row.trial_id, row.metric, row.profile_id))
-    values = {(row.trial_id, row.metric): row for row in in_mode}  # the newest profile's
-    chosen = {(row.profile_id, row.metric) for row in values.values()}
-    launches = [row for row in list_rows(connection, sweep_id, LaunchCounter) if (row.profile_id, row.metric) in chosen]
-    profiles = {row.profile_id for row in counters}
-    advice = [
-        row
-        for row in list_rows(connection, sweep_id, LaunchAdvice)
-        if row.profile_id in profiles and row.cache_mode == mode
-    ]
-    newest = {row.trial_id: row.profile_id for row in sorted(advice, key=lambda row: row.profile_id)}
+    profiles = stored.read_profile_durations(connection, sweep_id)
+    others = find_other_algorithms(trials, profiles[profiles["clock_control"].isin(UNLOCKED)])
+    is_other = every["profile_id"].isin(others)
+    counters = blank_undefined(every[~is_other], "profile_id")
+    counters = _prefer(counters, counters["clock_control"].isin(UNLOCKED))
+    in_mode = _prefer(counters, counters["cache_mode"] == "cold")
+    in_order = in_mode.sort_values(["trial_id", "metric", "profile_id"])
+    newest = in_order.drop_duplicates(["trial_id", "metric"], keep="last")
+    values = dict(zip(_keys(newest), newest.itertuples(), strict=True))
+    launches = stored.read_counters(connection, sweep_id, by_launch=True).merge(newest[["profile_id", "metric"]])
+    launches = blank_undefined(launches, "profile_id", "ordinal")
+    advice = stored.read_advice(connection, sweep_id)
+    advice = advice[advice["profile_id"].isin(in_mode["profile_id"])]
+    advice = advice[advice["profile_id"] == advice.groupby("trial_id")["profile_id"].transform("max")]
+    left_out = every[is_other & (every["cache_mode"].isin(in_mode["cache_mode"]) | counters.empty)]
+    why = dict(zip(_keys(left_out), left_out["profile_id"].map(others), strict=True))
     return Counters(
         values,
-        grouped(
-            blank_undefined(launches, lambda row: (row.profile_id, row.ordinal)),
-            lambda row: (row.trial_id, row.metric),
-        ),
-        grouped((row for row in advice if row.profile_id == newest[row.trial_id]), lambda row: row.trial_id),
-        frozenset((row.trial_id, row.metric) for row in counters) - frozenset(values),
-        {
-            (row.trial_id, row.metric): others[row.profile_id]
-            for row in stored
-            if row.profile_id in others
-            and (row.trial_id, row.metric) not in values
-            and (row.cache_mode == mode or not counters)
-        },
+        grouped(launches.itertuples(), lambda row: (row.trial_id, row.metric)),
+        grouped(advice.itertuples(), lambda row: row.trial_id),
+        frozenset(_keys(counters)) - frozenset(values),
+        {key: durations for key, durations in why.items() if key not in values},
     )
 
 
-def find_other_algorithms(trials: pd.DataFrame, profiles: Iterable[ProfileDuration]) -> dict[int, str]:
+def _prefer(counters: pd.DataFrame, wanted: pd.Series[bool]) -> pd.DataFrame:
+    """Return the wanted rows, or all where there is none."""
+    return counters[wanted] if wanted.any() else counters
+
+
+def _keys(counters: pd.DataFrame) -> Iterable[Key]:
+    return zip(counters["trial_id"], counters["metric"], strict=True)
+
+
+def find_other_algorithms(trials: pd.DataFrame, profiles: pd.DataFrame) -> dict[int, str]:
     """Return the profiles (by number, with clocks as when timing) of library calls that took another algorithm.
 
     The evidence stands beside each: the launches' summed duration under Nsight Compute, and the median without it.
 
     Args:
         trials: rows of a study's frame.
+        profiles: rows of `read_profile_durations`.
     """
     libraries = trials[trials["kind"] == "library"].set_index("id")
     medians = {mode: libraries[f"{mode}_ns"].dropna().to_dict() for mode in ("cold", "hot")}
     found = {}
-    for profile in profiles:
+    rows: Any = profiles[profiles["duration_ns"] > SHORT_NS].itertuples()
+    for profile in rows:
         timed_ns = medians.get(profile.cache_mode, {}).get(profile.trial_id, 0.0)
-        profiled_ns = profile.duration_ns or 0.0
-        if profiled_ns > SHORT_NS and timed_ns > 0 and not 1 / FACTOR <= profiled_ns / timed_ns <= FACTOR:
-            profiled, timed = (format_value("time", each) for each in (profiled_ns, timed_ns))
+        if timed_ns > 0 and not 1 / FACTOR <= profile.duration_ns / timed_ns <= FACTOR:
+            profiled, timed = (format_value("time", each) for each in (profile.duration_ns, timed_ns))
             found[profile.profile_id] = f"{profiled} under Nsight Compute, {timed} timed"
     return found
 
 
-def blank_undefined(counters: Sequence[Row], together: Callable[[Row], Any]) -> list[Row]:
+def blank_undefined(counters: pd.DataFrame, *together: str) -> pd.DataFrame:
     """Return the counters without the ratios whose weight is zero: no value, and `text` says what was not counted.
 
     Args:
-        together: what a counter was counted together with: its profile, or its launch.
+        together: columns that say what a counter was counted together with: its profile, or its launch.
     """
-    values = {(together(row), row.metric): row.value for row in counters}
-
-    def blanked(row: Row) -> Row:
-        weight = row.rollup.partition(":")[2]
-        if not weight or values.get((together(row), weight)) != 0:
-            return row
-        metric = METRICS.get(weight)
-        return row._replace(value=None, text=metric.absence if metric and metric.absence else f"{weight} is 0")
-
-    return [blanked(row) for row in counters]
+    weights = counters["rollup"].map(lambda rule: rule.partition(":")[2])
+    zeros = counters.loc[counters["value"] == 0, [*together, "metric"]]
+    own = pd.MultiIndex.from_frame(counters[[*together]].assign(metric=weights))
+    is_undefined = own.isin(pd.MultiIndex.from_frame(zeros))
+    absences = {name: METRICS[name].absence if name in METRICS else "" for name in weights[is_undefined]}
+    texts = weights.map(lambda name: absences.get(name) or f"{name} is 0")
+    text = pd.Series(np.where(is_undefined, texts, counters["text"]), counters.index, dtype=object)
+    return counters.assign(value=counters["value"].mask(is_undefined), text=text)

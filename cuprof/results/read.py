@@ -72,8 +72,8 @@ def read_results(
     of_members, of_timings = _MEMBER_COLUMNS, _TIMING_COLUMNS
     if whole:
         of_members, of_timings = of_members | _MORE_MEMBER_COLUMNS, of_timings | _MORE_TIMING_COLUMNS
-    found = _read(connection, members, of_members)
-    timed = _read(connection, of_runs, of_timings, [None] * len(of_timings))
+    found = read_columns(connection, members, of_members)
+    timed = read_columns(connection, of_runs, of_timings, [None] * len(of_timings))
     timed |= _tell(timed.pop("details"))
     places = {sweep_id: place for place, sweep_id in enumerate(dict.fromkeys(sweep_ids))}
     order = np.lexsort((found["ordinal"], [places[sweep_id] for sweep_id in found["sweep_id"].tolist()]))
@@ -96,10 +96,14 @@ def timer_tick(details: str | None) -> float:
     return float(_decoder.decode(details or "{}").tick_ns or 0.0)
 
 
-def _read(
+def read_columns(
     connection: Connection, query: sa.Select[Any], columns: Mapping[str, tuple[str, Any]], *more: Sequence[Any]
 ) -> dict[str, Any]:
-    """Return columns of a query's rows, in no order that means anything, and of some rows more."""
+    """Return columns of a query's rows, and of some rows more.
+
+    Args:
+        columns: name → kind of the values (see `_READERS`) and what is selected.
+    """
     readers = [_READERS[kind]() for kind, _ in columns.values()]
     parts = [[reader(())] for reader in readers]
     asked = query.with_only_columns(*(expression.label(name) for name, (_, expression) in columns.items()))
@@ -191,7 +195,7 @@ _READERS: dict[str, Callable[[], Callable[[Sequence[Any]], np.ndarray]]] = {
 """Kind of a column → what makes a reader of its values for one read."""
 
 
-def _named(kind: str, table: Any, *names: str) -> dict[str, tuple[str, Any]]:
+def named(kind: str, table: Any, *names: str) -> dict[str, tuple[str, Any]]:
     """Return columns that have their table's names."""
     return {name: (kind, table.c[name]) for name in names}
 
@@ -213,16 +217,16 @@ _STATE = sa.func.coalesce(
 )
 _REMEDY = sa.case((t.sweep_trial.c.unavailable_remedy != "", "; " + t.sweep_trial.c.unavailable_remedy), else_="")
 _MEMBER_COLUMNS: dict[str, tuple[str, Any]] = {
-    **_named("whole", t.sweep_trial, "sweep_id", "ordinal"),
+    **named("whole", t.sweep_trial, "sweep_id", "ordinal"),
     "trial_id": ("whole", t.trial.c.id),
     "identity": ("word", t.trial.c.identity),
     "family": ("word", t.variant.c.family),
     "variant": ("word", t.variant.c.name),
     "variant_order": ("whole", t.variant.c.ordinal),
-    **_named("word", t.variant, "kind", "backend", "expected"),
+    **named("word", t.variant, "kind", "backend", "expected"),
     "problem": ("point", sa.cast(t.problem.c.coordinates, sa.Text)),
     "tunables": ("point", sa.cast(t.trial.c.tunables, sa.Text)),
-    **_named("number", t.trial, "useful_bytes", "flops"),
+    **named("number", t.trial, "useful_bytes", "flops"),
     "device_id": ("whole", t.device.c.id),
     "device": ("word", t.device.c.name),
     "device_key": ("word", t.device.c.comparable),
@@ -243,24 +247,24 @@ _TIMING_COLUMNS: dict[str, tuple[str, Any]] = {
     "method": ("word", t.timing.c.method),
     "samples": ("whole", t.timing.c.sample_count),
     "excluded": ("whole", t.timing.c.excluded_count),
-    **_named("number", t.timing, "median_ns", "low_ns", "high_ns", "confidence", "min_ns", "max_ns"),
+    **named("number", t.timing, "median_ns", "low_ns", "high_ns", "confidence", "min_ns", "max_ns"),
     "rotation": ("word", t.timing.c.rotation),
     "details": ("details", sa.cast(t.timing.c.details, sa.Text)),
 }
 _MORE_MEMBER_COLUMNS: dict[str, tuple[str, Any]] = {
     "label": ("word", t.trial.c.label),
-    **_named("word", t.variant, "description", "origin"),
-    **_named("word", t.sweep_trial, "unavailable_reason", "unavailable_remedy"),
-    **_named("word", t.run, "phase", "log", "check_message"),
+    **named("word", t.variant, "description", "origin"),
+    **named("word", t.sweep_trial, "unavailable_reason", "unavailable_remedy"),
+    **named("word", t.run, "phase", "log", "check_message"),
     "check_seed": ("seed", t.run.c.check_seed),
-    **_named("number", t.run, "check_passed", "check_error", "check_error_absolute", "check_error_relative"),
+    **named("number", t.run, "check_passed", "check_error", "check_error_absolute", "check_error_relative"),
     "registers": ("number", t.run.c.build_registers),
     "shared_bytes": ("number", t.run.c.build_shared_bytes),
     "spill_bytes": ("number", t.run.c.build_spill_bytes),
-    **_named("number", t.run, "build_cached", "build_ns"),
+    **named("number", t.run, "build_cached", "build_ns"),
     "build_log": ("word", t.run.c.build_log),
 }
 _MORE_TIMING_COLUMNS: dict[str, tuple[str, Any]] = {
     "stopped_by": ("word", t.timing.c.stopped_by),
-    **_named("number", t.timing, "mean_ns", "stdev_ns", "q1_ns", "q3_ns", "energy_j", "mean_w", "idle_w"),
+    **named("number", t.timing, "mean_ns", "stdev_ns", "q1_ns", "q3_ns", "energy_j", "mean_w", "idle_w"),
 }

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from study_data import CPU, GPU, Made, add_counters
@@ -11,7 +12,6 @@ from cuprof.report.counters import Counters
 from cuprof.report.load import load_study
 from cuprof.report.templates import say_once
 from cuprof.report.trials import grouped
-from cuprof.results.counters import LaunchCounter
 
 GRID = "launch__grid_dim_z"
 DRAM = "gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed"
@@ -118,7 +118,7 @@ def test_steps_are_compared_with_the_step_before_and_the_rest_with_the_baseline(
 def test_launches_are_listed_once_a_kernel_and_only_where_they_differ(store, make_study) -> None:
     study = make_study([Made("split"), Made("fused")])
     trial = study.trials[0]
-    rows = [LaunchCounter(trial.id, 1, 0, kernel, metric, "", "", value, None) for kernel, metric, value in LAUNCHES]
+    rows = [SimpleNamespace(kernel=kernel, metric=metric, value=value, text="") for kernel, metric, value in LAUNCHES]
     study = replace(study, counters=Counters(launches=grouped(rows, lambda row: (trial.id, row.metric))))
     said = {metric: study.counters.launches_text(trial.id, metric) for metric in ("same", "one", "two", "single")}
     assert said == {"same": "", "one": "first of 3 launches: 9", "two": "a 9; 3, b 1", "single": ""}

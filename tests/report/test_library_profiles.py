@@ -13,7 +13,6 @@ from cuprof.report.experiment import TableSpec
 from cuprof.report.grid import grid_table
 from cuprof.report.load import load_study
 from cuprof.report.study import Study
-from cuprof.results.counters import ProfileDuration
 
 GRID = "launch__grid_dim_z"
 
@@ -36,13 +35,18 @@ def test_durations_far_apart_are_of_two_algorithms(
     kind: str, mode: str, profiled_us: float | None, judged: bool
 ) -> None:
     trials = pd.DataFrame({"id": [1], "kind": [kind], "cold_ns": [20e3], "hot_ns": [12e3]})
-    profile = ProfileDuration(1, 7, mode, "none", profiled_us and profiled_us * 1e3)
-    assert [*find_other_algorithms(trials, [profile])] == ([7] if judged else [])
+    profiles = make_profiles([(7, mode, profiled_us and profiled_us * 1e3)])
+    assert [*find_other_algorithms(trials, profiles)] == ([7] if judged else [])
+
+
+def make_profiles(rows: list[tuple[int, str, float | None]]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=["profile_id", "cache_mode", "duration_ns"])
+    return frame.astype({"duration_ns": float}).assign(trial_id=1)
 
 
 def test_without_a_time_nothing_is_judged() -> None:
     trials = pd.DataFrame({"id": [1], "kind": ["library"], "cold_ns": [np.nan], "hot_ns": [np.nan]})
-    profiles = [ProfileDuration(1, i, mode, "none", 1e6) for i, mode in enumerate(("cold", "hot", "else"))]
+    profiles = make_profiles([(i, mode, 1e6) for i, mode in enumerate(("cold", "hot", "else"))])
     assert find_other_algorithms(trials, profiles) == {}
 
 

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from store_samples import FACTS, make_counter, make_profile, make_trial
 
-from cuprof.results.counters import LaunchAdvice, LaunchCounter, TrialCounter, list_profile_durations, list_rows
+from cuprof.results.counters import read_advice, read_counters, read_profile_durations
 from cuprof.results.read import read_results
 from cuprof.store import Store
 
@@ -22,20 +23,21 @@ def test_counters_of_a_sweeps_trials_come_whichever_sweep_collected_them(store: 
     store.record_profile(None, make_profile(None, make_counter("dram__bytes_read.sum", 1.0), name="foreign"))
     with store.snapshot() as connection:
         (trial_id,) = read_results(connection, [sweep])["trial_id"]
-        rolled = list_rows(connection, sweep, TrialCounter)
-        launched = list_rows(connection, sweep, LaunchCounter)
-        advice = list_rows(connection, sweep, LaunchAdvice)
-        durations = list_profile_durations(connection, sweep)
-    assert [(row.profile_id, row.trial_id, row.value, row.unit) for row in rolled] == [
+        rolled = read_counters(connection, sweep)
+        launched = read_counters(connection, sweep, by_launch=True)
+        advice = read_advice(connection, sweep)
+        durations = read_profile_durations(connection, sweep)
+    assert [*rolled[["profile_id", "trial_id", "value", "unit"]].itertuples(index=False, name=None)] == [
         (first, trial_id, 4e6, "byte"),
         (second, trial_id, 4e6, "byte"),
     ]
-    assert (rolled[0].cache_mode, rolled[0].clock_control) == ("cold", "none")
-    reads = [row for row in launched if row.metric == "dram__bytes_read.sum"]
-    assert [(row.profile_id, row.ordinal, row.value) for row in reads] == [
+    assert ({*rolled["cache_mode"]}, {*rolled["clock_control"]}) == ({"cold"}, {"none"})
+    reads = launched[launched["metric"] == "dram__bytes_read.sum"]
+    assert [*reads[["profile_id", "ordinal", "value"]].itertuples(index=False, name=None)] == [
         (key, ordinal, 100.0 + ordinal) for key in (first, second) for ordinal in (0, 1)
     ]
-    assert [(row.profile_id, row.rule, row.speedup) for row in advice] == [
-        (key, "SOLBottleneck", 12.5) for key in (first, second)
+    assert [*zip(advice["profile_id"], advice["rule"], strict=True)] == [
+        (key, "SOLBottleneck") for key in (first, second)
     ]
-    assert [(row.profile_id, row.duration_ns) for row in durations] == [(first, 2 * 17_900.5), (second, None)]
+    assert durations["profile_id"].tolist() == [first, second]
+    assert durations["duration_ns"].tolist() == pytest.approx([2 * 17_900.5, float("nan")], nan_ok=True)
