@@ -16,7 +16,8 @@ from cuprof.core.errors import ConfigError, UsageError, suggest
 from cuprof.core.expression import evaluate
 
 STANDARD = "standard"
-FACTS_HELP = "allowed are variant, device, problem, problem.AXIS, tune.NAME"
+FACT = re.compile(r"variant|device|problem|(problem|tune)\..+")
+"""A name that a study can speak of trials with."""
 _ARITHMETIC = re.compile(r"[\d(][\d\s()+\-*/.]*")
 _LISTS = {"published", "tables", "figures"}
 """Keys of the whole file whose value may be a single part without a list."""
@@ -28,12 +29,6 @@ _COORDINATES = {"reference_problem", "problems", "where", "rows", "columns"}
 """Keys of mappings whose values may be arithmetic ("2**24")."""
 
 
-def is_fact(name: str) -> bool:
-    """Return whether a name is one that a study can speak of trials with."""
-    head, dot, tail = name.partition(".")
-    return name in ("variant", "device", "problem") or (head in ("problem", "tune") and bool(dot) and bool(tail))
-
-
 def _check_kind(kind: str, known: tuple[str, ...]) -> None:
     if kind not in known:
         either = " or ".join(filter(None, [", ".join(known[:-1]), known[-1]]))
@@ -42,8 +37,9 @@ def _check_kind(kind: str, known: tuple[str, ...]) -> None:
 
 def _check_facts(*facts: Iterable[str], others: tuple[str, ...] = ()) -> None:
     for fact in chain(*facts):
-        if not is_fact(fact) and fact not in others:
-            raise ValueError(f"fact {fact!r} is unknown; {', '.join((FACTS_HELP, *others))}")
+        if not FACT.fullmatch(fact) and fact not in others:
+            allowed = ", ".join(("variant, device, problem, problem.AXIS, tune.NAME", *others))
+            raise ValueError(f"fact {fact!r} is unknown; allowed are {allowed}")
 
 
 class _Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -14,7 +14,7 @@ from cuprof.report import figure as plot
 from cuprof.report.series import ROOF_DASHES
 from cuprof.report.study import Device, Study
 from cuprof.report.templates import say, say_once
-from cuprof.report.trials import StudyTrial, by_kind, by_time
+from cuprof.report.trials import StudyTrial, by_time, rank_of
 from cuprof.report.units import choose_scale, format_value
 
 GROUP = "cuprof.figures"
@@ -67,7 +67,8 @@ def fastest_variants(study: Study) -> tuple[list[StudyTrial], list[str]]:
 
     Kernels come before libraries before CPU variants.
     """
-    every = [trial for trial in by_kind(study.best) if trial.median_ns is not None]
+    ranked = sorted(study.best, key=lambda trial: (rank_of(trial.kind), trial.order))
+    every = [trial for trial in ranked if trial.median_ns is not None]
     kept = set(sorted(every, key=by_time)[:MOST_BARS])
     notes = say(plot.CAPTIONS, "fewer", MOST_BARS, len(every), "variant", "fastest")
     return [trial for trial in every if trial in kept], notes

@@ -117,10 +117,7 @@ def figure_points(study: Study, spec: FigureSpec, trials: pd.DataFrame) -> Point
             measured.append(Point(each.trial, series, x, y, each.value))
         if (found := whole(each.published)) is not None and found.value is not None:
             published.append(Point(each.trial, series, x, y, found.value, found.device))
-    sizes: dict[str, dict[Any, float]] = {}
-    for point in reversed(measured if spec.roof and spec.y in ROOFED else []):
-        sizes.setdefault(point.trial.device, {})[point.x] = point.trial.useful_bytes or 0.0
-    roofs = list_roofs(study, sizes, is_flat=spec.y == "bandwidth")
+    roofs = list_roofs(study, measured, is_flat=spec.y == "bandwidth") if spec.roof and spec.y in ROOFED else []
     measured, published = (sorted(points, key=lambda each: each.trial.order) for points in (measured, published))
     series = grouped(measured, lambda each: each.series)
     if is_map or len(series) <= MOST_LINES:
@@ -285,17 +282,14 @@ def _longest_axis(study: Study) -> str | None:
     return max(numeric, key=lambda name: len(numeric[name]), default=None)
 
 
-def list_roofs(study: Study, sizes: Mapping[str, Mapping[Any, float]], *, is_flat: bool = False) -> list[Roof]:
-    """Return useful bytes over each device's measured read bandwidth, or that bandwidth itself.
-
-    Args:
-        sizes: label of a device → x → useful bytes.
-    """
+def list_roofs(study: Study, points: Sequence[Point], *, is_flat: bool) -> list[Roof]:
+    """Return useful bytes of points over the measured read bandwidth of their device, or that bandwidth itself."""
     roofs = []
     for device in study.devices:
-        of_device, top = sizes.get(device.label, {}), device.read_bandwidth
-        if of_device and top:
-            values = {x: top if is_flat else of_device[x] / top * 1e9 for x in sorted(of_device)}
+        own = [point for point in reversed(points) if point.trial.device == device.label]
+        sizes, top = {point.x: point.trial.useful_bytes or 0.0 for point in own}, device.read_bandwidth
+        if sizes and top:
+            values = {x: top if is_flat else sizes[x] / top * 1e9 for x in sorted(sizes)}
             roofs.append(Roof(device.label, tuple(values), tuple(values.values())))
     return roofs
 

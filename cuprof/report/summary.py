@@ -19,7 +19,7 @@ from cuprof.core.text import list_first
 from cuprof.report.study import LEVEL, Pair, Study
 from cuprof.report.tables import ENDINGS, WRONG_AS_EXPECTED
 from cuprof.report.templates import say, say_once
-from cuprof.report.trials import RANKING, StudyTrial, are_few, by_sure_time, grouped, median_over_best
+from cuprof.report.trials import RANKING, StudyTrial, are_few, by_sure_time, grouped
 from cuprof.report.tuning import describe_standing
 from cuprof.report.units import shorten
 from cuprof.statistics.verdict import Verdict
@@ -74,7 +74,7 @@ def conclude(study: Study) -> Conclusions:
 def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
     """Return what the sentences speak of."""
     fastest, baseline = ranked[0], study.baseline_of(ranked[0])
-    here = study.here[study.here["is_right"]]
+    times_ns = study.here["median_ns"][study.here["is_right"]]
     own = [trial for trial in ranked if trial not in study.libraries and trial.kind == "kernel"]
     beaten = [
         study.pair(library, own[0])
@@ -87,8 +87,8 @@ def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
     bests = [trials[0] for trials in grouped(elsewhere, lambda trial: trial.device).values()]
     return {
         "standing": describe_standing(study),
-        "tried": len(here),
-        "median_over_best": median_over_best(study.rows(here)),
+        "tried": len(times_ns),
+        "median_over_best": times_ns.median() / times_ns.min(),
         "fastest": fastest,
         "roof": next((device.read_bandwidth for device in study.devices if device.label == fastest.device), None),
         "against": study.pair(baseline, fastest) if baseline else None,

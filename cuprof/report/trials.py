@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from statistics import median
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -203,17 +202,6 @@ def by_time(trial: StudyTrial) -> float:
 def by_sure_time(trial: StudyTrial) -> float:
     """Return a key that sorts trials by the time that counts."""
     return trial.sure_ns
-
-
-def median_over_best(trials: Iterable[StudyTrial]) -> float:
-    """Return how many times as long as the best of some right trials their median one takes."""
-    times_ns = [by_time(trial) for trial in trials]
-    return median(times_ns) / min(times_ns)
-
-
-def by_kind(trials: Iterable[StudyTrial]) -> list[StudyTrial]:
-    """Return the trials with kernels before libraries before CPU variants, each in the family's order."""
-    return sorted(trials, key=lambda trial: (rank_of(trial.kind), trial.order))
 
 
 def rank_of(kind: str) -> int:
