@@ -110,7 +110,7 @@ def make_bare(backend: Any, n: int) -> Callable[[], Callable[[], float]]:
 
 def make_own(backend: Any, n: int) -> tuple[Any, Callable[[], Callable[[], float]]]:
     """Return a session of cuprof, and its frame."""
-    from cuprof.backends.contract import Draw, InputSet, ReadingOptions
+    from cuprof.backends.contract import Draw, ReadingOptions
     from cuprof.core.point import Point
     from cuprof.core.records import Measure
     from cuprof.families import Array, Launch, Program, Signature, Tolerance, Variant
@@ -118,11 +118,12 @@ def make_own(backend: Any, n: int) -> tuple[Any, Callable[[], Callable[[], float
     arrays = {name: Array((n,), "float32") for name in "xyz"}
     first = draw_inputs(n)
     second = {name: array[::-1].copy() for name, array in first.items()}
-    sets = [InputSet(each, {"z": 2 * each["x"] + each["y"]}) for each in (first, second)]
+    sets = (first, second)
     session = backend.open(
         Signature({name: arrays[name] for name in "xy"}, {"z": arrays["z"]}), first, ReadingOptions()
     )
-    assert session.stock(sets) == len(sets)
+    session.stock(sets, [{"z": 2 * each["x"] + each["y"]} for each in sets])
+    assert session.stocked == len(sets)
     program = Program((Launch("axpy", (n // 256,), (256,), ("x", "y", "z", np.int32(n))),))
     variant = Variant("axpy", "cuda", "kernel", lambda *_: None, "", "axpy.cu")
     runnable = session.prepare(variant, Point(n=n), Point(), program, SOURCE)

@@ -79,18 +79,6 @@ Frame = Callable[[], Reading]
 
 
 @dataclass(frozen=True)
-class InputSet:
-    """Inputs drawn for one problem, and their reference results.
-
-    Args:
-        reference: float64 or exact integers by output name; None where results on these inputs are not compared.
-    """
-
-    inputs: Arrays
-    reference: Arrays | None = None
-
-
-@dataclass(frozen=True)
 class Draw:
     """The inputs and fill of one execution, drawn for each one.
 
@@ -335,20 +323,26 @@ class Session(ABC, Generic[R]):
         """Return a checksum of each result, made on the device; None where the host holds the results anyway."""
         return None
 
-    def stock(self, sets: Sequence[InputSet]) -> int:
-        """Keep sets of inputs, the first being those in place, and give each execution the drawn one.
+    @property
+    def stocked(self) -> int:
+        """Return how many sets of inputs are kept; 0 where the caches are left alone, or there is no room."""
+        return len(self._sets)
+
+    def stock(self, sets: Sequence[Arrays], references: Sequence[Arrays] = ()) -> None:
+        """Keep as many sets of inputs as fit in memory, in order, and give each execution the drawn one.
 
         All use the same addresses in turn. Executions drawn before this call use the inputs in place.
 
-        Returns:
-            How many of the sets fit in memory, in order; 0 where the caches are left alone, or there is no room.
+        Args:
+            sets: the first one is in place.
+            references: the right results on each, float64 or exact integers by output name, to compare with in place.
         """
         self._sets = []
         is_in_place = len(self.restored) > len(self.inputs)
         if self.options.flush == "none" and not is_in_place:
-            return 0  # writing the inputs would warm the caches
-        for each in sets:
-            contents = make_contents(each.inputs)
+            return  # writing the inputs would warm the caches
+        for inputs in sets:
+            contents = make_contents(inputs)
             try:
                 self.memory.keep([*contents.values()])
             except DeviceMemoryError:
@@ -358,7 +352,6 @@ class Session(ABC, Generic[R]):
             self._sets.append(contents)
         if self._sets:
             self._put(self._sets[0])
-        return len(self._sets)
 
     def give(self, runnable: R, draw: Draw) -> None:
         """Write the drawn inputs and outputs, and do the set-up of a runnable; nothing where no set is stocked."""

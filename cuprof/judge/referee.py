@@ -255,8 +255,10 @@ class Referee:
     def _check(self) -> Check:
         """Return the check of the first executions."""
         checks = []
-        for number, byte in enumerate((POISON_BYTE, SECOND_POISON_BYTE)[: self.problem.compared]):
-            self.sets.put(0, self.problem.inputs(number), byte)
+        for number, (inputs, byte) in enumerate(
+            zip(self.problem.sets, (POISON_BYTE, SECOND_POISON_BYTE), strict=False)
+        ):
+            self.sets.put(0, inputs, byte)
             self.clock.execute(1)
             check = self._judge(number)
             if not check.passed:
@@ -281,13 +283,13 @@ class Referee:
         direct_ns = min(map(self._once, range(TRIES)))
         if self._ask(Ask.CAPTURE, 1) == GRAPH:
             captured_ns = min(map(self._once, range(TRIES)))
-            if self._judge((TRIES - 1) % self.problem.compared).passed:
+            if self._judge((TRIES - 1) % len(self.problem.sets)).passed:
                 return captured_ns
         return direct_ns
 
     def _once(self, number: int) -> float:
         """Return the time of one execution, with the round trip."""
-        self.sets.put(0, self.problem.inputs(number % self.problem.compared), POISON_BYTE)
+        self.sets.put(0, self.problem.sets[number % len(self.problem.sets)], POISON_BYTE)
         return float(self.clock.execute(1)[0].duration_ns)
 
     def _is_right_as_graph(self, count: int) -> bool:

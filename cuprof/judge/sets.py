@@ -61,9 +61,9 @@ class Draw:
     @classmethod
     def known(cls, problem: Problem, layout: Layout, array_module: Any) -> Draw:
         """Return the contents that a candidate is checked on first."""
-        rows = np.empty((problem.compared, layout.stride), np.uint8)
-        for number, row in enumerate(rows):
-            layout.fill(row, problem.inputs(number), POISON_BYTE)
+        rows = np.empty((len(problem.sets), layout.stride), np.uint8)
+        for row, inputs in zip(rows, problem.sets, strict=True):
+            layout.fill(row, inputs, POISON_BYTE)
         return cls(array_module.asarray(rows).view(np.uint64), dict(enumerate(problem.standards)))
 
     def find_right(self, number: int, problem: Problem, layout: Layout) -> Standard:

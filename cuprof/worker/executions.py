@@ -83,19 +83,17 @@ class Results:
 class Executions:
     """Choose the inputs of each execution of one trial, and keep count of the results.
 
-    Args:
-        stocked: how many of the problem's sets the session has room for.
-
     Attributes:
+        compared_sets: how many sets of inputs executions get whose results are compared.
         is_fetched: the result of the execution dealt last is compared on the host, so no other may follow before that.
         first_wrong: message of the first wrong result found on the host.
     """
 
-    def __init__(self, trial: Trial, results: Results, protection: Protection, stocked: int) -> None:
+    def __init__(self, trial: Trial, results: Results, protection: Protection) -> None:
         self.trial, self.results, self.protection = trial, results, protection
         self.session, self.problem = results.session, results.problem
-        self.compared_sets = min(stocked, self.problem.compared)
-        on_device = bool(stocked) and not self.problem.needs_host
+        self.compared_sets = self.session.stocked
+        on_device = bool(self.compared_sets) and not self.problem.needs_host
         self.tally = self.session.expect(trial.bound, trial.tolerances) if on_device else None
         self.in_place = self.tally is not None
         self.is_fetched, self.first_wrong = False, ""

@@ -35,17 +35,17 @@ class Held:
 
     Attributes:
         programs: by a trial's identity, the program that was made ahead, and the files that were opened for it.
-        session: the arrays of the last block of trials, under a key, and how many sets of inputs they have room for.
+        session: the arrays of the last block of trials, under a key.
     """
 
     programs: dict[str, tuple[Program, set[str]]] = field(default_factory=dict)
-    session: tuple[tuple[object, ...], Session[Runnable], int] | None = None
+    session: tuple[tuple[object, ...], Session[Runnable]] | None = None
 
-    def take(self, key: tuple[object, ...]) -> tuple[Session[Runnable], int] | None:
+    def take(self, key: tuple[object, ...]) -> Session[Runnable] | None:
         """Return the session that was kept under this key; any other one is closed."""
         kept, self.session = self.session, None
         if kept is not None and kept[0] == key:
-            return kept[1:]
+            return kept[1]
         if kept is not None:
             kept[1].close()
         return None
@@ -94,14 +94,14 @@ class JobRun:
         opened = yield from self._open(ready)
         if opened is None:
             return
-        key, session, stocked, ready = opened
+        key, session, ready = opened
         is_kept = False
         try:
-            yield from self._run_rotations(session, stocked, ready)
+            yield from self._run_rotations(session, ready)
             is_kept = self.job.is_block
         finally:
             if is_kept:
-                self.held.session = key, session, stocked
+                self.held.session = key, session
             else:
                 session.close()
 
@@ -152,8 +152,8 @@ class JobRun:
 
     def _open(
         self, ready: list[Trial]
-    ) -> Generator[Finished, None, tuple[tuple[object, ...], Session[Runnable], int, list[Trial]] | None]:
-        """Return the session with its key, its number of stocked sets, and the trials with room in it.
+    ) -> Generator[Finished, None, tuple[tuple[object, ...], Session[Runnable], list[Trial]] | None]:
+        """Return the session with its key, and the trials with room in it.
 
         Trials that need more scratch than available are answered.
         """
@@ -163,14 +163,13 @@ class JobRun:
             self.page.enter(NO_TRIAL, Phase.INPUTS)
             key, session = (id(self.backend), id(self.problem), options, arena), None
             try:
-                if kept := self.held.take(key):
-                    session, stocked = kept
-                    session.restore_inputs(self.problem.inputs())
-                    return key, session, stocked, ready
-                session = self.backend.open(self.problem.signature, self.problem.inputs(), options, arena)
+                if session := self.held.take(key):
+                    session.restore_inputs(self.problem.sets[0])
+                    return key, session, ready
+                session = self.backend.open(self.problem.signature, self.problem.sets[0], options, arena)
                 session.unread = self.problem.unread
-                stocked = session.stock(self.problem.sets)
-                return key, session, stocked, ready
+                session.stock(self.problem.sets, [standard.expected for standard in self.problem.standards])
+                return key, session, ready
             except Exception as error:  # those that want most scratch cannot run; without them the others may
                 if session is not None:
                     with suppress(Exception):  # a lost context refuses this too, and its error is the one that counts
@@ -181,9 +180,9 @@ class JobRun:
                 ready = [trial for trial in ready if arena_bytes(trial.program) < arena]
         return None
 
-    def _run_rotations(self, session: Session[Runnable], stocked: int, trials: Sequence[Trial]) -> Iterator[Finished]:
+    def _run_rotations(self, session: Session[Runnable], trials: Sequence[Trial]) -> Iterator[Finished]:
         """Give the trials to the device a few at a time; those that a rotation leaves to themselves go next."""
-        rotations = Rotations(self.backend, self.problem, self.job, session, stocked, self.page)
+        rotations = Rotations(self.backend, self.problem, self.job, session, self.page)
         size = self.job.measure.rotation if self.job.measure.interleave else 1
         waiting, apart = list(trials), deque[Trial]()
         while waiting or apart:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.buffers import available_bytes
-from cuprof.backends.contract import InputSet
 from cuprof.core.errors import FamilyError, FamilyFault
 from cuprof.core.point import Point
 from cuprof.core.records import Check
@@ -57,8 +56,9 @@ class Problem:
     """One problem with sets of inputs of one kind, and their reference results.
 
     Args:
-        sets: variants are checked on the first; timed executions get any. The family's constants are the same in all.
-        standards: one for each set.
+        standards: one for each set of inputs. Variants are checked on the first; timed executions get any. The
+            family's constants are the same in all.
+        sets: the inputs of each, as long as the signature says.
         races: the shortest time of the problem so far, by measure and method.
     """
 
@@ -66,8 +66,8 @@ class Problem:
     point: Point
     seed: int
     signature: Signature
-    sets: list[InputSet]
-    standards: tuple[Standard, ...]
+    standards: Sequence[Standard]
+    sets: Sequence[Arrays]
     races: dict[object, Race] = field(default_factory=dict)
     _seeds: Iterator[list[int]] = field(default_factory=lambda: map(list, zip(repeat(randbits(128)), count())))
     """Seeds that cannot be predicted."""
@@ -85,35 +85,18 @@ class Problem:
         """
         signature = _call(family, "signature", job.problem)
         _require(signature, Signature, family, "signature", "a Signature")
-        started = monotonic()
-        if (
-            at_once
-            and job.methods
-            and not family.constants
-            and _affords(spec.nbytes for spec in signature.inputs.values())
-        ):
+        make, further = partial(_make_standard, family, job.problem, signature), [job.seed, 1]
+        started, sizes = monotonic(), [spec.nbytes for spec in signature.inputs.values()]
+        if at_once and job.methods and not family.constants and _affords(sizes):
             with ThreadPoolExecutor(COMPARED_SETS) as pool:
-                made = pool.map(partial(_make_set, family, job.problem, signature), (job.seed, [job.seed, 1]))
-                drawn, right = map(list, zip(*made, strict=True))
+                standards = [*pool.map(make, (job.seed, further))]
         else:
-            first, standard = _make_set(family, job.problem, signature, job.seed)
-            drawn, right = [first], [standard]
-            is_quick = monotonic() - started <= MOST_S
+            standards = [make(job.seed)]
+            first, is_quick = standards[0].inputs, monotonic() - started <= MOST_S
             if job.methods and is_quick and _affords(array.nbytes for array in first.values()):
-                drawn.append(_redraw(family, job.problem, signature, [job.seed, 1], first))
-                right.append(_compute_reference(family, job.problem, signature, drawn[1]))
-        given = [as_long_as(signature, inputs) for inputs in drawn]
-        sets = [InputSet(inputs, standard.expected) for inputs, standard in zip(given, right, strict=True)]
-        return cls(replace(family), job.problem, job.seed, signature, sets, tuple(right))
-
-    @property
-    def compared(self) -> int:
-        """Return how many sets there are."""
-        return len(self.standards)
-
-    def inputs(self, number: int = 0) -> Arrays:
-        """Return the inputs of a set, as long as the signature says."""
-        return self.sets[number].inputs
+                standards.append(make(further, first))
+        sets = [as_long_as(signature, standard.inputs) for standard in standards]
+        return cls(replace(family), job.problem, job.seed, signature, standards, sets)
 
     @property
     def needs_host(self) -> bool:
@@ -131,7 +114,7 @@ class Problem:
 
     def draw(self) -> Arrays:
         """Draw further inputs, as the family gives them."""
-        return _redraw(self.family, self.point, self.signature, next(self._seeds), self.standards[0].inputs)
+        return _draw_inputs(self.family, self.point, self.signature, next(self._seeds), self.standards[0].inputs)
 
     def find_right(self, inputs: Arrays) -> Standard:
         """Compute the reference for drawn inputs.
@@ -156,10 +139,6 @@ class Problem:
             own = variant.tolerance(self.point, standard.inputs, standard.expected)
         check_tolerance(own, f"the tolerance of {variant.name}", [*by_field(standard.expected)])
         return _apart_from(standard.masks, own, standard.expected)
-
-    def tolerances(self, variant: Variant) -> list[Tolerances]:
-        """Return the tolerances for a variant's results on each set."""
-        return [self.hold(variant, standard) for standard in self.standards]
 
     def compare(self, outputs: Arrays, standard: Standard, tolerances: Tolerances, look: int) -> Check:
         """Return whether a variant's results are right.
@@ -239,25 +218,17 @@ def _affords(sizes: Iterable[int]) -> bool:
     return available_bytes() // MEMORY_SHARE >= sum(sizes)
 
 
-def _make_set(
-    family: Family, point: Point, signature: Signature, seed: int | Sequence[int]
-) -> tuple[dict[str, np.ndarray], Standard]:
+def _make_standard(
+    family: Family, point: Point, signature: Signature, seed: int | Sequence[int], first: Arrays | None = None
+) -> Standard:
     """Return a set of inputs and its right results."""
-    inputs = _draw_inputs(family, point, signature, seed)
-    return inputs, _compute_reference(family, point, signature, inputs)
-
-
-def _redraw(
-    family: Family, point: Point, signature: Signature, seed: Sequence[int], first: Arrays
-) -> dict[str, np.ndarray]:
-    """Return another set of inputs with the constants of the first one."""
-    return {**_draw_inputs(family, point, signature, seed), **{name: first[name] for name in family.constants}}
+    return _compute_reference(family, point, signature, _draw_inputs(family, point, signature, seed, first))
 
 
 def _draw_inputs(
-    family: Family, point: Point, signature: Signature, seed: int | Sequence[int]
+    family: Family, point: Point, signature: Signature, seed: int | Sequence[int], first: Arrays | None
 ) -> dict[str, np.ndarray]:
-    """Return a set of inputs.
+    """Return a set of inputs, with the constants of the first one.
 
     Raises:
         ValueError: they do not match the signature, or the family names arrays that it does not have.
@@ -283,7 +254,8 @@ def _draw_inputs(
     foreign = [name for name in inputs if name in signature.outputs and name not in family.in_place]
     if foreign:
         raise ValueError(f"generate() gave output {foreign[0]}; name it in in_place=, or leave it out")
-    return {name: np.asarray(array, order="C") for name, array in inputs.items()}
+    drawn = {name: np.asarray(array, order="C") for name, array in inputs.items()}
+    return drawn if first is None else {**drawn, **{name: first[name] for name in family.constants}}
 
 
 def _fits(family: Family, name: str, array: Any, shape: tuple[int, ...]) -> bool:

@@ -93,7 +93,7 @@ class Protection:
 
     def restore_inputs(self) -> None:
         """Write the first inputs and the guards again."""
-        self.session.restore_inputs(self.problem.inputs())
+        self.session.restore_inputs(self.problem.sets[0])
 
 
 class ProcessState:

@@ -43,7 +43,6 @@ class Rotations:
     """Check and time the trials of one job on one session.
 
     Args:
-        stocked: how many of the problem's sets of inputs the session writes anew before executions.
         page: says what the process does.
 
     Attributes:
@@ -58,10 +57,9 @@ class Rotations:
         problem: Problem,
         job: Job,
         session: Session[Runnable],
-        stocked: int,
         page: StatusPage,
     ) -> None:
-        self.backend, self.problem, self.job, self.session, self.stocked = backend, problem, job, session, stocked
+        self.backend, self.problem, self.job, self.session = backend, problem, job, session
         facts = backend.facts()
         self.page, self.monitor = page, StateMonitor.find(facts.uuid)
         self.protection = Protection(session, problem, ProcessState(), on_host=is_host(facts))
@@ -122,9 +120,10 @@ class Rotations:
 
     def _run_check(self, trial: Trial) -> None:
         """Run the trial on poisoned arrays and compare with the reference; damage that it does is put right."""
-        trial.tolerances = trial.tolerances or self.problem.tolerances(trial.variant)
+        problem = self.problem
+        trial.tolerances = trial.tolerances or [problem.hold(trial.variant, each) for each in problem.standards]
         byte = SECOND_POISON_BYTE if trial.check else POISON_BYTE
-        if self.stocked:
+        if self.session.stocked:
             self.session.execute(trial.bound, Draw(0, byte))
         else:
             self.session.poison(trial.bound, byte)
@@ -134,7 +133,7 @@ class Rotations:
         self.protection.blame_for_damage(trial)
 
     def _expect(self, trial: Trial) -> None:
-        self._executions[trial.index] = Executions(trial, self.results, self.protection, self.stocked)
+        self._executions[trial.index] = Executions(trial, self.results, self.protection)
 
     def _find_lateness(self, trial: Trial) -> str:
         """Return the message for a call that is right only after a full wait, or an empty string."""
@@ -236,7 +235,7 @@ class Rotations:
             settle_ns=config.settle_seconds * 1e9 if self._has_rested else 0.0,
             clock_tolerance=config.clock_tolerance,
             monitor=self.monitor,
-            executions=self._executions if self.stocked else {},
+            executions=self._executions if self.session.stocked else {},
             once=frozenset(trial.index for trial in trials if self.protection.restores(trial)),
             race=self.problem.races.setdefault(method, Race()) if config.race else None,
         )

@@ -20,7 +20,6 @@ from cuprof.backends.contract import (
     SECOND_POISON_BYTE,
     Backend,
     Draw,
-    InputSet,
     Reading,
     ReadingOptions,
     Runnable,
@@ -98,8 +97,8 @@ class Desk:
         """
         drawn = [self.inputs, *(self.family.generate(PROBLEM, np.random.default_rng(n)) for n in range(2, count + 1))]
         references = [{"y": 2.0 * each["x"] + (off or {}).get(number, 0.0)} for number, each in enumerate(drawn)]
-        sets = [InputSet(each, right) for each, right in zip(drawn, references, strict=True)]
-        assert self.session.stock(sets) == count
+        self.session.stock(drawn, references)
+        assert self.session.stocked == count
         return [each["x"] for each in drawn]
 
     def y(self, runnable: Runnable) -> np.ndarray:
@@ -300,7 +299,7 @@ def test_a_check_in_place_says_what_the_host_says_or_nothing(desk: Desk, off: fl
     desk.session.run(runnable)
     reference, tolerance = {"y": desk.right.astype(np.float64) + off}, Tolerance(absolute=1.0)
     host = compare(desk.session.fetch(runnable), reference, tolerance, 7)
-    desk.session.stock([InputSet(desk.inputs, reference)])
+    desk.session.stock([desk.inputs], [reference])
     found = desk.session.check_in_place(runnable, tolerance, 7)
     assert host.passed is (off <= 1)
     if found is not None:
@@ -350,7 +349,8 @@ def test_what_is_worked_on_in_place_holds_its_contents_before_each_execution(
     session.poison(adds)
     session.run(adds)
     np.testing.assert_array_equal(desk.y(adds), drawn[0]["y"] + drawn[0]["x"])
-    assert session.stock([InputSet(each) for each in drawn[:2]]) == 2
+    session.stock(drawn)
+    assert session.stocked == 2
     for number in (0, 1, 1, 0):
         session.execute(adds, Draw(number, 0xFF))
         np.testing.assert_array_equal(desk.y(adds), drawn[number]["y"] + drawn[number]["x"])
@@ -428,7 +428,8 @@ def test_results_that_are_wrong_on_one_set_are_tallied_or_fetched(desk: Desk) ->
 def test_nothing_is_written_anew_where_the_caches_are_left_as_they_are(open_desk: Callable[..., Desk]) -> None:
     desk = open_desk(flush="none")
     further = desk.family.generate(PROBLEM, np.random.default_rng(2))
-    assert desk.session.stock([InputSet(desk.inputs), InputSet(further)]) == 0
+    desk.session.stock([desk.inputs, further])
+    assert desk.session.stocked == 0
     adds = desk.prepare("adds")
     desk.session.poison(adds, 0)
     desk.session.execute(adds, Draw(0, 0xFF))

@@ -542,13 +542,13 @@ def judge(made: Computation, function: Any, seed: int = 1) -> Check:
         name: np.full(spec.nbytes, 0xFF, np.uint8).view(spec.type).reshape(spec.shape)
         for name, spec in problem.signature.outputs.items()
     }
-    given = {name: np.array(array) for name, array in problem.inputs().items()}
+    given = {name: np.array(array) for name, array in problem.sets[0].items()}
     outputs |= {name: given.pop(name) for name in family.in_place}
     run = made.bind(Kernel(function=function), Point(n=64), Point(), given, outputs)
     run()
     if isinstance(run, Call):
         run.deliver()
-    (tolerances,) = problem.tolerances(next(iter(family.variants.values())))
+    tolerances = problem.hold(next(iter(family.variants.values())), problem.standards[0])
     assert tolerances is not None
     return problem.compare(outputs, problem.standards[0], tolerances, 1)
 
@@ -627,7 +627,7 @@ def test_results_that_nothing_looks_at_are_not_fetched(verify: Any, at_most: Any
         replace(made.make_family(), folder=HERE.parent), Job(Script(HERE), "cpu", Point(n=64), (), 1)
     )
     assert problem.unread == unread
-    session = CpuBackend(1).open(problem.signature, problem.inputs(), ReadingOptions())
+    session = CpuBackend(1).open(problem.signature, problem.sets[0], ReadingOptions())
     session.unread = problem.unread
     runnable = session.prepare(Variant("v", "cpu", "cpu", lambda *_: lambda: None, ""), Point(n=64), Point(), None)
     assert session.fetch(runnable).keys() == {"x", "y"} - unread

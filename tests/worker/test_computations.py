@@ -159,7 +159,7 @@ def test_what_verify_returns_is_looked_at(verdict: Any, said: str) -> None:
 def test_the_looks_share_the_rate_at_which_a_right_variant_is_called_wrong() -> None:
     small = Small(verify=lambda *_: Chance(1e-7), error_rate=1e-3)
     problem = Problem.make(small.family, Job(Folder(FAMILY), "cpu", Point(), (), 1, QUICK, {}))
-    y = {"y": np.array(problem.inputs()["x"])}
+    y = {"y": np.array(problem.sets[0]["x"])}
     passed = [problem.compare(y, problem.standards[0], Tolerance(), look).passed for look in (1, 70, 80, 10_000)]
     assert passed == [False, False, True, True]
     assert sum(1e-3 * 6 / (np.pi * look) ** 2 for look in range(1, 10_000)) == pytest.approx(1e-3, rel=1e-3)

@@ -106,7 +106,7 @@ class Desk:
     """Executions of one trial on a device that is simulated: of code on the host, or of a kernel."""
 
     def __init__(
-        self, patch: pytest.MonkeyPatch, runnable: Runnable, *, stocked: int = COMPARED_SETS + 1,
+        self, patch: pytest.MonkeyPatch, runnable: Runnable, *, stocked: int = COMPARED_SETS,
         in_place: bool = True, calls_host: bool = True, **device: int,
     ) -> None:  # fmt: skip
         self.device, self.runnable = Device(in_place, **device), runnable
@@ -119,9 +119,9 @@ class Desk:
             return compare(outputs, {"y": RIGHT}, tolerances)
 
         problem: Any = SimpleNamespace(
-            compared=COMPARED_SETS, needs_host=False,
-            compare=judge, family=SimpleNamespace(in_place=()), standards=[None] * COMPARED_SETS,
+            needs_host=False, compare=judge, family=SimpleNamespace(in_place=()), standards=[None] * COMPARED_SETS,
         )  # fmt: skip
+        self.device.stocked = stocked
         session: Any = self.device
         variant: Any = SimpleNamespace(name="v", tolerance=None)
         program: Any = None if calls_host else SimpleNamespace(calls_host=False, setup=())
@@ -130,7 +130,7 @@ class Desk:
         self.trial.tolerances = [Tolerance()] * COMPARED_SETS
         self.trial.timings = {Measure.COLD: SimpleNamespace(summary=SimpleNamespace(median_ns=0.0))}  # type: ignore[dict-item]
         protection = Protection(session, problem, STATE, on_host=False)
-        self.executions = Executions(self.trial, Results(session, problem), protection, stocked)
+        self.executions = Executions(self.trial, Results(session, problem), protection)
 
     def sample(self, count: int, spent_ns: int = 100_000) -> None:
         for _ in range(count):

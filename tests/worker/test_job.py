@@ -280,7 +280,7 @@ def test_a_reference_that_works_in_place_is_refused(family: Family, part: str) -
     with pytest.raises(ValueError, match="writes into the inputs; let it work on a copy"):
         Problem.make(family, make_job())
     setattr(family, part, kept)
-    assert Problem.make(family, make_job()).inputs()["x"].flags.writeable
+    assert Problem.make(family, make_job()).sets[0]["x"].flags.writeable
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_a_variant_may_have_a_tolerance_of_its_own(family: Family) -> None:
 class Refusing:
     """A back end of kernels that refuses as it is told to; sound kernels write what the reference says."""
 
-    spec, busy_until_ns = CPU, 0
+    spec, busy_until_ns, stocked = CPU, 0, 0
 
     def __init__(self, most_bytes: int = 1 << 40, lose: str = "", most_stocked: int = 1 << 40) -> None:
         self.most_bytes, self.lose, self.most_stocked = most_bytes, lose, most_stocked
@@ -347,10 +347,9 @@ class Refusing:
     def fetch(self, runnable: Any) -> dict[str, np.ndarray]:
         return {"y": 2 * self.inputs["x"]}
 
-    def stock(self, sets: Any) -> int:
+    def stock(self, *_: Any) -> None:
         if self.opened[-1] > self.most_stocked:
             raise DeviceMemoryError("open", "no more")
-        return 0
 
     def expect(self, runnable: Any, tolerances: Any) -> None:
         return None
@@ -555,8 +554,8 @@ def test_a_familys_constants_are_the_same_in_every_set_and_must_be_inputs(family
     family.reference = lambda problem, inputs: {"y": inputs["x"] * float(inputs["w"][0])}
     family.constants = ("w",)
     problem = Problem.make(family, make_job())
-    every = [problem.inputs(0), problem.inputs(1), problem.draw(), problem.draw()]
-    assert all(np.array_equal(each["w"], problem.inputs()["w"]) for each in every)
+    every = [*problem.sets, problem.draw(), problem.draw()]
+    assert all(np.array_equal(each["w"], problem.sets[0]["w"]) for each in every)
     assert len({each["x"].tobytes() for each in every}) == len(every)
     family.constants = ("weights",)
     with pytest.raises(ValueError, match=r"constants names weights, signature\(\) has no input of that name"):
@@ -569,17 +568,17 @@ def test_as_many_sets_are_drawn_as_memory_holds(
 ) -> None:
     monkeypatch.setattr("cuprof.worker.problem.available_bytes", lambda: free_bytes)
     problem = Problem.make(family, make_job())
-    assert (len(problem.sets), problem.compared) == (sets, sets)
+    assert (len(problem.sets), len(problem.standards)) == (sets, sets)
 
 
 def test_inputs_follow_the_seed_and_lie_in_c_order(family: Family) -> None:
     one, same = Problem.make(family, make_job()), Problem.make(family, make_job())
     other = Problem.make(family, make_job(seed=4))
-    assert np.array_equal(one.inputs()["x"], same.inputs()["x"])
-    assert not np.array_equal(one.inputs()["x"], other.inputs()["x"])
+    assert np.array_equal(one.sets[0]["x"], same.sets[0]["x"])
+    assert not np.array_equal(one.sets[0]["x"], other.sets[0]["x"])
     family.signature = lambda problem: Signature({"x": Array((4, 3), "float32")}, {"y": Array((4, 3), "float32")})
     family.generate = lambda problem, rng: {"x": np.asfortranarray(rng.random((4, 3), dtype=np.float32))}
-    assert Problem.make(family, make_job()).inputs()["x"].flags.c_contiguous
+    assert Problem.make(family, make_job()).sets[0]["x"].flags.c_contiguous
 
 
 class Board:

@@ -28,11 +28,11 @@ def test_two_sets_have_a_reference_and_further_ones_are_drawn_when_they_are_aske
     generate = family.generate
     family.generate = lambda *given: (drawn.append(None), generate(*given))[1]
     made = Problem.make(family, JOB)
-    assert (len(drawn), made.compared, len(made.sets)) == (2, COMPARED_SETS, COMPARED_SETS)
+    assert (len(drawn), len(made.standards), len(made.sets)) == (2, COMPARED_SETS, COMPARED_SETS)
     for number in range(COMPARED_SETS):
-        assert np.array_equal(made.standards[number].expected["y"], 2.0 * made.inputs(number)["x"])
+        assert np.array_equal(made.standards[number].expected["y"], 2.0 * made.sets[number]["x"])
     unmet = [made.draw()["x"].tobytes() for _ in range(3)]
-    assert len({*unmet, *(made.inputs(number)["x"].tobytes() for number in range(COMPARED_SETS))}) == 5
+    assert len({*unmet, *(inputs["x"].tobytes() for inputs in made.sets)}) == 5
 
 
 def test_sets_that_are_made_at_once_are_those_that_are_made_one_after_the_other() -> None:
@@ -43,7 +43,7 @@ def test_sets_that_are_made_at_once_are_those_that_are_made_one_after_the_other(
     one, other = Problem.make(family, JOB), Problem.make(family, JOB, at_once=True)
     assert (current_thread().name in names, len(names) > 1) == (True, True)
     for number in range(COMPARED_SETS):
-        assert np.array_equal(one.inputs(number)["x"], other.inputs(number)["x"])
+        assert np.array_equal(one.sets[number]["x"], other.sets[number]["x"])
         assert np.array_equal(one.standards[number].expected["y"], other.standards[number].expected["y"])
 
 
@@ -55,11 +55,8 @@ def test_where_there_is_no_room_for_further_sets_none_is_drawn(monkeypatch: pyte
 
 def test_results_are_compared_with_the_reference_of_their_own_set() -> None:
     made = Problem.make(make_twice(N), JOB)
-    tolerances = made.tolerances(PLAIN)
-    right = {"y": (2 * made.inputs(1)["x"]).astype(np.float32)}
-    found = [
-        made.compare(right, made.standards[number], tolerances[number], 1).passed for number in range(COMPARED_SETS)
-    ]  # type: ignore[arg-type]
+    right = {"y": (2 * made.sets[1]["x"]).astype(np.float32)}
+    found = [made.compare(right, each, made.hold(PLAIN, each), 1).passed for each in made.standards]  # type: ignore[arg-type]
     assert found == [False, True]
 
 
@@ -73,7 +70,7 @@ def test_a_variant_is_held_to_a_tolerance_of_its_own_on_each_set() -> None:
 
     made = Problem.make(make_twice(N), JOB)
     lenient = Variant("lenient", "cpu", "cpu", lambda *_: None, "", tolerance=own)
-    wide, plain = made.tolerances(lenient), made.tolerances(PLAIN)
+    (_, wide), (_, plain) = ([made.hold(variant, each) for each in made.standards] for variant in (lenient, PLAIN))
     assert len(asked) == COMPARED_SETS
-    off = {"y": (2 * made.inputs(1)["x"] + 0.5).astype(np.float32)}
-    assert [made.compare(off, made.standards[1], each[1], 1).passed for each in (wide, plain)] == [True, False]  # type: ignore[arg-type]
+    off = {"y": (2 * made.sets[1]["x"] + 0.5).astype(np.float32)}
+    assert [made.compare(off, made.standards[1], each, 1).passed for each in (wide, plain)] == [True, False]  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import Backend, Draw, Draws, Frame, InputSet, Reading, ReadingOptions, Session, Tally
+from cuprof.backends.contract import Backend, Draw, Draws, Frame, Reading, ReadingOptions, Session, Tally
 from cuprof.backends.cuda.binding import CudaRunnable, ProgramBinder, bind_call
 from cuprof.backends.cuda.comparison import DeviceComparison, Results
 from cuprof.backends.cuda.device import CudaDevice
@@ -44,7 +44,7 @@ class CudaSession(Session[CudaRunnable]):
         super().__init__(backend, signature, inputs, options, scratch_bytes)
         if options.cupti:
             self.device.timer.use_cupti()
-        self._references: list[Arrays] = []
+        self._references: Sequence[Arrays] = ()
         self._refill: Callable[[], object] | None = None
         self._comparison: DeviceComparison | None = None
 
@@ -58,13 +58,12 @@ class CudaSession(Session[CudaRunnable]):
         binder = ProgramBinder(self.device, self.signature, variant, program, text, buffers)
         return binder.bind(results, graph=self.options.graph)
 
-    def stock(self, sets: Sequence[InputSet]) -> int:
+    def stock(self, sets: Sequence[Arrays], references: Sequence[Arrays] = ()) -> None:
         """Keep the contents of the sets on the device; one kernel then writes the drawn one."""
-        self._references, self._comparison = [each.reference or {} for each in sets], None
-        found = super().stock(sets)
+        self._references, self._comparison = references, None
+        super().stock(sets)
         if self._sets or self.options.flush != "none":
             self._make_refill()
-        return found
 
     def _make_refill(self) -> None:
         """Make the launch that writes inputs, outputs and scratch as the draw says."""

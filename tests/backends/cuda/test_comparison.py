@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.backends.contract import InputSet, ReadingOptions, Runnable
+from cuprof.backends.contract import ReadingOptions, Runnable
 from cuprof.backends.cuda import comparison as cuda_compare
 from cuprof.backends.cuda.device import as_bits
 from cuprof.families import Array, Signature, Tolerance
@@ -31,7 +31,7 @@ def judge(backend: Any, output: np.ndarray, expected: np.ndarray, tolerance: Tol
     spec = Array(output.shape, str(output.dtype))
     session = backend.open(Signature({}, {"y": spec}), {}, ReadingOptions())
     try:
-        session.stock([InputSet({}, {"y": expected})])
+        session.stock([{}], [{"y": expected}])
         session.outputs["y"].set(as_bits(output))
         runnable = Runnable(int, session.outputs)
         return session.check_in_place(runnable, tolerance, 7), compare({"y": output}, {"y": expected}, tolerance, 7)

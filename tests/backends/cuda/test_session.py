@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cuprof.backends.buffers import GUARD_BYTES
-from cuprof.backends.contract import NOT_COLD, Draw, InputSet, ReadingOptions, Tally
+from cuprof.backends.contract import NOT_COLD, Draw, ReadingOptions, Tally
 from cuprof.backends.cuda.driver import call, load_driver
 from cuprof.backends.cuda.timing import LAUNCH_PHASES, Work
 from cuprof.builds import BuildPool
@@ -209,7 +209,8 @@ def test_constants_are_those_of_the_set_that_is_drawn(backend: Any, measure: Mea
     signature = Signature({"x": SIGNATURE.inputs["x"], "f": Array((4,), "float32")}, SIGNATURE.outputs)
     sets = [{"x": np.ones(N, np.float32), "f": np.float32(k) + np.arange(4, dtype=np.float32)} for k in (1, 7)]
     opened = backend.open(signature, sets[0], ReadingOptions())
-    assert opened.stock([InputSet(each, {"y": np.tile(each["f"], N // 4)}) for each in sets]) == 2
+    opened.stock(sets, [{"y": np.tile(each["f"], N // 4)} for each in sets])
+    assert opened.stocked == 2
     runnable = prepare(opened, launch("by_constants", "x", "y", N), constants={"factors": "f"})
     tally = opened.expect(runnable, [Tolerance(), Tolerance()])
     for number in (1, 0, 0, 1):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cuprof.backends.contract import Draw, InputSet
+from cuprof.backends.contract import Draw
 from cuprof.backends.program.backend import ProgramBackend, ProgramRunnable, ProgramSession
 from cuprof.backends.program.kernel_clock import KernelRecord, busy_ns, find_cupti, install_clock, own_build
 from cuprof.builds import BuildPool
@@ -60,7 +60,8 @@ def test_files_go_in_and_come_out(session: ProgramSession, prepare: Prepare) -> 
 
 def test_each_execution_has_the_inputs_that_are_drawn(session: ProgramSession, prepare: Prepare) -> None:
     other = {"x": INPUTS["x"] + 100}
-    assert session.stock([InputSet(INPUTS), InputSet(other)]) == 2
+    session.stock([INPUTS, other])
+    assert session.stocked == 2
     runnable = prepare(DOUBLES)
     session.execute(runnable, Draw(1))
     assert session.fetch(runnable)["y"].tolist() == (2 * other["x"]).tolist()
@@ -72,7 +73,8 @@ def test_each_execution_has_the_inputs_that_are_drawn(session: ProgramSession, p
 def test_a_file_that_is_worked_on_in_place_holds_its_contents_before_each_execution(tmp_path: Path) -> None:
     first, second = ({**INPUTS, "y": np.full(N, value, np.float32)} for value in (10, 20))
     session = ProgramSession(backend_in(tmp_path), SIGNATURE, first)
-    assert session.stock([InputSet(first), InputSet(second)]) == 2
+    session.stock([first, second])
+    assert session.stocked == 2
     adds = "y = array.array('f'); y.frombytes(open(sys.argv[2], 'rb').read())\n"
     adds += "open(sys.argv[2], 'wb').write(array.array('f', map(sum, zip(x, y))).tobytes())\n"
     variant = Variant("v", "program", "kernel", lambda: None, "", source="run.py")
@@ -101,7 +103,7 @@ def test_numpy_files(session: ProgramSession, prepare: Prepare) -> None:
 def test_what_is_not_written_is_not_taken_from_the_execution_before(session: ProgramSession, prepare: Prepare) -> None:
     session.run(prepare(DOUBLES))
     idle = prepare(f"{PYTHON}")
-    session.stock([InputSet(INPUTS)])
+    session.stock([INPUTS])
     session.execute(idle, Draw(0, 0xFF))
     assert np.isnan(session.fetch(idle)["y"]).all()
 
@@ -117,7 +119,7 @@ def test_what_is_not_written_is_not_taken_from_the_execution_before(session: Pro
     ],
 )
 def test_what_goes_wrong_is_a_launch_error(session: ProgramSession, prepare: Prepare, text: str, said: str) -> None:
-    session.stock([InputSet(INPUTS)])
+    session.stock([INPUTS])
     runnable = prepare(text)
 
     def execute_and_fetch() -> None:
@@ -138,7 +140,7 @@ def test_too_few_numbers_are_told(session: ProgramSession, prepare: Prepare) -> 
 def test_a_program_that_writes_its_input_is_found_and_its_file_made_anew(
     session: ProgramSession, prepare: Prepare
 ) -> None:
-    session.stock([InputSet(INPUTS)])
+    session.stock([INPUTS])
     session.execute(prepare(f"{PYTHON}open(sys.argv[1], 'wb').write(bytes(24))\n"), Draw())
     assert session.damaged_inputs() == ("x",)
     session.restore_inputs(INPUTS)
