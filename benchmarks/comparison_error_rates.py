@@ -16,16 +16,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cuprof.config.model import MeasureConfig
 from cuprof.statistics.contrasts import Contrasts, Known, contrast, learn
 from cuprof.statistics.median import median_interval
 from cuprof.statistics.noise import Noise
 from cuprof.statistics.samples import Samples
 from cuprof.statistics.sweep_noise import estimate_scale
 from cuprof.statistics.verdict import Rule, Verdict, judge
-from cuprof.worker.stopping import GROWTH, StoppingRule
+from cuprof.worker.stopping import GROWTH
 
 TICK_NS = 32.0
-STOPPING = StoppingRule()
+STOPPING = MeasureConfig()
 SLOWDOWN = 1.015
 A_SWEEP = 20
 """Pairs of one simulated sweep, whose series say together how its samples are correlated."""

@@ -15,11 +15,11 @@ from cuprof.backends.cuda.driver import PackedLaunch, call
 from cuprof.backends.cuda.timing import PENDING, Work
 from cuprof.backends.device_state import StateMonitor
 from cuprof.builds.nvrtc import NvrtcBuild
+from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure, Timing
 from cuprof.families import Launch
 from cuprof.families.program import as_scalar
 from cuprof.worker.sampler import Sampler
-from cuprof.worker.stopping import StoppingRule
 
 
 class Device:
@@ -82,7 +82,7 @@ def sample_cold(device: Device, launches: Mapping[str, PackedLaunch], target: fl
     device.run_once(list(launches.values()))
     sampler = Sampler(
         session=LaunchSession(device),  # type: ignore[arg-type]
-        rule=StoppingRule(target=target),
+        config=MeasureConfig(target=target),
         method="benchmark",
         rng=np.random.default_rng(),
         attend=lambda key: None,

@@ -15,7 +15,7 @@ from cuprof.judge.examiner import Examiner, FoundError
 from cuprof.judge.sets import Sets
 from cuprof.statistics.median import summarise
 from cuprof.worker.messages import Job
-from cuprof.worker.method import stopping_rule
+from cuprof.worker.stopping import StoppingRule
 
 RESPONSES = 15
 LOOK_SLACK, LOOK_SLACK_NS = 2.0, 20_000
@@ -139,7 +139,7 @@ class Clock:
 
         As much time again as they may take is free for comparing results.
         """
-        rule, rounds = stopping_rule(self.job.measure), list[Round]()
+        rule, rounds = StoppingRule(self.job.measure), list[Round]()
         free_ns = self.checked_ns + rule.max_ns
         laps_ns, last_look, reason = 0, 0, None
         settled = time.monotonic() + self.job.measure.settle_seconds

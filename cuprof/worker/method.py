@@ -12,7 +12,6 @@ from cuprof.backends.registry import get_spec
 from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure
 from cuprof.plan.identity import method_hash
-from cuprof.worker.stopping import StoppingRule
 
 METHOD_VERSION = 4
 """Raise this whenever sampling, rotation, exclusion or summary changes the meaning of a number."""
@@ -83,19 +82,6 @@ def _in_effect(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings without the length of a loop for energy that is not measured, and a race that is not run."""
     unused = {"race": not settings.get("race"), "energy_seconds": not settings.get("energy")}
     return {name: value for name, value in settings.items() if not unused.get(name)}
-
-
-def stopping_rule(config: MeasureConfig) -> StoppingRule:
-    """Return the configured stopping rule."""
-    return StoppingRule(
-        target=config.target,
-        confidence=config.confidence,
-        min_samples=config.min_samples,
-        max_samples=config.max_samples,
-        max_ns=config.max_seconds * 1e9,
-        patience_ns=config.patience_seconds * 1e9,
-        races=bool(config.race),
-    )
 
 
 def reading_options(config: MeasureConfig) -> ReadingOptions:

@@ -20,7 +20,7 @@ from cuprof.families.sources import relocate
 from cuprof.worker.energy import EnergyMeter
 from cuprof.worker.executions import Executions, Results
 from cuprof.worker.messages import Finished, Job
-from cuprof.worker.method import stopping_rule, version
+from cuprof.worker.method import version
 from cuprof.worker.opened import recorded
 from cuprof.worker.problem import Problem
 from cuprof.worker.protection import LATE, LATE_LOOKS, ProcessState, Protection
@@ -227,13 +227,11 @@ class Rotations:
         config, method = self.job.measure, self.job.methods[measure]
         return Sampler(
             session=self.session,
-            rule=stopping_rule(config),
+            config=config,
             method=method,
             rng=self._rng,
             attend=self._attend,
-            warmup=config.warmup,
             settle_ns=config.settle_seconds * 1e9 if self._has_rested else 0.0,
-            clock_tolerance=config.clock_tolerance,
             monitor=self.monitor,
             executions=self._executions if self.session.stocked else {},
             once=frozenset(trial.index for trial in trials if self.protection.restores(trial)),

@@ -15,6 +15,7 @@ import numpy as np
 
 from cuprof.backends.contract import GAPS_MATTER_NS, NOT_COLD, Frame, Reading, Runnable, Session
 from cuprof.backends.device_state import StateMonitor
+from cuprof.config.model import MeasureConfig
 from cuprof.core.errors import LaunchError
 from cuprof.core.records import DOUBT, Measure, Sample, Timing
 from cuprof.statistics.median import summarise
@@ -66,14 +67,12 @@ class Sampler:
 
     Args:
         session: where the runnables are prepared.
-        rule: when to stop.
+        config: when to stop, how many executions come before the first sample, and which clocks are too slow.
         method: the method's hash, stored with every timing.
         rng: orders the rounds.
         attend: called with a subject's key before each of its executions begins or is waited for, so that a crash can
             be attributed.
-        warmup: executions before the first sample of each trial.
         settle_ns: work at least this long before the first sample, so that the clocks have risen.
-        clock_tolerance: a sample whose SM clock lies further below the median clock than this fraction is left out.
         monitor: reads the device's state between rounds, or None.
         executions: by key, what chooses the inputs of a subject's executions and compares their results.
         once: keys of those executed once a reading, since each execution needs its data rewritten first.
@@ -81,13 +80,11 @@ class Sampler:
     """
 
     session: Session[Runnable]
-    rule: StoppingRule
+    config: MeasureConfig
     method: str
     rng: np.random.Generator
     attend: Callable[[int], None]
-    warmup: int = 3
     settle_ns: float = 2e8
-    clock_tolerance: float = 0.05
     monitor: StateMonitor | None = None
     executions: Mapping[int, Executions] = field(default_factory=dict)
     once: frozenset[int] = frozenset()
@@ -108,12 +105,12 @@ class Sampler:
     def _sample(
         self, runnables: Sequence[tuple[int, Runnable]], measure: Measure, flight: _Flight
     ) -> Iterator[tuple[int, Timing]]:
-        rotation = secrets.token_hex(8)
+        rotation, rule = secrets.token_hex(8), StoppingRule(self.config)
         active = subjects = [Subject(key, runnable, self.executions.get(key)) for key, runnable in runnables]
         self._warm_up(subjects, flight)
         number = WARM_UP_ROUND
         while active:
-            due = [each for each in active if self.rule.is_due(each.begun, each.spent_ns, each.last_look)]
+            due = [each for each in active if rule.is_due(each.begun, each.spent_ns, each.last_look)]
             if due:
                 flight.land()
             clock = _median_clock(subjects) if due else None
@@ -132,7 +129,7 @@ class Sampler:
         started, measure = perf_counter_ns(), flight.measure
         for subject in subjects:
             durations: list[float] = []
-            while len(durations) < max(self.warmup, 1) and sum(durations) <= WARM_UP_LIMIT_NS:
+            while len(durations) < max(self.config.warmup, 1) and sum(durations) <= WARM_UP_LIMIT_NS:
                 reading = flight.read(subject)
                 durations.append(reading.duration_ns)
             if durations[0] > WARM_UP_LIMIT_NS:
@@ -152,12 +149,13 @@ class Sampler:
         subject.last_look = len(subject.readings)
         if subject.readings[-1][1].sm_clock_mhz is None:
             clock = None
-        excluded = _find_excluded(subject, clock, self.clock_tolerance)
+        excluded = _find_excluded(subject, clock, self.config.clock_tolerance)
         counted = [
             reading.duration_ns for (_, reading, _), why in zip(subject.readings, excluded, strict=True) if not why
         ]
         tick_ns = self.session.tick_ns(measure) / subject.batch
-        reason = self.rule.reason(counted, len(excluded) - len(counted), subject.spent_ns, tick_ns)
+        rule = StoppingRule(self.config)
+        reason = rule.reason(counted, len(excluded) - len(counted), subject.spent_ns, tick_ns)
         if self.race and self.race.is_lost(counted, tick_ns):
             reason = reason or "slower"
         if reason is None:
@@ -177,7 +175,8 @@ class Sampler:
         if clock is not None:
             details["median_sm_clock_mhz"] = round(clock, 1)
         details |= self.monitor.state if self.monitor else {}
-        return Timing(measure, self.method, samples, summarise(samples, self.rule.confidence, tick_ns), reason, details)
+        summary = summarise(samples, self.config.confidence, tick_ns)
+        return Timing(measure, self.method, samples, summary, reason, details)
 
 
 class _Flight:

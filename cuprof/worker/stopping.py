@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cuprof.config.model import MeasureConfig
 from cuprof.statistics.median import is_narrow, least_count, locate_median
 
 GROWTH = 1.15
@@ -32,22 +33,20 @@ class StoppingRule:
     """Stop at a narrow interval of the median, at a bound, or where no bound would let it become narrow.
 
     Args:
-        target: half-width of the interval, relative to the median.
-        confidence: level of the interval.
-        min_samples: not fewer before `max_ns`, but where the rest would not make the interval narrow.
-        max_samples: not more.
-        max_ns: time bound, applied once there are enough samples for an interval, or `min_samples` if those are fewer.
-        patience_ns: time bound that holds even below that, for executions of seconds.
-        races: trials may be stopped as slower than the best, and are looked at early.
+        config: where trials race, they may be stopped as slower than the best, and are looked at early.
     """
 
-    target: float = 0.005
-    confidence: float = 0.95
-    min_samples: int = 20
-    max_samples: int = 10_000
-    max_ns: float = 1e9
-    patience_ns: float = 10e9
-    races: bool = False
+    config: MeasureConfig
+
+    @property
+    def max_ns(self) -> float:
+        """Return the time bound that holds from enough samples for an interval on, or from `min_samples` if fewer."""
+        return self.config.max_seconds * 1e9
+
+    @property
+    def patience_ns(self) -> float:
+        """Return the time bound that holds even below that, for executions of seconds."""
+        return self.config.patience_seconds * 1e9
 
     def is_due(self, count: int, spent_ns: float, last_look: int) -> bool:
         """Return whether to test the interval now.
@@ -60,11 +59,11 @@ class StoppingRule:
         if spent_ns >= self.patience_ns:
             return True
         least = self._least(spent_ns)
-        if self.races:
+        if self.config.race:
             least = min(least, least_count(RACE_CONFIDENCE))
         if count < (least if spent_ns < FORESEEN * self.max_ns else min(least, FORESEEN_FROM)):
             return False
-        return count >= last_look * GROWTH or count >= self.max_samples or spent_ns >= self.max_ns
+        return count >= last_look * GROWTH or count >= self.config.max_samples or spent_ns >= self.max_ns
 
     def reason(self, durations_ns: Sequence[float], left_out: int, spent_ns: float, tick_ns: float = 0.0) -> str | None:
         """Return why to stop now ("interval", "samples", "time", "excluded"), or None to go on.
@@ -76,30 +75,31 @@ class StoppingRule:
         """
         if spent_ns >= self.patience_ns:
             return "time"
-        counted = len(durations_ns)
-        enough = counted >= least_count(self.confidence)
+        config, counted = self.config, len(durations_ns)
+        enough = counted >= least_count(config.confidence)
         if counted >= self._least(spent_ns):
-            if enough and is_narrow(durations_ns, self.confidence, self.target, tick_ns):
+            if enough and is_narrow(durations_ns, config.confidence, config.target, tick_ns):
                 return "interval"
-            if counted >= self.max_samples:
+            if counted >= config.max_samples:
                 return "samples"
             if spent_ns >= self.max_ns:
                 return "time"
-        foreseen = enough and counted >= min(self.min_samples, FORESEEN_FROM)
+        foreseen = enough and counted >= min(config.min_samples, FORESEEN_FROM)
         if foreseen and self._is_out_of_reach(durations_ns, spent_ns, tick_ns):
             return "time"
-        return "excluded" if left_out >= MOST_EXCLUDED * max(counted, self.min_samples) else None
+        return "excluded" if left_out >= MOST_EXCLUDED * max(counted, config.min_samples) else None
 
     def _is_out_of_reach(self, durations_ns: Sequence[float], spent_ns: float, tick_ns: float) -> bool:
         share = spent_ns / self.max_ns
         if share < FORESEEN:
             return False
-        within_reach = max(OUT_OF_REACH * self.target / share**0.5, TWO_SPEEDS)
-        return not is_narrow(durations_ns, self.confidence, within_reach, tick_ns)
+        within_reach = max(OUT_OF_REACH * self.config.target / share**0.5, TWO_SPEEDS)
+        return not is_narrow(durations_ns, self.config.confidence, within_reach, tick_ns)
 
     def _least(self, spent_ns: float) -> int:
         """Return how many samples are needed before sampling may stop, apart from patience, foresight and races."""
-        return min(self.min_samples, least_count(self.confidence)) if spent_ns >= self.max_ns else self.min_samples
+        least = self.config.min_samples
+        return min(least, least_count(self.config.confidence)) if spent_ns >= self.max_ns else least
 
 
 @dataclass

@@ -27,6 +27,7 @@ from cuprof.backends.contract import (
     Tally,
 )
 from cuprof.backends.registry import find_facts, get_spec, list_backends, list_devices, open_backend
+from cuprof.config.model import MeasureConfig
 from cuprof.core.errors import BuildError, CuprofError, LaunchError
 from cuprof.core.records import Measure
 from cuprof.families import Array, Copy, Family, Fill, Point, Reduced, Signature, Tolerance
@@ -35,7 +36,6 @@ from cuprof.families.origin import load_family
 from cuprof.plan.memory import arena_bytes
 from cuprof.worker.compare import compare
 from cuprof.worker.sampler import Sampler
-from cuprof.worker.stopping import StoppingRule
 
 N = 1000
 PROBLEM = Point(n=N)
@@ -491,8 +491,8 @@ def test_every_measure_gives_a_duration_and_the_right_result(
 
 
 def test_each_measure_is_sampled(desk: Desk) -> None:
-    rule = StoppingRule(target=10.0, min_samples=3, max_samples=5)
-    sampler = Sampler(desk.session, rule, "m", np.random.default_rng(1), lambda key: None, warmup=1, settle_ns=0.0)
+    config = MeasureConfig(target=0.5, min_samples=3, max_samples=5, warmup=1)
+    sampler = Sampler(desk.session, config, "m", np.random.default_rng(1), lambda key: None, settle_ns=0.0)
     runnables = [(0, desk.prepare("doubles")), (1, desk.prepare("adds_twice"))]
     for measure in desk.backend.spec.measures:
         found = dict(sampler.sample(runnables, measure))

@@ -12,7 +12,7 @@ from cuprof.backends.registry import get_spec
 from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure
 from cuprof.worker import method
-from cuprof.worker.method import ignored_settings, methods, reading_options, relevant_settings, stopping_rule
+from cuprof.worker.method import ignored_settings, methods, reading_options, relevant_settings
 
 ALL = MeasureConfig(modes=("cold", "hot", "total"))
 GPU = {Measure.COLD, Measure.HOT, Measure.TOTAL}
@@ -112,9 +112,6 @@ def test_versions_change_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_the_settings_become() -> None:
-    rule = stopping_rule(MeasureConfig(target=0.02, min_samples=7, max_samples=9, max_seconds=0.5, patience_seconds=3))
-    assert (rule.target, rule.min_samples, rule.max_samples) == (0.02, 7, 9)
-    assert (rule.max_ns, rule.patience_ns, rule.confidence) == (0.5e9, 3e9, 0.95)
     assert reading_options(MeasureConfig()) == ReadingOptions()
     changed = MeasureConfig(flush="none", blocking=False, graph=True, host_memory="pageable", timer="cupti")
     assert reading_options(changed) == ReadingOptions("none", False, False, True, True)

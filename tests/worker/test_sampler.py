@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise, repeat
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -12,14 +13,16 @@ import numpy as np
 import pytest
 
 from cuprof.backends.contract import NOT_COLD, Draw, Frame, Reading
+from cuprof.config.model import MeasureConfig
 from cuprof.core.errors import LaunchError
 from cuprof.core.records import DOUBT, Measure, Timing
 from cuprof.worker import sampler
 from cuprof.worker.sampler import HOT_BATCH_MOST, Sampler
-from cuprof.worker.stopping import Race, StoppingRule
+from cuprof.worker.stopping import Race
 
 OVERHEAD_NS = 1_000
-RULE = StoppingRule(target=0.01, min_samples=20, max_samples=200, max_ns=1e12, patience_ns=1e13)
+configure = partial(MeasureConfig, warmup=1)
+USUAL = configure(target=0.01, min_samples=20, max_samples=200, max_seconds=1e3, patience_seconds=1e4)
 
 
 @dataclass
@@ -96,7 +99,7 @@ class Bench:
     def __init__(self, clock: FakeClock, depth: int = 1, **settings: Any) -> None:
         self.attended: list[int] = []
         self.session = FakeSession(clock, depth)
-        given = {"rule": RULE, "settle_ns": 0.0, "warmup": 1, "method": "m", "rng": np.random.default_rng(3)}
+        given = {"config": USUAL, "settle_ns": 0.0, "method": "m", "rng": np.random.default_rng(3)}
         self.sampler = Sampler(session=self.session, attend=self.attended.append, **{**given, **settings})
 
     def sample(self, *kernels: Kernel, measure: Measure = Measure.COLD) -> list[tuple[int, Timing]]:
@@ -115,7 +118,7 @@ def noisy(median: float, spread: float, seed: int = 0) -> Iterator[float]:
 
 
 def test_every_round_has_each_active_trial_once_in_an_order_drawn_anew(bench: Callable[..., Bench]) -> None:
-    one = bench(rule=StoppingRule(target=1e-9, min_samples=20, max_samples=30))
+    one = bench(config=configure(target=1e-5, min_samples=20, max_samples=30))
     found = dict(one.sample(*(Kernel(noisy(1e4, 0.2, seed)) for seed in range(5))))
     assert sorted(found) == [0, 1, 2, 3, 4]
     assert all([sample.round for sample in timing.samples] == list(range(30)) for timing in found.values())
@@ -132,7 +135,7 @@ def test_short_executions_of_several_launches_are_sampled_over_the_phases_of_the
     bench: Callable[..., Bench], duration_ns: float, measure: Measure, executions: int
 ) -> None:
     several, one = Kernel([duration_ns], launch_phases=8), Kernel([duration_ns])
-    timings = dict(bench(warmup=3).sample(several, one, measure=measure))
+    timings = dict(bench(config=replace(USUAL, warmup=3)).sample(several, one, measure=measure))
     assert (set(several.batches[:3]), set(several.batches[3:])) == ({1}, {executions})
     assert set(one.batches) == {1}
     assert [timings[key].details["batch"] for key in (0, 1)] == [executions, 1]
@@ -156,13 +159,13 @@ class FakeExecutions:
             self.clock.now_ns += 10**6
 
 
-FIVE = StoppingRule(target=1e-9, min_samples=5, max_samples=5)
+FIVE = configure(target=1e-5, min_samples=5, max_samples=5)
 
 
 @pytest.mark.parametrize("depth", [1, 3])
 def test_every_reading_is_dealt_and_settled_warm_up_included(bench: Callable[..., Bench], depth: int) -> None:
     both: Any = {0: FakeExecutions(), 1: FakeExecutions()}
-    one = bench(executions=both, warmup=2, rule=FIVE, depth=depth)
+    one = bench(executions=both, config=replace(FIVE, warmup=2), depth=depth)
     found = dict(one.sample(Kernel([1e4]), Kernel([3e4])))
     assert [each.dealt for each in both.values()] == [len(each.settled) for each in both.values()] == [7, 7]
     assert [{*each.settled} for each in both.values()] == [{11_000}, {31_000}]
@@ -170,12 +173,12 @@ def test_every_reading_is_dealt_and_settled_warm_up_included(bench: Callable[...
 
 
 def test_what_settling_takes_is_not_laid_to_the_sampling(bench: Callable[..., Bench], clock: FakeClock) -> None:
-    ((_, timing),) = bench(executions={0: FakeExecutions(clock)}, rule=FIVE).sample(Kernel([1e4]))
+    ((_, timing),) = bench(executions={0: FakeExecutions(clock)}, config=FIVE).sample(Kernel([1e4]))
     assert timing.details["sampling_ns"] == 5 * 11_000
 
 
 def test_as_many_frames_are_in_flight_as_the_session_allows_and_none_at_a_look(bench: Callable[..., Bench]) -> None:
-    one = bench(depth=4, rule=StoppingRule(target=1e-9, min_samples=20, max_samples=30))
+    one = bench(depth=4, config=configure(target=1e-5, min_samples=20, max_samples=30))
     left = []
     kernels = [Kernel(noisy(1e4, 0.2, seed)) for seed in range(3)]
     for _, timing in one.sampler.sample(list(enumerate(kernels)), Measure.COLD):
@@ -187,7 +190,7 @@ def test_as_many_frames_are_in_flight_as_the_session_allows_and_none_at_a_look(b
 
 def test_host_code_and_results_that_are_fetched_have_the_device_for_themselves(bench: Callable[..., Bench]) -> None:
     pending: list[int] = []
-    one = bench(depth=4, rule=FIVE, executions={1: FakeExecutions(is_fetched=True)})
+    one = bench(depth=4, config=FIVE, executions={1: FakeExecutions(is_fetched=True)})
 
     class Host(Kernel):
         def next(self) -> Reading:
@@ -205,7 +208,7 @@ def test_the_first_frame_that_fails_names_the_trial_at_fault(bench: Callable[...
                 raise LaunchError("illegal address")
             return super().next()
 
-    one = bench(depth=4, warmup=1)
+    one = bench(depth=4)
     begin = one.session.begin
 
     def refuse(runnable: Kernel, *given: Any) -> Frame:
@@ -222,15 +225,15 @@ def test_the_first_frame_that_fails_names_the_trial_at_fault(bench: Callable[...
 
 
 def test_a_race_stops_what_is_established_to_be_slower_and_nothing_else(bench: Callable[..., Bench]) -> None:
-    rule = StoppingRule(target=1e-4, min_samples=20, max_samples=200, races=True)
+    config = configure(target=1e-4, min_samples=20, max_samples=200, race=True)
     race = Race()
     kernels = [Kernel(noisy(median, 0.003, seed)) for seed, median in enumerate((1e4, 1.005e4, 1.1e4, 2e4))]
-    found = dict(bench(rule=rule, race=race).sample(*kernels))
+    found = dict(bench(config=config, race=race).sample(*kernels))
     assert [found[key].stopped_by for key in range(4)] == ["samples", "samples", "slower", "slower"]
     assert all(8 <= len(found[key].samples) < 20 for key in (2, 3))
-    ((_, later),) = bench(rule=rule, race=race).sample(Kernel(noisy(1.1e4, 0.003, 9)))
+    ((_, later),) = bench(config=config, race=race).sample(Kernel(noisy(1.1e4, 0.003, 9)))
     assert later.stopped_by == "slower", "the best of an earlier job of the problem counts"
-    ((_, free),) = bench(rule=replace(rule, races=False)).sample(Kernel(noisy(2e4, 0.003, 9)))
+    ((_, free),) = bench(config=replace(config, race=False)).sample(Kernel(noisy(2e4, 0.003, 9)))
     assert free.stopped_by == "samples"
 
 
@@ -279,7 +282,7 @@ def test_summary_and_details(bench: Callable[..., Bench]) -> None:
 
 def test_suspect_samples_are_left_out_and_repeated(bench: Callable[..., Bench]) -> None:
     readings = [Reading(9e6, suspect="held up") if number % 3 == 0 else Reading(1e4) for number in range(100)]
-    ((_, timing),) = bench(warmup=1).sample(Kernel(readings))
+    ((_, timing),) = bench().sample(Kernel(readings))
     assert timing.stopped_by == "interval"
     assert 20 <= timing.summary.count <= 23
     assert timing.summary.max_ns == 1e4
@@ -300,9 +303,9 @@ def test_samples_at_a_slow_clock_are_left_out_and_repeated(bench: Callable[..., 
 
 def test_the_clock_tolerance_decides_and_faster_clocks_count(bench: Callable[..., Bench]) -> None:
     readings = [Reading(1e4, mhz) for mhz in (1000.0, 951.0, 949.0, 1200.0, 1000.0)] * 30
-    ((_, timing),) = bench(clock_tolerance=0.05).sample(Kernel(readings))
+    ((_, timing),) = bench(config=replace(USUAL, clock_tolerance=0.05)).sample(Kernel(readings))
     assert {sample.sm_clock_mhz for sample in timing.samples if sample.excluded} == {949.0}
-    ((_, timing),) = bench(clock_tolerance=0.2).sample(Kernel(readings))
+    ((_, timing),) = bench(config=replace(USUAL, clock_tolerance=0.2)).sample(Kernel(readings))
     assert timing.summary.excluded == 0
 
 
@@ -353,14 +356,14 @@ def test_where_most_samples_were_excluded_the_rest_count(bench: Callable[..., Be
 
 
 def test_patience_ends_long_executions_below_the_minimum_and_says_so(bench: Callable[..., Bench]) -> None:
-    one = bench(rule=StoppingRule(max_ns=1e9, patience_ns=10e9))
+    one = bench(config=configure(max_seconds=1, patience_seconds=10))
     found = dict(one.sample(Kernel([3e9]), Kernel([1e4])))
     assert (found[0].stopped_by, found[0].summary.count) == ("time", 4)
     assert (found[1].stopped_by, found[1].summary.count) == ("interval", 20)
 
 
 def test_past_the_time_bound_as_many_are_taken_as_make_an_interval(bench: Callable[..., Bench]) -> None:
-    one = bench(rule=StoppingRule(target=1e-6, max_ns=1e6, patience_ns=10e9))
+    one = bench(config=configure(target=1e-5, max_seconds=1e-3, patience_seconds=10))
     ((_, timing),) = one.sample(Kernel(noisy(1e6, 0.1)))
     assert (timing.stopped_by, timing.summary.count) == ("time", 6)
 
@@ -368,23 +371,23 @@ def test_past_the_time_bound_as_many_are_taken_as_make_an_interval(bench: Callab
 @pytest.mark.parametrize("measure", list(Measure))
 def test_warm_up_runs_as_often_as_asked_and_leaves_no_sample(bench: Callable[..., Bench], measure: Measure) -> None:
     kernel = Kernel([5e6] * 7 + [1e4] * 20)
-    ((_, timing),) = bench(warmup=7).sample(kernel, measure=measure)
+    ((_, timing),) = bench(config=replace(USUAL, warmup=7)).sample(kernel, measure=measure)
     assert timing.summary.max_ns == 1e4
     assert len(kernel.batches) == 27
 
 
 def test_warm_up_of_long_executions_is_cut_short(bench: Callable[..., Bench]) -> None:
     kernel = Kernel([6e7])
-    bench(warmup=50, rule=StoppingRule(patience_ns=5e7)).sample(kernel)
+    bench(config=configure(warmup=50, patience_seconds=0.05)).sample(kernel)
     assert len(kernel.batches) == 3
 
 
-@pytest.mark.parametrize(("patience_ns", "count"), [(3e9, 1), (9e9, 3)])
+@pytest.mark.parametrize(("patience_s", "count"), [(3, 1), (9, 3)])
 def test_an_execution_that_is_longer_than_warming_up_counts(
-    bench: Callable[..., Bench], patience_ns: float, count: int
+    bench: Callable[..., Bench], patience_s: float, count: int
 ) -> None:
     kernel = Kernel([3e9, 4e9, 5e9])
-    ((_, timing),) = bench(rule=StoppingRule(patience_ns=patience_ns)).sample(kernel)
+    ((_, timing),) = bench(config=configure(patience_seconds=patience_s)).sample(kernel)
     assert [sample.duration_ns for sample in timing.samples] == [3e9, 4e9, 5e9][:count]
     assert [sample.round for sample in timing.samples] == [-1, 0, 1][:count]
     assert len(kernel.batches) == count
@@ -406,7 +409,7 @@ def test_hot_batches_last_long_enough_and_fit_the_queue(
     bench: Callable[..., Bench], duration: float, steps: int, batch: int
 ) -> None:
     kernel = Kernel([duration], steps)
-    ((_, timing),) = bench(warmup=2).sample(kernel, measure=Measure.HOT)
+    ((_, timing),) = bench(config=replace(USUAL, warmup=2)).sample(kernel, measure=Measure.HOT)
     assert kernel.batches == [1, 1, *[batch] * 20]
     assert timing.details["batch"] == batch
 
@@ -492,7 +495,7 @@ def test_timings_of_one_call_share_a_rotation_and_those_of_another_do_not(clock:
 def test_a_short_kernel_is_sampled_until_the_timers_tick_does_not_matter(
     bench: Callable[..., Bench], tick: float
 ) -> None:
-    one = bench(rule=StoppingRule(target=0.01, max_ns=1e12, patience_ns=1e13))
+    one = bench(config=configure(target=0.01, max_seconds=1e3, patience_seconds=1e4))
     one.sampler.session.tick = tick  # type: ignore[attr-defined]
     ((_, timing),) = one.sample(Kernel([960.0]))
     assert timing.stopped_by == "interval"

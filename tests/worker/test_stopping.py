@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Sample, Summary
 from cuprof.statistics.median import is_narrow, summarise
 from cuprof.worker.stopping import StoppingRule
 
-RULE = StoppingRule(target=0.01, min_samples=20, max_samples=100, max_ns=1e9, patience_ns=10e9)
+
+def make(**settings: float) -> StoppingRule:
+    return StoppingRule(MeasureConfig(**settings))  # type: ignore[arg-type]
+
+
+RULE = make(target=0.01, min_samples=20, max_samples=100, max_seconds=1, patience_seconds=10)
 
 
 def taken(count: int, spread: float = 0.0, excluded: int = 0) -> list[Sample]:
@@ -46,7 +51,7 @@ def test_the_time_bound_waits_for_an_interval_and_patience_does_not() -> None:
     assert RULE.is_due(6, 5e9, 0)
     assert reason(RULE, taken(6), 5e9) == "interval"
     assert reason(RULE, taken(6, spread=0.5), 5e9) == "time"
-    few = StoppingRule(min_samples=3, max_ns=1e9)
+    few = make(min_samples=3, max_seconds=1)
     assert reason(few, taken(3), 1e9) == "time"
     assert reason(RULE, taken(2), 10e9) == "time"
     assert RULE.is_due(2, 10e9, 0)
@@ -54,7 +59,7 @@ def test_the_time_bound_waits_for_an_interval_and_patience_does_not() -> None:
 
 
 def test_time_that_could_not_be_enough_is_not_spent() -> None:
-    wide = StoppingRule(target=0.01, min_samples=20, max_samples=10_000, max_ns=1e9)
+    wide = make(target=0.01, min_samples=20, max_samples=10_000, max_seconds=1)
     near, far = taken(40, spread=0.15), taken(40, spread=0.25)
     halves = [half_width(summarise(samples)) for samples in (near, far)]
     assert halves[0] < 3 * 0.01 / 0.25**0.5 < halves[1]
@@ -69,7 +74,7 @@ def test_time_that_could_not_be_enough_is_not_spent() -> None:
     assert wide.is_due(10, 0.25e9, 0)
     assert not wide.is_due(9, 0.25e9, 0)
     assert not wide.is_due(10, 0.24e9, 0)
-    strict = replace(wide, target=0.001)
+    strict = make(target=0.001, min_samples=20, max_samples=10_000, max_seconds=1)
     assert reason(strict, taken(40, spread=0.08), 0.5e9) is None  # it may be two speeds of a device
     assert reason(strict, taken(40, spread=0.1), 0.5e9) == "time"
 
@@ -94,16 +99,16 @@ def test_too_many_excluded_samples_end_it() -> None:
 
 @pytest.mark.parametrize(("confidence", "least"), [(0.95, 6), (0.5, 2), (0.999, 11)])
 def test_too_few_samples_for_the_confidence_are_never_called_an_interval(confidence: float, least: int) -> None:
-    rule = StoppingRule(target=0.5, confidence=confidence, min_samples=1, max_samples=50)
+    rule = make(target=0.5, confidence=confidence, min_samples=1, max_samples=50)
     reasons = [reason(rule, taken(count), 0) for count in range(1, least + 1)]
     assert reasons == [None] * (least - 1) + ["interval"]
-    assert reason(StoppingRule(min_samples=1, max_samples=3), taken(3), 0) == "samples"
+    assert reason(make(min_samples=1, max_samples=3), taken(3), 0) == "samples"
 
 
 def test_looks_grow_apart() -> None:
     looks, last = [], 0
     for count in range(1, 2000):
-        if StoppingRule().is_due(count, 0.0, last):
+        if make().is_due(count, 0.0, last):
             looks.append(count)
             last = count
     assert looks[0] == 20

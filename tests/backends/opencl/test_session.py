@@ -15,11 +15,11 @@ from cuprof.backends.contract import ReadingOptions
 from cuprof.backends.opencl import backend as backend_module
 from cuprof.backends.opencl.backend import OpenClBackend
 from cuprof.backends.opencl.presence import find_devices
+from cuprof.config.model import MeasureConfig
 from cuprof.core.errors import BuildError, CuprofError, LaunchError, MissingDependencyError
 from cuprof.core.records import Measure
 from cuprof.families import Array, Fill, Launch, Point, Program, Signature, Variant
 from cuprof.worker.sampler import Sampler
-from cuprof.worker.stopping import StoppingRule
 
 SOURCE = """
 kernel void add(global const float* x, global float* y, float term, int count) {
@@ -176,8 +176,8 @@ def test_warnings_of_the_compiler_are_no_failure_and_are_kept(session: object) -
 
 @pytest.mark.parametrize(("measure", "several"), [(Measure.COLD, False), (Measure.HOT, True), (Measure.TOTAL, False)])
 def test_only_hot_samples_are_batches(session: object, measure: Measure, several: bool) -> None:
-    rule = StoppingRule(target=10.0, min_samples=3, max_samples=5)
-    sampler = Sampler(session, rule, "m", np.random.default_rng(1), lambda key: None, warmup=1, settle_ns=0.0)
+    config = MeasureConfig(target=0.5, min_samples=3, max_samples=5, warmup=1)
+    sampler = Sampler(session, config, "m", np.random.default_rng(1), lambda key: None, settle_ns=0.0)
     taken = [timing for _ in range(5) for _, timing in sampler.sample([(0, prepare(session, ADD))], measure)]
     assert any(timing.details["batch"] > 1 for timing in taken) is several  # one execution may be held up
 
