@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from cuprof.core.records import Measure, Sample, State, Timing
-from cuprof.judge.border.suspect import Lap, Suspect
+from cuprof.judge.border.signals import Ask
+from cuprof.judge.border.suspect import START_LIMIT_S, Lap, Suspect
 from cuprof.judge.examiner import Examiner, FoundError
 from cuprof.judge.sets import Sets
 from cuprof.statistics.median import summarise
@@ -82,7 +83,7 @@ class Clock:
         trips, requests = [], len(self._counts(self.sets.task.count))
         for _ in range(RESPONSES):
             self.sets.flush(self.job.measure.flush)
-            trips.append(self.suspect.respond(requests, self.sets.look))
+            trips.append(self.suspect.clock(Ask.NULL, [0] * requests, START_LIMIT_S, self.sets.look))
         trips = [laps for laps in trips if all(lap.is_sound for lap in laps)] or trips
         whole = [_add(laps) for laps in trips]
         self.trips_ns = (
@@ -95,7 +96,7 @@ class Clock:
         """Send requests one right after another, each for this number of executions."""
         self.sets.draw_early(max(counts))
         self.sets.memory.wait()
-        laps = self.suspect.execute(counts, self.limit_s, self.sets.look)
+        laps = self.suspect.clock(Ask.EXECUTE, counts, self.limit_s, self.sets.look)
         if not self.sets.was_there():
             raise FoundError("results change after the call has returned" + LATE)
         return laps

@@ -18,12 +18,12 @@ from cuprof.families.candidate import LANGUAGES, PYTHON, SOLUTION, Extension, co
 from cuprof.families.origin import Folder
 from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.border.fork_server import ForkServer
-from cuprof.judge.border.signals import OUTLINE
+from cuprof.judge.border.signals import Answer, Outline
 from cuprof.judge.border.suspect import START_LIMIT_S, LateError, LostError, RefusedError, Suspect
 from cuprof.judge.report import Candidate, Evidence, Ruling
 from cuprof.plan import Selection
 from cuprof.sandbox.settings import Sandbox
-from cuprof.worker.messages import Outline, Outlined
+from cuprof.worker.messages import Outlined
 from cuprof.worker.wire import NonsenseError, decode
 
 Devices = Mapping[str, DeviceFacts | Unavailable]
@@ -103,14 +103,12 @@ class Entrance:
             into.mkdir()
             folder, extension = copy_family(origin.folder, into, file)
             origin = Folder(folder)
-        found = {name: device for name, device in self.devices.items() if isinstance(device, DeviceFacts)}
-        absent = {name: reason for name, reason in self.devices.items() if isinstance(reason, Unavailable)}
-        outline = Outline(origin, extension, self.selection, found, absent)
+        outline = Outline(origin, extension, self.selection, self.devices)
         deadline = time.monotonic() + self.limit_s + START_LIMIT_S
         try:
             with Suspect(self.server, outline, -1, self.sandbox(origin.folder, file), deadline) as suspect:
                 try:
-                    outlined = decode(suspect.await_answer(self.limit_s, (OUTLINE,)))
+                    outlined = decode(suspect.await_answer(self.limit_s, (Answer.OUTLINE,)))
                 except LostError as error:
                     return _refused(file, Ruling.WRONG, f"reading it: {error}", suspect.log_tail())
             if not isinstance(outlined, Outlined):

@@ -29,7 +29,7 @@ from cuprof.families.candidate import Extension
 from cuprof.families.trace import describe
 from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.border.fork_server import ForkServer
-from cuprof.judge.border.signals import GRAPH, Ask
+from cuprof.judge.border.signals import Answer, Ask
 from cuprof.judge.border.suspect import LateError, LostError, RefusedError, Suspect
 from cuprof.judge.clock import LATE, Clock
 from cuprof.judge.examiner import Examiner, FoundError
@@ -230,7 +230,7 @@ class Referee:
         self.sets.repeat(count)
         self.sets.give(count)
         self._ask(Ask.EXECUTE, count, limits.check_s)  # nothing is compiled or set up after this
-        is_graph = self._ask(Ask.CAPTURE, count) == GRAPH
+        is_graph = self._ask(Ask.CAPTURE, count) == Answer.GRAPH
         self.clock.is_graph = is_graph and self._is_right_as_graph(count)
         if is_graph and not self.clock.is_graph:
             self._ask(Ask.RELEASE, 0)
@@ -281,7 +281,7 @@ class Referee:
     def _time_one(self) -> float:
         """Return the time of one execution by itself, with the round trip; in a graph where it is right there."""
         direct_ns = min(map(self._once, range(TRIES)))
-        if self._ask(Ask.CAPTURE, 1) == GRAPH:
+        if self._ask(Ask.CAPTURE, 1) == Answer.GRAPH:
             captured_ns = min(map(self._once, range(TRIES)))
             if self._judge((TRIES - 1) % len(self.problem.sets)).passed:
                 return captured_ns

@@ -6,7 +6,7 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -70,7 +70,7 @@ class Draw:
         """Return the right results on a row."""
         if number not in self.standards:
             row = fetch(self.contents[number].view(np.uint8))
-            held = {name: cut(row, place) for name, place in named(layout).items() if name in self.names}
+            held = {name: cut(row, place) for name, place in layout.places.items() if name in self.names}
             self.standards[number] = problem.find_right({**held, **self.apart[number]})
         return self.standards[number]
 
@@ -111,7 +111,7 @@ class Pool:
         contents: Any = None if self.draw is None else self.draw.contents
         if contents is None or len(contents) != count:
             contents = array_module.empty((count, layout.stride // 8), np.uint64)
-        places, rows, apart = named(layout), contents.view(np.uint8), []
+        places, rows, apart = layout.places, contents.view(np.uint8), []
         host = np.empty(layout.stride, np.uint8)
         names: frozenset[str] = frozenset()
         with ThreadPoolExecutor(count_threads()) as threads:
@@ -124,11 +124,6 @@ class Pool:
                 names = frozenset(name for name in drawn if name in places and drawn[name].shape == places[name].shape)
                 apart.append({name: drawn[name] for name in drawn if name not in names})
         return Draw(contents, apart=apart, names=names)
-
-
-def named(layout: Layout) -> Mapping[str, Any]:
-    """Return name → place of all arrays of a row."""
-    return {**layout.select("input"), **layout.select("output")}
 
 
 def fetch(array: Any) -> np.ndarray:
@@ -174,7 +169,7 @@ class Sets:
 
     def __post_init__(self) -> None:
         self.order = np.zeros(self.task.count, int)
-        ends = [(each.offset // 8, -(-each.end // 8)) for each in self.task.layout.select("output").values()]
+        ends = [(each.offset // 8, -(-each.end // 8)) for each in self.task.layout.outputs.values()]
         self._ends = np.array([each for each in ends if each[1] > each[0]] or [(0, 1)]).T  # of no output the first word
 
     @property
@@ -264,7 +259,7 @@ class Sets:
         found = fetch(
             sum(
                 words[:, place.offset // 8 : -(-place.end // 8)].sum(axis=1, dtype=np.uint64)
-                for place in self.task.layout.select("output").values()
+                for place in self.task.layout.outputs.values()
             )
         )
         contents = self.order[:count]
@@ -276,7 +271,7 @@ class Sets:
     def fetch(self, row: int) -> dict[str, np.ndarray]:
         """Return copies of a row's outputs."""
         host = fetch(self.memory.rows[row])
-        return {name: cut(host, place) for name, place in self.task.layout.select("output").items()}
+        return {name: cut(host, place) for name, place in self.task.layout.outputs.items()}
 
     def find_damage(self, rows: Sequence[int]) -> str:
         """Return what was done to memory that no execution may change, or an empty string."""

@@ -3,7 +3,7 @@
 engine → worker   WorkerSettings, Open, Describe, Calibrate, Load, Probe, Build, Prepare, Job
 worker → engine   Described, Calibrated, Probed, Built (some trials), Finished (a trial), JobDone
 
-border → judge    Outlined, which answers Outline
+border → judge    Outlined, the trials of a candidate's file
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from cuprof.core.records import Calibration, DeviceFacts, Measure, Outcome, Tria
 from cuprof.families import Sample
 from cuprof.families.candidate import Extension
 from cuprof.interop.origins import AnyOrigin
-from cuprof.plan.model import Selection
 
 
 @dataclass(frozen=True)
@@ -99,28 +98,11 @@ class Probed:
 
 
 @dataclass(frozen=True)
-class Outline:
-    """Request the trials of a file's additions to a family, planned for these devices.
-
-    Args:
-        selection: its variants are ignored.
-    """
-
-    origin: AnyOrigin
-    extension: Extension
-    selection: Selection
-    found: Mapping[str, DeviceFacts]
-    absent: Mapping[str, Unavailable] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Outlined:
-    """Answer `Outline`; `fault` says why the file cannot be used."""
+    """Say what a file adds to a family."""
 
     trials: tuple[Trial, ...] = ()
     excluded: tuple[str, ...] = ()
-    fault: str = ""
-    log: str = ""
 
 
 @dataclass(frozen=True)
@@ -219,7 +201,7 @@ class JobDone:
 
 
 KINDS = (
-    *(WorkerSettings, Open, Describe, Described, Calibrate, Calibrated, Load, Probe, Probed, Outline, Outlined),
+    *(WorkerSettings, Open, Describe, Described, Calibrate, Calibrated, Load, Probe, Probed, Outlined),
     *(Build, Built, Prepare, Job, Finished, JobDone),
 )
 """Messages that may be sent on their own."""

@@ -11,6 +11,7 @@ import pytest
 
 from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure
+from cuprof.judge.border.signals import Ask
 from cuprof.judge.border.suspect import Lap
 from cuprof.judge.clock import Clock
 
@@ -53,8 +54,7 @@ def make_clock(durations: Durations, round_trip: Durations = honest, scatter_ns:
     none: Any = lambda *_, **__: None  # noqa: E731
     suspect = SimpleNamespace(
         spins=True,
-        execute=lambda counts, limit_s, look: laps(counts, durations),
-        respond=lambda requests, look: laps([0] * requests, round_trip),
+        clock=lambda ask, counts, limit_s, look: laps(counts, durations if ask == Ask.EXECUTE else round_trip),
     )
     sets = SimpleNamespace(
         kind="cuda",

@@ -52,7 +52,7 @@ def test_all_contents_of_a_draw_differ_and_have_their_right_results(pool: Pool) 
     process = Process(pool, is_stranger=True)
     draw, _ = process.take()
     assert len({row.tobytes() for row in draw.contents}) == COUNT
-    place = process.layout.select("input")["x"]
+    place = process.layout.inputs["x"]
     for number in range(COUNT):
         x = draw.contents[number].view(np.uint8)[place.offset : place.end].view(np.float32)
         assert np.array_equal(draw.find_right(number, pool.problem, process.layout).expected["y"], 2.0 * x)

@@ -28,7 +28,6 @@ from cuprof.families import Point
 from cuprof.families.candidate import Extension
 from cuprof.families.origin import Folder, Snapshot
 from cuprof.interop.origins import Definition
-from cuprof.plan import Selection
 from cuprof.statistics.median import summarise
 from cuprof.worker import messages
 from cuprof.worker.messages import (
@@ -45,7 +44,6 @@ from cuprof.worker.messages import (
     JobTrial,
     Load,
     Open,
-    Outline,
     Outlined,
     Prepare,
     Probe,
@@ -95,14 +93,7 @@ MESSAGES = (
         MeasureConfig(),
         {Measure.HOT: "x"},
     ),
-    Outline(
-        Definition(Path("/a b"), solutions=False),
-        EXTENSION,
-        Selection("f", problem={"n": ("2**4", 5)}),
-        {"cpu": DEVICE},
-        {},
-    ),
-    Outlined((Trial("0" * 32, "f", "v", "cpu", "cpu", Point(n=1), Point(), "f/v", DEVICE, "text"),), ("why",), "fault"),
+    Outlined((Trial("0" * 32, "f", "v", "cpu", "cpu", Point(n=1), Point(), "f/v", DEVICE, "text"),), ("why",)),
     Load(Definition(Path("/a b"), solutions=False)),
     Probe(Snapshot(Path("/a b/mine.py"), ("/s",), (Path("/f.py"),)), (Point(n=8), Point(kind="rows"))),
     Probed((SHOWN,), "fault"),

@@ -22,11 +22,11 @@ from cuprof.backends.registry import get_shared_memory, open_backend
 from cuprof.core.errors import UsageError
 from cuprof.families.candidate import extend
 from cuprof.judge.border.layout import Place, cut
-from cuprof.judge.border.signals import DIRECT, DONE, GRAPH, LENGTH, OUTLINE, REFUSED, REQUEST, Ask, Refusal, Task
+from cuprof.judge.border.signals import LENGTH, REQUEST, Answer, Ask, Outline, Refusal, Task
 from cuprof.plan import plan
 from cuprof.plan.memory import arena_bytes
 from cuprof.worker.excerpt import one_line
-from cuprof.worker.messages import Outline, Outlined
+from cuprof.worker.messages import Outlined
 from cuprof.worker.trial import explain
 from cuprof.worker.wire import encode
 
@@ -94,15 +94,15 @@ class _HostBench:
 
     def open(self, scratch_bytes: int) -> None:
         """Open the session that further ones are copies of."""
-        inputs = {name: np.zeros(place.shape, place.dtype) for name, place in self.task.layout.select("input").items()}
+        inputs = {name: np.zeros(place.shape, place.dtype) for name, place in self.task.layout.inputs.items()}
         self.session = self.host.open(self.task.signature, inputs, self.task.options, scratch_bytes)
 
     def session_on(self, number: int) -> Any:
         """Return a session whose arrays are those of a set."""
         session, layout = copy.copy(self.session), self.task.layout
         session.inputs, session.outputs = (
-            {name: self._array(self.rows[number], place, like[name]) for name, place in layout.select(role).items()}
-            for role, like in (("input", session.inputs), ("output", session.outputs))
+            {name: self._array(self.rows[number], place, like[name]) for name, place in places.items()}
+            for places, like in ((layout.inputs, session.inputs), (layout.outputs, session.outputs))
         )
         return session
 
@@ -228,7 +228,7 @@ def outline(task: Outline) -> bytes:
     """Return the trials that a file adds to a family, as a message."""
     family = task.origin.load()
     names = extend(family, task.extension)
-    planned = plan(family, replace(task.selection, variants=names), {**task.found, **task.absent})
+    planned = plan(family, replace(task.selection, variants=names), task.devices)
     return encode(Outlined(planned.trials, tuple(f"{each.label}: {each.reason}" for each in planned.excluded)))
 
 
@@ -237,16 +237,16 @@ def serve(pipe: socket.socket, memory: int = -1) -> None:
     task = pickle.loads(_receive(pipe, LENGTH.unpack(_receive(pipe, LENGTH.size))[0]))  # from the trusted side
     if not isinstance(task, Task):
         try:
-            _tell(pipe, OUTLINE, outline(task))
+            _tell(pipe, Answer.OUTLINE, outline(task))
         except BaseException as error:  # a process border: whatever the file raises is its own fault
-            _tell(pipe, REFUSED, refuse(error))
+            _tell(pipe, Answer.REFUSED, refuse(error))
         return
     stage: Any = None
     while True:
         if stage is not None and stage.bench.spins:
             _await(pipe)
         ask, count = REQUEST.unpack(_receive(pipe, REQUEST.size))
-        answer = DONE
+        answer = Answer.DONE
         try:
             if ask == Ask.OPEN:
                 stage = Stage(task, memory)
@@ -258,13 +258,13 @@ def serve(pipe: socket.socket, memory: int = -1) -> None:
             elif ask == Ask.PREPARE:
                 stage.prepare(count)
             elif ask == Ask.CAPTURE:
-                answer = GRAPH if stage.capture(sorted({1, count})) else DIRECT
+                answer = Answer.GRAPH if stage.capture(sorted({1, count})) else Answer.DIRECT
             elif ask == Ask.RELEASE:
                 stage.graphs = {}
             elif ask == Ask.EXECUTE:
                 stage.execute(count)
         except BaseException as error:  # a process border: whatever a variant raises costs its own trial alone
-            _tell(pipe, REFUSED, refuse(error))
+            _tell(pipe, Answer.REFUSED, refuse(error))
             continue
         pipe.sendall(answer)
 

@@ -35,42 +35,45 @@ class Layout:
     """The places of all arrays in a row.
 
     Args:
-        places: "input NAME" or "output NAME" → its place.
+        inputs, outputs: name → its place; what is worked on in place is an output.
         stride: bytes of a row.
     """
 
-    places: Mapping[str, Place]
+    inputs: Mapping[str, Place]
+    outputs: Mapping[str, Place]
     stride: int
 
     @classmethod
     def of(cls, signature: Signature) -> Layout:
         """Lay the arrays of a signature out in their order."""
+        inputs = {name: spec for name, spec in signature.inputs.items() if name not in signature.outputs}
         places, end = {}, GUARD_BYTES
-        named = [*(("input", *each) for each in signature.inputs.items() if each[0] not in signature.outputs)]
-        named += [*(("output", *each) for each in signature.outputs.items())]
-        for role, name, spec in named:
-            place = Place(-(-end // ALIGNMENT) * ALIGNMENT, tuple(spec.shape), spec.type)
-            places[f"{role} {name}"], end = place, place.end + GUARD_BYTES
-        return cls(places, -(-end // PAGE) * PAGE)
+        for name, spec in {**inputs, **signature.outputs}.items():
+            places[name] = Place(-(-end // ALIGNMENT) * ALIGNMENT, tuple(spec.shape), spec.type)
+            end = places[name].end + GUARD_BYTES
+        outputs = {name: places.pop(name) for name in signature.outputs}
+        return cls(places, outputs, -(-end // PAGE) * PAGE)
 
-    def select(self, role: str) -> dict[str, Place]:
-        """Return name → place of all inputs, or of all outputs."""
-        return {label.partition(" ")[2]: place for label, place in self.places.items() if label.startswith(role)}
+    @property
+    def places(self) -> dict[str, Place]:
+        """Return name → place of all arrays, in the order of a row."""
+        return {**self.inputs, **self.outputs}
 
     def fill(self, row: np.ndarray, contents: Arrays, byte: int) -> None:
         """Write guards, contents and, into outputs without contents, a byte into one row (uint8)."""
         row[:] = np.resize(PATTERN, self.stride)
-        for label, place in self.places.items():
-            array = contents.get(label.partition(" ")[2])
+        for name, place in self.places.items():
+            array = contents.get(name)
             given = None if array is None else np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             row[place.offset : place.end] = byte if given is None else given
 
     def protected(self) -> Iterator[tuple[str, slice]]:
         """Yield what no execution may change: inputs, and the bytes around each array."""
         start = 0
-        for label, place in self.places.items():
+        for name, place in self.places.items():
+            label = f"{'input' if name in self.inputs else 'output'} {name}"
             yield f"writes outside its {label}", slice(start, place.offset)
-            if label.startswith("input"):
+            if name in self.inputs:
                 yield f"overwrites its {label}", slice(place.offset, place.end)
             start = place.end
         yield f"writes outside its {label}", slice(start, self.stride)

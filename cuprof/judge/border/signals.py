@@ -1,24 +1,28 @@
 """What the two sides of the border say to each other.
 
 trusted side → stranger   the task, pickled, with its length; then requests of five bytes
-stranger → trusted side   one byte; after `REFUSED` and `OUTLINE` a length and JSON
+stranger → trusted side   one byte; after `Answer.REFUSED` and `Answer.OUTLINE` a length and JSON
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
 from cuprof.backends.contract import ReadingOptions
+from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.families import Signature
+from cuprof.families.candidate import Extension
+from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.border.layout import Layout
+from cuprof.plan import Selection
 from cuprof.worker.messages import Job
 
 REQUEST, LENGTH = struct.Struct("<cI"), struct.Struct("<I")
-DONE, GRAPH, DIRECT, REFUSED, OUTLINE = b"d", b"g", b"l", b"e", b"o"
 MOST_BYTES = 1 << 20
 """Read at most this much of a stranger's text."""
 
@@ -27,6 +31,12 @@ class Ask:
     """Requests, each with a number of sets."""
 
     OPEN, NULL, LOAD, PREPARE, CAPTURE, RELEASE, EXECUTE = b"o", b"n", b"l", b"p", b"c", b"r", b"x"
+
+
+class Answer:
+    """What a request is answered with."""
+
+    DONE, GRAPH, DIRECT, REFUSED, OUTLINE = b"d", b"g", b"l", b"e", b"o"
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,20 @@ class Task:
     options: ReadingOptions
     layout: Layout
     count: int
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Request the trials of a file's additions to a family, planned for these devices.
+
+    Args:
+        selection: its variants are ignored.
+    """
+
+    origin: AnyOrigin
+    extension: Extension
+    selection: Selection
+    devices: Mapping[str, DeviceFacts | Unavailable]
 
 
 class Refusal(msgspec.Struct, frozen=True):

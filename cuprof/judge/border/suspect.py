@@ -8,8 +8,8 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from cuprof.core.processes import MARK, child_environment, end_guarded
 from cuprof.core.scratch import ScratchFolder
 from cuprof.judge.border.accounts import Accounts, read_own_delay
 from cuprof.judge.border.fork_server import ForkServer
-from cuprof.judge.border.signals import DIRECT, DONE, GRAPH, LENGTH, MOST_BYTES, OUTLINE, REFUSED, REQUEST, Ask, Refusal
+from cuprof.judge.border.signals import LENGTH, MOST_BYTES, REQUEST, Answer, Ask, Refusal
 from cuprof.sandbox.confinement import GUARDS, list_family
 from cuprof.sandbox.settings import Sandbox, inner_environment
 
@@ -112,10 +112,13 @@ class Suspect:
         with shielded(), theirs, self._log.open("wb") as log:
             handles = [log.fileno(), theirs.fileno(), *([memory] if memory >= 0 else [])]
             self._process = server.fork(environment, encoded, handles)
-        with self._closing_on_error():
+        try:
             packed = pickle.dumps(task)
             self._pipe.sendall(LENGTH.pack(len(packed)) + packed)
             self._pipe.setblocking(False)
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Suspect:
         return self
@@ -129,14 +132,6 @@ class Suspect:
             self._pipe.close()
             end_guarded(self._process, self._folder.path)
             self._folder.cleanup()
-
-    @contextmanager
-    def _closing_on_error(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.close()
-            raise
 
     def open(self) -> None:
         """Let the process open the device; a stranger's code runs after that."""
@@ -171,14 +166,16 @@ class Suspect:
         except OSError:
             raise self._lost() from None
 
-    def await_answer(self, limit_s: float, kinds: Sequence[bytes] = (DONE, GRAPH, DIRECT)) -> bytes:
+    def await_answer(
+        self, limit_s: float, kinds: Sequence[bytes] = (Answer.DONE, Answer.GRAPH, Answer.DIRECT)
+    ) -> bytes:
         """Return the answer to the last request, one of these kinds; of an outline its text. Raises as `ask` does."""
         until = min(time.monotonic() + limit_s, self.deadline)
         kind = self._receive(1, until, limit_s)
-        if kind not in (*kinds, REFUSED):
+        if kind not in (*kinds, Answer.REFUSED):
             raise LostError("its process sent an invalid message")
-        text = self._receive_text(until, limit_s) if kind in (OUTLINE, REFUSED) else b""
-        if kind == REFUSED:
+        text = self._receive_text(until, limit_s) if kind in (Answer.OUTLINE, Answer.REFUSED) else b""
+        if kind == Answer.REFUSED:
             raise RefusedError(Refusal.decode(text))
         return text or kind
 
@@ -217,19 +214,12 @@ class Suspect:
                 return self._pipe.recv(size)
         return b""
 
-    def execute(self, counts: Sequence[int], limit_s: float, look: Callable[[], None]) -> list[Lap]:
-        """Send requests one right after another, each for this number of executions; return their laps.
+    def clock(self, ask: bytes, counts: Sequence[int], limit_s: float, look: Callable[[], None]) -> list[Lap]:
+        """Send requests one right after another, each with this number of sets; return their laps.
 
         A request for k executions is worked on with the first k sets. The last lap ends when `look`, which reads
         results, has returned. The process is stopped before and afterwards; the clock starts before it goes on.
         """
-        return self._clocked(Ask.EXECUTE, counts, limit_s, look)
-
-    def respond(self, requests: int, look: Callable[[], None]) -> list[Lap]:
-        """Do as `execute` does, with nothing to execute."""
-        return self._clocked(Ask.NULL, [0] * requests, START_LIMIT_S, look)
-
-    def _clocked(self, ask: bytes, counts: Sequence[int], limit_s: float, look: Callable[[], None]) -> list[Lap]:
         if not self.spins:
             (count,) = counts
             return [self._clock_stopped(ask, count, limit_s, look)]
