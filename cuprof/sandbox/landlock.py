@@ -37,14 +37,14 @@ def find_version() -> int:
     return 0
 
 
-def write_only_in(places: Iterable[str]) -> bool:
-    """Refuse this process and its children all writing outside these files and folders; return whether that is done.
+def write_only_in(places: Iterable[str]) -> None:
+    """Refuse this process and its children all writing outside these files and folders, where the kernel can.
 
     Privileges that running a program could give must have been given up.
     """
     version = find_version()
     if version < 2:
-        return False
+        return
     changes = CHANGES | (TRUNCATE if version >= 3 else 0)
     wanted = _Ruleset(changes, TCP if version >= 4 else 0, SCOPES if version >= 6 else 0)
     size = ctypes.c_size_t(24 if version >= 6 else 16 if version >= 4 else 8)
@@ -57,4 +57,3 @@ def write_only_in(places: Iterable[str]) -> bool:
             os.close(parent)
     call(SYS_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0))
     os.close(rules)
-    return True

@@ -37,8 +37,8 @@ def find_bindings() -> ModuleType | None:
     return None
 
 
-def refuse_calls(*, devices: bool = False) -> bool:
-    """Have the kernel refuse some system calls (EPERM) from now on; return False without bindings.
+def refuse_calls(*, devices: bool = False) -> None:
+    """Have the kernel refuse some system calls (EPERM) from now on; do nothing without bindings.
 
     First give up privileges that running a program could gain (no_new_privs).
 
@@ -50,7 +50,7 @@ def refuse_calls(*, devices: bool = False) -> bool:
     """
     bindings = find_bindings()
     if bindings is None:
-        return False
+        return
     rules = bindings.SyscallFilter(bindings.ALLOW)
     for name in REFUSED:
         try:
@@ -71,4 +71,3 @@ def refuse_calls(*, devices: bool = False) -> bool:
         rules.add_rule(bindings.ERRNO(errno.EPROTONOSUPPORT), name, datagrams)
     rules.add_rule(bindings.ERRNO(errno.ENOENT), "connect")  # what the driver sees where no MPS server runs
     rules.load()
-    return True

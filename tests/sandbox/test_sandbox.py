@@ -322,4 +322,4 @@ time.sleep(60)
 def test_without_bindings_there_is_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seccomp, "PACKAGES", ("no_such_bindings",))
     assert seccomp.find_bindings() is None
-    assert not seccomp.refuse_calls()
+    seccomp.refuse_calls()  # does nothing, rather than fail
