@@ -19,7 +19,7 @@ from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure, Timing
 from cuprof.families import Launch
 from cuprof.families.program import as_scalar
-from cuprof.worker.sampler import Sampler
+from cuprof.worker.sampler import Sampler, Subject
 
 
 class Device:
@@ -89,8 +89,10 @@ def sample_cold(device: Device, launches: Mapping[str, PackedLaunch], target: fl
         monitor=StateMonitor.find(device.backend.facts().uuid),
     )
     names = list(launches)
-    runnables = [(key, CudaRunnable(on_stream(launches[name], device.stream), {})) for key, name in enumerate(names)]
-    return {names[key]: timing for key, timing in sampler.sample(runnables, Measure.COLD)}
+    subjects = [
+        Subject(key, CudaRunnable(on_stream(launches[name], device.stream), {})) for key, name in enumerate(names)
+    ]
+    return {names[key]: timing for key, timing in sampler.sample(subjects, Measure.COLD)}
 
 
 def on_stream(launch: PackedLaunch, stream: int) -> Callable[[], None]:

@@ -186,6 +186,7 @@ class Session(ABC, Generic[R]):
         self.restored = {name: self.inputs[name] if name in self.inputs else self.outputs[name] for name in inputs}
         self._sets: list[Contents] = []
         self._landing: dict[tuple[str, Array], np.ndarray] = {}
+        self._given = inputs
         self._put(make_contents(inputs))
 
     @abstractmethod
@@ -270,9 +271,9 @@ class Session(ABC, Generic[R]):
         """Return the arrays with damage next to them ("input x", "output y", "scratch")."""
         return self.memory.find_damaged()
 
-    def restore_inputs(self, inputs: Arrays) -> None:
-        """Rewrite the inputs, at the same addresses, and the guard bytes around all arrays."""
-        self._put(make_contents(inputs))
+    def restore_inputs(self) -> None:
+        """Rewrite the first inputs, at the same addresses, and the guard bytes around all arrays."""
+        self._put(make_contents(self._given))
         self.memory.mend()
 
     def _put(self, contents: Contents) -> None:

@@ -164,7 +164,7 @@ class JobRun:
             key, session = (id(self.backend), id(self.problem), options, arena), None
             try:
                 if session := self.held.take(key):
-                    session.restore_inputs(self.problem.sets[0])
+                    session.restore_inputs()
                     return key, session, ready
                 session = self.backend.open(self.problem.signature, self.problem.sets[0], options, arena)
                 session.unread = self.problem.unread

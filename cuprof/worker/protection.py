@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import pickle
 import random
 import warnings
 from contextlib import suppress
@@ -40,11 +41,11 @@ class Protection:
 
     Args:
         on_host: the device is the host's own processor.
-        state: the process before any variant's code ran in it.
     """
 
-    def __init__(self, session: Session[Runnable], problem: Problem, state: ProcessState, *, on_host: bool) -> None:
-        self.session, self.problem, self.state, self.on_host = session, problem, state, on_host
+    def __init__(self, session: Session[Runnable], problem: Problem, *, on_host: bool) -> None:
+        self.session, self.problem, self.on_host = session, problem, on_host
+        self.state = ProcessState()
 
     def after_run(self, trial: Trial) -> None:
         """Undo what an execution of code on the host changed that could affect its neighbours."""
@@ -75,13 +76,13 @@ class Protection:
         """Repair the damage of a variant, and return whether there was any."""
         if not self.find_damage():
             return False
-        self.restore_inputs()
+        self.session.restore_inputs()
         return True
 
     def blame_for_damage(self, trial: Trial) -> None:
         """Fail a trial's check if it wrote to memory that is not its own, and repair the damage."""
         if damage := self.find_damage():
-            self.restore_inputs()
+            self.session.restore_inputs()
             wrong = "" if trial.check is None or trial.check.passed else f"{trial.check.message}; "
             self.fail_check(trial, f"{wrong}{damage}; the variants after it were given restored inputs")
 
@@ -90,10 +91,6 @@ class Protection:
         """Let a trial's check have failed, for this reason."""
         if trial.check is not None:
             trial.check = replace(trial.check, passed=False, error=float("inf"), message=message)
-
-    def restore_inputs(self) -> None:
-        """Write the first inputs and the guards again."""
-        self.session.restore_inputs(self.problem.sets[0])
 
 
 class ProcessState:
@@ -123,27 +120,18 @@ def _write_warnings(known: list[Any]) -> None:
     warnings._filters_mutated()  # type: ignore[attr-defined]
 
 
-def _set_collection(is_enabled: bool) -> None:
-    gc.enable() if is_enabled else gc.disable()
-
-
-def _read_random() -> tuple[bytes, int]:
-    state: Any = np.random.get_state(legacy=True)
-    return state[1].tobytes(), state[2]
-
-
-def _write_random(known: tuple[bytes, int]) -> None:
-    np.random.set_state(("MT19937", np.frombuffer(known[0], np.uint32), known[1], 0, 0.0))
-
-
 PARTS = (
     Switch("environment variables", lambda: dict(os.environ), _set_environment),
     Switch("the working folder", os.getcwd, os.chdir),
     Switch("processors", lambda: os.sched_getaffinity(0), lambda known: os.sched_setaffinity(0, known)),
     Switch("NumPy's error handling", np.geterr, lambda known: np.seterr(**known)),
     Switch("random numbers", random.getstate, random.setstate),
-    Switch("NumPy's random numbers", _read_random, _write_random),
-    Switch("garbage collection", gc.isenabled, _set_collection),
+    Switch(
+        "NumPy's random numbers",
+        lambda: pickle.dumps(np.random.get_state()),  # an array in it has no plain equality
+        lambda known: np.random.set_state(pickle.loads(known)),
+    ),
+    Switch("garbage collection", gc.isenabled, lambda known: gc.enable() if known else gc.disable()),
     Switch("warnings", lambda: list(warnings.filters), _write_warnings),
 )
 """How to read and write each part."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE, Backend, D
 from cuprof.backends.device_state import StateMonitor
 from cuprof.backends.registry import is_host
 from cuprof.core.errors import BuildError
-from cuprof.core.records import DOUBT, Measure, State, Timing
+from cuprof.core.records import DOUBT, Measure, State
 from cuprof.families.sources import relocate
 from cuprof.worker.energy import EnergyMeter
 from cuprof.worker.executions import Executions, Results
@@ -23,8 +22,8 @@ from cuprof.worker.messages import Finished, Job
 from cuprof.worker.method import version
 from cuprof.worker.opened import recorded
 from cuprof.worker.problem import Problem
-from cuprof.worker.protection import LATE, LATE_LOOKS, ProcessState, Protection
-from cuprof.worker.sampler import Sampler
+from cuprof.worker.protection import LATE, LATE_LOOKS, Protection
+from cuprof.worker.sampler import Sampler, Subject
 from cuprof.worker.status_page import Phase, StatusPage
 from cuprof.worker.stopping import Race
 from cuprof.worker.trial import Trial
@@ -62,7 +61,7 @@ class Rotations:
         self.backend, self.problem, self.job, self.session = backend, problem, job, session
         facts = backend.facts()
         self.page, self.monitor = page, StateMonitor.find(facts.uuid)
-        self.protection = Protection(session, problem, ProcessState(), on_host=is_host(facts))
+        self.protection = Protection(session, problem, on_host=is_host(facts))
         self.results = Results(session, problem)
         self.energy = EnergyMeter(backend, self.monitor, job.measure.energy_seconds, job.measure.target)
         self.current, self.apart = -1, list[Trial]()
@@ -87,7 +86,7 @@ class Rotations:
                 return
             if finished.outcome.state is not State.WRONG_RESULT:  # after that one, the check itself has put it right
                 self.protection.mend_damage()  # done before it raised, and not to be laid at the next one's door
-        measures = [measure for measure in self.job.methods if measure in self.backend.spec.measures]
+        measures = [*self.job.methods]
         yield from self._time(right, measures) if measures else map(self._recheck, right)
 
     def _attempt(self, trial: Trial, phase: Phase, action: Callable[[Trial], None]) -> Finished | None:
@@ -139,7 +138,7 @@ class Rotations:
         """Return the message for a call that is right only after a full wait, or an empty string."""
         if trial.runnable is None or not trial.calls_host:
             return ""
-        self.protection.restore_inputs()
+        self.session.restore_inputs()
         self.session.poison(trial.runnable, SECOND_POISON_BYTE)
         self.session.run(trial.runnable)
         if self.results.check(trial).passed:  # wrong now and then, and not too late
@@ -215,15 +214,19 @@ class Rotations:
         """Yield each trial once its timing is known; it counts, whatever happens to its neighbours."""
         by_index = {trial.index: trial for trial in trials}
         self.current = -1
-        pairs = [(trial.index, trial.bound) for trial in trials]
+        executions = self._executions if self.session.stocked else {}
+        subjects = [
+            Subject(trial.index, trial.bound, executions.get(trial.index), once=self.protection.restores(trial))
+            for trial in trials
+        ]
         own = {"version": version(self.backend.spec.name), "correction_ns": self.backend.correction_ns(measure)}
-        for index, timing in self._sampler(measure, trials).sample(pairs, measure):
+        for index, timing in self._sampler(measure).sample(subjects, measure):
             self._note_work()
             self.current = index
             by_index[index].timings[measure] = replace(timing, details={**own, **timing.details})
             yield by_index[index]
 
-    def _sampler(self, measure: Measure, trials: Sequence[Trial]) -> Sampler:
+    def _sampler(self, measure: Measure) -> Sampler:
         config, method = self.job.measure, self.job.methods[measure]
         return Sampler(
             session=self.session,
@@ -233,8 +236,6 @@ class Rotations:
             attend=self._attend,
             settle_ns=config.settle_seconds * 1e9 if self._has_rested else 0.0,
             monitor=self.monitor,
-            executions=self._executions if self.session.stocked else {},
-            once=frozenset(trial.index for trial in trials if self.protection.restores(trial)),
             race=self.problem.races.setdefault(method, Race()) if config.race else None,
         )
 
@@ -254,11 +255,10 @@ class Rotations:
         """Answer a timed trial by the comparison of its timed executions."""
         executions = self._executions[trial.index]
         tally = executions.examine()
-        details: dict[str, Any] = {"compared": tally.compared}
-        timings: dict[Measure, Timing] = {
-            measure: replace(timing, details={**timing.details, **details}) for measure, timing in trial.timings.items()
+        trial.timings = timings = {
+            measure: replace(timing, details={**timing.details, "compared": tally.compared})
+            for measure, timing in trial.timings.items()
         }
-        trial.timings = timings
         if tally.wrong:
             message = f"wrong in {tally.wrong} of {tally.compared} executions that were compared"
             message += f": {executions.first_wrong}" if executions.first_wrong else ""
@@ -272,7 +272,7 @@ class Rotations:
 
     def _find_culprit(self, trials: Sequence[Trial], damage: str) -> Iterator[Finished]:
         """Answer the one trial that can have done the damage; of several, leave each to a rotation of its own."""
-        self.protection.restore_inputs()
+        self.session.restore_inputs()
         if len(trials) > 1:
             self.apart += trials
             return

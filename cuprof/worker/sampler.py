@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import statistics
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
@@ -41,6 +41,10 @@ CLOCKS_SEEN = 200
 class Subject:
     """One trial while it is sampled.
 
+    Args:
+        executions: chooses the inputs of its executions and compares their results.
+        once: it is executed once a reading, since each execution needs its data rewritten first.
+
     Attributes:
         begun: executions begun that count, those still in flight included.
         spent_ns: wall time of the readings that count.
@@ -50,10 +54,10 @@ class Subject:
     key: int
     runnable: Runnable
     executions: Executions | None = None
+    once: bool = False
     batch: int = 1
     begun: int = 0
-    readings: list[tuple[int, Reading, str]] = field(default_factory=list)
-    """A round's number, its reading, and the reason why the reading does not count, or an empty string."""
+    samples: list[Sample] = field(default_factory=list)
     spent_ns: float = 0.0
     last_look: int = 0
 
@@ -74,8 +78,6 @@ class Sampler:
             be attributed.
         settle_ns: work at least this long before the first sample, so that the clocks have risen.
         monitor: reads the device's state between rounds, or None.
-        executions: by key, what chooses the inputs of a subject's executions and compares their results.
-        once: keys of those executed once a reading, since each execution needs its data rewritten first.
         race: stops those that are slower than the best so far; None lets all go on.
     """
 
@@ -86,44 +88,33 @@ class Sampler:
     attend: Callable[[int], None]
     settle_ns: float = 2e8
     monitor: StateMonitor | None = None
-    executions: Mapping[int, Executions] = field(default_factory=dict)
-    once: frozenset[int] = frozenset()
     race: Race | None = None
 
-    def sample(self, runnables: Sequence[tuple[int, Runnable]], measure: Measure) -> Iterator[tuple[int, Timing]]:
-        """Yield (key, timing) for each runnable as soon as it is known well enough.
+    def sample(self, subjects: Sequence[Subject], measure: Measure) -> Iterator[tuple[int, Timing]]:
+        """Yield (key, timing) for each subject as soon as it is known well enough.
 
-        Every round takes one sample of each remaining runnable, in a fresh random order, so drift of clocks and
+        Every round takes one sample of each remaining subject, in a fresh random order, so drift of clocks and
         temperature affects all alike and samples of one round can be paired.
         """
-        flight = _Flight(self, measure)
-        try:
-            yield from self._sample(runnables, measure, flight)
-        finally:
-            flight.abandon()
-
-    def _sample(
-        self, runnables: Sequence[tuple[int, Runnable]], measure: Measure, flight: _Flight
-    ) -> Iterator[tuple[int, Timing]]:
         rotation, rule = secrets.token_hex(8), StoppingRule(self.config)
-        active = subjects = [Subject(key, runnable, self.executions.get(key)) for key, runnable in runnables]
-        self._warm_up(subjects, flight)
-        number = WARM_UP_ROUND
-        while active:
-            due = [each for each in active if rule.is_due(each.begun, each.spent_ns, each.last_look)]
-            if due:
-                flight.land()
-            clock = _median_clock(subjects) if due else None
-            for subject in due:
-                timing = self._finish(subject, measure, clock)
-                if timing is not None:
-                    active = [each for each in active if each is not subject]
-                    yield subject.key, replace(timing, rotation=rotation)
-            if self.monitor:
-                self.monitor.refresh()
-            number += 1
-            for index in self.rng.permutation(len(active)):
-                flight.begin(active[index], number)
+        active, number = [*subjects], WARM_UP_ROUND
+        with _Flight(self, measure) as flight:
+            self._warm_up(subjects, flight)
+            while active:
+                due = [each for each in active if rule.is_due(each.begun, each.spent_ns, each.last_look)]
+                if due:
+                    flight.land()
+                clock = _median_clock(subjects) if due else None
+                for subject in due:
+                    timing = self._finish(subject, measure, clock)
+                    if timing is not None:
+                        active = [each for each in active if each is not subject]
+                        yield subject.key, replace(timing, rotation=rotation)
+                if self.monitor:
+                    self.monitor.refresh()
+                number += 1
+                for index in self.rng.permutation(len(active)):
+                    flight.begin(active[index], number)
 
     def _warm_up(self, subjects: Sequence[Subject], flight: _Flight) -> None:
         started, measure = perf_counter_ns(), flight.measure
@@ -135,7 +126,7 @@ class Sampler:
             if durations[0] > WARM_UP_LIMIT_NS:
                 subject.begun += 1
                 flight.keep(subject, WARM_UP_ROUND, reading, round(durations[0]))
-            if measure is Measure.HOT and subject.key not in self.once:
+            if measure is Measure.HOT and not subject.once:
                 subject.batch = _hot_batch(subject, min(durations))
             elif measure is Measure.COLD and min(durations) < GAPS_MATTER_NS:
                 subject.batch = subject.runnable.launch_phases
@@ -146,29 +137,23 @@ class Sampler:
 
     def _finish(self, subject: Subject, measure: Measure, clock: float | None) -> Timing | None:
         """Return the timing if the rule says stop, else None; `clock` is the rotation's median SM clock in MHz."""
-        subject.last_look = len(subject.readings)
-        if subject.readings[-1][1].sm_clock_mhz is None:
+        subject.last_look = len(subject.samples)
+        if subject.samples[-1].sm_clock_mhz is None:
             clock = None
-        excluded = _find_excluded(subject, clock, self.config.clock_tolerance)
-        counted = [
-            reading.duration_ns for (_, reading, _), why in zip(subject.readings, excluded, strict=True) if not why
-        ]
+        samples = [_leave_out(sample, clock, self.config.clock_tolerance) for sample in subject.samples]
+        counted = [sample.duration_ns for sample in samples if not sample.excluded]
         tick_ns = self.session.tick_ns(measure) / subject.batch
         rule = StoppingRule(self.config)
-        reason = rule.reason(counted, len(excluded) - len(counted), subject.spent_ns, tick_ns)
+        reason = rule.reason(counted, len(samples) - len(counted), subject.spent_ns, tick_ns)
         if self.race and self.race.is_lost(counted, tick_ns):
             reason = reason or "slower"
         if reason is None:
             return None
         doubt = ""
         if not counted:
-            doubt = next((why for why in excluded if why.startswith(NOT_COLD)), "")
-            excluded = [""] * len(excluded)
+            doubt = next((sample.excluded for sample in samples if sample.excluded.startswith(NOT_COLD)), "")
+            samples = [replace(sample, excluded="") for sample in samples]
             reason = "excluded"
-        samples = tuple(
-            Sample(number, reading.duration_ns, reading.sm_clock_mhz, why)
-            for (number, reading, _), why in zip(subject.readings, excluded, strict=True)
-        )
         details: dict[str, Any] = {"batch": subject.batch, "tick_ns": tick_ns, "sampling_ns": round(subject.spent_ns)}
         if doubt:
             details[DOUBT] = doubt
@@ -176,16 +161,24 @@ class Sampler:
             details["median_sm_clock_mhz"] = round(clock, 1)
         details |= self.monitor.state if self.monitor else {}
         summary = summarise(samples, self.config.confidence, tick_ns)
-        return Timing(measure, self.method, samples, summary, reason, details)
+        return Timing(measure, self.method, tuple(samples), summary, reason, details)
 
 
 class _Flight:
-    """The frames in flight, oldest first."""
+    """The frames in flight, oldest first. Those that a failure leaves are waited for, and not read."""
 
     def __init__(self, sampler: Sampler, measure: Measure) -> None:
         self.sampler, self.measure = sampler, measure
         self._frames: deque[tuple[Subject, int | None, Frame]] = deque()
         self._since_ns, self._last, self._attended = 0, Reading(0.0), -1
+
+    def __enter__(self) -> _Flight:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._frames:
+            with suppress(Exception):  # the error that ended the sampling is the one that counts
+                self._frames.popleft()[2]()
 
     def begin(self, subject: Subject, number: int | None = None) -> None:
         """Begin a frame as one of the round of this number; without one it does not count.
@@ -222,12 +215,6 @@ class _Flight:
         while self._frames:
             self._land_oldest()
 
-    def abandon(self) -> None:
-        """After a failed frame, wait for the pending ones, which will not be read."""
-        while self._frames:
-            with suppress(Exception):  # the error that ended the sampling is the one that counts
-                self._frames.popleft()[2]()
-
     def _land_oldest(self) -> None:
         subject, number, frame = self._frames.popleft()
         if self._attended != subject.key:
@@ -247,10 +234,10 @@ class _Flight:
     def keep(self, subject: Subject, number: int, reading: Reading, spent_ns: int) -> None:
         """Let a reading count, as one of the round of this number."""
         monitor = self.sampler.monitor
-        excluded = reading.suspect or (monitor.throttled if monitor else "")
-        if reading.sm_clock_mhz is None and monitor and self.measure is not Measure.TOTAL:
-            reading = replace(reading, sm_clock_mhz=monitor.sm_clock_mhz)  # OpenCL, a coarse counter
-        subject.readings.append((number, reading, excluded))
+        excluded, clock = reading.suspect or (monitor.throttled if monitor else ""), reading.sm_clock_mhz
+        if clock is None and monitor and self.measure is not Measure.TOTAL:
+            clock = monitor.sm_clock_mhz  # OpenCL, a coarse counter
+        subject.samples.append(Sample(number, reading.duration_ns, clock, excluded))
         subject.spent_ns += spent_ns
 
 
@@ -261,20 +248,17 @@ def _hot_batch(subject: Subject, duration_ns: float) -> int:
 
 def _median_clock(subjects: Sequence[Subject]) -> float | None:
     clocks = [
-        reading.sm_clock_mhz
+        sample.sm_clock_mhz
         for subject in subjects
-        for _, reading, _ in subject.readings[-CLOCKS_SEEN:]
-        if reading.sm_clock_mhz is not None
+        for sample in subject.samples[-CLOCKS_SEEN:]
+        if sample.sm_clock_mhz is not None
     ]
     return statistics.median(clocks) if clocks else None
 
 
-def _find_excluded(subject: Subject, clock: float | None, tolerance: float) -> list[str]:
-    """Return of each reading why it does not count, its clock being too slow among them, or the empty text."""
-    found = []
-    for _, reading, excluded in subject.readings:
-        own = reading.sm_clock_mhz
-        if not excluded and clock is not None and own is not None and own < (1 - tolerance) * clock:
-            excluded = f"SM clock {own:.0f} MHz, median {clock:.0f} MHz"
-        found.append(excluded)
-    return found
+def _leave_out(sample: Sample, clock: float | None, tolerance: float) -> Sample:
+    """Return a sample that does not count if its clock is too slow."""
+    own = sample.sm_clock_mhz
+    if not sample.excluded and clock is not None and own is not None and own < (1 - tolerance) * clock:
+        return replace(sample, excluded=f"SM clock {own:.0f} MHz, median {clock:.0f} MHz")
+    return sample

@@ -35,7 +35,7 @@ from cuprof.families.fingerprint import source_text
 from cuprof.families.origin import load_family
 from cuprof.plan.memory import arena_bytes
 from cuprof.worker.compare import compare
-from cuprof.worker.sampler import Sampler
+from cuprof.worker.sampler import Sampler, Subject
 
 N = 1000
 PROBLEM = Point(n=N)
@@ -250,7 +250,7 @@ def test_an_overwritten_input_is_noticed_and_restored(desk: Desk) -> None:
     assert (session.damaged_inputs(), session.overrun_arrays()) == ((), ())
     session.run(desk.prepare("spoils"))
     assert (session.damaged_inputs(), session.overrun_arrays()) == (("x",), ())
-    session.restore_inputs(desk.inputs)
+    session.restore_inputs()
     assert session.damaged_inputs() == ()
     np.testing.assert_array_equal(desk.execute("doubles"), desk.right)
 
@@ -265,7 +265,7 @@ def test_a_byte_outside_an_array_is_noticed_and_mended(desk: Desk, array: str, l
     session.run(runnable)
     assert session.overrun_arrays() == (label,)
     assert session.damaged_inputs() == ()
-    session.restore_inputs(desk.inputs)
+    session.restore_inputs()
     assert session.overrun_arrays() == ()
 
 
@@ -277,7 +277,7 @@ def test_arrays_of_any_shape_lie_between_sound_guards(
     inputs = {"x": np.ones(shape, dtype)}
     signature = Signature({"x": Array(shape, dtype)}, {"y": Array(shape, dtype), "z": Array((3,), "int8")})
     session = backend.open(signature, inputs, ReadingOptions())
-    session.restore_inputs(inputs)
+    session.restore_inputs()
     assert (session.overrun_arrays(), session.damaged_inputs()) == ((), ())
     session.close()
 
@@ -287,7 +287,7 @@ def test_the_callers_inputs_are_its_own(backend: Backend[Runnable], family: Fami
     desk = Desk(backend, family, ReadingOptions())
     desk.session.run(desk.prepare("spoils"))
     np.testing.assert_array_equal(desk.inputs["x"], given["x"])
-    desk.session.restore_inputs(given)
+    desk.session.restore_inputs()
     desk.inputs["x"][:] = -1
     np.testing.assert_array_equal(desk.execute("doubles"), 2 * given["x"])
     desk.session.close()
@@ -357,7 +357,7 @@ def test_what_is_worked_on_in_place_holds_its_contents_before_each_execution(
         for measure in desk.backend.spec.measures:
             session.begin(adds, measure, 1, lambda number=number: Draw(number, 0xFF))()  # type: ignore[misc]
             np.testing.assert_array_equal(desk.y(adds), drawn[number]["y"] + drawn[number]["x"])
-    session.restore_inputs(drawn[0])
+    session.restore_inputs()
     session.poison(adds)
     session.run(adds)
     np.testing.assert_array_equal(desk.y(adds), drawn[0]["y"] + drawn[0]["x"])
@@ -399,7 +399,7 @@ def test_what_lies_in_the_first_set_is_in_place_once_stocked_and_restored(desk: 
     runnable = desk.prepare("doubles")
     np.testing.assert_array_equal(desk.execute("doubles"), 2 * xs[0])
     session.execute(runnable, Draw(1))
-    session.restore_inputs(desk.inputs)
+    session.restore_inputs()
     assert session.damaged_inputs() == ()
     np.testing.assert_array_equal(desk.execute("doubles"), 2 * xs[0])
 
@@ -493,9 +493,9 @@ def test_every_measure_gives_a_duration_and_the_right_result(
 def test_each_measure_is_sampled(desk: Desk) -> None:
     config = MeasureConfig(target=0.5, min_samples=3, max_samples=5, warmup=1)
     sampler = Sampler(desk.session, config, "m", np.random.default_rng(1), lambda key: None, settle_ns=0.0)
-    runnables = [(0, desk.prepare("doubles")), (1, desk.prepare("adds_twice"))]
+    runnables = [desk.prepare("doubles"), desk.prepare("adds_twice")]
     for measure in desk.backend.spec.measures:
-        found = dict(sampler.sample(runnables, measure))
+        found = dict(sampler.sample([*map(Subject, (0, 1), runnables)], measure))
         assert sorted(found) == [0, 1]
         assert all(timing.summary.median_ns > 0 for timing in found.values())
 

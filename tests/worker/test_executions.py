@@ -129,7 +129,8 @@ class Desk:
         runnable.met.update(range(COMPARED_SETS))  # checked and sampled on these
         self.trial.tolerances = [Tolerance()] * COMPARED_SETS
         self.trial.timings = {Measure.COLD: SimpleNamespace(summary=SimpleNamespace(median_ns=0.0))}  # type: ignore[dict-item]
-        protection = Protection(session, problem, STATE, on_host=False)
+        protection = Protection(session, problem, on_host=False)
+        protection.state = STATE
         self.executions = Executions(self.trial, Results(session, problem), protection)
 
     def sample(self, count: int, spent_ns: int = 100_000) -> None:

@@ -17,7 +17,7 @@ from cuprof.config.model import MeasureConfig
 from cuprof.core.errors import LaunchError
 from cuprof.core.records import DOUBT, Measure, Timing
 from cuprof.worker import sampler
-from cuprof.worker.sampler import HOT_BATCH_MOST, Sampler
+from cuprof.worker.sampler import HOT_BATCH_MOST, Sampler, Subject
 from cuprof.worker.stopping import Race
 
 OVERHEAD_NS = 1_000
@@ -96,14 +96,18 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
 class Bench:
     """A sampler on the fake session, and what it attended to."""
 
-    def __init__(self, clock: FakeClock, depth: int = 1, **settings: Any) -> None:
+    def __init__(self, clock: FakeClock, depth: int = 1, executions: Any = None, **settings: Any) -> None:
         self.attended: list[int] = []
+        self.executions = executions or {}
         self.session = FakeSession(clock, depth)
         given = {"config": USUAL, "settle_ns": 0.0, "method": "m", "rng": np.random.default_rng(3)}
         self.sampler = Sampler(session=self.session, attend=self.attended.append, **{**given, **settings})
 
     def sample(self, *kernels: Kernel, measure: Measure = Measure.COLD) -> list[tuple[int, Timing]]:
-        return list(self.sampler.sample(list(enumerate(kernels)), measure))
+        return list(self.sampler.sample(self.subjects(*kernels), measure))
+
+    def subjects(self, *kernels: Kernel) -> list[Subject]:
+        return [Subject(key, kernel, self.executions.get(key)) for key, kernel in enumerate(kernels)]  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -181,7 +185,7 @@ def test_as_many_frames_are_in_flight_as_the_session_allows_and_none_at_a_look(b
     one = bench(depth=4, config=configure(target=1e-5, min_samples=20, max_samples=30))
     left = []
     kernels = [Kernel(noisy(1e4, 0.2, seed)) for seed in range(3)]
-    for _, timing in one.sampler.sample(list(enumerate(kernels)), Measure.COLD):
+    for _, timing in one.sampler.sample(one.subjects(*kernels), Measure.COLD):
         left.append(one.session.pending)
         assert [sample.round for sample in timing.samples] == list(range(30))
     assert one.session.most_pending == 4
@@ -269,7 +273,7 @@ def test_a_trial_leaves_as_soon_as_its_interval_is_narrow(bench: Callable[..., B
 
 def test_a_timing_is_yielded_before_the_others_go_on(bench: Callable[..., Bench]) -> None:
     one = bench()
-    sampled = one.sampler.sample([(0, Kernel(noisy(1e4, 0.5))), (1, Kernel([1e4]))], Measure.COLD)
+    sampled = one.sampler.sample(one.subjects(Kernel(noisy(1e4, 0.5)), Kernel([1e4])), Measure.COLD)
     assert next(sampled)[0] == 1
     assert one.attended.count(0) == 21
 

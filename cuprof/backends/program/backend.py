@@ -23,7 +23,7 @@ from cuprof.backends.program.kernel_clock import busy_ns, install_clock, own_bui
 from cuprof.backends.registry import PROGRAM, find_facts, open_backend
 from cuprof.backends.registry import list_devices as list_devices_of
 from cuprof.backends.spec import MARK_VARIABLE, ListedDevice
-from cuprof.builds import Build, BuildPool
+from cuprof.builds import Build
 from cuprof.builds.native import NativeBuild
 from cuprof.builds.ptxas import most_of
 from cuprof.core.errors import CuprofError, LaunchError
@@ -185,8 +185,8 @@ class ProgramBackend(Backend[ProgramRunnable]):
     spec = PROGRAM
     sessions = ProgramSession
 
-    def __init__(self, index: int | None = None, cache: BuildPool | None = None) -> None:
-        self.index, self.cache = index, cache or BuildPool()
+    def __init__(self, index: int | None = None) -> None:
+        self.index = index
         facts = _device_facts(index)
         self.has_gpu = facts.backend == "cuda"
         self._driven_by = (facts.backend, index if self.has_gpu else None)

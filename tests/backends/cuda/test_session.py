@@ -147,7 +147,7 @@ def test_a_byte_outside_an_array_is_noticed_and_mended(
     session.run(runnable)
     assert session.overrun_arrays() == ({"x": "input x", "y": "output y", "s": "scratch"}[array],)
     assert session.damaged_inputs() == ()
-    session.restore_inputs(inputs)
+    session.restore_inputs()
     assert session.overrun_arrays() == ()
 
 

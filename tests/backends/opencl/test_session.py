@@ -19,7 +19,7 @@ from cuprof.config.model import MeasureConfig
 from cuprof.core.errors import BuildError, CuprofError, LaunchError, MissingDependencyError
 from cuprof.core.records import Measure
 from cuprof.families import Array, Fill, Launch, Point, Program, Signature, Variant
-from cuprof.worker.sampler import Sampler
+from cuprof.worker.sampler import Sampler, Subject
 
 SOURCE = """
 kernel void add(global const float* x, global float* y, float term, int count) {
@@ -127,7 +127,7 @@ def test_a_byte_outside_a_buffer_is_noticed_and_mended(
     opened.run(runnable)
     assert opened.overrun_arrays() == ({"x": "input x", "y": "output y", "s": "scratch"}[array],)
     assert opened.damaged_inputs() == ()
-    opened.restore_inputs(INPUTS)
+    opened.restore_inputs()
     assert opened.overrun_arrays() == ()
     opened.close()
 
@@ -178,7 +178,7 @@ def test_warnings_of_the_compiler_are_no_failure_and_are_kept(session: object) -
 def test_only_hot_samples_are_batches(session: object, measure: Measure, several: bool) -> None:
     config = MeasureConfig(target=0.5, min_samples=3, max_samples=5, warmup=1)
     sampler = Sampler(session, config, "m", np.random.default_rng(1), lambda key: None, settle_ns=0.0)
-    taken = [timing for _ in range(5) for _, timing in sampler.sample([(0, prepare(session, ADD))], measure)]
+    taken = [timing for _ in range(5) for _, timing in sampler.sample([Subject(0, prepare(session, ADD))], measure)]
     assert any(timing.details["batch"] > 1 for timing in taken) is several  # one execution may be held up
 
 

@@ -30,8 +30,8 @@ Prepare = Callable[..., ProgramRunnable]
 
 def backend_in(folder: Path) -> ProgramBackend:
     """Return the back end of a host without a GPU."""
-    backend = ProgramBackend(cache=BuildPool(folder))
-    backend.has_gpu = False
+    backend = ProgramBackend()
+    backend.cache, backend.has_gpu = BuildPool(folder), False
     return backend
 
 
@@ -143,7 +143,7 @@ def test_a_program_that_writes_its_input_is_found_and_its_file_made_anew(
     session.stock([INPUTS])
     session.execute(prepare(f"{PYTHON}open(sys.argv[1], 'wb').write(bytes(24))\n"), Draw())
     assert session.damaged_inputs() == ("x",)
-    session.restore_inputs(INPUTS)
+    session.restore_inputs()
     runnable = prepare(DOUBLES)
     session.execute(runnable, Draw())
     assert session.damaged_inputs() == ()

@@ -103,15 +103,15 @@ ENOUGH = 12
 """Executions after which there must be something to find: the first ones are checked, not sampled."""
 
 
-def finder(attribute):
-    """Return a function that finds the objects with this attribute once there are any, and then keeps them."""
+def finder(*attributes):
+    """Return a function that finds the objects with these attributes once there are any, and then keeps them."""
     state = {"executions": 0, "found": []}
 
     def find():
         state["executions"] += 1
         if not state["found"]:
             try:
-                state["found"] = list_objects(attribute)
+                state["found"] = list_objects(*attributes)
             except LookupError:
                 if state["executions"] > ENOUGH:
                     raise
@@ -122,14 +122,14 @@ def finder(attribute):
 
 def rewriting(compute):
     """Return a function that computes, and then divides the durations that were kept of the executions before."""
-    find, known = finder("readings"), {}
+    find, known = finder("samples", "spent_ns"), {}
 
     def run():
         compute()
         for each in find():
             last = known.get(id(each), 0)
-            each.readings[last:] = shrunk(tuple(each.readings[last:]), LITTLE)
-            known[id(each)] = len(each.readings)
+            each.samples[last:] = shrunk(tuple(each.samples[last:]), LITTLE)
+            known[id(each)] = len(each.samples)
 
     return run
 
