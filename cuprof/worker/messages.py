@@ -200,8 +200,11 @@ class JobDone:
     starved: bool = False
 
 
-KINDS = (
-    *(WorkerSettings, Open, Describe, Described, Calibrate, Calibrated, Load, Probe, Probed, Outlined),
-    *(Build, Built, Prepare, Job, Finished, JobDone),
-)
-"""Messages that may be sent on their own."""
+KINDS = {
+    kind.__name__: kind
+    for kind in (
+        *(WorkerSettings, Open, Describe, Described, Calibrate, Calibrated, Load, Probe, Probed, Outlined),
+        *(Build, Built, Prepare, Job, Finished, JobDone),
+    )
+}
+"""Name → message that may be sent on its own."""

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count, repeat
 from secrets import randbits
 from time import monotonic
 from typing import Any
@@ -69,8 +68,6 @@ class Problem:
     standards: Sequence[Standard]
     sets: Sequence[Arrays]
     races: dict[object, Race] = field(default_factory=dict)
-    _seeds: Iterator[list[int]] = field(default_factory=lambda: map(list, zip(repeat(randbits(128)), count())))
-    """Seeds that cannot be predicted."""
 
     @classmethod
     def make(cls, family: Family, job: Job, *, at_once: bool = False) -> Problem:
@@ -113,8 +110,8 @@ class Problem:
         return frozenset(self.signature.outputs) - named - {f"{name}_rows" for name in named}
 
     def draw(self) -> Arrays:
-        """Draw further inputs, as the family gives them."""
-        return _draw_inputs(self.family, self.point, self.signature, next(self._seeds), self.standards[0].inputs)
+        """Draw further inputs, as the family gives them, from a seed that cannot be predicted."""
+        return _draw_inputs(self.family, self.point, self.signature, randbits(128), self.standards[0].inputs)
 
     def find_right(self, inputs: Arrays) -> Standard:
         """Compute the reference for drawn inputs.

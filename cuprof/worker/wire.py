@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -79,14 +78,9 @@ def decode(data: bytes) -> Any:
     """
     try:
         kind, plain = json.loads(data)
-        return msgspec.convert(plain, _kinds()[kind], dec_hook=_from_plain)
+        return msgspec.convert(plain, messages.KINDS[kind], dec_hook=_from_plain)
     except (ValueError, TypeError, KeyError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise NonsenseError(f"{type(error).__name__}: {error}") from None
-
-
-@cache
-def _kinds() -> Mapping[str, type]:
-    return {kind.__name__: kind for kind in messages.KINDS}
 
 
 def _to_plain(value: Any) -> Any:

@@ -27,11 +27,11 @@ def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def begin(backend: CpuBackend) -> Rotations:
     job: Any = SimpleNamespace(measure=MeasureConfig(settle_seconds=SETTLE_S), methods={Measure.COLD: "a method"})
     session: Any = None
-    return Rotations(backend, session, job, session, 0, session)
+    return Rotations(backend, session, job, session, session)
 
 
 def settles(rotations: Rotations) -> bool:
-    settle_ns = rotations._sampler(Measure.COLD, ()).settle_ns
+    settle_ns = rotations._sampler(Measure.COLD).settle_ns
     assert settle_ns in (0.0, SETTLE_S * 1e9)
     return settle_ns > 0
 
