@@ -122,10 +122,8 @@ class Referee:
     phase: Phase = Phase.INPUTS
     check: Check | None = None
     timings: dict[Measure, Timing] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.stack = ExitStack()
-        self.is_ready = False
+    stack: ExitStack = field(default_factory=ExitStack)
+    is_ready: bool = False
 
     def close(self) -> None:
         """End the trial's process and release its memory."""
@@ -258,7 +256,7 @@ class Referee:
         for number, (inputs, byte) in enumerate(
             zip(self.problem.sets, (POISON_BYTE, SECOND_POISON_BYTE), strict=False)
         ):
-            self.sets.put(0, inputs, byte)
+            self.sets.put(inputs, byte)
             self.clock.execute(1)
             check = self._judge(number)
             if not check.passed:
@@ -289,7 +287,7 @@ class Referee:
 
     def _once(self, number: int) -> float:
         """Return the time of one execution, with the round trip."""
-        self.sets.put(0, self.problem.sets[number % len(self.problem.sets)], POISON_BYTE)
+        self.sets.put(self.problem.sets[number % len(self.problem.sets)], POISON_BYTE)
         return float(self.clock.execute(1)[0].duration_ns)
 
     def _is_right_as_graph(self, count: int) -> bool:

@@ -58,14 +58,6 @@ class Draw:
     apart: Sequence[Arrays] = ()
     names: frozenset[str] = frozenset()
 
-    @classmethod
-    def known(cls, problem: Problem, layout: Layout, array_module: Any) -> Draw:
-        """Return the contents that a candidate is checked on first."""
-        rows = np.empty((len(problem.sets), layout.stride), np.uint8)
-        for row, inputs in zip(rows, problem.sets, strict=True):
-            layout.fill(row, inputs, POISON_BYTE)
-        return cls(array_module.asarray(rows).view(np.uint64), dict(enumerate(problem.standards)))
-
     def find_right(self, number: int, problem: Problem, layout: Layout) -> Standard:
         """Return the right results on a row."""
         if number not in self.standards:
@@ -73,9 +65,6 @@ class Draw:
             held = {name: cut(row, place) for name, place in layout.places.items() if name in self.names}
             self.standards[number] = problem.find_right({**held, **self.apart[number]})
         return self.standards[number]
-
-
-NOTHING = Draw(())
 
 
 @dataclass(eq=False)
@@ -145,8 +134,6 @@ class Sets:
     junk: Any
     draw_s: float
     seen: int = 0
-    count: int = 1
-    drawn: Draw = NOTHING
 
     @classmethod
     def open(cls, job: Job, pool: Pool, number: int | None, stack: ExitStack) -> Sets:
@@ -164,7 +151,7 @@ class Sets:
             shown = as_long_as(signature, pool.problem.draw())
             took_s.append(time.monotonic() - started)
         sets = cls(task, pool, memory, memory.get_junk(number), min(took_s))
-        sets.put(0, shown, POISON_BYTE)
+        sets.put(shown, POISON_BYTE)
         return sets
 
     def __post_init__(self) -> None:
@@ -186,7 +173,8 @@ class Sets:
 
     def repeat(self, count: int) -> None:
         """Have contents in the first rows that the process has met before."""
-        self.have(Draw.known(self.pool.problem, self.task.layout, self.memory.array_module), count)
+        problem = self.pool.problem
+        self.have(Draw(self._lay_out(problem.sets, POISON_BYTE), dict(enumerate(problem.standards))), count)
 
     def take(self, count: int) -> Draw:
         """Return contents that are new to the process."""
@@ -219,12 +207,17 @@ class Sets:
             rows[...] = self.drawn.contents[xp.asarray(order)]
         self.order[:count] = order
 
-    def put(self, row: int, inputs: Any, byte: int) -> None:
-        """Write inputs and a fill into one row."""
-        host = np.empty(self.task.layout.stride, np.uint8)
-        self.task.layout.fill(host, inputs, byte)
-        self._put = host
-        self.memory.rows[row] = self.memory.array_module.asarray(host)
+    def put(self, inputs: Arrays, byte: int) -> None:
+        """Give the first row these inputs and a fill."""
+        self.have(Draw(self._lay_out([inputs], byte)), 1)
+        self.give(1)
+
+    def _lay_out(self, sets: Sequence[Arrays], byte: int) -> Any:
+        """Return contents with a fill, a row for each of these sets of inputs."""
+        rows = np.empty((len(sets), self.task.layout.stride), np.uint8)
+        for row, inputs in zip(rows, sets, strict=True):
+            self.task.layout.fill(row, inputs, byte)
+        return self.memory.array_module.asarray(rows).view(np.uint64)
 
     def flush(self, how: str) -> None:
         """Fill the caches with other data once all is written."""
@@ -279,9 +272,8 @@ class Sets:
         step = 1 if xp is np else max(LARGE_BYTES // layout.stride, 1)  # on a device each look takes its time
         for first in range(0, len(rows), step):
             some = np.asarray(rows[first : first + step])
-            held, known = self.memory.rows[xp.asarray(some)], xp.asarray(self._put)[None]
-            if self.drawn is not NOTHING:
-                known = self.drawn.contents[xp.asarray(self.order[some])].view(np.uint8)
+            held = self.memory.rows[xp.asarray(some)]
+            known = self.drawn.contents[xp.asarray(self.order[some])].view(np.uint8)
             for what, part in layout.protected():
                 if not bool((held[:, part] == known[:, part]).all()):
                     return what
