@@ -20,7 +20,6 @@ from cuprof.families import Arrays
 from cuprof.judge.border.layout import Layout, cut
 from cuprof.judge.border.signals import Task
 from cuprof.worker.messages import Job
-from cuprof.worker.method import reading_options
 from cuprof.worker.problem import Problem, Standard, as_long_as
 
 MOST_SETS, MOST_LARGE, LARGE_BYTES = 256, 64, 256 << 20
@@ -144,7 +143,7 @@ class Sets:
         count = max(1, min(MOST_SETS, max(LARGE_BYTES // layout.stride, MOST_LARGE), most))
         memory = shared(count, layout.stride, number)
         stack.callback(memory.close)
-        task = Task(job, number, signature, reading_options(job.measure), layout, count)
+        task = Task(job, number, signature, layout, count)
         took_s = []
         for _ in range(2):  # the first time takes longer
             started = time.monotonic()

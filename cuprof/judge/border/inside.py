@@ -27,6 +27,7 @@ from cuprof.plan import plan
 from cuprof.plan.memory import arena_bytes
 from cuprof.worker.excerpt import one_line
 from cuprof.worker.messages import Outlined
+from cuprof.worker.method import reading_options
 from cuprof.worker.trial import explain
 from cuprof.worker.wire import encode
 
@@ -94,8 +95,9 @@ class _HostBench:
 
     def open(self, scratch_bytes: int) -> None:
         """Open the session that further ones are copies of."""
+        options = reading_options(self.task.job.measure)
         inputs = {name: np.zeros(place.shape, place.dtype) for name, place in self.task.layout.inputs.items()}
-        self.session = self.host.open(self.task.signature, inputs, self.task.options, scratch_bytes)
+        self.session = self.host.open(self.task.signature, inputs, options, scratch_bytes)
 
     def session_on(self, number: int) -> Any:
         """Return a session whose arrays are those of a set."""

@@ -13,7 +13,6 @@ from typing import Literal
 
 import msgspec
 
-from cuprof.backends.contract import ReadingOptions
 from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.families import Signature
 from cuprof.families.candidate import Extension
@@ -52,7 +51,6 @@ class Task:
     job: Job
     number: int | None
     signature: Signature
-    options: ReadingOptions
     layout: Layout
     count: int
 
