@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from cuprof.backends.contract import Backend, Runnable, Session
 from cuprof.backends.device_state import StateMonitor
+from cuprof.config.model import MeasureConfig
 from cuprof.core.records import ENERGY_UNAVAILABLE, Energy, Timing
 
 IDLE_S = 0.5
@@ -75,14 +75,6 @@ class EnergyReading:
     unknown: float
     end: Edge
 
-    def as_details(self) -> dict[str, Any]:
-        """Return the entries for a timing's details."""
-        return {
-            "energy_executions": self.executions,
-            "energy_seconds": self.seconds,
-            "energy_uncertainty": round(self.unknown, 5),
-        }
-
 
 class EnergyUnavailableError(Exception):
     """Report why a device's energy cannot be measured."""
@@ -93,15 +85,10 @@ _idle: WeakKeyDictionary[Backend[Runnable], Idle] = WeakKeyDictionary()
 
 
 class EnergyMeter:
-    """Measure the energy of executions on one device.
+    """Measure the energy of executions on one device."""
 
-    Args:
-        seconds: how long to repeat them at most,
-        target: and the relative half-width of the time's interval.
-    """
-
-    def __init__(self, backend: Backend[Runnable], monitor: StateMonitor | None, seconds: float, target: float) -> None:
-        self.backend, self.monitor, self.seconds, self.target = backend, monitor, seconds, target
+    def __init__(self, backend: Backend[Runnable], monitor: StateMonitor | None, config: MeasureConfig) -> None:
+        self.backend, self.monitor, self.config = backend, monitor, config
         self._last: Edge | None = None
 
     def add(
@@ -133,7 +120,12 @@ class EnergyMeter:
             reading = self._measure(execute)
         except EnergyUnavailableError as error:
             return replace(timing, details={**timing.details, ENERGY_UNAVAILABLE: str(error)})
-        return replace(timing, energy=reading.energy, details={**timing.details, **reading.as_details()})
+        details = {
+            "energy_executions": reading.executions,
+            "energy_seconds": reading.seconds,
+            "energy_uncertainty": round(reading.unknown, 5),
+        }
+        return replace(timing, energy=reading.energy, details={**timing.details, **details})
 
     def _measure(self, execute: Execute) -> EnergyReading:
         if self.monitor is None:
@@ -143,8 +135,8 @@ class EnergyMeter:
             if read_mj() is None:
                 raise EnergyUnavailableError("NVML has no energy counter for the device")
             _idle[self.backend] = measure_idle(read_mj)
-        idle, target = _idle[self.backend], WIDER * self.target
-        reading = measure_energy(execute, read_mj, idle, self.seconds, target, self._last)
+        idle, seconds, target = _idle[self.backend], self.config.energy_seconds, WIDER * self.config.target
+        reading = measure_energy(execute, read_mj, idle, seconds, target, self._last)
         self._last = reading.end
         return reading
 

@@ -35,7 +35,7 @@ class Held:
 
     Attributes:
         programs: by a trial's identity, the program that was made ahead, and the files that were opened for it.
-        session: the arrays of the last block of trials, under a key.
+        session: the arrays of this block of trials, or of the last one, under a key.
     """
 
     programs: dict[str, tuple[Program, set[str]]] = field(default_factory=dict)
@@ -94,16 +94,13 @@ class JobRun:
         opened = yield from self._open(ready)
         if opened is None:
             return
-        key, session, ready = opened
         is_kept = False
         try:
-            yield from self._run_rotations(session, ready)
+            yield from self._run_rotations(*opened)
             is_kept = self.job.is_block
         finally:
-            if is_kept:
-                self.held.session = key, session
-            else:
-                session.close()
+            if not is_kept:
+                self.held.close()
 
     def _make_programs(self) -> Generator[Finished, None, list[Trial]]:
         """Answer those whose program cannot be made, and return the others."""
@@ -150,10 +147,8 @@ class JobRun:
             waiting.remove(trial)
         return chosen
 
-    def _open(
-        self, ready: list[Trial]
-    ) -> Generator[Finished, None, tuple[tuple[object, ...], Session[Runnable], list[Trial]] | None]:
-        """Return the session with its key, and the trials with room in it.
+    def _open(self, ready: list[Trial]) -> Generator[Finished, None, tuple[Session[Runnable], list[Trial]] | None]:
+        """Return the session, which is held, and the trials with room in it.
 
         Trials that need more scratch than available are answered.
         """
@@ -165,11 +160,12 @@ class JobRun:
             try:
                 if session := self.held.take(key):
                     session.restore_inputs()
-                    return key, session, ready
-                session = self.backend.open(self.problem.signature, self.problem.sets[0], options, arena)
-                session.unread = self.problem.unread
-                session.stock(self.problem.sets, [standard.expected for standard in self.problem.standards])
-                return key, session, ready
+                else:
+                    session = self.backend.open(self.problem.signature, self.problem.sets[0], options, arena)
+                    session.unread = self.problem.unread
+                    session.stock(self.problem.sets, [standard.expected for standard in self.problem.standards])
+                self.held.session = key, session
+                return session, ready
             except Exception as error:  # those that want most scratch cannot run; without them the others may
                 if session is not None:
                     with suppress(Exception):  # a lost context refuses this too, and its error is the one that counts

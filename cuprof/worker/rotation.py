@@ -63,7 +63,7 @@ class Rotations:
         self.page, self.monitor = page, StateMonitor.find(facts.uuid)
         self.protection = Protection(session, problem, on_host=is_host(facts))
         self.results = Results(session, problem)
-        self.energy = EnergyMeter(backend, self.monitor, job.measure.energy_seconds, job.measure.target)
+        self.energy = EnergyMeter(backend, self.monitor, job.measure)
         self.current, self.apart = -1, list[Trial]()
         self._executions: dict[int, Executions] = {}
         self._rng = np.random.default_rng()
