@@ -20,7 +20,7 @@ from cuprof.results.sweeps import read_configurations
 from cuprof.statistics.contrasts import Known, learn
 from cuprof.statistics.correlation import Pools
 from cuprof.statistics.samples import Samples
-from cuprof.store.connection import checking, reading
+from cuprof.store.connection import reading
 from cuprof.worker.method import relevant_settings
 
 COLUMNS: Mapping[str, Any] = {
@@ -123,23 +123,22 @@ def read_trials(
         results: what `read_results` returns of them, where it has been read already.
     """
     frame = read_results(connection, sweep_ids, variants) if results is None else results
-    with checking(connection.engine.url):
-        devices = {device.id: device for device in list_devices(connection)}
-        on_host = {key: is_host(device.facts) for key, device in devices.items()}
-        names = ["sweep_id", "trial_id", "min_ns", "max_ns", *(name for name in COLUMNS if name in frame)]
-        nowhere = is_host(None)
-        frame = frame[names].assign(on_host=[on_host.get(key, nowhere) for key in frame["device_id"]])
-        (trial,) = number_keys(frame, by=("family", "variant", "backend", "problem", "tunables", "device"))
-        (member,) = number_keys(frame, by=("sweep_id", "trial_id"))
-        last = np.zeros(trial.size, dtype=np.int64)
-        last[trial] = member  # of equal places the last one stands
-        frame = frame.assign(trial=trial)[member == last[trial]]
-        timed = frame[is_timed(frame)].copy()
-        partly = timed["min_ns"].isna() | (timed["min_ns"] <= 0) | timed["median_ns"].isna()
-        if partly.any():  # the stored median is of samples without a logarithm, too
-            timed.loc[partly, "median_ns"] = read_samples(connection, timed[partly]).medians()
-        if not ((timed["median_ns"] > 0) & np.isfinite(timed["median_ns"])).all():
-            raise ValueError("timing.median_ns is not a duration, though there are samples")
+    devices = {device.id: device for device in list_devices(connection)}
+    on_host = {key: is_host(device.facts) for key, device in devices.items()}
+    names = ["sweep_id", "trial_id", "min_ns", "max_ns", *(name for name in COLUMNS if name in frame)]
+    nowhere = is_host(None)
+    frame = frame[names].assign(on_host=[on_host.get(key, nowhere) for key in frame["device_id"]])
+    (trial,) = number_keys(frame, by=("family", "variant", "backend", "problem", "tunables", "device"))
+    (member,) = number_keys(frame, by=("sweep_id", "trial_id"))
+    last = np.zeros(trial.size, dtype=np.int64)
+    last[trial] = member  # of equal places the last one stands
+    frame = frame.assign(trial=trial)[member == last[trial]]
+    timed = frame[is_timed(frame)].copy()
+    partly = timed["min_ns"].isna() | (timed["min_ns"] <= 0) | timed["median_ns"].isna()
+    if partly.any():  # the stored median is of samples without a logarithm, too
+        timed.loc[partly, "median_ns"] = read_samples(connection, timed[partly]).medians()
+    if not ((timed["median_ns"] > 0) & np.isfinite(timed["median_ns"])).all():
+        raise ValueError("timing.median_ns is not a duration, though there are samples")
     untimed = frame[~frame["trial"].isin(timed["trial"])].drop_duplicates("trial").copy()
     untimed = untimed.assign(measure="", timing_id=-1, median_ns=np.nan, samples=0)
     return _complete(pd.concat([timed, untimed]).sort_index(kind="stable"))

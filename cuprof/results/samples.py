@@ -15,7 +15,6 @@ from cuprof.core.records import Measure, State
 from cuprof.results.read import timer_tick
 from cuprof.statistics.samples import Samples
 from cuprof.store import tables as t
-from cuprof.store.connection import checking
 from cuprof.store.rows import among, chunks
 
 if TYPE_CHECKING:
@@ -43,8 +42,7 @@ def read_samples(connection: Connection, rows: pd.DataFrame) -> Samples:
 
 def _read(connection: Connection, timing_ids: Any, ticks_ns: Any, rotations: Any) -> Samples:
     wanted, places = np.unique(np.asarray(timing_ids, np.int64), return_inverse=True)
-    with checking(connection.engine.url):
-        read = Samples.joined([_read_lists(connection, chunk) for chunk in chunks(wanted.tolist(), TOGETHER)])
+    read = Samples.joined([_read_lists(connection, chunk) for chunk in chunks(wanted.tolist(), TOGETHER)])
     samples = read if np.array_equal(places, np.arange(len(read))) else read.take(places)
     facts = np.asarray(ticks_ns, np.float64), np.zeros(places.size), np.array([*rotations, ""], dtype=object)[:-1]
     return Samples(samples.values, samples.rounds, samples.ends, *facts)
@@ -69,9 +67,8 @@ def read_pool(connection: Connection, sweep_id: int, measure: str, device_id: in
     chosen = [ids[place] for place in np.column_stack((first, first + 1)).ravel().tolist()] or ids
     facts = sa.select(timing.id, timing.rotation, sa.cast(timing.details, sa.Text)).order_by(timing.id)
     rows = connection.execute(facts.where(among(connection, timing.id, chosen))).all()
-    with checking(connection.engine.url):
-        timing_ids, rotations, details = zip(*rows, strict=True) if rows else ((), (), ())
-        return _read(connection, timing_ids, list(map(timer_tick, details)), [word or "" for word in rotations])
+    timing_ids, rotations, details = zip(*rows, strict=True) if rows else ((), (), ())
+    return _read(connection, timing_ids, list(map(timer_tick, details)), [word or "" for word in rotations])
 
 
 def read_references(connection: Connection, sweep_ids: Sequence[int]) -> dict[tuple[int, str, str], tuple[str, int]]:
@@ -94,10 +91,9 @@ def read_references(connection: Connection, sweep_ids: Sequence[int]) -> dict[tu
     )
     found: dict[tuple[int, str, str], tuple[str, int]] = {}
     first: dict[tuple[int, str], str] = {}
-    with checking(connection.engine.url):
-        for sweep_id, job, identity, measure, timing_id in rows:
-            if first.setdefault((sweep_id, job), identity) == identity:
-                found[sweep_id, job, Measure(measure).value] = identity, timing_id
+    for sweep_id, job, identity, measure, timing_id in rows:
+        if first.setdefault((sweep_id, job), identity) == identity:
+            found[sweep_id, job, Measure(measure).value] = identity, timing_id
     return found
 
 

@@ -15,7 +15,6 @@ from cuprof.core.errors import SelectionError, UnknownNameError
 from cuprof.core.records import FAILED
 from cuprof.plan.identity import IDENTITY_VERSION
 from cuprof.store import tables as t
-from cuprof.store.connection import checking
 
 FINISHED = "finished"
 IDENTITIES = "identities"
@@ -132,8 +131,7 @@ def is_newest(connection: Connection, sweep: SweepRow) -> bool:
 def read_configurations(connection: Connection, sweep_ids: Collection[int]) -> dict[int, dict[str, Any]]:
     """Return sweep → its composed configuration, as plain data."""
     query = sa.select(t.sweep.c.id, t.sweep.c.configuration).where(t.sweep.c.id.in_(sweep_ids))
-    with checking(connection.engine.url):
-        return {key: configuration or {} for key, configuration in connection.execute(query)}
+    return {key: configuration or {} for key, configuration in connection.execute(query)}
 
 
 def is_search(configuration: Mapping[str, Any]) -> bool:

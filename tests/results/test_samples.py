@@ -67,5 +67,5 @@ def test_samples_that_are_gone_are_told_in_one_line(store: Store) -> None:
     store.record(sweep, make_outcome(trial, make_timing(20)))
     with store.engine.begin() as connection:
         connection.execute(sa.text("DELETE FROM samples"))
-    with store.snapshot() as connection, pytest.raises(StoreError, match="damaged or was changed by hand"):
+    with pytest.raises(StoreError, match="damaged or was changed by hand"), store.snapshot() as connection:
         read_samples(connection, read_results(connection, [sweep]))
