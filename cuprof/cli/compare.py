@@ -167,7 +167,7 @@ def summary(comparison: Comparison) -> str:
 
 
 def as_data(comparison: Comparison) -> dict[str, Any]:
-    """Return the comparison as plain data, its rows one at a time; times in ns, shares and ratios plain."""
+    """Return the comparison as plain data; times in ns, shares and ratios plain."""
     from cuprof.comparison.trials import each
 
     rule, missing = comparison.options.rule, comparison.missing
@@ -182,7 +182,7 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "noise_within": comparison.noise_within,
         "nothing_changed": comparison.nothing_changed,
         "counts": comparison.counts,
-        "rows": (
+        "rows": [
             {
                 **_pick(row, "verdict", "measure", "ratio", "low", "high", "error_rate", "paired"),
                 "base_ns": row.base_median_ns,
@@ -192,13 +192,13 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
                 "new": _trial(row, "new_"),
             }
             for row in each(comparison.rows)
-        ),
+        ],
         "broken": [{**_trial(trial), "message": trial.message} for trial in each(missing.broken)],
         "one_run": len(missing.one_run),
         "skipped": len(missing.skipped),
         "incomparable": missing.incomparable,
-        "only_base": map(_trial, each(missing.only_base)),
-        "only_new": map(_trial, each(missing.only_new)),
+        "only_base": list(map(_trial, each(missing.only_base))),
+        "only_new": list(map(_trial, each(missing.only_new))),
         "warnings": comparison.warnings,
         "exit_code": comparison.exit_code,
     }

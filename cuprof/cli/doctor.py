@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
         if config.launch.name != "local":
             found = list(examine_node(config, argv, project))
     found = [*examine(project, url), *found]
-    emit([{**vars(each), "health": each.health.value} for each in found], arguments.json, _parts(found))
+    emit(found, arguments.json, _parts(found))
     return int(any(each.health is MISSING for each in found))
 
 

@@ -7,13 +7,11 @@ are of unequal lengths. It gives lines their styles on a terminal.
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import sys
 import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from itertools import chain, islice, repeat, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -166,7 +164,7 @@ def emit(data: Any, as_json: bool, parts: Iterable[Part] | None = None) -> None:
 
 def print_preview(preview: Preview, output: str) -> None:
     """Print the trials of a plan and their stored states, for `dry_run=true`, as a table or as JSON."""
-    emit([asdict(row) for row in preview.rows], output == "json", preview_parts(preview))
+    emit(preview.rows, output == "json", preview_parts(preview))
 
 
 def preview_parts(preview: Preview) -> list[Part]:
@@ -195,26 +193,17 @@ def print_error(error: Exception) -> int:
 
 
 def print_json(value: Any) -> None:
-    """Write plain data as JSON; NaN and infinities become null, an iterator a list."""
-    if isinstance(value, Mapping):  # an iterator's elements may be many, and msgspec takes them as they are
-        data: Any = {str(key): list(each) if isinstance(each, Iterator) else plain(each) for key, each in value.items()}
-    else:
-        data = plain(value)
+    """Write records and plain data as JSON; NaN and infinities become null."""
     try:
-        text = msgspec.json.format(msgspec.json.encode(data, enc_hook=plain), indent=2).decode()
+        text = msgspec.json.format(msgspec.json.encode(value, enc_hook=_plain), indent=2).decode()
     except UnicodeEncodeError:  # a file's name may be no text
-        text = json.dumps(plain(data), ensure_ascii=False, indent=2)
+        finite = json.loads(json.dumps(msgspec.to_builtins(value, enc_hook=_plain)), parse_constant=lambda _: None)
+        text = json.dumps(finite, ensure_ascii=False, indent=2)
     print(visible_json(text))
 
 
-def plain(value: Any) -> Any:
-    """Return the value as data that JSON has: mappings, lists, texts, finite numbers, null."""
+def _plain(value: Any) -> Any:
+    """Return what msgspec does not know, a mapping or a scalar of NumPy, as what it does."""
     if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(each) for each in value]
-    if hasattr(value, "item"):  # NumPy's scalars
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
+        return dict(value)
+    return value.item() if hasattr(value, "item") else str(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 
@@ -62,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
             continue
         if arguments.sweep is not None and not found:
             raise SelectionError(f"there is no sweep {arguments.sweep}; cuprof query sweeps lists them")
-        emit([dataclasses.asdict(each) for each in found], arguments.json, status_parts(found))
+        emit(found, arguments.json, status_parts(found))
     return 0
 
 
