@@ -9,6 +9,7 @@ import shlex
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -20,10 +21,10 @@ from cuprof.core.interrupts import stop_with_parent
 from cuprof.core.project import Project, find_project
 
 if TYPE_CHECKING:
+    from cuprof.cli.launching import Show
     from cuprof.config import SweepConfig
 
     Task = Callable[[SweepConfig, Project], int]
-    Launch = Callable[[Sequence[SweepConfig], Sequence[str], Project], int]
 T = TypeVar("T")
 NVIDIA = Path("/dev/nvidiactl")
 """Where there is none, a worker need not import CuPy before anybody asks for a device."""
@@ -31,70 +32,73 @@ SLOW_IMPORTS = ("cupy", "torch")
 """Modules that variants on a GPU often need and that take seconds to import, in the order of use."""
 
 
-def run(
-    command_name: str,
-    argv: Sequence[str],
-    task: Task,
-    description: str = "",
-    examples: str = "",
-    launch: Launch | None = None,
-    ahead: Sequence[str] = (),
-    is_measuring: bool = False,
-) -> int:
-    """Compose the configuration from `argv` and give it to `task`, once or as several jobs; return the exit code.
+@dataclass(frozen=True)
+class HydraCommand:
+    """A command that works on the configuration that its words compose.
 
     Args:
-        command_name: what the user typed after `cuprof`.
-        argv: options of Hydra's and `key=value` settings, in any order.
+        name: what the user types after `cuprof`.
         task: the command's work on a configuration; it returns the exit code.
-        description, examples: of the help, printed instead if `argv` asks for it.
-        launch: has the work done by jobs of a launcher, where the settings choose one.
+        description, examples: of the help, printed instead if the words ask for it.
+        show: shows the results of a sweep; of a command whose work jobs of a launcher do where the settings choose one.
         ahead: modules of the task, to be imported while the configuration is composed.
         is_measuring: a worker is started ahead; where nothing says what to run, what could be is listed.
-
-    Returns:
-        The task's exit code; of several jobs the largest.
-
-    Raises:
-        CuprofError: the configuration does not compose (nothing has run), or the only job failed.
-        KeyboardInterrupt: the user stopped it.
     """
-    project = find_project()
-    if is_measuring and not is_chosen(argv, project):
-        return tell_choice(command_name, project)
-    if {"-h", "--help"} & set(argv):
-        from cuprof.cli.hydra_arguments import make_parser
 
-        make_parser(command_name, description, examples).print_help()
-        return 0
-    if is_measuring:
-        _prestart_worker(argv)
-    composed = beside(partial(_compose, command_name, argv, project), ahead)
-    if isinstance(composed, str):
-        print(composed, end="")
-        return 0
-    jobs, typed = composed
-    configs = list(jobs.values())
-    if configs[0].launch.job:
-        stop_with_parent()
-    if configs[0].launch.name != "local" and not configs[0].dry_run:
-        if launch is not None:
-            return launch(configs, argv, project)
-        if any(word.startswith("launch=") for word in typed):
-            raise ConfigError(f"launch= is for cuprof sweep and doctor; {command_name} runs in this process")
-    return task(configs[0], project) if len(jobs) == 1 else _run_jobs(jobs, task, project)
+    name: str
+    task: Task
+    description: str = ""
+    examples: str = ""
+    show: Show | None = None
+    ahead: Sequence[str] = ()
+    is_measuring: bool = False
+
+    def __call__(self, argv: Sequence[str]) -> int:
+        """Compose the configuration and give it to the task, once or as several jobs; return the largest exit code.
+
+        Args:
+            argv: options of Hydra's and `key=value` settings, in any order.
+
+        Raises:
+            CuprofError: the configuration does not compose (nothing has run), or the only job failed.
+            KeyboardInterrupt: the user stopped it.
+        """
+        project = find_project()
+        if self.is_measuring and not is_chosen(argv, project):
+            return tell_choice(self.name, project)
+        if {"-h", "--help"} & set(argv):
+            from cuprof.cli.hydra_arguments import make_parser
+
+            make_parser(self.name, self.description, self.examples).print_help()
+            return 0
+        if self.is_measuring:
+            _prestart_worker(argv)
+        composed = beside(partial(_compose, self.name, argv, project), self.ahead)
+        if isinstance(composed, str):
+            print(composed, end="")
+            return 0
+        jobs, typed = composed
+        configs = list(jobs.values())
+        if configs[0].launch.job:
+            stop_with_parent()
+        if configs[0].launch.name != "local" and not configs[0].dry_run:
+            if self.show is not None:
+                from cuprof.cli.launching import launch_sweep
+
+                return launch_sweep(configs, argv, project, self.show)
+            if any(word.startswith("launch=") for word in typed):
+                raise ConfigError(f"launch= is for cuprof sweep and doctor; {self.name} runs in this process")
+        return self.task(configs[0], project) if len(jobs) == 1 else _run_jobs(jobs, self.task, project)
 
 
-def _compose(
-    command_name: str, argv: Sequence[str], project: Project
-) -> str | tuple[dict[str, SweepConfig], list[str]]:
+def _compose(command: str, argv: Sequence[str], project: Project) -> str | tuple[dict[str, SweepConfig], list[str]]:
     """Return the settings of each job → its configuration, and those typed; or the text that an option asks for."""
     from cuprof.cli.hydra_arguments import read_arguments
     from cuprof.config.composer import Composer
 
-    options, typed = read_arguments(command_name, argv)
+    options, typed = read_arguments(command, argv)
     composer = Composer(project, typed, options)
-    command_line = shlex.join(["cuprof", command_name, *argv])
+    command_line = shlex.join(["cuprof", command, *argv])
     if {"cfg", "info"} & options.keys():
         if replaced := next((each for each in composer.settings if each not in typed and "=" in each), None):
             one = replaced.partition(",")[0]

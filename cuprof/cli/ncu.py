@@ -7,10 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cuprof.cli import hydra_app
 from cuprof.cli.arguments import CommandParser
+from cuprof.cli.hydra_app import HydraCommand
 from cuprof.cli.labels import format_counter
-from cuprof.cli.output import Line, Part, Table, print_json, print_message, print_preview, show
+from cuprof.cli.output import Line, Part, Table, emit, preview_parts, print_json, print_message, show
 from cuprof.core.project import Project
 
 if TYPE_CHECKING:
@@ -71,17 +71,13 @@ IMPORT.add_argument(
 )
 
 
-def main_collect(argv: Sequence[str]) -> int:
-    """Run the command; see `HELP`."""
-    return hydra_app.run("ncu-collect", argv, task, HELP, EXAMPLES, is_measuring=True)
-
-
 def task(config: SweepConfig, project: Project) -> int:
     """Check, then profile the trials of one composed selection, and print their counters; return the exit code."""
     if config.dry_run:
         from cuprof.engine.preview import preview_profiling
 
-        print_preview(preview_profiling(config, project), config.output)
+        preview = preview_profiling(config, project)
+        emit(preview.rows, config.output == "json", preview_parts(preview))
         return 0
     from cuprof.ncu.collector import open_collector
 
@@ -145,6 +141,9 @@ def counter_parts(rows: Sequence[CounterRow], metrics: Sequence[str], units: Map
         unit = f" in {units[name]}" if units.get(name) else ""
         parts.append(Line(f"{heading} {name}{unit}{': ' + known.meaning if known else ''}"))
     return parts
+
+
+main_collect = HydraCommand("ncu-collect", task, HELP, EXAMPLES, is_measuring=True)
 
 
 def main_import(argv: Sequence[str]) -> int:

@@ -162,13 +162,8 @@ def emit(data: Any, as_json: bool, parts: Iterable[Part] | None = None) -> None:
         show(*parts)
 
 
-def print_preview(preview: Preview, output: str) -> None:
-    """Print the trials of a plan and their stored states, for `dry_run=true`, as a table or as JSON."""
-    emit(preview.rows, output == "json", preview_parts(preview))
-
-
 def preview_parts(preview: Preview) -> list[Part]:
-    """Return the table and a line that counts the states."""
+    """Return the trials of a plan and their stored states, for `dry_run=true`, and a line that counts the states."""
     names = ["trial", "identity", "state"] + ["reason"] * any(row.reason for row in preview.rows)
     rows = [(row.label, row.identity[:8], row.state, row.reason)[: len(names)] for row in preview.rows]
     styles = ["dim" if row.state in ("unavailable", "excluded") else "" for row in preview.rows]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from cuprof.cli import hydra_app
 from cuprof.cli.choice import is_chosen, list_choices
-from cuprof.cli.output import print_json, print_message, print_preview
+from cuprof.cli.hydra_app import HydraCommand
+from cuprof.cli.output import emit, preview_parts, print_json, print_message
 from cuprof.core.errors import UnknownNameError, UsageError, suggest
 from cuprof.core.project import Project, try_writing
 
@@ -97,18 +96,6 @@ examples:
   cuprof report experiment=reduction,convlab"""
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the command; see `HELP`."""
-    return hydra_app.run("sweep", argv, task, HELP, EXAMPLES, launch, RUNNING, is_measuring=True)
-
-
-def launch(configs: Sequence[SweepConfig], argv: Sequence[str], project: Project) -> int:
-    """Have jobs of a launcher run the sweeps; return the exit code that the rows give."""
-    from cuprof.cli.launching import launch_sweep
-
-    return launch_sweep(configs, argv, project, show_results)
-
-
 def task(config: SweepConfig, project: Project) -> int:
     """Run one composed sweep, print its results and write its page; return the exit code."""
     if config.report.sweep is not None:
@@ -119,7 +106,8 @@ def task(config: SweepConfig, project: Project) -> int:
     if config.dry_run:
         from cuprof.engine.preview import preview_sweep
 
-        print_preview(preview_sweep(config, project), config.output)
+        preview = preview_sweep(config, project)
+        emit(preview.rows, config.output == "json", preview_parts(preview))
         return 0
     if config.report.enabled:
         folder = config.report.folder(project)
@@ -180,11 +168,6 @@ def show_results(config: SweepConfig, project: Project, result: SweepResult) -> 
                 page = write_page(store, study.sweep, config, project, number=number, study=study)
     finally:  # the results are shown, whatever becomes of the page
         print_results(study, config.output, page)
-
-
-def main_report(argv: Sequence[str]) -> int:
-    """Run the command; see `REPORT_HELP`."""
-    return hydra_app.run("report", argv, report, REPORT_HELP, REPORT_EXAMPLES)
 
 
 def report(config: SweepConfig, project: Project) -> int:
@@ -255,3 +238,7 @@ def name_page(sweep: SweepRow, experiment: str, sweep_id: int | None, project: P
     name = page_name(sweep, experiment, sweep_id)
     is_of_family = not sweep.experiment and sweep.family in list_choices(project, "experiment")
     return f"family-{name}" if is_of_family else name
+
+
+main = HydraCommand("sweep", task, HELP, EXAMPLES, show_results, RUNNING, is_measuring=True)
+main_report = HydraCommand("report", report, REPORT_HELP, REPORT_EXAMPLES)

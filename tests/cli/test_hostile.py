@@ -20,7 +20,7 @@ from cuprof.cli import main as entry
 from cuprof.cli.compare import print_comparison
 from cuprof.cli.diagnosis import Diagnosis, Health
 from cuprof.cli.ncu import counter_parts
-from cuprof.cli.output import Line, print_json, print_message, print_preview, show
+from cuprof.cli.output import Line, preview_parts, print_json, print_message, show
 from cuprof.cli.progress import LiveProgress, PlainProgress
 from cuprof.cli.stream import Output, guarded_output
 from cuprof.comparison.compare import Options, compare
@@ -185,7 +185,7 @@ def test_compare(shown: Shown, output: str) -> None:
 
 def test_a_sweeps_preview_and_an_ncu_collections_counters(shown: Shown) -> None:
     rows = tuple(PreviewRow(each, "0" * 32, "excluded", each) for each in HOSTILE)
-    assert not steering(shown(lambda: print_preview(Preview(rows, tuple(HOSTILE)), "table")))
+    assert not steering(shown(lambda: show(*preview_parts(Preview(rows, tuple(HOSTILE))))))
     counted = [(each, {"a": each, "b": 1.0}, HOSTILE[0] if place % 2 else "") for place, each in enumerate(HOSTILE)]
     assert not steering(shown(lambda: show(*counter_parts(counted, ["a", "b"], {"a": HOSTILE[0]}))))
     assert not steering(shown(lambda: print_json({each: each for each in HOSTILE})))

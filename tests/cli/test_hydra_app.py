@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from cuprof.cli.hydra_app import run
+from cuprof.cli.hydra_app import HydraCommand
 from cuprof.cli.main import main
 from cuprof.config.composer import compose
 from cuprof.core.errors import ConfigError, CuprofError, SelectionError, UnknownNameError
 from cuprof.core.project import Project, bundled
 from tests.cli import tasks
+
+
+def run(argv: Sequence[str], task: Callable[..., int]) -> int:
+    return HydraCommand("sweep", task)(argv)
 
 
 def files(folder: Path) -> set[str]:
@@ -24,7 +28,7 @@ def files(folder: Path) -> set[str]:
 
 def test_axes_stay_in_one_job(project: Project) -> None:
     argv = ["problem.n=2**20,2**24", "tune.block=64,128", "variants=sequential,last_warp"]
-    assert run("sweep", argv, tasks.note) == 0
+    assert run(argv, tasks.note) == 0
     (facts,) = tasks.noted(project.root)
     assert facts["experiment"] == "reduction"
     assert facts["problem"] == {"n": ["2**20", "2**24"], "dtype": ["float32"]}
@@ -38,18 +42,18 @@ def test_axes_stay_in_one_job(project: Project) -> None:
 
 def test_one_job_leaves_no_files(project: Project) -> None:
     before = files(project.root)
-    assert run("sweep", ["problem.n=1,2"], tasks.note) == 0
+    assert run(["problem.n=1,2"], tasks.note) == 0
     assert files(project.root) - before == {"noted-0.005.json"}
 
 
 def test_the_process_is_left_as_it_was(project: Project) -> None:
     argv, environment = list(sys.argv), dict(os.environ)
-    run("sweep", [], tasks.note)
+    run([], tasks.note)
     assert (sys.argv, dict(os.environ)) == (argv, environment)
 
 
 def test_a_list_on_another_key_makes_jobs(project: Project) -> None:
-    assert run("sweep", ["measure=quick,precise", "problem.n=1,2"], tasks.note) == 0
+    assert run(["measure=quick,precise", "problem.n=1,2"], tasks.note) == 0
     facts = tasks.noted(project.root)
     assert [each["target"] for each in facts] == [0.001, 0.02]
     assert all(each["problem"] == {"n": [1, 2], "dtype": ["float32"]} for each in facts)
@@ -60,29 +64,29 @@ def test_a_list_on_another_key_makes_jobs(project: Project) -> None:
 def test_a_failing_job_fails_the_command_and_stops_no_other(
     project: Project, capfd: pytest.CaptureFixture[str], task: Callable[..., int], code: int
 ) -> None:
-    assert run("sweep", ["measure=quick,precise"], task) == code
+    assert run(["measure=quick,precise"], task) == code
     assert 0.001 in [each["target"] for each in tasks.noted(project.root)]
     assert ("error: not quick\n" in capfd.readouterr().err) == (code == 2)
 
 
 def test_an_error_in_the_task_is_the_command_s(project: Project) -> None:
     with pytest.raises(SelectionError, match="not quick"):
-        run("sweep", ["measure=quick"], tasks.refuse_when_quick)
+        run(["measure=quick"], tasks.refuse_when_quick)
 
 
 def test_an_unexpected_error_is_raised(project: Project) -> None:
     with pytest.raises(ZeroDivisionError, match="broken"):
-        run("sweep", [], tasks.break_down)
+        run([], tasks.break_down)
 
 
 @pytest.mark.parametrize("argv", [[], ["-m"]])
 def test_an_interrupt_ends_all(project: Project, argv: list[str]) -> None:
     with pytest.raises(KeyboardInterrupt):
-        run("sweep", argv, tasks.interrupt)
+        run(argv, tasks.interrupt)
 
 
 def test_options_may_stand_anywhere(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("sweep", ["measure=quick", "--cfg", "job", "problem.n=7", "-p", "problem"], tasks.break_down) == 0
+    assert run(["measure=quick", "--cfg", "job", "problem.n=7", "-p", "problem"], tasks.break_down) == 0
     out = capsys.readouterr().out
     assert "'n':\n- 7\n" in out
     assert "target" not in out
@@ -90,7 +94,7 @@ def test_options_may_stand_anywhere(project: Project, capsys: pytest.CaptureFixt
 
 def test_info_shows_the_projects_configuration_first(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     (project.root / "conf").mkdir()
-    assert run("sweep", ["--info", "searchpath"], tasks.break_down) == 0
+    assert run(["--info", "searchpath"], tasks.break_down) == 0
     out = capsys.readouterr().out
     assert 0 < out.index("project ") < out.index("main ")
 
@@ -101,8 +105,8 @@ def test_the_projects_files_hide_the_bundled_ones(project: Project) -> None:
     text = "family: mine\nproblem: {size: [2**10, 12]}\n"
     (folder / "reduction.yaml").write_text("# @package _global_\n" + text)
     (folder / "mine.yaml").write_text("# @package _global_\ndefaults:\n  - override /measure: quick\n" + text)
-    assert run("sweep", [], tasks.note) == 0
-    assert run("sweep", ["experiment=mine"], tasks.note) == 0
+    assert run([], tasks.note) == 0
+    assert run(["experiment=mine"], tasks.note) == 0
     hidden, mine = tasks.noted(project.root)
     assert (hidden["composed"], hidden["problem"]) == ("mine", {"size": ["2**10", 12]})
     assert (mine["experiment"], mine["target"]) == ("mine", 0.02)
@@ -112,24 +116,24 @@ def test_a_folder_of_configuration_can_be_added(project: Project, tmp_path: Path
     extra = tmp_path / "extra" / "experiment"
     extra.mkdir(parents=True)
     (extra / "added.yaml").write_text("# @package _global_\nfamily: added\n")
-    assert run("sweep", ["experiment=added", "--config-dir", str(extra.parent)], tasks.note) == 0
+    assert run(["experiment=added", "--config-dir", str(extra.parent)], tasks.note) == 0
     assert tasks.noted(project.root)[0]["composed"] == "added"
 
 
 def test_axes_of_an_experiment_can_be_taken_away(project: Project) -> None:
-    assert run("sweep", ["~problem", "variants=cpu_numpy"], tasks.note) == 0
+    assert run(["~problem", "variants=cpu_numpy"], tasks.note) == 0
     assert tasks.noted(project.root)[0]["problem"] == {}
 
 
 def test_a_family_without_an_experiment_takes_nothing_of_the_default_one(project: Project) -> None:
-    assert run("sweep", ["family=meta"], tasks.note) == 0
+    assert run(["family=meta"], tasks.note) == 0
     (facts,) = tasks.noted(project.root)
     assert (facts["composed"], facts["experiment"], facts["problem"]) == ("meta", "", {})
     assert compose(["family=meta"], project).baseline == ""
 
 
 def test_several_families_make_jobs_without_the_default_experiment(project: Project) -> None:
-    assert run("sweep", ["family=one,two"], tasks.name_experiment) == 0
+    assert run(["family=one,two"], tasks.name_experiment) == 0
     assert (project.root / "experiments.txt").read_text() == "\n\n"
 
 
@@ -137,7 +141,7 @@ def test_a_main_configuration_of_ones_own_may_choose_no_experiment(project: Proj
     text = (bundled("conf") / "config.yaml").read_text().replace("  - experiment: reduction\n", "")
     (project.root / "conf").mkdir()
     (project.root / "conf" / "plain.yaml").write_text(text)
-    assert run("sweep", ["-cn", "plain", "family=meta"], tasks.note) == 0
+    assert run(["-cn", "plain", "family=meta"], tasks.note) == 0
     assert tasks.noted(project.root)[0]["composed"] == "meta"
 
 
@@ -179,7 +183,7 @@ def test_a_main_configuration_of_ones_own_may_choose_no_experiment(project: Proj
 )
 def test_what_does_not_compose_is_one_line_and_runs_nothing(project: Project, argv: list[str], message: str) -> None:
     with pytest.raises(CuprofError) as caught:
-        run("sweep", argv, tasks.break_down)
+        run(argv, tasks.break_down)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
@@ -191,7 +195,7 @@ def test_a_broken_file_of_configuration_is_named(project: Project) -> None:
     folder.mkdir(parents=True)
     (folder / "broken.yaml").write_text("# @package _global_\nfamily: [unclosed\n")
     with pytest.raises(CuprofError, match=r"broken\.yaml"):
-        run("sweep", ["experiment=broken"], tasks.note)
+        run(["experiment=broken"], tasks.note)
 
 
 @pytest.mark.parametrize("choice", ["experiment=bytes", "measure=bytes"])
@@ -200,14 +204,14 @@ def test_a_file_of_configuration_that_is_no_text_is_named(project: Project, tmp_
     file.parent.mkdir(parents=True)
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match=r"bytes\.yaml is not UTF-8 text: invalid start byte"):
-        run("sweep", [choice, "--config-dir", str(tmp_path / "extra")], tasks.break_down)
+        run([choice, "--config-dir", str(tmp_path / "extra")], tasks.break_down)
 
 
 def test_what_goes_wrong_inside_a_task_is_not_put_on_the_configuration(project: Project) -> None:
     with pytest.raises(FileNotFoundError):
-        run("sweep", [], tasks.open_nothing)
+        run([], tasks.open_nothing)
     with pytest.raises(FileNotFoundError):
-        run("sweep", ["-m"], tasks.open_nothing)
+        run(["-m"], tasks.open_nothing)
 
 
 def test_a_part_that_is_not_there_is_one_line(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
@@ -220,7 +224,7 @@ def test_an_experiment_with_an_unknown_key_is_refused(project: Project) -> None:
     folder.mkdir(parents=True)
     (folder / "odd.yaml").write_text("# @package _global_\nfamily: x\nmeasure: {max_second: 3}\n")
     with pytest.raises(UnknownNameError, match=r"'measure\.max_second': did you mean measure\.max_seconds or "):
-        run("sweep", ["experiment=odd"], tasks.break_down)
+        run(["experiment=odd"], tasks.break_down)
 
 
 @pytest.mark.parametrize(
@@ -244,12 +248,12 @@ def test_a_file_without_the_rest_of_its_group_is_named(project: Project) -> None
     file.write_text("target: 0.1\n")
     message = "the chosen file of measure/ has no measure.modes; begin it with the group's default file"
     with pytest.raises(ConfigError, match=message):
-        run("sweep", ["measure=m2", "measure.modes=hot"], tasks.break_down)
+        run(["measure=m2", "measure.modes=hot"], tasks.break_down)
 
 
 def test_nearest_names_are_kept_with_the_error(project: Project) -> None:
     with pytest.raises(UnknownNameError) as caught:
-        run("sweep", ["experiment=reducton"], tasks.break_down)
+        run(["experiment=reducton"], tasks.break_down)
     assert "reduction" in caught.value.known
 
 
@@ -257,11 +261,11 @@ def test_an_experiment_of_several_runs_each_and_keeps_the_worst_exit_code(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     argv = ["experiment=all_studies", "measure=quick"]
-    assert run("sweep", argv, tasks.name_experiment) == 0
+    assert run(argv, tasks.name_experiment) == 0
     names = (project.root / "experiments.txt").read_text().split()
     assert names == ["reduction", "cuconv", "convlab", "filter3x3", "cnn_layer"]
     assert "job 4: experiment=cnn_layer measure=quick" in " ".join(capsys.readouterr().err.split())
-    assert run("sweep", argv, tasks.fail_at_convlab) == 1
+    assert run(argv, tasks.fail_at_convlab) == 1
     assert (project.root / "experiments.txt").read_text().split() == 2 * names
 
 
@@ -274,21 +278,21 @@ def test_an_experiment_of_several_runs_each_and_keeps_the_worst_exit_code(
 )
 def test_an_experiment_of_several_says_what_it_cannot(project: Project, argv: list[str], message: str) -> None:
     with pytest.raises(CuprofError) as caught:
-        run("sweep", argv, tasks.break_down)
+        run(argv, tasks.break_down)
     assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("path", ["a.sqlite", "with space, comma = and 'quotes'.sqlite", "ends in \\"])
 def test_a_database_is_named_as_in_every_command(project: Project, path: str) -> None:
     url = f"sqlite:///{project.root}/{path}"
-    assert run("sweep", ["problem.n=1,2", "--store", url], tasks.note) == 0
+    assert run(["problem.n=1,2", "--store", url], tasks.note) == 0
     (facts,) = tasks.noted(project.root)
     assert facts["url"] == url
 
 
 @pytest.mark.parametrize("words", [["--store", "mine.sqlite"], ["store.url=mine.sqlite"]])
 def test_a_database_may_be_named_by_its_file(project: Project, words: list[str]) -> None:
-    assert run("sweep", words, tasks.note) == 0
+    assert run(words, tasks.note) == 0
     assert tasks.noted(project.root)[0]["url"] == f"sqlite:///{project.root / 'mine.sqlite'}"
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cuprof.cli.output import preview_parts, print_preview, to_text
+from cuprof.cli.output import emit, preview_parts, to_text
 from cuprof.engine.preview import Preview, PreviewRow
 
 ROWS = (
@@ -32,7 +32,7 @@ def test_what_has_no_effect_is_said() -> None:
 
 
 def test_json_has_whole_identities(capsys: pytest.CaptureFixture[str]) -> None:
-    print_preview(Preview(ROWS), "json")
+    emit(ROWS, as_json=True)
     first, *_, last = json.loads(capsys.readouterr().out)
     assert first == {"label": "f/a · n=1", "identity": "0123456789abcdef" * 2, "state": "stored", "reason": ""}
     assert last["reason"] == "block is odd"
