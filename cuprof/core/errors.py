@@ -22,15 +22,20 @@ The exit code is 1 where the tree names no other.
 
 from __future__ import annotations
 
+import copyreg
 import difflib
 import errno
 from collections.abc import Iterable
+from typing import Any
 
 
 class CuprofError(Exception):
     """Base of every deliberate error; its text is one line that a person can act on."""
 
     exit_code = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:  # unlike Exception's, it does not pass the text to a constructor
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class UsageError(CuprofError):
@@ -52,9 +57,6 @@ class UnknownNameError(UsageError):
     def __init__(self, what: str, name: str, known: Iterable[str], where: str = "") -> None:
         self.what, self.name, self.known, self.where = what, name, sorted(known), where
         super().__init__(f"unknown {what} {name!r}{f' {where}' if where else ''}: {suggest(name, self.known)}")
-
-    def __reduce__(self) -> tuple[type[UnknownNameError], tuple[str, str, list[str], str]]:
-        return type(self), (self.what, self.name, self.known, self.where)
 
 
 class SelectionError(UsageError):
@@ -100,9 +102,6 @@ class MissingDependencyError(CuprofError):
     def __init__(self, what: str, remedy: str) -> None:
         self.what, self.remedy = what, remedy
         super().__init__(f"{what} is not available; {remedy}")
-
-    def __reduce__(self) -> tuple[type[MissingDependencyError], tuple[str, str]]:
-        return type(self), (self.what, self.remedy)
 
 
 class BuildError(CuprofError):

@@ -9,7 +9,7 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from cuprof.core.errors import SelectionError
@@ -40,11 +40,8 @@ class ExpressionError(SelectionError):
     """
 
     def __init__(self, text: str, fault: str, allowed: str = ALLOWED) -> None:
-        self.text, self.fault, self.allowed = shorten(text), fault, allowed
-        super().__init__(f"{self.text!r} {fault}; allowed are {allowed}")
-
-    def __reduce__(self) -> tuple[type[ExpressionError], tuple[str, str, str]]:
-        return ExpressionError, (self.text, self.fault, self.allowed)
+        self.fault = fault
+        super().__init__(f"{shorten(text)!r} {fault}; allowed are {allowed}")
 
 
 def evaluate(text: str | Number) -> Number:
@@ -70,48 +67,23 @@ def evaluate(text: str | Number) -> Number:
         raise ExpressionError(stripped, fault) from None
 
 
-class Expression:
-    """A text that computes a value from named ones: arithmetic, comparisons, `and`, `or`, `not`, `… if … else …`.
+def compute(text: str, values: Mapping[str, Value]) -> Value:
+    """Return the value of arithmetic, comparisons, `and`, `or`, `not`, `… if … else …` at values of the names.
 
-    It has no lambda, attribute, subscript, comprehension or assignment, and calls only `FUNCTIONS`.
-
-    Args:
-        text: the expression.
-        known: the names that it may use.
-
-    Attributes:
-        names: those of the known names that it uses, in their order.
+    An expression has no lambda, attribute, subscript, comprehension or assignment, and calls only `FUNCTIONS`.
 
     Raises:
-        ExpressionError: the text is not such an expression, or uses another name.
+        ExpressionError: the text is not such an expression or uses another name, an operation is not defined on these
+            values, or a value exceeds the bounds.
     """
-
-    def __init__(self, text: str, known: Sequence[str]) -> None:
-        self.text, self.names = text.strip(), tuple(known)
-        try:
-            if len(self.text) > MAX_EXPRESSION:
-                raise _FaultError(f"has more than {MAX_EXPRESSION} characters")
-            self._tree = _parse(self.text, known)
-        except _FaultError as error:
-            raise self._explain(error) from None
-        used = {node.id for node in ast.walk(self._tree) if isinstance(node, ast.Name)}
-        self.names = tuple(name for name in known if name in used)
-
-    def __call__(self, values: Mapping[str, Value]) -> Value:
-        """Return the value at values of its names.
-
-        Raises:
-            ExpressionError: an operation is not defined on these values, or a value exceeds the bounds.
-        """
-        try:
-            return _compute(self._tree, values)
-        except _FaultError as error:
-            raise self._explain(error) from None
-
-    def _explain(self, fault: _FaultError) -> ExpressionError:
-        names = f"the names {', '.join(self.names)}, " if self.names else ""
-        functions = f"the functions {', '.join(sorted(FUNCTIONS))}"
-        return ExpressionError(self.text, str(fault), f"{names}numbers, arithmetic, comparisons and {functions}")
+    try:
+        if len(text.strip()) > MAX_EXPRESSION:
+            raise _FaultError(f"has more than {MAX_EXPRESSION} characters")
+        return _compute(_parse(text.strip(), values), values)
+    except _FaultError as error:
+        names = f"the names {', '.join(values)}, " if values else ""
+        allowed = f"{names}numbers, arithmetic, comparisons and the functions {', '.join(sorted(FUNCTIONS))}"
+        raise ExpressionError(text.strip(), str(error), allowed) from None
 
 
 def shorten(text: str, most: int = 60) -> str:
@@ -186,7 +158,7 @@ _FORMS = (ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple,
 _PARTS = (*_FORMS, *_OPERATIONS, ast.And, ast.Or, ast.Load)
 
 
-def _parse(text: str, known: Sequence[str]) -> ast.expr:
+def _parse(text: str, known: Collection[str]) -> ast.expr:
     """Return the syntax tree of an expression that has only what the language has, and only known names."""
     try:
         tree = ast.parse(text, mode="eval").body
@@ -200,7 +172,7 @@ def _parse(text: str, known: Sequence[str]) -> ast.expr:
     return tree
 
 
-def _list_parts(node: ast.AST, known: Sequence[str]) -> Iterator[ast.AST]:
+def _list_parts(node: ast.AST, known: Collection[str]) -> Iterator[ast.AST]:
     """Yield the parts of a node; raise where the language does not have it."""
     if isinstance(node, ast.Call):
         if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS or node.keywords:

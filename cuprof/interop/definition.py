@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from cuprof.core.errors import BuildError, UsageError
-from cuprof.core.expression import Expression, ExpressionError
+from cuprof.core.expression import ExpressionError, compute
 from cuprof.core.point import Point
 from cuprof.core.text import list_first
 from cuprof.families.arrays import HOMES
@@ -138,7 +138,7 @@ class DefinitionFamily(FunctionFamily):
         sizes = self.definition.size(self.problems[problem].axes)
         for text in self.definition.constraints or ():
             with suppress(ExpressionError):
-                if not Expression(text, tuple(sizes))(sizes):
+                if not compute(text, sizes):
                     return f"not {text}"
         return None
 

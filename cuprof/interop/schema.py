@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from cuprof.core.errors import UsageError
-from cuprof.core.expression import Expression
+from cuprof.core.expression import compute
 from cuprof.families import Array
 from cuprof.interop.files import read_bytes
 
@@ -81,7 +81,7 @@ class Definition(msgspec.Struct):
         known: dict[str, int] = {name: axis.value for name, axis in self.axes.items() if axis.type == "const"} | axes
         for name, axis in self.axes.items():
             if axis.type == "expr":
-                value = Expression(axis.expression, tuple(known))(known)
+                value = compute(axis.expression, known)
                 if not isinstance(value, int | float) or value != int(value):
                     raise UsageError(f"axis {name} of definition {self.name} is {value!r}; it must be a whole number")
                 known[name] = int(value)
