@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -24,6 +25,8 @@ MEANT = {
 }
 """Words that people try → the setting that they mean, with the word or its value in {}."""
 MOST_FILES = 5
+CALLS = re.compile(r"cuprof\.compare|tune_kernel")
+"""What a file that can be swept calls."""
 _FOLDER, _JOBS = ("--config-dir", "-cd"), ("--multirun", "-m")
 """Hydra's options that do not choose what runs; all others show something or name a configuration."""
 
@@ -88,7 +91,8 @@ def tell_choice(command: str, project: Project, families: Sequence[str] = ()) ->
     """
     print_message(f"error: name what cuprof {command} is to {'check' if families else 'run'}")
     own = [folder for folder in project.kernel_folders if folder.is_relative_to(project.root)]
-    scripts = (file for file in sorted(Path.cwd().glob("*.py")) if file.is_file() and _can_run(file))
+    files = filter(Path.is_file, sorted(Path.cwd().glob("*.py")))
+    scripts = (file for file in files if CALLS.search(file.read_text(encoding="utf-8", errors="replace")))
     found = [(quote_path(file.name), "a file here") for file in islice(scripts, MOST_FILES)]
     found += [(name, "a family") for name in families] or _list_choices(project, own)
     width = max(len(word) for word, _ in found)
@@ -97,11 +101,6 @@ def tell_choice(command: str, project: Project, families: Sequence[str] = ()) ->
     if not own:
         print_message("  cuprof init DIR  makes a project of your own with an example")
     return ConfigError.exit_code
-
-
-def _can_run(file: Path) -> bool:
-    text = file.read_text(encoding="utf-8", errors="replace")
-    return "cuprof.compare" in text or "tune_kernel" in text
 
 
 def _list_choices(project: Project, own: Sequence[Path]) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -73,18 +73,17 @@ def main_merge(argv: Sequence[str]) -> int:
                 store = store or stack.enter_context(Store.open(arguments.store))
                 result = merge_source(source, store, find_project().artifacts)
             merged = result.merged
-            counts = {f"{name}s": merged.added[name] for name in SHOWN}
-            counts |= {"reports": result.reports, "missing_reports": result.missing}
-            told.append({"database": merged.place, **counts, "refused": dict(merged.refused), "notes": merged.notes})
+            added = {f"{name}s": merged.added[name] for name in SHOWN} | {"reports": result.reports}
+            rest = {"missing_reports": result.missing, "refused": merged.refused, "notes": merged.notes}
+            told.append({"database": merged.place, **added, **rest})
             if not arguments.json:
-                show(*map(Line, _describe(result)))
+                show(*map(Line, _describe(result, added)))
     if arguments.json:
         emit(told, as_json=True)
     return 0
 
 
-def _describe(result: MergeResult) -> Iterator[str]:
-    added = {f"{name}s": result.merged.added[name] for name in SHOWN} | {"reports": result.reports}
+def _describe(result: MergeResult, added: Mapping[str, int]) -> Iterator[str]:
     said = ", ".join(f"{what}: {number}" for what, number in added.items() if number)
     yield f"{result.merged.place}: {said or 'nothing new'}"
     if result.missing:

@@ -16,7 +16,7 @@ from cuprof.backends.cuda.presence import Driver, find_driver
 from cuprof.backends.opencl.presence import OPENCL_VENDORS, has_nvidia_icd, list_platforms
 from cuprof.core.errors import CuprofError, EmptyStoreError
 from cuprof.core.processes import count_cores
-from cuprof.core.project import Project, checkout
+from cuprof.core.project import Project, checkout, find_existing
 from cuprof.families.toolchain import COMPILERS, REMEDIES, find_headers, get_compiler
 from cuprof.ncu import TITLE
 from cuprof.ncu.executable import get_executable
@@ -201,7 +201,7 @@ def examine_database(url: str) -> Diagnosis:
         parsed = parse_url(url)
         file, place = database_file(parsed), show(parsed)
         if file is not None:
-            folder = _existing(file.parent)
+            folder = find_existing(file.parent)
             target = file if file.exists() else folder
             if not os.access(target, os.W_OK) or not os.access(folder, os.W_OK):
                 remedy = f"chmod u+w {folder}, or name another database with --store sqlite:////PATH"
@@ -226,7 +226,7 @@ def examine_locks(folders: Sequence[Path]) -> Diagnosis:
     Args:
         folders: as `cuprof.engine.device_lock.list_folders` returns them; the last is for all users.
     """
-    usable = [str(folder) for folder in folders if os.access(_existing(folder), os.W_OK | os.X_OK)]
+    usable = [str(folder) for folder in folders if os.access(find_existing(folder), os.W_OK | os.X_OK)]
     shared, what = folders[-1], "turns on devices"
     mode = shared.stat().st_mode & 0o7777 if shared.exists() else 0o1777
     mend = f"sudo chmod 1777 {shared}"
@@ -238,7 +238,3 @@ def examine_locks(folders: Sequence[Path]) -> Diagnosis:
         detail = f"{shared} has mode {mode:o}: other users cannot take turns, or can undo them"
         return Diagnosis(what, WARNING, detail, mend)
     return Diagnosis(what, GOOD, f"locks in {' and '.join(usable)}")
-
-
-def _existing(folder: Path) -> Path:
-    return next(each for each in (folder, *folder.parents) if each.exists())

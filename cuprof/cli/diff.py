@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from cuprof.cli.arguments import CommandParser, reading
@@ -94,8 +94,7 @@ def choose_pair(bases: Sequence[NamedTrial], news: Sequence[NamedTrial]) -> tupl
 
 def source_diff(base: str, new: str) -> Iterator[str]:
     """Yield the changed lines of two texts, "-" and "+" before them, some lines around each, and where they are."""
-    lines = difflib.unified_diff(base.splitlines(), new.splitlines(), lineterm="", n=AROUND)
-    yield from list(lines)[2:]
+    yield from islice(difflib.unified_diff(base.splitlines(), new.splitlines(), lineterm="", n=AROUND), 2, None)
 
 
 def ptx_diff(base: NamedTrial, new: NamedTrial, project: Project) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,24 +18,20 @@ RENAMED = {"gitignore": ".gitignore"}
 EMPTY_FOLDERS = ("db", "experiments", "reports")
 
 
-def _read_folder(text: str) -> Path:
-    if not text:  # a variable that is not set; Path("") would be the current folder
-        raise argparse.ArgumentTypeError("the name is empty; write . for the current folder")
-    return Path(text)
-
-
 PARSER = CommandParser(
     "init",
     "Make a project of your own: an example family in kernels/, and conf/, db/, experiments/, reports/.",
     "examples:\n  cuprof init my-kernels\n  cuprof init .",
 )
-PARSER.add_argument("folder", metavar="DIR", type=_read_folder, help="folder of the project; made when it is not there")
+PARSER.add_argument("folder", metavar="DIR", help="folder of the project; made when it is not there")
 
 
 def main(argv: Sequence[str]) -> int:
     """Make the project and say what to do next."""
     arguments = PARSER.parse_args(argv)
-    folder: Path = arguments.folder
+    if not arguments.folder:  # a variable that is not set; Path("") would be the current folder
+        raise UsageError("the name is empty; write . for the current folder")
+    folder = Path(arguments.folder)
     written = make_project(folder)
     print(f"made {len(written)} files in {folder}")
     print("next:")

@@ -30,11 +30,6 @@ OF_WRONG = {
 """The same of a variant that is kept because it is wrong."""
 
 
-def is_expected(state: State, expected: str) -> bool:
-    """Return whether a trial came out wrong as its variant is expected to ("right" or "wrong")."""
-    return state is State.WRONG_RESULT and expected == "wrong"
-
-
 def mark_of(state: State, expected: str = "right") -> tuple[str, str]:
     """Return the word for a state of a variant that is expected to be right or wrong, and its rich style."""
     return OF_WRONG.get(state, MARKS[state]) if expected == "wrong" else MARKS[state]

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Self, TextIO
 
-from cuprof.cli.labels import format_duration, format_time, is_expected, mark_of
+from cuprof.cli.labels import format_duration, format_time, mark_of
 from cuprof.cli.stream import styled
 from cuprof.core.records import FAILED, NOT_RUN, Measure, Outcome, State, Trial
 from cuprof.core.text import count, describe_tried, visible
@@ -99,7 +99,7 @@ class Progress(Observer):
         else:
             self.done += 1
             self._known.add(outcome.identity)
-        if is_expected(outcome.state, trial.expected):
+        if outcome.state is State.WRONG_RESULT and trial.expected == "wrong":
             ending = "wrong as expected"
         elif outcome.state in FAILED:
             ending = "failed"

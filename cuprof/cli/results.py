@@ -81,7 +81,8 @@ def result_parts(study: Study) -> Iterator[Part]:
     study.foresee_speedups(study.rows(every))  # of all tables in one go
     best, marks = "", set[str]()
     for rows, fastest in zip(problems, chosen, strict=True):
-        best, shown = best_line(study, rows), sorted(study.rows(fastest), key=_place_in_table)
+        best, shown = best_line(study, rows), study.rows(fastest)
+        shown.sort(key=lambda trial: (not _has_time(trial), by_time(trial), rank_of(trial.kind), trial.order))
         table = _table(study, shown)
         yield from (Line(_heading(study, rows), "bold"), table)
         if hidden := len(rows) - len(shown):
@@ -110,10 +111,6 @@ def _choose_shown(rows: Any) -> Any:
         return rows
     most = max(1, min(TOP, MOST_ROWS // rows["contender"].nunique()))
     return rows.sort_values("median_ns", kind="stable").groupby("contender", sort=False).head(most)
-
-
-def _place_in_table(trial: StudyTrial) -> tuple[object, ...]:
-    return not _has_time(trial), by_time(trial), rank_of(trial.kind), trial.order
 
 
 def best_line(study: Study, rows: Any) -> str:

@@ -163,8 +163,9 @@ def explain(error: Exception, folders: Sequence[Path]) -> CuprofError | None:
         cause = f"\n{error.__cause__}" if isinstance(error.__cause__, OmegaConfBaseException) else ""
         return _explain_text(f"{error}{cause}")
     if isinstance(error, UnicodeDecodeError):
-        path = next((path for folder in folders for path in sorted(folder.rglob("*.yaml")) if not _is_text(path)), None)
-        return ConfigError(f"{path or 'a configuration file'} is not UTF-8 text: {error.reason}")
+        files = (path for folder in folders for path in sorted(folder.rglob("*.yaml")))
+        path = next((path for path in files if error.object in path.read_bytes()), "a configuration file")
+        return ConfigError(f"{path} is not UTF-8 text: {error.reason}")
     if isinstance(error, OSError) and error.filename:
         return ConfigError(f"{error.filename} cannot be used: {error.strerror}")
     return ConfigError(f"the settings do not compose: {said}") if isinstance(error, ValueError) else None
@@ -189,11 +190,3 @@ def _explain_text(text: str) -> CuprofError:
     if found := re.search(r"Could not delete(?: from)? config\. '([^']+)' does not exist", text):
         return UnknownNameError("setting to delete", found[1], list_settings())
     return ConfigError(" ".join(lines))
-
-
-def _is_text(path: Path) -> bool:
-    try:
-        path.read_bytes().decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -6,14 +6,15 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from cuprof.core.errors import ConfigError
 
 MARKER = "cuprof.toml"
+"""The file at the top of a project; `cuprof init` writes it. It may hold `database = "<SQLAlchemy URL>"`."""
+
 OWN_BUILDS = "CUPROF_OWN_BUILDS"
 """Environment variable of a process in a sandbox: the folder of cuprof's own compiled kernels."""
-"""The file at the top of a project; `cuprof init` writes it. It may hold `database = "<SQLAlchemy URL>"`."""
 
 BUNDLED = ("conf", "kernels", "experiments", "db", "reports")
 """The folders that travel with cuprof: at the top of a checkout, under cuprof/_bundled in a wheel."""
@@ -136,28 +137,26 @@ def try_writing(folder: Path) -> None:
 
     This tries a file, since permissions do not bind root; it does not make the folder.
     """
-    path = folder.absolute()
-    existing = next(each for each in (path, *path.parents) if each.exists())
-    with tempfile.TemporaryFile(dir=existing):
+    with tempfile.TemporaryFile(dir=find_existing(folder)):
         pass
+
+
+def find_existing(folder: Path) -> Path:
+    """Return the folder, or the nearest one above it that exists."""
+    path = folder.absolute()
+    return next(each for each in (path, *path.parents) if each.exists())
 
 
 def _read_database(marker: Path, root: Path) -> str:
     text = marker.read_text(encoding="utf-8")
     if not text.strip():
         return ""
-    import tomllib
+    import msgspec
 
     try:
-        settings: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{marker} is not valid TOML: {error}") from None
-    unknown = sorted(set(settings) - {"database"})
-    if unknown:
-        raise ConfigError(f'{marker} holds an unknown key {unknown[0]!r}; it may hold database = "<SQLAlchemy URL>"')
-    database = settings.get("database", "")
-    if not isinstance(database, str):
-        raise ConfigError(f'{marker}: database must be a text such as "sqlite:///db/cuprof.sqlite"')
+        database = msgspec.toml.decode(text, type=dict[Literal["database"], str]).get("database", "")
+    except msgspec.DecodeError as error:
+        raise ConfigError(f'{marker} may hold database = "<SQLAlchemy URL>" and nothing else: {error}') from None
     scheme, separator, path = database.partition(":///")
     if scheme == "sqlite" and separator and path and not path.startswith("/"):
         return f"sqlite:///{root / path}"
