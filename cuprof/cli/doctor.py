@@ -19,7 +19,7 @@ from cuprof.cli.output import Line, Part, Table, emit, print_message
 from cuprof.core.project import MARKER, Project, find_project
 
 if TYPE_CHECKING:
-    from cuprof.config import SweepConfig
+    from cuprof.config.model import SweepConfig
 
 MARKS = {GOOD: "ok", OPTIONAL: "absent", WARNING: "WARNING", MISSING: "MISSING"}
 STYLES = {OPTIONAL: "dim", WARNING: "yellow", MISSING: "bold red"}

@@ -22,7 +22,7 @@ from cuprof.core.project import Project, find_project
 
 if TYPE_CHECKING:
     from cuprof.cli.launching import Show
-    from cuprof.config import SweepConfig
+    from cuprof.config.model import SweepConfig
 
     Task = Callable[[SweepConfig, Project], int]
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from pathlib import Path
 from cuprof.cli.arguments import reading
 from cuprof.cli.output import print_message
 from cuprof.cli.progress import Progress, make_observer
-from cuprof.config import SweepConfig
+from cuprof.config.model import SweepConfig
 from cuprof.core.errors import StoreError, UnreachableStoreError, UsageError
 from cuprof.core.project import Project
 from cuprof.core.text import count

@@ -14,7 +14,7 @@ from cuprof.cli.output import Line, Part, Table, emit, preview_parts, print_json
 from cuprof.core.project import Project
 
 if TYPE_CHECKING:
-    from cuprof.config import SweepConfig
+    from cuprof.config.model import SweepConfig
     from cuprof.engine.checking import ProfilingResult
     from cuprof.ncu.collector import Collector
 

@@ -82,7 +82,7 @@ def result_parts(study: Study) -> Iterator[Part]:
     best, marks = "", set[str]()
     for rows, fastest in zip(problems, chosen, strict=True):
         best, shown = best_line(study, rows), study.rows(fastest)
-        shown.sort(key=lambda trial: (not _has_time(trial), by_time(trial), rank_of(trial.kind), trial.order))
+        shown.sort(key=lambda trial: (not trial.is_right, by_time(trial), rank_of(trial.kind), trial.order))
         table = _table(study, shown)
         yield from (Line(_heading(study, rows), "bold"), table)
         if hidden := len(rows) - len(shown):
@@ -188,13 +188,9 @@ def _base(study: Study) -> str:
     return study.stand_in or study.baseline
 
 
-def _has_time(trial: StudyTrial) -> bool:
-    return trial.state is State.OK and not trial.is_expected_wrong
-
-
 def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     """Return the table of one problem, without the columns that say nothing."""
-    right = [trial for trial in trials if _has_time(trial)]
+    right = [trial for trial in trials if trial.is_right]
     is_alone = len({trial.contender for trial in trials}) == 1
     bases = set() if is_alone else {study.baseline_of(trial) for trial in trials}  # of many tunables the fastest
     hot_ns = {trial: trial.median_of(Measure.HOT) for trial in right if trial.measure is Measure.COLD}

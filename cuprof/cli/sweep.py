@@ -14,7 +14,7 @@ from cuprof.core.errors import UnknownNameError, UsageError, suggest
 from cuprof.core.project import Project, try_writing
 
 if TYPE_CHECKING:
-    from cuprof.config import SweepConfig
+    from cuprof.config.model import SweepConfig
     from cuprof.engine.running import SweepResult
     from cuprof.report.study import Study
     from cuprof.results.sweeps import SweepRow

@@ -14,8 +14,8 @@ from cuprof.comparison.compare import Comparison, compare, judge_anew
 from cuprof.comparison.noise import noise_within
 from cuprof.comparison.sides import FOLLOW_UP, Side
 from cuprof.comparison.trials import Stored, number_keys, read_trials
-from cuprof.config import SweepConfig
 from cuprof.config.build import build_config
+from cuprof.config.model import SweepConfig
 from cuprof.core.point import Coordinate
 from cuprof.core.project import Project
 from cuprof.core.records import Measure

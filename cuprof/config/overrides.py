@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,18 +163,13 @@ def split_jobs(overrides: Sequence[str], loader: Any) -> list[list[str]]:
     Raises:
         ConfigError: an interval, which has no single values.
     """
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
-    choices: dict[str, list[str]] = {}
-    for override in OverridesParser.create(config_loader=loader).parse_overrides(list(overrides)):
-        key = override.get_key_element()
-        if not override.is_sweep_override():
-            choices[key] = [str(override.input_line)]
-        elif override.is_discrete_sweep():
-            choices[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
-        else:
-            raise ConfigError(f"{override.input_line!r} is an interval; write range(start,stop,step) or a comma list")
-    return [list(job) for job in product(*choices.values())]
+    read = OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
+    if odd := next((each for each in read if each.is_sweep_override() and not each.is_discrete_sweep()), None):
+        raise ConfigError(f"{odd.input_line!r} is an interval; write range(start,stop,step) or a comma list")
+    return BasicSweeper.split_arguments(read, max_batch_size=None)[0]
 
 
 def key_of(setting: str) -> str:

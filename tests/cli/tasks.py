@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from cuprof.config import SweepConfig
+from cuprof.config.model import SweepConfig
 from cuprof.core.errors import SelectionError
 from cuprof.core.project import Project
 
