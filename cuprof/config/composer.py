@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from difflib import get_close_matches
 from functools import cached_property
@@ -16,6 +16,7 @@ from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path
 from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, MissingConfigException
 from hydra.types import RunMode
@@ -27,8 +28,10 @@ from cuprof.config.build import build_config, lacks_package, list_settings
 from cuprof.config.model import SweepConfig
 from cuprof.config.overrides import GROUPS, choose_experiments, read_settings, set_axes, split_jobs
 from cuprof.core.errors import ConfigError, CuprofError, UnknownNameError
+from cuprof.core.plugins import list_plugins
 from cuprof.core.project import Project, bundled, find_project
 from cuprof.core.text import hide_folded_passwords, hide_in_data
+from cuprof.search.registry import STRATEGIES, list_strategies
 
 _COMPOSING = Lock()
 """Hydra composes one configuration at a time, whatever the thread."""
@@ -94,11 +97,13 @@ class Composer:
     def hydra(self) -> Hydra:
         """Return Hydra, with the folders of configuration in their order."""
         path = create_config_search_path(str(bundled("conf")))
-        if folder := self.options.get("config_dir"):
-            if not Path(folder).is_dir():
-                raise ConfigError(f"--config-dir: folder {folder!r} not found")
-            anchor = SearchPathQuery(provider="schema")
-            path.prepend("command-line", f"file://{Path(folder).absolute()}", anchor)
+        for folder in self.folders[:-1]:
+            provider = "project" if folder in self.project.conf_folders else "command-line"
+            if not folder.is_dir():
+                raise ConfigError(f"--config-dir: folder {str(folder)!r} not found")
+            path.prepend(provider, f"file://{folder.absolute()}", SearchPathQuery(provider="main"))
+        _store_installed("search", "none", set(list_strategies()) - {*STRATEGIES})
+        _store_installed("launch", "local", list_plugins("cuprof.launchers"))
         return Hydra(task_name="cuprof", config_loader=ConfigLoaderImpl(config_search_path=path))
 
     @contextmanager
@@ -140,6 +145,12 @@ class Composer:
             return f"{hide_in_data(part)}\n"
         hidden = OmegaConf.create(hide_in_data(OmegaConf.to_container(part)))
         return (f"# @package {package}\n" if package else "") + OmegaConf.to_yaml(hidden)
+
+
+def _store_installed(group: str, default: str, names: Iterable[str]) -> None:
+    """Let a group choose what other packages bring by its name, without a file."""
+    for name in names:
+        ConfigStore.instance().store(name, {"defaults": [default, "_self_"], "name": name}, group=group)
 
 
 def explain(error: Exception, folders: Sequence[Path]) -> CuprofError | None:

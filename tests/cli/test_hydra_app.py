@@ -120,6 +120,14 @@ def test_a_folder_of_configuration_can_be_added(project: Project, tmp_path: Path
     assert tasks.noted(project.root)[0]["composed"] == "added"
 
 
+def test_a_folder_that_is_added_hides_the_projects_and_the_bundled_ones(project: Project, tmp_path: Path) -> None:
+    for folder, family in ((project.root / "conf", "own"), (tmp_path / "extra", "added")):
+        (folder / "experiment").mkdir(parents=True)
+        (folder / "experiment" / "reduction.yaml").write_text(f"# @package _global_\nfamily: {family}\n")
+    assert run(["--config-dir", str(tmp_path / "extra")], tasks.note) == 0
+    assert tasks.noted(project.root)[0]["composed"] == "added"
+
+
 def test_axes_of_an_experiment_can_be_taken_away(project: Project) -> None:
     assert run(["~problem", "variants=cpu_numpy"], tasks.note) == 0
     assert tasks.noted(project.root)[0]["problem"] == {}

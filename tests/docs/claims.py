@@ -30,7 +30,7 @@ from cuprof.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = Project(ROOT)
-SOURCES = ("cuprof", "conf", "db", "kernels", "experiments", "benchmarks", "hydra_plugins", "tests/data/ncu/recorded")
+SOURCES = ("cuprof", "conf", "db", "kernels", "experiments", "benchmarks", "tests/data/ncu/recorded")
 FOREIGN_OPTIONS = {"--jsonbin"}
 """Options of nvbench, which is not here to be asked."""
 

@@ -91,17 +91,14 @@ def test_the_wheel_carries_the_bundled_folders(wheel: Path) -> None:
     assert "cuprof/_bundled/kernels/reduction/family.py" in names
     assert "cuprof/py.typed" in names
     assert "cuprof/cli/template/kernels/scale/plain.cu" in names
-    assert any(name.startswith("hydra_plugins/cuprof_search_path/") for name in names)
 
 
 def test_the_wheel_carries_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.partition("/")[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"cuprof", "hydra_plugins"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"cuprof"}
     unwanted = (".sqlite", "/reports/out/", "__pycache__", "/artifacts/", "/jobs/")
     assert [name for name in names if any(part in name for part in unwanted) and not name.endswith(".sql")] == []
-    # A namespace package of several distributions must have no __init__.py.
-    assert "hydra_plugins/__init__.py" not in names
 
 
 def test_it_finds_the_bundled_families_from_another_folder(installed: Path, tmp_path: Path) -> None:
