@@ -51,24 +51,21 @@ def main(argv: Sequence[str]) -> int:
         return tell_choice("check", project, [*list_families(project.kernel_folders)])
     config = compose([f"family={quoted(named)}", *arguments.settings], project)
     building = prepare_building(replace(config, tune={"all": ("all",), **config.tune}), project)
-    refused: dict[str, list[Built]] = {}
-    for built in building.run(arguments.arch):
-        if built.error:
-            refused.setdefault(built.error, []).append(built)
-    impossible = [error for error, group in refused.items() for each in group if each.is_impossible]
-    for count, error in summarize(impossible):
+    faults = [built for built in building.run(arguments.arch) if built.error]
+    for count, error in summarize(each.error for each in faults if each.is_impossible):
         print_message(f"{count} impossible for {arguments.arch}: {error}")
-    for error, group in refused.items():
-        if group[0].is_impossible:
-            continue
-        more = f" and {len(group) - 1} more" if len(group) > 1 else ""
-        print_message(f"failed: {group[0].trial.label}{more}: {error}")
+    refused: dict[str, list[Built]] = {}
+    for each in faults:
+        if not each.is_impossible:
+            refused.setdefault(each.error, []).append(each)
+    for error, (first, *others) in refused.items():
+        more = f" and {len(others)} more" if others else ""
+        print_message(f"failed: {first.trial.label}{more}: {error}")
         if arguments.log:
-            print_message(group[0].log)
-    faults = [each for group in refused.values() for each in group]
+            print_message(first.log)
     for line in _summarize(building, faults, arguments.arch):
         print(line)
-    return 1 if len(faults) > len(impossible) else 0
+    return 1 if refused else 0
 
 
 def _summarize(building: Building, faults: Sequence[Built], arch: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -16,10 +16,6 @@ from cuprof.core.project import find_project
 from cuprof.core.text import list_first
 
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-
-
-Options = Mapping[str, Any]
-"""Option's name ("config_dir", "multirun") → its value, True for a flag; options that were not given are absent."""
 
 
 def make_parser(command: str, description: str = "", examples: str = "") -> CommandParser:
@@ -53,8 +49,10 @@ def _describe_settings() -> str:
     return "\n".join(["single settings, written GROUP.NAME=VALUE; --cfg job shows what each is set to:", *paragraphs])
 
 
-def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str]]:
+def read_arguments(command: str, argv: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Return (Hydra's options, settings); settings in a script's own call of `cuprof.compare` come first.
+
+    An option that was given, such as "config_dir" or "multirun", has its value, True for a flag; others are absent.
 
     Raises:
         UsageError: an option that Hydra does not have, a value that it does not take, or two options that exclude

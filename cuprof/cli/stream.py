@@ -37,10 +37,6 @@ class Output(TextIOBase):
         """Flush the stream below."""
         self._try(lambda stream: stream.flush())
 
-    def styled(self) -> TextIO:
-        """Return the same output for text that is escaped already and carries our own styles."""
-        return cast(TextIO, Output(self._stream, escapes=False))
-
     def isatty(self) -> bool:
         """Return whether a terminal shows it."""
         return not self._stream.closed and self._stream.isatty()
@@ -95,8 +91,8 @@ def guarded_output() -> Iterator[Output]:
 
 
 def styled(stream: TextIO) -> TextIO:
-    """Return a stream for rich to write escaped text to; styles pass."""
-    return stream.styled() if isinstance(stream, Output) else stream
+    """Return the same stream for rich, whose text is escaped already and carries our own styles."""
+    return cast(TextIO, Output(stream._stream, escapes=False)) if isinstance(stream, Output) else stream
 
 
 def _take_closed_descriptors() -> None:
