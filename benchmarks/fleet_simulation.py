@@ -88,9 +88,6 @@ class Slot:
     def is_built(self, backend: str, identity: str) -> bool:
         return True
 
-    def find_series(self, problem: Point, backend: str) -> str:
-        return problem.label
-
 
 class Station:
     """A station that takes part in the sweep until everything is done; it has joined once it is made.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -10,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from cuprof.backends.registry import get_spec, is_host
 from cuprof.config.model import LimitsConfig
-from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts, Outcome, Unavailable
 from cuprof.engine.measurement import Measurement
 from cuprof.engine.worker_process import WorkerDiedError
@@ -79,7 +77,6 @@ class Executor(Workers):
         self.devices = devices or {}
         self.is_lost, self.doing = False, ""
         self.number: int | None = None
-        self._series: tuple[Point | None, str, str] = (None, "", "")
 
     def run(self, batch: Batch) -> Iterator[Result | Lost]:
         """Begin to build, then yield the result of every trial as it comes; without a job, wait for a build.
@@ -171,12 +168,6 @@ class Executor(Workers):
         if slow:
             with suppress(WorkerDiedError):  # the next use of the worker reports it
                 self.worker.send(Open(slow))
-
-    def find_series(self, problem: Point, backend: str) -> str:
-        """Return a key shared by consecutive batches of a problem here, and by no others."""
-        if self._series[:2] != (problem, backend):
-            self._series = (problem, backend, secrets.token_hex(8))
-        return self._series[2]
 
     def calibrates(self, backend: str) -> bool:
         """Return whether times are held against what the device can do."""

@@ -12,14 +12,13 @@ import numpy as np
 from cuprof.backends.registry import is_host
 from cuprof.config.model import SweepConfig
 from cuprof.core.records import Measure, Outcome, State, Timing, Trial
-from cuprof.engine.jobs import make_jobs
+from cuprof.engine.jobs import list_jobs
 from cuprof.engine.ladder import sample_longer
 from cuprof.engine.planning import Prepared
 from cuprof.search.standing import LOOKS, Standing, describe_failed, find_differing, look, noise_of
 from cuprof.statistics.samples import Samples
 from cuprof.statistics.verdict import Rule
 from cuprof.worker.messages import Job
-from cuprof.worker.method import methods
 
 LONGER = 4
 """Each further look may take this many times as many samples, and as much time."""
@@ -128,14 +127,11 @@ class Final:
             energy="energy" in self.settings.factors,
         )
         trials = list(self.left.values())
-        limits = replace(self.prepared.config.limits, isolate=False)  # to compare them side by side
-        together = replace(self.prepared, config=replace(self.prepared.config, limits=limits))
-        (job,) = make_jobs(together, self.problem, trials, self.seed)
+        (job,) = list_jobs(self.prepared, trials, self.seed, measure, together=True)
         self.looks += 1
         self._series, self._hurried = {}, set()
         self._waiting = {trial.identity for trial in trials}
-        is_block = not is_host(self.candidates[0].device)
-        return replace(job, measure=measure, methods=methods(measure, job.backend), is_block=is_block)
+        return replace(job, is_block=not is_host(self.candidates[0].device))
 
     def _leave_out(self) -> None:
         """Leave out those for which no look has time, but for the best, and the second where it is not far behind."""

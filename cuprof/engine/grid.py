@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+import secrets
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -87,7 +88,8 @@ class GridScheduler:
         self._spent_s, self._done = 0.0, 0
         self._alone_at: Executor | None = None
         self._cut: set[tuple[Point, str]] = set()
-        self._last: dict[Executor, tuple[Point, str]] = {}
+        self._series: dict[Executor, dict[tuple[Point, str], str]] = defaultdict(dict)
+        """The problem and back end that an executor works on → the key of its consecutive blocks."""
         self._told: set[str] = set()
         self._asked: set[str] = set()
         self._elsewhere: list[Job] = []
@@ -110,8 +112,7 @@ class GridScheduler:
         if not any(executor.is_built(job.backend, trial.identity) for trial in job.trials):
             return Batch(build=(job,))
         block.is_given = True
-        series = executor.find_series(job.problem, job.backend)
-        return Batch(job, self._find_following(executor), series, block.beside)
+        return Batch(job, self._find_following(executor), self._series[executor][job_key(job)], block.beside)
 
     def tell(self, executor: Executor, result: Result) -> None:
         """Keep what need not be done again."""
@@ -158,7 +159,8 @@ class GridScheduler:
             block = self._claim(executor, job)
             if block.job.trials:
                 self._blocks[executor] = block
-                self._last[executor] = job_key(job)
+                key = job_key(job)
+                self._series[executor] = {key: self._series[executor].get(key) or secrets.token_hex(8)}
                 self._refused = 0
                 return block
             self._alone_at = None
@@ -269,7 +271,7 @@ class GridScheduler:
         if key in self._cut and reference is not None:
             others = tuple(trial for trial in job.trials if trial.identity != reference.identity)
             is_due = len(others) < len(job.trials) and reference.identity not in self._asked
-            trials = (reference, *others) if is_due or self._last.get(executor) != key else others
+            trials = (reference, *others) if is_due or key not in self._series[executor] else others
             job = replace(job, trials=trials, is_block=True)
         return job
 

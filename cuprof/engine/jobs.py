@@ -2,46 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections import defaultdict
+from collections.abc import Iterable
 
+from cuprof.config.model import MeasureConfig
 from cuprof.core.point import Point
 from cuprof.core.records import Trial
 from cuprof.engine.planning import Prepared
 from cuprof.worker.messages import Job, JobTrial
+from cuprof.worker.method import methods
 
 
-def list_jobs(prepared: Prepared, trials: Sequence[Trial], seed: int) -> Iterator[Job]:
-    """Yield a job for each problem and back end, in the order of the plan.
+def list_jobs(
+    prepared: Prepared,
+    trials: Iterable[Trial],
+    seed: int,
+    measure: MeasureConfig | None = None,
+    *,
+    together: bool = False,
+) -> list[Job]:
+    """Return a job for each problem and back end, in the order of the trials.
 
     If the configuration isolates variants, each one that runs its own code in the worker has a job of its own.
+
+    Args:
+        seed: of the inputs.
+        measure: how to time them, in place of the configuration's way.
+        together: isolate none, so that all can be compared side by side.
     """
-    for problem, of_problem in groupby(trials, key=lambda trial: trial.problem):
-        members = list(of_problem)
-        for backend in dict.fromkeys(trial.backend for trial in members):
-            yield from make_jobs(prepared, problem, [trial for trial in members if trial.backend == backend], seed)
-
-
-def make_jobs(prepared: Prepared, problem: Point, trials: Sequence[Trial], seed: int) -> Iterator[Job]:
-    """Yield the job, or where variants are isolated the jobs, of trials of one problem on one back end."""
-    isolate = prepared.config.limits.isolate
-    groups: dict[str, list[Trial]] = {}
+    isolates = prepared.config.limits.isolate and not together
+    groups: dict[tuple[Point, str, str], list[Trial]] = defaultdict(list)
     for trial in trials:
-        groups.setdefault(process_key(trial, isolate=isolate)[2], []).append(trial)
-    for process, members in groups.items():
-        backend = members[0].backend
-        yield Job(
+        groups[trial.problem, trial.backend, trial.variant if isolates and trial.kind != "kernel" else ""].append(trial)
+    return [
+        Job(
             origin=prepared.family.origin,
             backend=backend,
             problem=problem,
-            trials=tuple(_job_trial(trial) for trial in members),
+            trials=tuple(map(_job_trial, members)),
             seed=seed,
-            measure=prepared.config.measure,
-            methods=prepared.methods[backend],
+            measure=measure or prepared.config.measure,
+            methods=methods(measure, backend) if measure else prepared.methods[backend],
             extension=prepared.extension,
             isolated=bool(process),
             code=prepared.family.code,
         )
+        for (problem, backend, process), members in groups.items()
+    ]
 
 
 def find_references(prepared: Prepared) -> dict[tuple[Point, str], JobTrial]:
@@ -62,11 +69,6 @@ def find_references(prepared: Prepared) -> dict[tuple[Point, str], JobTrial]:
 def job_key(each: Trial | Job) -> tuple[Point, str]:
     """Return what trials of one job have in common: problem and back end."""
     return each.problem, each.backend
-
-
-def process_key(trial: Trial, *, isolate: bool) -> tuple[Point, str, str]:
-    """Return what trials of one job have in common; an isolated variant shares its worker's process with no other."""
-    return trial.problem, trial.backend, trial.variant if isolate and trial.kind != "kernel" else ""
 
 
 def _job_trial(trial: Trial) -> JobTrial:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from cuprof.config.model import MeasureConfig, SweepConfig
-from cuprof.core.records import Measure, Outcome, State, Trial
+from cuprof.core.records import Outcome, Trial
 from cuprof.search.strategy import Strategy
 
 FEW: dict[str, Any] = {"min_samples": 5, "max_samples": 5, "max_seconds": 0.05, "patience_seconds": 0.5}
@@ -111,12 +111,6 @@ class Ladder:
         ranked = heapq.nsmallest(self.settings.finalists, right, key=values.__getitem__)
         close = sum(values[index] <= (1 + CLOSE) * values[ranked[0]] for index in ranked)
         return ranked[: max(LEAST_FINALISTS, close)]
-
-
-def find_timing_ns(outcome: Outcome, measure: Measure) -> float | None:
-    """Return an outcome's median of one measure, None where it is not right."""
-    timing = outcome.find_timing(measure)
-    return timing.summary.median_ns if timing is not None and outcome.state is State.OK else None
 
 
 def _cost_s(outcome: Outcome) -> float:

@@ -14,8 +14,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from cuprof.backends.registry import get_spec, is_host
-from cuprof.config.model import MeasureConfig
-from cuprof.core.point import Coordinate, Point
+from cuprof.core.point import Coordinate
 from cuprof.core.processes import count_cores
 from cuprof.core.project import Project
 from cuprof.core.records import Measure, Outcome, State, Trial
@@ -24,8 +23,8 @@ from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.engine.final import LEAST_EXECUTIONS, LEAST_S, OF_TRYING, Final, keep_time
 from cuprof.engine.history import find_hints, learn_stored
-from cuprof.engine.jobs import job_key, make_jobs, process_key
-from cuprof.engine.ladder import Ladder, find_timing_ns, list_rungs
+from cuprof.engine.jobs import list_jobs
+from cuprof.engine.ladder import Ladder, list_rungs
 from cuprof.engine.objective import ObjectiveCounters, check_trials, evaluate
 from cuprof.engine.planning import Prepared
 from cuprof.engine.recorder import Recorder
@@ -35,7 +34,6 @@ from cuprof.results.trials import list_tried
 from cuprof.search.registry import make_strategy
 from cuprof.search.space import Space
 from cuprof.worker.messages import Job
-from cuprof.worker.method import methods
 
 MOST_AT_ONCE = 16
 """At most this many trials at once: their sources compile in parallel, and none was chosen knowing the others'
@@ -185,27 +183,19 @@ class SearchScheduler:
         if not ready or len(self.ladder.promoted) >= LEAST_AGAIN:
             again = self._find_fitting() if len(self.ladder.promoted) >= LEAST_AGAIN or not asked else []
             if again:
-                chosen = self._like_first(again)
-                self.ladder.promoted.update({*again} - {*chosen})
-                return self._rate(executor, chosen, rung=1)
-        ready = self._like_first(ready or self._list_ready(executor))
-        if ready:
-            self._asked[executor] = [index for index in asked if index not in ready]
+                batch = self._rate(executor, again, rung=1)
+                self.ladder.promoted.update({*again} - self._out[executor])
+                return batch
+        if ready := ready or self._list_ready(executor):
             return self._rate(executor, ready, rung=0)
-        return Batch(build=tuple(self._jobs(asked, self._rungs[0]))) if asked else None
+        return Batch(build=tuple(self._list_jobs(executor, asked))) if asked else None
 
-    def _rate(self, executor: Executor, chosen: Sequence[int], rung: int) -> Batch:
-        """Return a batch that rates trials of one problem and back end, and builds the next ones."""
-        self._out[executor] = {*chosen}
-        (job,) = self._jobs(chosen, self._rungs[rung])
-        build = tuple(self._jobs(self._asked[executor], self._rungs[0]))
-        return Batch(job=job, build=build, series=secrets.token_hex(8))
-
-    def _like_first(self, indices: Sequence[int]) -> list[int]:
-        """Return those that share a job with the first one."""
-        isolate = self.prepared.config.limits.isolate
-        keys = [process_key(self.trials[index], isolate=isolate) for index in indices]
-        return [index for index, key in zip(indices, keys, strict=True) if key == keys[0]]
+    def _rate(self, executor: Executor, indices: Sequence[int], rung: int) -> Batch:
+        """Return a batch that rates those of some trials that share a job with the first, and builds the next ones."""
+        job = self._list_jobs(executor, indices, rung)[0]
+        self._out[executor] = chosen = {self.index[trial.identity] for trial in job.trials}
+        self._asked[executor] = [index for index in self._asked[executor] if index not in chosen]
+        return Batch(job, tuple(self._list_jobs(executor, self._asked[executor])), secrets.token_hex(8))
 
     def _list_ready(self, executor: Executor) -> list[int]:
         """Return what an executor can measure now."""
@@ -241,18 +231,12 @@ class SearchScheduler:
                 fitting.append(index)
         return fitting
 
-    def _jobs(self, indices: Iterable[int], measure: MeasureConfig) -> list[Job]:
-        """Return jobs of these trials: one of each problem and back end, more where variants are isolated."""
-        together: dict[tuple[Point, str], list[Trial]] = defaultdict(list)
-        for index in indices:
-            together[job_key(self.trials[index])].append(self.trials[index])
-        jobs = list[Job]()
-        for (problem, backend), members in together.items():
-            # Arrays stay on the device for the next job, but where a profiled process needs the memory, too.
-            stays = self.counting is None and not is_host(members[0].device)
-            for job in make_jobs(self.prepared, problem, members, self.seed):
-                jobs.append(replace(job, measure=measure, methods=methods(measure, backend), is_block=stays))
-        return jobs
+    def _list_jobs(self, executor: Executor, indices: Iterable[int], rung: int = 0) -> list[Job]:
+        """Return the jobs that rate these trials on a rung."""
+        jobs = list_jobs(self.prepared, (self.trials[index] for index in indices), self.seed, self._rungs[rung])
+        # Arrays stay on the device for the next job, but where a profiled process needs the memory, too.
+        stays = self.counting is None
+        return [replace(job, is_block=stays and not executor.is_host(job.backend)) for job in jobs]
 
     def _count(self, executor: Executor) -> None:
         """Have right trials profiled, on their executor's devices, and learn from their counters."""
@@ -321,12 +305,12 @@ class SearchScheduler:
 
     def _value_of(self, outcome: Outcome) -> float:
         """Return the objective of an outcome; NaN if it is unknown."""
-        timing, median_ns = outcome.find_timing(self.measure), find_timing_ns(outcome, self.measure)
-        if timing is None or median_ns is None:
+        timing = outcome.find_timing(self.measure)
+        if timing is None or outcome.state is not State.OK:
             return math.nan
-        energy = timing.energy
+        energy_j = timing.energy.energy_j if timing.energy else None
         counters = self._counted.get(outcome.identity, {})
-        return evaluate(self.settings.factors, median_ns, energy.energy_j if energy else None, counters)
+        return evaluate(self.settings.factors, timing.summary.median_ns, energy_j, counters)
 
     def _value_of_run(self, run: EarlierRun) -> float:
         return evaluate(self.settings.factors, run.median_ns, run.energy_j, self._counted.get(run.identity, {}))

@@ -126,7 +126,7 @@ class Ahead:
         for contender in mine[:count]:
             leg = Leg(contender, self.make_sweep(contender), self.make_executor(contender))
             self.waiting.append(leg)
-            leg.executor.prepare(next(list_jobs(leg.sweep, contender.trials, leg.sweep.draw_seed())))
+            leg.executor.prepare(list_jobs(leg.sweep, contender.trials, leg.sweep.draw_seed())[0])
         while self.idle:  # there is no memory for so many
             self.idle.pop().retire_worker()
 
