@@ -45,7 +45,7 @@ def measure(sizes: Sequence[int], server: ForkServer) -> list[dict[str, Any]]:
     device = DeviceTable(WorkerSettings()).describe("cuda")
     assert isinstance(device, DeviceFacts)
     family = origin.load()
-    selection = Selection("reduction", VARIANTS, problem={"n": tuple(sizes), "dtype": ("float32",)})
+    selection = Selection(VARIANTS, problem={"n": tuple(sizes), "dtype": ("float32",)})
     box = Sandbox(visible=(str(folder),), memory_bytes=16 << 30) if not find_refusal() else None
     rows = []
     devices = {"cuda": device}

@@ -107,7 +107,7 @@ def rate(best: str, ending: Final) -> str:
         return "wrong"
     if ending.best.identity == best:
         return "best wins"
-    if best in {trial.identity for trial in ending.level}:
+    if best in ending.standing.list_level():
         return "level with it"
     return "undecided" if best in ending.standing.list_open() else "wrong"
 

@@ -195,7 +195,7 @@ def _list_builds(family: Family, tunables: Sequence[str]) -> list[NvrtcBuild]:
 def plan_wide(bench: Bench) -> float:
     """Return the microseconds that a trial of 16,000 takes to plan."""
     family = load_family(bench.project / "kernels" / "wide")
-    selection = Selection(family.name, tune={"block": ("all",), "unroll": ("all",)})
+    selection = Selection(tune={"block": ("all",), "unroll": ("all",)})
     devices = {"cpu": DeviceFacts("cpu", 0, "a processor")}
     plan(family, selection, devices)
     began = time.perf_counter()

@@ -13,7 +13,7 @@ from cuprof.config.overrides import quoted
 from cuprof.core.errors import UsageError
 from cuprof.core.project import find_project
 from cuprof.core.text import summarize
-from cuprof.engine.building import Building, Built, prepare_building
+from cuprof.engine.building import Built, build_selection
 from cuprof.families.origin import list_families
 
 DESCRIPTION = """\
@@ -50,34 +50,33 @@ def main(argv: Sequence[str]) -> int:
     if not named or "=" in named:
         return tell_choice("check", project, [*list_families(project.kernel_folders)])
     config = compose([f"family={quoted(named)}", *arguments.settings], project)
-    building = prepare_building(replace(config, tune={"all": ("all",), **config.tune}), project)
-    faults = [built for built in building.run(arguments.arch) if built.error]
+    every, others = build_selection(replace(config, tune={"all": ("all",), **config.tune}), project, arguments.arch)
+    faults = [built for built in every if built.error]
     for count, error in summarize(each.error for each in faults if each.is_impossible):
         print_message(f"{count} impossible for {arguments.arch}: {error}")
     refused: dict[str, list[Built]] = {}
     for each in faults:
         if not each.is_impossible:
             refused.setdefault(each.error, []).append(each)
-    for error, (first, *others) in refused.items():
-        more = f" and {len(others)} more" if others else ""
+    for error, (first, *rest) in refused.items():
+        more = f" and {len(rest)} more" if rest else ""
         print_message(f"failed: {first.trial.label}{more}: {error}")
         if arguments.log:
             print_message(first.log)
-    for line in _summarize(building, faults, arguments.arch):
+    for line in _summarize(every, others, arguments.arch):
         print(line)
     return 1 if refused else 0
 
 
-def _summarize(building: Building, faults: Sequence[Built], arch: str) -> Iterator[str]:
+def _summarize(every: Sequence[Built], others: Sequence[str], arch: str) -> Iterator[str]:
     """Yield the programs compiled, the calls compared with their source, and the variants only a sweep can check."""
-    unbuilt = {trial.identity for trial, _ in building.unbuilt}
-    wrong_calls = sum(each.trial.identity in unbuilt for each in faults)
-    if programs := len(building.programs):
-        yield f"{programs - len(faults) + wrong_calls} of {programs} programs compile for {arch}"
-    if calls := len(unbuilt):
-        yield f"{calls - wrong_calls} of {calls} programs call their source with the parameters it declares"
-    compiled = {trial.variant for trial, _ in building.unbuilt}
-    if late := [name for name in building.others if name in compiled]:
-        yield f"compiled where they run: {', '.join(late)}"
-    if plain := [name for name in building.others if name not in compiled]:
-        yield f"functions and libraries, checked by cuprof sweep alone: {', '.join(plain)}"
+    compiled = [each for each in every if each.is_compiled]
+    called = [each for each in every if not each.is_compiled]
+    if compiled:
+        yield f"{sum(not each.error for each in compiled)} of {len(compiled)} programs compile for {arch}"
+    if called:
+        right = sum(not each.error for each in called)
+        yield f"{right} of {len(called)} programs call their source with the parameters it declares"
+        yield f"compiled where they run: {', '.join(dict.fromkeys(each.trial.variant for each in called))}"
+    if others:
+        yield f"functions and libraries, checked by cuprof sweep alone: {', '.join(others)}"

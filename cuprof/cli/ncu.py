@@ -74,10 +74,10 @@ IMPORT.add_argument(
 def task(config: SweepConfig, project: Project) -> int:
     """Check, then profile the trials of one composed selection, and print their counters; return the exit code."""
     if config.dry_run:
-        from cuprof.engine.preview import preview_profiling
+        from cuprof.engine.preview import preview
 
-        preview = preview_profiling(config, project)
-        emit(preview.rows, config.output == "json", preview_parts(preview))
+        found = preview(config, project, profiling=True)
+        emit(found.rows, config.output == "json", preview_parts(found))
         return 0
     from cuprof.ncu.collector import open_collector
 

@@ -104,10 +104,10 @@ def task(config: SweepConfig, project: Project) -> int:
             "leave the setting out"
         )
     if config.dry_run:
-        from cuprof.engine.preview import preview_sweep
+        from cuprof.engine.preview import preview
 
-        preview = preview_sweep(config, project)
-        emit(preview.rows, config.output == "json", preview_parts(preview))
+        found = preview(config, project)
+        emit(found.rows, config.output == "json", preview_parts(found))
         return 0
     if config.report.enabled:
         folder = config.report.folder(project)

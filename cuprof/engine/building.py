@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -27,63 +27,28 @@ from cuprof.results.named_trials import NamedTrial
 
 @dataclass(frozen=True)
 class Built:
-    """The result of compiling one program.
+    """The result of compiling one program, or of comparing its calls with its source where that takes its device.
 
     Args:
         trial: the first of those that run this program.
-        error: the compiler's first error line, empty where it compiled; `log` is its whole output.
+        is_compiled: a compiler here builds it without a device.
+        error: the compiler's first error line, or a call that does not fit; empty if all is well.
+        log: the compiler's whole output, where it refuses.
         is_impossible: it needs more than the architecture has, which does not count as a failure.
     """
 
     trial: Trial
+    is_compiled: bool
     error: str = ""
     log: str = ""
     is_impossible: bool = False
 
 
-@dataclass(frozen=True)
-class Building:
-    """Programs to compile for the trials of a plan.
+def build_selection(config: SweepConfig, project: Project, arch: str) -> tuple[list[Built], tuple[str, ...]]:
+    """Compile each program of a selection once, side by side.
 
-    Args:
-        programs: each program that a compiler here builds without a device, with the first trial that runs it.
-        others: the variants whose programs are compiled where they run, or that have none.
-        unbuilt: the programs of `others`; only their calls are checked against the source.
-    """
-
-    family: Family
-    programs: tuple[tuple[Trial, Program], ...]
-    others: tuple[str, ...]
-    unbuilt: tuple[tuple[Trial, Program], ...] = ()
-
-    def run(self, arch: str) -> Iterator[Built]:
-        """Compile side by side; yield in the order of the plan."""
-        with ThreadPoolExecutor(count_cores()) as threads:
-            yield from threads.map(lambda each: self._build(each[0], each[1], arch), self.programs)
-        for trial, program in self.unbuilt:
-            if fault := find_absent(program, trial.source_text) or self._find_fault(trial, program):
-                yield Built(trial, fault)
-
-    def _find_fault(self, trial: Trial, program: Program) -> str:
-        """Return which of a program's calls does not fit the parameters that its source declares."""
-        return find_mismatch(program, trial.source_text, self.family.signature(trial.problem))
-
-    def _build(self, trial: Trial, program: Program, arch: str) -> Built:
-        variant = self.family.variant(trial.variant)
-        build = find_builder(trial.backend)
-        assert build is not None
-        try:
-            build(variant, program, trial.source_text, self.family.signature(trial.problem), arch)
-        except ImpossibleError as error:
-            return Built(trial, str(error), is_impossible=True)
-        except BuildError as error:
-            where = variant.source, self.family.folder
-            return Built(trial, relocate(str(error), *where), relocate(error.log, *where))
-        return Built(trial, self._find_fault(trial, program))
-
-
-def prepare_building(config: SweepConfig, project: Project) -> Building:
-    """Plan a selection, and return each program of it that is compiled, once.
+    Returns:
+        The results in the order of the plan, and the variants that have no program.
 
     Raises:
         UsageError: the selection cannot be carried out.
@@ -92,20 +57,35 @@ def prepare_building(config: SweepConfig, project: Project) -> Building:
         prepared = prepare(replace(config, dry_run=True), project, executors)
     family = prepared.family
     programs: dict[str, tuple[Trial, Program]] = {}
-    unbuilt: dict[str, tuple[Trial, Program]] = {}
     others: dict[str, None] = {}
     for trial in prepared.plan.trials:
-        has_builder = find_builder(trial.backend) is not None
-        if trial.kind != "kernel" or not has_builder:
-            others[trial.variant] = None
         if trial.kind != "kernel":
+            others[trial.variant] = None
             continue
         program: Program = family.variant(trial.variant).make(trial.problem, trial.tunables)
         compiled = describe_program(replace(program, steps=()))
         kernels = sorted({launch.kernel for launch in program.launches})
-        kept = programs if has_builder else unbuilt
-        kept.setdefault(canonical_json([trial.variant, compiled, kernels]), (trial, program))
-    return Building(family, tuple(programs.values()), tuple(others), tuple(unbuilt.values()))
+        programs.setdefault(canonical_json([trial.variant, compiled, kernels]), (trial, program))
+    with ThreadPoolExecutor(count_cores()) as threads:
+        built = list(threads.map(lambda each: _check(family, each[0], each[1], arch), programs.values()))
+    return built, tuple(others)
+
+
+def _check(family: Family, trial: Trial, program: Program, arch: str) -> Built:
+    variant, signature = family.variant(trial.variant), family.signature(trial.problem)
+    build, absent = find_builder(trial.backend), ""
+    try:
+        if build is None:
+            absent = find_absent(program, trial.source_text)
+        else:
+            build(variant, program, trial.source_text, signature, arch)
+    except ImpossibleError as error:
+        return Built(trial, is_compiled=True, error=str(error), is_impossible=True)
+    except BuildError as error:
+        where = variant.source, family.folder
+        return Built(trial, is_compiled=True, error=relocate(str(error), *where), log=relocate(error.log, *where))
+    fault = absent or find_mismatch(program, trial.source_text, signature)
+    return Built(trial, is_compiled=build is not None, error=fault)
 
 
 def rebuild(trial: NamedTrial, project: Project) -> Mapping[str, bytes]:

@@ -32,12 +32,7 @@ class Scheduler(Protocol):
 
     A scheduler may go by earlier results: it receives each one, already durable in the store, before the same executor
     gets another batch.
-
-    Attributes:
-        tolerates_failures: whether the sweep succeeds as long as one trial does.
     """
-
-    tolerates_failures: bool
 
     @property
     def done(self) -> bool:
@@ -150,7 +145,7 @@ class Dispatcher:
         executor.is_lost = True
         self._inboxes.pop(executor).put(None)
         self.scheduler.release(executor, event.batch)
-        if executor.number is not None:
+        if executor.number:
             self.recorder.store.leave([executor.number])
         self.recorder.observer.note(f"{executor.name} has failed ({event.reason}); its work is given to the others")
 

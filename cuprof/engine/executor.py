@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -62,7 +63,7 @@ class Executor(Workers):
 
     Attributes:
         is_lost: its device has failed.
-        number: its key in the store, for claiming trials; None if no other process may run them.
+        number: its key in the store, for claiming trials; 0 if no other process may run them.
         doing: its current work, as text for the user.
     """
 
@@ -75,8 +76,7 @@ class Executor(Workers):
     ) -> None:
         super().__init__(settings, limits, sandbox)
         self.devices = devices or {}
-        self.is_lost, self.doing = False, ""
-        self.number: int | None = None
+        self.is_lost, self.doing, self.number = False, "", 0
 
     def run(self, batch: Batch) -> Iterator[Result | Lost]:
         """Begin to build, then yield the result of every trial as it comes; without a job, wait for a build.
@@ -124,20 +124,10 @@ class Executor(Workers):
             self.drop_worker()
 
     def _await_build(self) -> None:
-        """Return a moment after a program is built, or after `MOST_WAIT_S`, or if the worker is lost."""
-        give_up = time.monotonic() + MOST_WAIT_S
-        try:
-            for message in self.worker.messages() if self.building else ():
-                self.stop_if_asked()
-                if isinstance(message, Built):
-                    self.take_built(message)
-                    give_up = min(give_up, time.monotonic() + FOLLOWING_S)
-                elif message is None and self.worker.page.read().age_s > self.limits.trial_s:
-                    self.replace_worker()
-                if not self.building or time.monotonic() > give_up:
-                    return
-        except WorkerDiedError:
-            self.drop_worker()
+        """Wait until a moment after a program is built, or for `MOST_WAIT_S`; replace a worker that hangs."""
+        self.await_ready(time.monotonic() + MOST_WAIT_S, FOLLOWING_S)
+        if self.building and self.worker.page.read().age_s > self.limits.trial_s:
+            self.replace_worker()
 
     def prepare(self, job: Job) -> None:
         """Have the worker do what a job needs beside the device, while others do so; `await_ready` waits for it."""
@@ -145,20 +135,23 @@ class Executor(Workers):
         with suppress(WorkerDiedError):  # `await_ready` meets it again
             self.worker.send(Prepare(job))
 
-    def await_ready(self, until: float) -> bool:
-        """Return whether the worker is ready for the job that it prepares.
+    def await_ready(self, until: float, following_s: float = math.inf) -> bool:
+        """Wait for what the worker builds or prepares; return whether it is done.
 
         Args:
             until: by the monotonic clock, when not to wait any longer.
+            following_s: once a part is done, wait this long for more.
         """
         try:
-            for message in self.worker.messages():
+            for message in self.worker.messages() if self.building else ():
                 self.stop_if_asked()
                 if isinstance(message, Built):
                     self.take_built(message)
+                    until = min(until, time.monotonic() + following_s)
                 if not self.building or time.monotonic() > until:
                     break
         except WorkerDiedError:
+            self.drop_worker()
             return False
         return not self.building
 

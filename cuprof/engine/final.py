@@ -73,7 +73,6 @@ class Final:
         median_ns: of the best.
         standing: of the candidates of that look.
         beaten: how many earlier looks found slower.
-        level: those that the last look calls level with the best.
         failed: how many candidates were right when tried, but not when compared.
         left_out: how many candidates it had no time for.
         cut_s: the seconds after which it ran out of time with cases undecided; 0 if it did not.
@@ -96,7 +95,7 @@ class Final:
         self.looks = self.beaten = self.failed = self.left_out = 0
         self.is_over, self.cut_s, self.median_ns = False, 0.0, math.nan
         self.best: Trial | None = None
-        self.standing, self.level = Standing[str]("", {}), tuple[Trial, ...]()
+        self.standing = Standing[str]("", {})
         self._series: dict[str, Samples] = {}
         self._hurried: set[str] = set()
         """Candidates whose sampling in the current look ended because shared time ran out, not because of a narrow
@@ -177,7 +176,6 @@ class Final:
         self.beaten = self.beaten + len(before.list_beaten()) if before.best in self._series else 0
         self.best = self.left[self.standing.best]
         self.median_ns = float(self._series[self.standing.best].medians()[0])
-        self.level = tuple(self.left[identity] for identity in self.standing.list_level())
         undecided, is_last = self.standing.list_open(), self.looks >= LOOKS
         is_hurried = not self._hurried.isdisjoint([self.standing.best, *undecided])
         is_cut = bool(undecided) and (is_hurried if is_last else self.allowed_s - self.spent_s < LEAST_LOOK_S)
@@ -199,8 +197,8 @@ class Final:
         if not (self.standing.judgements or self.beaten):
             late = "; search.budget had no time for that" if self.left_out else ""
             return f"{text}, compared with no other{late}{failed}"
-        level = {trial.identity: _describe_difference(trial, self.best) for trial in self.level}
-        said = self.standing.describe(level.__getitem__, settings.effect, settings.error_rate, self.beaten)
+        names = {trial.identity: _describe_difference(trial, self.best) for trial in self.candidates}
+        said = self.standing.describe(names.__getitem__, settings.effect, settings.error_rate, self.beaten)
         if self.cut_s:
             said += f"; the comparison had {self.cut_s:.1f} s"
             said += f", none of it for {self.left_out} more" if self.left_out else ""

@@ -65,8 +65,6 @@ class GridScheduler:
         clock: seconds.
     """
 
-    tolerates_failures = False
-
     def __init__(
         self,
         jobs: Iterable[Job],
@@ -285,8 +283,6 @@ class EachScheduler:
         jobs: in the plan's order.
         executors: those that do them.
     """
-
-    tolerates_failures = False
 
     def __init__(self, jobs: Iterable[Job], executors: Sequence[Executor]) -> None:
         every, is_host = list(jobs), executors[0].is_host

@@ -13,7 +13,7 @@ from cuprof.store import Store
 from cuprof.store import tables as t
 from cuprof.store.connection import database_file
 from cuprof.store.merge import Merged
-from cuprof.store.source import Source, open_source
+from cuprof.store.source import Source
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,6 @@ class MergeResult:
     merged: Merged
     reports: int
     missing: int
-
-
-def merge_database(url: str, store: Store, artifacts: Path) -> MergeResult:
-    """Merge the database of a URL; see `open_source` and `merge_source`."""
-    with open_source(url) as source:
-        return merge_source(source, store, artifacts)
 
 
 def merge_source(source: Source, store: Store, artifacts: Path) -> MergeResult:

@@ -27,53 +27,51 @@ class OpenedFiles:
     """Remember, for one family of a project, variant → files, in a file below the project's `db`."""
 
     def __init__(self, project: Project, family: Family) -> None:
+        self.family, self.folder = family, family.folder or project.root
         place = str(family.path or family.name)
         self._file = project.root / "db" / "opened" / f"{hashlib.sha256(place.encode()).hexdigest()[:16]}.json"
-        self._known: dict[str, list[str]] = {}
+        self._again: dict[tuple[str, Point, Point], Trial] = {}
+
+    def _read(self) -> dict[str, list[str]]:
         with contextlib.suppress(OSError, ValueError):
             read = json.loads(self._file.read_text(encoding="utf-8"))
             if isinstance(read, dict):
-                self._known = {str(name): list(map(str, paths)) for name, paths in read.items()}
+                return {str(name): list(map(str, paths)) for name, paths in read.items()}
+        return {}
 
-    def add_to(self, family: Family) -> None:
+    def add_to_family(self) -> None:
         """Let variants name the files that they were seen to open; one that is gone decides nothing any more."""
-        for name, variant in family.variants.items():
-            seen = [path for path in self._known.get(name, ()) if Path(path).is_file() and path not in variant.files]
+        known = self._read()
+        for name, variant in self.family.variants.items():
+            seen = [path for path in known.get(name, ()) if Path(path).is_file() and path not in variant.files]
             if seen:
-                family.variants[name] = replace(variant, files=(*variant.files, *seen))
+                self.family.variants[name] = replace(variant, files=(*variant.files, *seen))
 
-    def learn(self, variant: str, paths: Iterable[str]) -> None:
+    def _learn(self, variant: str, paths: Iterable[str]) -> None:
         """Add files to those known for a variant."""
-        self._known[variant] = sorted({*self._known.get(variant, ()), *paths})
+        known = self._read()
+        known[variant] = sorted({*known.get(variant, ()), *paths})
         with contextlib.suppress(OSError):  # a folder that cannot be written costs a measurement the next time
             self._file.parent.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=self._file.parent)
             with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                json.dump(self._known, stream)
+                json.dump(known, stream)
             Path(temporary).replace(self._file)
 
+    def find_ran(
+        self, trial: Trial, opened: Iterable[str], planned: Plan, devices: Mapping[str, DeviceFacts | Unavailable]
+    ) -> Trial:
+        """Return the trial that was really run, if the plan did not yet know the files that its variant opens.
 
-class Replanner:
-    """Find the trial that was really run, if the plan did not yet know the files that its variant opens.
-
-    Args:
-        devices: the plan's devices.
-    """
-
-    def __init__(self, project: Project, planned: Plan, devices: Mapping[str, DeviceFacts | Unavailable]) -> None:
-        self.project, self.plan, self.devices = project, planned, devices
-        self._again: dict[tuple[str, Point, Point], Trial] = {}
-
-    def find(self, trial: Trial, opened: Iterable[str]) -> Trial:
-        """Return the trial, or another one of the same problem and tunables, and remember its variant's files."""
-        family, name = self.plan.family, trial.variant
-        folder = family.folder or self.project.root
-        named = {str((folder / file).absolute()) for file in family.variant(name).files}
+        Args:
+            planned: the trial's plan, for these devices.
+        """
+        name = trial.variant
+        named = {str((self.folder / file).absolute()) for file in self.family.variant(name).files}
         if unforeseen := set(opened) - named:
-            files = OpenedFiles(self.project, family)
-            files.learn(name, unforeseen)
-            files.add_to(family)
-            selection = replace(self.plan.selection, variants=(name,), optional=frozenset(self.plan.selection.tune))
-            again = plan(family, selection, self.devices).trials
+            self._learn(name, unforeseen)
+            self.add_to_family()
+            selection = replace(planned.selection, variants=(name,), optional=frozenset(planned.selection.tune))
+            again = plan(self.family, selection, devices).trials
             self._again |= {(name, one.problem, one.tunables): one for one in again}
         return self._again.get((name, trial.problem, trial.tunables), trial)

@@ -40,9 +40,8 @@ class Prepared:
         methods: back end → measure → the method's hash.
         hash: hash of everything that decides trials and methods.
         extension: a file that adds to the family; workers load it, this process does not.
-        is_shared: whether other processes may run a part of it.
-        reuses: whether stored results count.
-        remembers: whether the project remembers the files that variants open, as part of their identity.
+        is_private: it goes by no stored results, shares its trials with no other process, and lets the project remember
+            no files that its variants open.
     """
 
     config: SweepConfig
@@ -52,9 +51,12 @@ class Prepared:
     methods: Mapping[str, Mapping[Measure, str]]
     hash: str
     extension: Extension | None = None
-    is_shared: bool = True
-    reuses: bool = True
-    remembers: bool = True
+    is_private: bool = False
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether other processes may run a part of it."""
+        return not (self.is_private or self.on_each_card or self.config.search.name)
 
     @property
     def on_each_card(self) -> bool:
@@ -69,7 +71,7 @@ class Prepared:
     def stored(self, store: Store) -> dict[str, StoredTrial]:
         """Return the stored outcomes of the planned trials, by identity."""
         found: dict[str, StoredTrial] = {}
-        for backend, wanted in self.methods.items() if self.reuses else ():
+        for backend, wanted in self.methods.items() if not self.is_private else ():
             identities = [trial.identity for trial in self.plan.trials if trial.backend == backend]
             if identities:
                 found |= store.stored(identities, wanted)
@@ -157,13 +159,12 @@ def prepare(
 
         check_names(config.search.counters)
     family = _load(config, project, executors[0]) if family is None else family
-    OpenedFiles(project, family).add_to(family)
+    OpenedFiles(project, family).add_to_family()
     if config.baseline:
         family.variant(config.baseline)
     usual_tune, is_whole = family.usual.get("tune", {}), config.search.name or ALL in config.tune
     problem, presets = choose_problems(family, config)
     selection = Selection(
-        family=config.family,
         variants=config.variants,
         problem=problem,
         tune=find_whole_space(family, config) if is_whole else {**usual_tune, **config.tune},
@@ -191,8 +192,7 @@ def prepare(
         planned = replace(planned, notes=(*planned.notes, *unheeded, *notes))
     if not config.dry_run:
         planned.require_runnable()
-    prepared = Prepared(config, family, planned, devices, by_backend, _hash(config, planned, by_backend))
-    return replace(prepared, is_shared=not (prepared.on_each_card or config.search.name))
+    return Prepared(config, family, planned, devices, by_backend, _hash(config, planned, by_backend))
 
 
 def _hash(config: SweepConfig, planned: Plan, by_backend: Mapping[str, Mapping[Measure, str]]) -> str:

@@ -58,4 +58,4 @@ def present(
         ended.set()
         thread.join()
         if is_reachable:
-            store.leave([executor.number for executor in executors if executor.number is not None])
+            store.leave([one.number for one in executors if one.number])

@@ -13,7 +13,7 @@ from cuprof.core.records import Outcome, State, StoredProfile, Trial
 from cuprof.engine.devices import open_executors
 from cuprof.engine.planning import prepare
 from cuprof.engine.profiling import find_settled, reason_to_skip
-from cuprof.ncu.setting import Request, make_request
+from cuprof.ncu.setting import make_request
 from cuprof.store import Store, StoredTrial
 from cuprof.store.connection import database_file, parse_url
 
@@ -36,24 +36,18 @@ class Preview:
     notes: tuple[str, ...] = ()
 
 
-def preview_sweep(config: SweepConfig, project: Project) -> Preview:
-    """Return the trials of a sweep and the stored state of each, without running or storing anything."""
-    return _preview(config, project, None)
+def preview(config: SweepConfig, project: Project, *, profiling: bool = False) -> Preview:
+    """Return the trials of a sweep and the stored state of each, without running or storing anything.
 
-
-def preview_profiling(config: SweepConfig, project: Project) -> Preview:
-    """Return the trials of a collection and the stored state of each, without running or storing anything.
+    Args:
+        profiling: those of a collection, which profiles them and times nothing.
 
     Raises:
         UsageError: the selection cannot be carried out.
     """
-    return _preview(config, project, make_request(config.ncu))
-
-
-def _preview(config: SweepConfig, project: Project, request: Request | None) -> Preview:
-    """Return the preview of a collection, or of a sweep where nothing is requested of the profiler."""
+    request = make_request(config.ncu) if profiling else None
     with open_executors(config) as executors:
-        prepared = prepare(config, project, executors, timed=request is None)
+        prepared = prepare(config, project, executors, timed=not profiling)
     trials = prepared.plan.trials
     with _open_existing(config, project) as store:
         known = prepared.stored(store) if store else {}

@@ -10,7 +10,7 @@ from cuprof.core.project import Project
 from cuprof.core.records import ENERGY_UNAVAILABLE, FAILED, OF_FAMILY, Outcome, State, Trial
 from cuprof.engine.executor import Executor, Result
 from cuprof.engine.observer import Observer
-from cuprof.engine.opened import Replanner
+from cuprof.engine.opened import OpenedFiles
 from cuprof.engine.planning import Prepared
 from cuprof.results.trials import list_ends
 from cuprof.store import Store
@@ -48,7 +48,7 @@ class Recorder:
         self.failed: list[tuple[Trial, Outcome]] = []
         self.surprises: list[Trial] = []
         self.faults: dict[str, None] = {}
-        self._replanner = Replanner(project, prepared.plan, prepared.devices)
+        self._opened = OpenedFiles(project, prepared.family)
         self._claimed: set[str] = set()
         self._elsewhere: set[str] = set()
         self._has_company = False
@@ -69,7 +69,7 @@ class Recorder:
         for executor, result in results:
             ran, is_beside = self._find_ran(result.outcome), result.outcome.identity in result.batch.beside
             device_key = self._find_device_key(executor, ran.backend)
-            origin = Origin(executor.number, device_key, result.batch.series, again=is_beside)
+            origin = Origin(executor.number or None, device_key, result.batch.series, again=is_beside)
             rows.append((replace(result.outcome, identity=ran.identity), origin))
         kept = []
         for one, (outcome, origin), key in zip(results, rows, self.store.record_all(self.sweep_id, rows), strict=True):
@@ -91,8 +91,9 @@ class Recorder:
 
     def _find_ran(self, outcome: Outcome) -> Trial:
         """Return the trial that was run, which takes the place of the planned one if its variant opens other files."""
-        trial = self.trials[outcome.identity]
-        ran = self._replanner.find(trial, outcome.opened) if self.prepared.remembers else trial
+        ran = trial = self.trials[outcome.identity]
+        if not self.prepared.is_private:
+            ran = self._opened.find_ran(trial, outcome.opened, self.prepared.plan, self.prepared.devices)
         if ran.identity not in self.trials:
             self.store.exchange(self.sweep_id, trial.identity, ran)
             self.trials[ran.identity] = ran
@@ -144,21 +145,21 @@ class Recorder:
     def claim(self, executor: Executor, identities: Sequence[str]) -> Claim:
         """Claim trials for an executor."""
         places = {identity: self._places[identity] for identity in identities}
-        found = self.store.claim(self.sweep_id, self._number(executor), places)
+        found = self.store.claim(self.sweep_id, executor.number, places)
         self._claimed |= found.granted
         self._has_company |= found.stations > len(self.executors)
         return found
 
     def find_free(self, executor: Executor, identities: Sequence[str]) -> set[str]:
         """Return those of some trials that the executor may claim."""
-        return self.store.find_free(self.sweep_id, self._number(executor), identities)
+        return self.store.find_free(self.sweep_id, executor.number, identities)
 
     def list_left(self, executor: Executor) -> tuple[set[str], set[str]] | None:
         """Return the open trials that the executor may claim, and those that others hold; count the others' work.
 
         None says that others hold all of them.
         """
-        if (left := self.store.list_left(self.sweep_id, self._number(executor))) is None:
+        if (left := self.store.list_left(self.sweep_id, executor.number)) is None:
             return None
         free, held = ({self._planned[place] for place in places} for places in left)
         done = self._places.keys() - free - held - self.concluded
@@ -177,12 +178,6 @@ class Recorder:
         for place, state, message in wait_for(read) if self._elsewhere else ():
             if (identity := self._planned[place]) in self._elsewhere:
                 self._judge(self.trials[identity], state, message)
-
-    @staticmethod
-    def _number(executor: Executor) -> int:
-        if executor.number is None:
-            raise ValueError("an executor claims trials of a sweep that it has joined")
-        return executor.number
 
     def skip(self, trials: Sequence[Trial], reused: Container[str]) -> None:
         """Record that trials cannot run here, unless the sweep reuses such an outcome already; report all of them."""

@@ -190,12 +190,12 @@ class Run:
             raise
         except BaseException:
             if recorder.sweep_id:
-                store.leave([one.number for one in recorder.executors if one.number is not None])
+                store.leave([one.number for one in recorder.executors if one.number])
                 store.finish_sweep(recorder.sweep_id, "interrupted")
             raise
         store.require_same_file()
         self.observer.finished(recorder.sweep_id)
-        if scheduler.tolerates_failures and len(recorder.failed) < len(recorder.members):
+        if self.prepared.config.search.name and len(recorder.failed) < len(recorder.members):
             return SweepResult(recorder.sweep_id, (), url=store.url)
         for trial in recorder.surprises:
             self.observer.note(f"{trial.label} is expected to be wrong and was found right")

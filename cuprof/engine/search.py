@@ -68,8 +68,6 @@ class SearchScheduler:
         endings: the final comparisons that have ended.
     """
 
-    tolerates_failures = True
-
     def __init__(
         self,
         prepared: Prepared,

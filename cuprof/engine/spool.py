@@ -11,10 +11,11 @@ from pathlib import Path
 
 from cuprof.core.errors import EmptyStoreError, StoreError, UnreachableStoreError
 from cuprof.core.project import Project
-from cuprof.engine.merging import merge_database
+from cuprof.engine.merging import merge_source
 from cuprof.store import Store
 from cuprof.store.connection import parse_url, show
 from cuprof.store.processes import this_host
+from cuprof.store.source import open_source
 
 
 @contextmanager
@@ -48,8 +49,9 @@ def hand_in(store: Store, project: Project) -> Iterator[str]:
                 if not file.exists():  # another process was faster
                     continue
                 runs, notes = 0, list[str]()
-                with suppress(EmptyStoreError):  # its process was killed before it had made the tables
-                    merged = merge_database(f"sqlite:///{file}", store, project.artifacts).merged
+                # Without tables, its process was killed before it could make them.
+                with suppress(EmptyStoreError), open_source(f"sqlite:///{file}") as source:
+                    merged = merge_source(source, store, project.artifacts).merged
                     runs, notes = merged.added["run"], merged.notes
                 for name in (file.name, f"{file.name}-wal", f"{file.name}-shm"):
                     file.with_name(name).unlink(missing_ok=True)

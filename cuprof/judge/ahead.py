@@ -85,7 +85,7 @@ class Ahead:
         origin, backend, over_border = contender.origin, contender.backend, contender.runs_on_host
         # candidates cannot write there, so its code needs no guard
         family = replace(self.family, folder=origin.folder, path=origin.path, origin=origin, code={})
-        selection = Selection(family.name, tuple(dict.fromkeys(trial.variant for trial in contender.trials)))
+        selection = Selection(tuple(dict.fromkeys(trial.variant for trial in contender.trials)))
         plan = Plan(family, selection, contender.trials)
         by_measure = methods(self.config.measure, backend, over_border=over_border)
         check = self.config.check
@@ -98,9 +98,7 @@ class Ahead:
             methods={backend: by_measure},
             hash=plan_hash(plan, {str(measure): value for measure, value in by_measure.items()}),
             extension=contender.extension,
-            is_shared=False,
-            reuses=False,  # a leg never reuses another leg's results
-            remembers=False,  # a stranger's process must not change the project through files it reports
+            is_private=True,  # from other legs' results; and a stranger may not change the project by files it reports
         )
 
     def make_executor(self, contender: Contender) -> Executor:

@@ -124,7 +124,7 @@ class _Trial:
         if not (self.warden.is_off or self.warden.refusal) and any(file.suffix not in LANGUAGES for file in self.files):
             self.server.load([name for name in SLOW if self._needs(name, devices)])
         problem, presets = choose_problems(family, config)
-        selection = Selection(family.name, ("all",), problem, config.tune, presets, frozenset(config.tune))
+        selection = Selection(("all",), problem, config.tune, presets, frozenset(config.tune))
         baselines = _plan_baselines(family, selection, devices, request.baseline)
         if (count := max(map(len, baselines.values()), default=0)) > MOST_TRIALS:
             raise UsageError(f"the baseline has {count} trials; judge at most {MOST_TRIALS}, at fewer problems")

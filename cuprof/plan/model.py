@@ -16,7 +16,6 @@ class Selection:
     """Choose variants, problems and tunables of a family; lists vary, and their product is taken.
 
     Args:
-        family: the family's name.
         variants: names, patterns ("cpu_*"), kinds ("kernel", "library", "cpu"), back ends ("cuda"), or "all".
         problem: axis → values; text is evaluated as arithmetic. An axis that is not named has its default.
         tune: tunable → values, "all" for every allowed one. A tunable that is not named has its default.
@@ -25,7 +24,6 @@ class Selection:
             experiment's own, when only some of its variants are chosen.
     """
 
-    family: str
     variants: tuple[str, ...] = ("all",)
     problem: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
     tune: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)

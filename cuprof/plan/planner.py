@@ -48,8 +48,7 @@ def plan(family: Family, selection: Selection, devices: Mapping[str, DeviceFacts
     lines = [_VariantPlanner(family, variant, devices, contract) for variant in choice.variants]
     trials: list[Trial] = []
     refused: dict[str, list[str]] = {}
-    lacking = ((variant, reason) for variant, reasons in choice.lacking.items() for reason in reasons)
-    excluded = [Exclusion(f"{family.name}/{variant}", reason) for variant, reason in lacking]
+    excluded = list(choice.excluded)
     for preset, point in choice.problems:
         problem = _Problem(family, point, preset)
         if problem.excluded:

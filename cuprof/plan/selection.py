@@ -12,7 +12,7 @@ from cuprof.core.errors import SelectionError, UnknownNameError
 from cuprof.core.point import Coordinate, Point
 from cuprof.families.model import Family, Variant
 from cuprof.plan.axes import ALL, axis_values, tunable_values
-from cuprof.plan.model import Selection
+from cuprof.plan.model import Exclusion, Selection
 
 MAX_COMBINATIONS = 1_000_000
 """More than any sweep measures; a typing error must not plan for hours."""
@@ -37,14 +37,14 @@ class Choice:
         variants: in the order of the family.
         problems: preset name ("" for none) and coordinates, each point once.
         tunables: variant name → the grid of its tunables, in their order.
-        lacking: variant name → requested tunable values that this variant does not allow.
+        excluded: requested tunable values that a variant does not allow.
         notes: what was given and is not used.
     """
 
     variants: tuple[Variant, ...]
     problems: tuple[tuple[str, Point], ...]
     tunables: Mapping[str, Grid]
-    lacking: Mapping[str, tuple[str, ...]]
+    excluded: tuple[Exclusion, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -57,7 +57,7 @@ def read_selection(family: Family, selection: Selection) -> Choice:
     """
     variants = select_variants(family, selection.variants)
     axes, notes = _problem_axes(family, selection)
-    grids, lacking = _tunable_axes(variants, selection, family)
+    grids, excluded = _tunable_axes(variants, selection, family)
     problems = sum(math.prod(map(len, values.values())) for _, values in axes)
     count = problems * sum(math.prod(map(len, grid.values())) for grid in grids.values())
     if count > MAX_COMBINATIONS:
@@ -68,7 +68,7 @@ def read_selection(family: Family, selection: Selection) -> Choice:
     for preset, values in axes:
         for point in points_of(values):
             points.setdefault(point, preset)
-    return Choice(variants, tuple((preset, point) for point, preset in points.items()), grids, lacking, tuple(notes))
+    return Choice(variants, tuple((preset, point) for point, preset in points.items()), grids, excluded, tuple(notes))
 
 
 def select_variants(family: Family, wanted: Sequence[str]) -> tuple[Variant, ...]:
@@ -123,12 +123,12 @@ def _problem_axes(family: Family, selection: Selection) -> tuple[Sequence[tuple[
 
 def _tunable_axes(
     variants: Sequence[Variant], selection: Selection, family: Family
-) -> tuple[Mapping[str, Grid], dict[str, tuple[str, ...]]]:
+) -> tuple[Mapping[str, Grid], tuple[Exclusion, ...]]:
     """Return each variant's values by tunable, and the requested values that it does not allow."""
     grids: dict[str, dict[str, tuple[Coordinate, ...]]] = {
         variant.name: {tunable.name: (tunable.default,) for tunable in variant.tunables} for variant in variants
     }
-    lacking: dict[str, list[str]] = {}
+    excluded: list[Exclusion] = []
     for name, given in selection.tune.items():
         if not any(variant.tunable(name) for variant in variants):
             if name in selection.optional and any(variant.tunable(name) for variant in family.variants.values()):
@@ -137,9 +137,9 @@ def _tunable_axes(
         for variant, (taken, refused) in tunable_values(name, given, variants).items():
             grids[variant][name] = taken
             if refused:
-                values = ", ".join(map(str, refused))
-                lacking.setdefault(variant, []).append(f"{name} = {values} is not among the values it allows")
-    return grids, {variant: tuple(reasons) for variant, reasons in lacking.items()}
+                reason = f"{name} = {', '.join(map(str, refused))} is not among the values it allows"
+                excluded.append(Exclusion(f"{family.name}/{variant}", reason))
+    return grids, tuple(excluded)
 
 
 def _unknown_tunable(name: str, variants: Sequence[Variant], family: Family) -> UnknownNameError:

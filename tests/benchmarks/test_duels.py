@@ -41,9 +41,8 @@ def make_ring(folder: Path, runner: Executor) -> duels.Ring:
 
 def end(best: Trial | None, other: Trial, verdict: str) -> Any:
     judgement = Judgement(Verdict(verdict), 1.0, 0.99, 1.01, True, 0.05)
-    level = (other,) if verdict == "same" else ()
     standing = Standing(best.identity if best else "", {other.identity: judgement})
-    return SimpleNamespace(best=best, standing=standing, level=level)
+    return SimpleNamespace(best=best, standing=standing)
 
 
 @pytest.mark.parametrize(

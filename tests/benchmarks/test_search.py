@@ -296,7 +296,6 @@ def list_configurations(project: Project) -> list[Point]:
     """Return all that a sweep of the copied family is planned to run."""
     settings = dict(each.split("=") for each in project.case.settings)
     selection = Selection(
-        project.family,
         variants=(settings.get("variants", "all"),),
         problem={"n": (settings["problem.n"],)},
         tune=dict.fromkeys(project.case.tunables, ("all",)),

@@ -118,7 +118,7 @@ def test_calls_that_do_not_fit_their_source_are_failures_wherever_it_is_compiled
     (folder / "family.py").write_text(CALLS)
     done = cli("check", "calls")
     assert done.exit_code == 1
-    assert done.err.startswith("failed: calls/cuda · n=8 and 2 more: run takes 3 arguments (x, y, n), and is given 2")
+    assert done.err.startswith("failed: calls/c · n=8 and 2 more: run takes 3 arguments (x, y, n), and is given 2")
     assert "calls/right" not in done.err
     assert done.out == (
         "0 of 1 programs compile for sm_90\n"

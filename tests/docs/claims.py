@@ -151,7 +151,6 @@ def _select(settings: tuple[str, ...]) -> None:
     read_selection(
         family,
         Selection(
-            config.family,
             config.variants,
             problem=config.problem,
             tune=config.tune,

@@ -48,7 +48,7 @@ class SearchBench:
         )
         device = {"cpu": DeviceFacts("cpu", 0, "it")}
         tune = find_whole_space(family, self.config)
-        planned = plan(family, Selection(family="searchable", problem={"n": tuple(sizes)}, tune=tune), device)
+        planned = plan(family, Selection(problem={"n": tuple(sizes)}, tune=tune), device)
         by_backend = {"cpu": methods(self.config.measure, "cpu")}
         self.prepared = Prepared(self.config, family, planned, device, by_backend, "hash")
         self.trials = planned.trials

@@ -8,7 +8,7 @@ import pytest
 
 from cuprof.config.model import NcuConfig, StoreConfig
 from cuprof.core.records import State, Trial
-from cuprof.engine.preview import preview_profiling, preview_sweep
+from cuprof.engine.preview import preview
 from cuprof.store import Store
 from tests.engine.conftest import Bench, Listener
 
@@ -24,7 +24,7 @@ def counters_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
 def states(bench: Bench, **changes: str) -> tuple[list[str], list[str]]:
     """Return the states of the two trials by a sweep's preview and by a collection's."""
     config = replace(bench.config(SOUND, WRONG, **changes), ncu=NcuConfig(metrics=("cycles",)))
-    previews = preview_sweep(config, bench.project), preview_profiling(config, bench.project)
+    previews = preview(config, bench.project), preview(config, bench.project, profiling=True)
     return tuple([row.state for row in each.rows] for each in previews)  # type: ignore[return-value]
 
 

@@ -24,7 +24,7 @@ from cuprof.engine.devices import find_devices
 from cuprof.engine.executor import Executor
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
-from cuprof.engine.preview import preview_sweep
+from cuprof.engine.preview import preview
 from cuprof.engine.running import run_sweep
 from cuprof.engine.worker_process import START_LIMIT_S, WorkerDiedError, WorkerProcess
 from cuprof.worker.messages import Calibrated, Describe, Described, WorkerSettings
@@ -176,7 +176,7 @@ def test_skipped_trials_are_looked_at_again_and_have_one_run_each(bench: Any) ->
 
 def test_a_dry_run_stores_nothing_and_knows_what_is_stored(bench: Any) -> None:
     config = bench.config("sound_first", "raises", "lacks_a_module")
-    rows = {row.label.partition("/")[2].split()[0]: row for row in preview_sweep(config, bench.project).rows}
+    rows = {row.label.partition("/")[2].split()[0]: row for row in preview(config, bench.project).rows}
     assert {name: row.state for name, row in rows.items()} == {
         "sound_first": "missing", "raises": "missing", "lacks_a_module": "unavailable",
     }  # fmt: skip
@@ -184,11 +184,11 @@ def test_a_dry_run_stores_nothing_and_knows_what_is_stored(bench: Any) -> None:
     assert not bench.database.exists()
     bench.sweep("sound_first", "raises", "lacks_a_module")
     before = bench.database.read_bytes()
-    found = [(row.state, row.reason) for row in preview_sweep(config, bench.project).rows]
+    found = [(row.state, row.reason) for row in preview(config, bench.project).rows]
     assert found[:2] == [("stored", ""), ("stored", "launch_error")]
     assert bench.database.read_bytes() == before
     retried = bench.config("sound_first", "raises", retry="failed")
-    assert [row.state for row in preview_sweep(retried, bench.project).rows] == ["stored", "missing"]
+    assert [row.state for row in preview(retried, bench.project).rows] == ["stored", "missing"]
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,6 @@ def check_variant(
     chosen = family.variant(variant) if isinstance(variant, str) else variant
     backend = _devices().get(chosen.backend)
     selection = Selection(
-        family.name,
         (chosen.name,),
         {name: (value,) for name, value in (problem or {}).items()},
         {name: (value,) for name, value in (tunables or {}).items()},

@@ -191,7 +191,7 @@ def test_host_card_and_facts_for_people_do_not_count(scale):
 
 
 def identities(family, devices) -> dict[str, str]:
-    return {trial.variant: trial.identity for trial in plan(family, Selection("scale"), devices).trials}
+    return {trial.variant: trial.identity for trial in plan(family, Selection(), devices).trials}
 
 
 def test_editing_a_source_makes_its_trials_new_and_no_others(make_scale, devices):
@@ -273,7 +273,7 @@ def test_versions_of_cudas_headers_count_where_they_are_included(scale, monkeypa
 
 def test_planned_identity_is_the_one_of_the_function(make_scale, devices):
     family = make_scale()
-    for trial in plan(family, Selection("scale"), devices).trials:
+    for trial in plan(family, Selection(), devices).trials:
         variant = family.variant(trial.variant)
         program = variant.make(trial.problem, trial.tunables) if variant.kind == "kernel" else None
         found = identity(family, variant, trial.problem, trial.tunables, program, trial.device)
@@ -304,9 +304,9 @@ def test_method_hash_is_16_digits_of_plain_settings():
 
 def test_plan_hash_follows_trials_and_methods(make_scale, devices):
     family = make_scale()
-    one = plan(family, Selection("scale", problem={"n": (8, 16)}), devices)
-    same = plan(family, Selection("scale", problem={"n": ("2**3", "2**4")}), devices)
-    other = plan(family, Selection("scale", problem={"n": (8, 32)}), devices)
+    one = plan(family, Selection(problem={"n": (8, 16)}), devices)
+    same = plan(family, Selection(problem={"n": ("2**3", "2**4")}), devices)
+    other = plan(family, Selection(problem={"n": (8, 32)}), devices)
     methods = {"cold": "a" * 16}
     assert re.fullmatch("[0-9a-f]{32}", plan_hash(one, methods))
     assert plan_hash(one, methods) == plan_hash(same, {Measure.COLD: "a" * 16})

@@ -45,7 +45,7 @@ def digest_family(folder: Path, *, with_tunables: bool = False) -> str:
     """Return the hash of the identities of a family's trials on the example devices, at the defaults or everywhere."""
     family = load_family(folder)
     names = {tunable.name for variant in family.variants.values() for tunable in variant.tunables if with_tunables}
-    trials = plan(family, Selection(family.name, ("all",), tune=dict.fromkeys(names, ("all",))), DEVICES).trials
+    trials = plan(family, Selection(("all",), tune=dict.fromkeys(names, ("all",))), DEVICES).trials
     text = "\n".join(
         sorted(f"{trial.variant} {dict(trial.tunables) if names else trial.label} {trial.identity}" for trial in trials)
     )
@@ -65,7 +65,7 @@ def test_identities_at_every_value_of_the_tunables_are_those_of_before(folder):
 @pytest.mark.parametrize("folder", sorted(PINNED["plans"]))
 def test_a_plan_is_taken_up_again_by_the_hash_of_before(folder):
     family = load_family(ROOT / folder)
-    found = plan(family, Selection(family.name, ("all",)), DEVICES)
+    found = plan(family, Selection(("all",)), DEVICES)
     assert plan_hash(found, {Measure.COLD: "0123456789abcdef"}) == PINNED["plans"][folder]
 
 

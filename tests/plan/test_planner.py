@@ -22,7 +22,7 @@ def vector():
 
 
 def labels(family, devices=None, **selection):
-    made = plan(family, Selection(family.name, **selection), {"cpu": CPU} if devices is None else devices)
+    made = plan(family, Selection(**selection), {"cpu": CPU} if devices is None else devices)
     return [trial.label for trial in made.trials]
 
 
@@ -54,7 +54,7 @@ def test_order_is_problem_variant_tunables_whatever_the_order_asked(vector):
 
 
 def test_trial_carries_what_the_store_and_the_report_need(vector):
-    trial, wrong = plan(vector, Selection("vector", ("cpu_whole", "cpu_wrong"), {"n": (100,)}), {"cpu": CPU}).trials
+    trial, wrong = plan(vector, Selection(("cpu_whole", "cpu_wrong"), {"n": (100,)}), {"cpu": CPU}).trials
     assert (trial.family, trial.variant, trial.backend, trial.kind) == ("vector", "cpu_whole", "cpu", "cpu")
     assert trial.problem == Point(n=100, dtype="float32")
     assert trial.tunables == Point()
@@ -79,7 +79,7 @@ def test_trial_carries_what_the_store_and_the_report_need(vector):
     ],
 )
 def test_variants_by_pattern_and_kind(vector, variants, chosen):
-    made = plan(vector, Selection("vector", variants), {"cpu": CPU})
+    made = plan(vector, Selection(variants), {"cpu": CPU})
     assert {trial.variant for trial in made.trials} == chosen
 
 
@@ -132,7 +132,7 @@ def test_selections_that_cannot_be_carried_out(vector, selection, said):
 
 def test_a_variant_that_its_constraints_leave_nothing_of_is_told(vector):
     def notes(*chunks):
-        selection = Selection("vector", ("cpu_whole", "cpu_chunks"), {"n": (32,)}, {"chunk": chunks})
+        selection = Selection(("cpu_whole", "cpu_chunks"), {"n": (32,)}, {"chunk": chunks})
         return plan(vector, selection, {"cpu": CPU}).notes
 
     assert notes(16, 64) == ()
@@ -143,7 +143,7 @@ def test_a_variant_that_its_constraints_leave_nothing_of_is_told(vector):
 def test_constraints_exclude_with_their_reason(vector):
     made = plan(
         vector,
-        Selection("vector", ("cpu_chunks",), {"n": (13, 32)}, {"chunk": (16, 64)}),
+        Selection(("cpu_chunks",), {"n": (13, 32)}, {"chunk": (16, 64)}),
         {"cpu": CPU},
     )
     assert [trial.label for trial in made.trials] == [
@@ -157,7 +157,7 @@ def test_constraints_exclude_with_their_reason(vector):
 
 def test_what_no_device_launches_is_left_out_and_counted_once(make_scale, devices):
     family = make_scale(("(64, 128, 256)", "(64, 128, 2048, 4096)"))
-    made = plan(family, Selection("scale", ("plain",), tune={"block": ("all",)}), devices)
+    made = plan(family, Selection(("plain",), tune={"block": ("all",)}), devices)
     assert [trial.tunables.block for trial in made.trials] == [64, 128]
     assert made.notes == ("2 impossible whatever the device: threads a block 2,048 > 1,024, and 1 other size",)
 
@@ -179,7 +179,7 @@ def test_all_excluded_lists_each_reason_once(vector):
 
 
 def test_a_value_that_only_some_variants_allow_leaves_the_others_out(vector):
-    made = plan(vector, Selection("vector", tune={"chunk": (16, 256, 512)}), {"cpu": CPU})
+    made = plan(vector, Selection(tune={"chunk": (16, 256, 512)}), {"cpu": CPU})
     assert [trial.tunables["chunk"] for trial in made.trials if trial.variant == "cpu_chunks"] == [16, 256]
     assert [trial.tunables["chunk"] for trial in made.trials if trial.variant == "wide"] == [256, 512]
     assert {trial.variant for trial in made.trials} == set(vector.variants)
@@ -199,8 +199,8 @@ def test_presets_fix_their_axes_and_the_rest_varies(vector):
 
 
 def test_preset_may_be_written_as_an_axis_and_does_not_enter_the_identity(vector):
-    by_preset = plan(vector, Selection("vector", ("cpu_whole",), {"n": (7,)}, presets=("small",)), {"cpu": CPU})
-    by_value = plan(vector, Selection("vector", ("cpu_whole",), {"n": (16,)}), {"cpu": CPU})
+    by_preset = plan(vector, Selection(("cpu_whole",), {"n": (7,)}, presets=("small",)), {"cpu": CPU})
+    by_value = plan(vector, Selection(("cpu_whole",), {"n": (16,)}), {"cpu": CPU})
     assert by_preset.notes == ("problem.n is not used: every preset chosen fixes it",)
     assert by_value.notes == ()
     assert [trial.identity for trial in by_preset.trials] == [trial.identity for trial in by_value.trials]
@@ -212,21 +212,21 @@ def test_equal_problems_are_planned_once(vector):
 
 
 def test_absent_modules_make_a_trial_unavailable(vector):
-    made = plan(vector, Selection("vector"), {"cpu": CPU})
+    made = plan(vector, Selection(), {"cpu": CPU})
     assert {trial.variant for trial in made.trials if trial.unavailable} == {"wide"}
     assert next(str(trial.unavailable) for trial in made.trials if trial.unavailable) == (
         "Python module module_that_does_not_exist is not installed; pip install module_that_does_not_exist"
     )
     made.require_runnable()
     with pytest.raises(SelectionError, match="none of the 1 trials can run here: Python module"):
-        plan(vector, Selection("vector", ("wide",)), {"cpu": CPU}).require_runnable()
+        plan(vector, Selection(("wide",)), {"cpu": CPU}).require_runnable()
 
 
 def test_a_missing_device_makes_trials_unavailable_with_another_identity(make_scale, devices):
     family = make_scale()
-    there = plan(family, Selection("scale", ("plain",)), devices).trials[0]
-    gone = plan(family, Selection("scale", ("plain",)), {"cuda": Unavailable("no GPU")}).trials[0]
-    unasked = plan(family, Selection("scale", ("plain",)), {}).trials[0]
+    there = plan(family, Selection(("plain",)), devices).trials[0]
+    gone = plan(family, Selection(("plain",)), {"cuda": Unavailable("no GPU")}).trials[0]
+    unasked = plan(family, Selection(("plain",)), {}).trials[0]
     assert there.unavailable is None
     assert (gone.device, gone.unavailable) == (None, Unavailable("no GPU"))
     assert unasked.unavailable is not None
@@ -234,7 +234,7 @@ def test_a_missing_device_makes_trials_unavailable_with_another_identity(make_sc
 
 
 def test_one_unavailable_back_end_leaves_the_others(make_scale, devices):
-    made = plan(make_scale(), Selection("scale"), devices)
+    made = plan(make_scale(), Selection(), devices)
     assert [(trial.variant, trial.unavailable is None) for trial in made.trials] == [
         ("plain", True),
         ("open", False),
@@ -243,7 +243,7 @@ def test_one_unavailable_back_end_leaves_the_others(make_scale, devices):
 
 
 def test_the_threads_of_a_block_are_known_of_launches_and_of_warps_alone(make_scale, devices):
-    chosen = Selection("scale", tune={"block": (64, 256)})
+    chosen = Selection(tune={"block": (64, 256)})
     found = {
         (trial.variant, trial.tunables.get("block")): trial.threads
         for trial in plan(make_scale(), chosen, devices).trials
@@ -266,17 +266,17 @@ def test_memory_counts_scratch_and_only_devices_that_are_there(make_scale, devic
     assert sum(array.nbytes for array in arrays) == 2**33
     assert 2**32 < arena_bytes(program) < 2**32 + 2**12, "aligned as sessions align it"
     small = DeviceFacts("opencl", 0, "Small", memory_bytes=2**33)
-    made = plan(family, Selection("scale", ("open",), {"n": ("2**29", "2**30")}), {"opencl": small})
+    made = plan(family, Selection(("open",), {"n": ("2**29", "2**30")}), {"opencl": small})
     assert [trial.unavailable is None for trial in made.trials] == [True, False]
     assert str(made.trials[1].unavailable) == (
         "n=2^30 needs 12.9 GB of memory for inputs, outputs and scratch, and Small has 8.59 GB; choose a smaller n"
     )
     made.require_runnable()
     with pytest.raises(SelectionError, match=r"can run here: n=2\^30 needs 12\.9 GB .*; choose a smaller n"):
-        plan(family, Selection("scale", ("open",), {"n": ("2**30",)}), {"opencl": small}).require_runnable()
+        plan(family, Selection(("open",), {"n": ("2**30",)}), {"opencl": small}).require_runnable()
     unknown = DeviceFacts("opencl", 0, "Unknown", memory_bytes=0)
     for device in (unknown, devices["opencl"]):
-        assert plan(family, Selection("scale", ("open",), {"n": ("2**30",)}), {"opencl": device}).trials
+        assert plan(family, Selection(("open",), {"n": ("2**30",)}), {"opencl": device}).trials
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_memory_counts_scratch_and_only_devices_that_are_there(make_scale, devic
 )
 def test_faults_in_a_family_say_where(make_scale, devices, old, new, said):
     with pytest.raises(FamilyError, match=said) as caught:
-        plan(make_scale((old, new)), Selection("scale"), devices)
+        plan(make_scale((old, new)), Selection(), devices)
     assert "\n" not in str(caught.value)
     if "raised Z" in said:
         assert "(family.py, line " in str(caught.value)
@@ -315,7 +315,7 @@ def test_launches_that_are_equal_and_not_the_same_have_identities_of_their_own(m
         ('(tune.block,), ("x", "y", np.int64(problem.n))', f'(64,), ("x", "y", {numbers}[tune.block - 1])'),
         ('defines={"BLOCK": tune.block}', "defines={}"),
     )
-    made = plan(family, Selection("scale", ("plain",), tune={"block": ("all",)}), devices)
+    made = plan(family, Selection(("plain",), tune={"block": ("all",)}), devices)
     programs = [family.variant("plain").make(trial.problem, trial.tunables) for trial in made.trials]
     assert len({trial.identity for trial in made.trials}) == 7
     for trial, program in zip(made.trials, programs, strict=True):

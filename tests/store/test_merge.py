@@ -27,11 +27,12 @@ from throwaway_postgres import Server
 
 from cuprof.core.errors import StoreError
 from cuprof.core.records import State
-from cuprof.engine.merging import merge_database
+from cuprof.engine.merging import MergeResult, merge_source
 from cuprof.results.sweeps import get_sweep
 from cuprof.store import Store
 from cuprof.store.merge import PARTS
 from cuprof.store.schema import REVISION
+from cuprof.store.source import open_source
 from cuprof.store.tables import METADATA
 from tests.cli.damage import damage
 
@@ -98,6 +99,11 @@ def dump(store: Store) -> dict[str, list[Any]]:
                 rows.append(repr(values))
             found[part.table.name] = sorted(rows)
     return found
+
+
+def merge_database(url: str, store: Store, artifacts: Path) -> MergeResult:
+    with open_source(url) as source:
+        return merge_source(source, store, artifacts)
 
 
 def merge(store: Store, *urls: str) -> list[Any]:
