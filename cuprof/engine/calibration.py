@@ -33,8 +33,8 @@ class Calibrator:
     def __init__(self, recorder: Recorder, note: Callable[[str], object]) -> None:
         self.recorder, self.config, self.note = recorder, recorder.prepared.config, note
         self._known: dict[tuple[Executor, str], Plausibility] = {}
-        self._doubted: set[tuple[Executor, str]] = set()
-        self._reconsidered: set[tuple[Executor, str]] = set()
+        self._doubted: dict[tuple[Executor, str], bool] = {}
+        """Hosts whose limits a time was below → whether they are still to be measured again, which is done once."""
 
     def calibrate(self, executor: Executor, backend: str) -> None:
         """Calibrate a device, once; a kept calibration is taken unless `retry=all`."""
@@ -45,14 +45,12 @@ class Calibrator:
         if device is not None:
             kept = find_kept(device) if self.config.retry != "all" else None
             if calibration := kept or self._measure(executor, backend):
-                self._bound(executor, device, calibration, is_kept=kept is not None)
+                self._bound(executor, device, calibration)
 
-    def _bound(
-        self, executor: Executor, device: DeviceFacts, calibration: Calibration, *, is_kept: bool = False
-    ) -> None:
-        """Store a calibration, and let it bound the times of a device."""
+    def _bound(self, executor: Executor, device: DeviceFacts, calibration: Calibration) -> None:
+        """Store a calibration, keep it, and let it bound the times of a device."""
         self.recorder.store.save_calibration(self.recorder.sweep_id, device, calibration)
-        if not is_kept and not calibration.details.get("other_processes"):  # whose work lowers every figure
+        if not calibration.details.get("other_processes"):  # whose work lowers every figure
             keep(device, calibration)
         self._known[executor, device.backend] = Plausibility(
             is_host(device),
@@ -64,9 +62,9 @@ class Calibrator:
     def reconsider(self, executor: Executor, backend: str) -> None:
         """Measure the host again, once, before a time counts as impossible by limits that others' work may lower."""
         device, known = executor.find_device(backend), self._known.get((executor, backend))
-        if (executor, backend) not in self._doubted or device is None or known is None or known.calibration is None:
+        if not self._doubted.get((executor, backend)) or device is None or known is None or known.calibration is None:
             return
-        self._doubted.discard((executor, backend))
+        self._doubted[executor, backend] = False
         if again := self._measure(executor, backend):
             self._bound(executor, device, find_larger(known.calibration, again))
 
@@ -78,9 +76,8 @@ class Calibrator:
         outputs = self.recorder.prepared.family.signature(trial.problem).outputs.values()
         known = self._known.get((executor, trial.backend)) or Plausibility(executor.is_host(trial.backend))
         judged = known.judge(trial, outcome, sum(spec.nbytes for spec in outputs))
-        if judged.state is State.IMPLAUSIBLE and known.on_host and (executor, trial.backend) not in self._reconsidered:
-            self._doubted.add((executor, trial.backend))
-            self._reconsidered.add((executor, trial.backend))
+        if judged.state is State.IMPLAUSIBLE and known.on_host:
+            self._doubted.setdefault((executor, trial.backend), True)
         return judged
 
     def _measure(self, executor: Executor, backend: str) -> Calibration | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from cuprof.config.model import SweepConfig
 from cuprof.core.project import Project
-from cuprof.core.records import Outcome, Trial
+from cuprof.core.records import Trial
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.devices import open_executors
 from cuprof.engine.observer import Observer
@@ -17,7 +17,7 @@ from cuprof.engine.running import Run, SweepResult
 from cuprof.ncu import BACKENDS
 from cuprof.ncu.collector import Collector
 from cuprof.results.counters import NewestCounter, list_newest_counters
-from cuprof.store import Store
+from cuprof.store import Store, StoredTrial
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,14 @@ def profile_selection(
 
 def check_trials(
     config: SweepConfig, project: Project, store: Store, observer: Observer, backends: tuple[str, ...]
-) -> tuple[tuple[Trial, ...], dict[str, Outcome], SweepResult]:
+) -> tuple[tuple[Trial, ...], dict[str, StoredTrial], SweepResult]:
     """Check the trials of a selection on the named back ends that have not been checked yet.
 
     This also builds every program, so the build cache has it afterwards.
 
     Returns:
-        Every planned trial, also those that were not checked; what checking came to, by identity; and the sweep that
-        they were enlisted in and checked by.
+        Every planned trial, also those that were not checked; the stored outcomes of the checks, by identity; and the
+        sweep that they were enlisted in and checked by.
 
     Raises:
         UsageError: the selection cannot be carried out; nothing has been stored.
@@ -88,7 +88,5 @@ def check_trials(
         planned = prepared.plan.trials
         wanted = tuple(trial for trial in planned if trial.backend in backends)
         part = replace(prepared, plan=replace(prepared.plan, trials=wanted))
-        result = Run(Recorder(part, project, store, executors, observer), project).run()
-    known = part.stored(store)
-    outcomes = {identity: Outcome(identity, stored.state, stored.message) for identity, stored in known.items()}
-    return planned, outcomes, result
+        result = Run(Recorder(part, project, store, executors, observer)).run()
+    return planned, part.stored(store), result

@@ -63,8 +63,7 @@ def preview(config: SweepConfig, project: Project, *, profiling: bool = False) -
     def make_row(trial: Trial) -> PreviewRow:
         checked, found = settled.get(trial.identity), stored.get(trial.identity)
         if request:  # what is not settled would be checked first
-            outcome = Outcome(trial.identity, checked.state, checked.message) if checked else Outcome("", State.OK)
-            reason = reason_to_skip(trial, {trial.identity: outcome})
+            reason = reason_to_skip(trial, checked or Outcome(trial.identity, State.OK))
         else:
             reason = str(trial.unavailable or "") if checked is None else ""
         if reason:

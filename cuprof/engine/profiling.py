@@ -19,7 +19,7 @@ from cuprof.ncu.task import Step
 if TYPE_CHECKING:
     from cuprof.ncu.collector import Collector
     from cuprof.ncu.setting import Request
-    from cuprof.store import Store
+    from cuprof.store import Store, StoredTrial
 
 Hold = Callable[[DeviceFacts], AbstractContextManager[None]]
 """Keeps other cuprof processes off a device, as `DeviceLocks.hold` does. Their launches would otherwise appear in the
@@ -63,7 +63,7 @@ class CollectResult:
 
 def collect(
     trials: Sequence[Trial],
-    outcomes: Mapping[str, Outcome],
+    outcomes: Mapping[str, Outcome | StoredTrial],
     collector: Collector,
     *,
     store: Store,
@@ -89,7 +89,9 @@ def collect(
         KeyboardInterrupt: after the finished trials have been stored.
     """
     collector.check()
-    skipped = {trial.identity: reason for trial in trials if (reason := reason_to_skip(trial, outcomes))}
+    skipped = {
+        trial.identity: reason for trial in trials if (reason := reason_to_skip(trial, outcomes.get(trial.identity)))
+    }
     right = [trial for trial in trials if trial.identity not in skipped]
     settled = find_settled(right, collector.request, store, retry)
     observer.started(len(right), settled)
@@ -126,13 +128,12 @@ def find_settled(trials: Sequence[Trial], request: Request, store: Store, retry:
     }
 
 
-def reason_to_skip(trial: Trial, outcomes: Mapping[str, Outcome]) -> str:
+def reason_to_skip(trial: Trial, outcome: Outcome | StoredTrial | None) -> str:
     """Return why a trial is not profiled, given its check's outcome, or an empty string."""
     if trial.backend not in BACKENDS:
         return f"{trial.backend} variants have no hardware counters that {TITLE} reads"
     if trial.unavailable is not None:
         return str(trial.unavailable)
-    outcome = outcomes.get(trial.identity)
     if outcome is None:
         return "it has not been checked"
     if outcome.state is not State.OK:

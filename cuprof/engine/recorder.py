@@ -23,6 +23,10 @@ from cuprof.store.trials import StoredTrial
 class Recorder:
     """Write and report the results of one sweep; used only by the thread that runs the dispatcher.
 
+    Args:
+        before: the recorder of the same sweep in a database now out of reach. Trials known to be finished there are not
+            repeated, nor those that other processes may be running.
+
     Attributes:
         sweep_id: the sweep's key in the store; 0 until it has begun.
         trials: by identity; one whose variant opens files becomes a further one.
@@ -35,9 +39,16 @@ class Recorder:
     """
 
     def __init__(
-        self, prepared: Prepared, project: Project, store: Store, executors: Sequence[Executor], observer: Observer
+        self,
+        prepared: Prepared,
+        project: Project,
+        store: Store,
+        executors: Sequence[Executor],
+        observer: Observer,
+        before: Recorder | None = None,
     ) -> None:
         self.prepared, self.store, self.executors, self.observer = prepared, store, executors, observer
+        self.project, self.before = project, before
         self.sweep_id, self.started_at = 0, 0.0
         self.trials = {trial.identity: trial for trial in prepared.plan.trials}
         self._planned = list(self.trials)
@@ -130,8 +141,10 @@ class Recorder:
             self.stored.add(trial.identity)
         self.concluded |= self.stored
 
-    def take_over(self, before: Recorder) -> None:
+    def take_over(self) -> None:
         """Take over the same sweep's part in another database; other processes' trials there are not our concern."""
+        if (before := self.before) is None:
+            return
         self.failed, self.surprises, self.faults = before.failed, before.surprises, before.faults
         done = set(before.concluded)
         if before._has_company:

@@ -12,11 +12,8 @@ from cuprof.results.sessions import compare_sessions
 from cuprof.store import Store, StoredTrial
 
 
-def take_up(recorder: Recorder, before: Recorder | None = None) -> tuple[list[Trial], set[str]]:
+def take_up(recorder: Recorder) -> tuple[list[Trial], set[str]]:
     """Enlist the planned trials, and report those that need no work.
-
-    Args:
-        before: the recorder of the same sweep in a database now out of reach.
 
     Returns:
         The trials left to run, and the identities of those that are timed again to see whether stored times hold.
@@ -43,8 +40,7 @@ def take_up(recorder: Recorder, before: Recorder | None = None) -> tuple[list[Tr
     for text in _describe_again(prepared, references, due, known):
         recorder.observer.note(text)
     recorder.take_stored(settled, known)
-    if before is not None:
-        recorder.take_over(before)
+    recorder.take_over()
     unavailable = [trial for trial in trials if trial.unavailable and trial.identity not in recorder.concluded]
     recorder.skip(unavailable, reused)
     return [trial for trial in due if trial.identity not in recorder.concluded], again

@@ -111,8 +111,8 @@ def run_sweep(
                                 observer.note(text)
                         if is_first:
                             observer.note(f"results are stored in {place}")
-                        recorder = Recorder(prepared, project, store, executors, observer)
-                        result = Run(recorder, project, meanwhile, before).run()
+                        recorder = Recorder(prepared, project, store, executors, observer, before)
+                        result = Run(recorder, meanwhile).run()
                         for executor in executors:
                             executor.retire_worker()
                         return result
@@ -143,18 +143,10 @@ class Run:
     Args:
         recorder: of a sweep that has not begun.
         meanwhile: see `run_sweep`.
-        before: the recorder of the same sweep in a database now out of reach. Trials known to be finished there are not
-            repeated, nor those that other processes may be running.
     """
 
-    def __init__(
-        self,
-        recorder: Recorder,
-        project: Project,
-        meanwhile: Callable[[], object] | None = None,
-        before: Recorder | None = None,
-    ) -> None:
-        self.recorder, self.project, self.meanwhile, self.before = recorder, project, meanwhile, before
+    def __init__(self, recorder: Recorder, meanwhile: Callable[[], object] | None = None) -> None:
+        self.recorder, self.meanwhile = recorder, meanwhile
         self.prepared, self.store, self.observer = recorder.prepared, recorder.store, recorder.observer
         self._again: set[str] = set()
 
@@ -185,7 +177,7 @@ class Run:
                 recorder.judge_others()
                 if self._again:
                     report_sessions(store, recorder.sweep_id, self.observer.note)
-            store.finish_sweep(recorder.sweep_id, "interrupted" if self.before else "finished")
+            store.finish_sweep(recorder.sweep_id, "interrupted" if recorder.before else "finished")
         except UnreachableStoreError:
             raise
         except BaseException:
@@ -200,7 +192,7 @@ class Run:
         for trial in recorder.surprises:
             self.observer.note(f"{trial.label} is expected to be wrong and was found right")
         ends = tuple(recorder.failed), tuple(recorder.surprises), tuple(recorder.faults)
-        return SweepResult(recorder.sweep_id, *ends, store.url, is_complete=self.before is None)
+        return SweepResult(recorder.sweep_id, *ends, store.url, is_complete=recorder.before is None)
 
     def _find_finished(self) -> int | None:
         """Return the sweep that is complete before this job of it starts: a scheduler may start a job again.
@@ -208,7 +200,7 @@ class Run:
         Only `exit=done` asks for this; otherwise a sweep with nothing to do is a sweep of its own.
         """
         config, trials = self.prepared.config, self.prepared.plan.trials
-        if config.exit != "done" or self.before:
+        if config.exit != "done" or self.recorder.before:
             return None
         sweep_id = self.store.find_finished(self.prepared.hash, config.launch.since)
         if sweep_id is None or config.launch.since:
@@ -251,10 +243,10 @@ class Run:
         if self.prepared.config.search.name:
             from cuprof.engine.search import open_search  # NumPy and SciPy are for searches
 
-            search = open_search(recorder, self.project, collectors, dispatcher.locks, self.before)
+            search = open_search(recorder, collectors, dispatcher.locks)
             self._take_care_of_host(search.trials)
             return search
-        due, self._again = take_up(recorder, self.before)
+        due, self._again = take_up(recorder)
         self._take_care_of_host(due)
         return open_grid(recorder, due)
 
@@ -271,7 +263,7 @@ class Run:
             self.meanwhile = None
 
     def _facts(self) -> SweepFacts:
-        config, family = self.prepared.config, self.prepared.family
+        config, family, before = self.prepared.config, self.prepared.family, self.recorder.before
         return SweepFacts(
             name=config.experiment or family.name,
             experiment=config.experiment,
@@ -281,8 +273,8 @@ class Run:
             command_line=config.command_line or typed_command(),
             configuration=dict(config.composed),
             host=platform.node(),
-            git=git_state(family.folder or self.project.root),
+            git=git_state(family.folder or self.recorder.project.root),
             software=software_versions(),
-            started_at=self.before.started_at if self.before else 0.0,
+            started_at=before.started_at if before else 0.0,
             purpose=config.purpose or ("timing" if any(self.prepared.methods.values()) else "profiling"),
         )

@@ -16,7 +16,6 @@ from dataclasses import replace
 from cuprof.backends.registry import get_spec, is_host
 from cuprof.core.point import Coordinate
 from cuprof.core.processes import count_cores
-from cuprof.core.project import Project
 from cuprof.core.records import Measure, Outcome, State, Trial
 from cuprof.core.text import count
 from cuprof.engine.device_lock import DeviceLocks
@@ -314,19 +313,12 @@ class SearchScheduler:
         return evaluate(self.settings.factors, run.median_ns, run.energy_j, self._counted.get(run.identity, {}))
 
 
-def open_search(
-    recorder: Recorder,
-    project: Project,
-    collectors: ExitStack,
-    locks: DeviceLocks,
-    before: Recorder | None = None,
-) -> SearchScheduler:
+def open_search(recorder: Recorder, collectors: ExitStack, locks: DeviceLocks) -> SearchScheduler:
     """Return the scheduler of a search that starts from the family's stored results.
 
     Args:
         collectors: closes the profiler, if the objective includes counters.
         locks: of the devices. The budget's clock stands still while turns are waited for.
-        before: the recorder of the same search in a database now out of reach.
 
     Raises:
         UsageError: a trial's back end does not measure the objective.
@@ -340,8 +332,7 @@ def open_search(
         recorder.members = list_tried(connection, recorder.sweep_id)
     recorder.observer.started(None, recorder.members)
     note(f"a search among {count(len(every), 'trial')}")
-    if before is not None:
-        recorder.take_over(before)
+    recorder.take_over()
     trials = [trial for trial in every if not trial.unavailable and trial.identity not in recorder.concluded]
     measure = Measure(config.measure.modes[0])
     check_trials(trials, measure, config.search)
@@ -352,7 +343,7 @@ def open_search(
     clock = make_clock(locks, executors)
     if names := config.search.counters:
         ncu = replace(config.ncu, name="search", metrics=names, extra_metrics=(), set="", sections=())
-        collector = collectors.enter_context(open_collector(replace(config, ncu=ncu), project))
+        collector = collectors.enter_context(open_collector(replace(config, ncu=ncu), recorder.project))
         counting = ObjectiveCounters(names, collector, store, recorder.sweep_id, locks.hold)
     return SearchScheduler(prepared, trials, earlier, recorder.sweep_id, note, clock, executors, counting)
 

@@ -69,7 +69,7 @@ class Counting:
 
     def _refusal(self, contender: Contender) -> str:
         first = contender.trials[0]
-        if reason := reason_to_skip(first, {first.identity: Outcome(first.identity, State.OK)}):
+        if reason := reason_to_skip(first, Outcome(first.identity, State.OK)):
             return reason
         if contender.runs_on_host and not self.may_run_host_code:
             return f"its own code would run under {TITLE}, outside the sandbox; --sandbox=off allows it"

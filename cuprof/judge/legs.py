@@ -72,7 +72,7 @@ class Course(Observer):
         return result.sweep_id, [(trial, outcome) for trial, outcome in ends if outcome.state is not State.OK]
 
     def _run(self, sweep: Prepared, executor: Executor) -> SweepResult:
-        return Run(Recorder(sweep, self.project, self.store, [executor], self), self.project).run()
+        return Run(Recorder(sweep, self.project, self.store, [executor], self)).run()
 
     def _make_executor(self, contender: Contender) -> Executor:
         if not contender.runs_on_host:

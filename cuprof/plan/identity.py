@@ -41,6 +41,7 @@ import numpy as np
 from cuprof.backends.registry import get_spec
 from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts
+from cuprof.families.fingerprint import hash_text
 from cuprof.families.model import Family, Variant
 from cuprof.families.program import (
     Argument,
@@ -74,29 +75,25 @@ class Identifier:
         family: the family.
         variant: one of its variants.
         device: what the trials run on, or None where there is no device.
-        source_hash, contract_hash: SHA-256 of the texts of `cuprof.families.fingerprint`.
-        headers: versions of the headers that the source needs, or empty.
+        source: the variant's text, of `cuprof.families.fingerprint`.
+        contract_hash: SHA-256 of the contract's text.
     """
 
     def __init__(
-        self,
-        family: Family,
-        variant: Variant,
-        device: DeviceFacts | None,
-        source_hash: str,
-        contract_hash: str,
-        headers: str = "",
+        self, family: Family, variant: Variant, device: DeviceFacts | None, source: str, contract_hash: str
     ) -> None:
+        self.source_hash = hash_text(source)
+        has_headers = get_spec(variant.backend).uses_cuda_headers and uses_headers(source)
         shared = {
             "version": IDENTITY_VERSION,
             "family": family.name,
             "variant": variant.name,
             "backend": variant.backend,
-            "source": source_hash,
+            "source": self.source_hash,
             "contract": contract_hash,
             "device": None if device is None else dict(device.identity),
             "libraries": {module: get_version(module) for module in sorted({*variant.requires})},
-            **({"headers": headers} if headers else {}),
+            **({"headers": version} if has_headers and (version := find_headers().version) else {}),
             **({"compiler": get_compiler(variant.compiler).version} if variant.compiler else {}),
         }
         self._shared = hashlib.sha256(canonical_json(shared).encode() + b"\n")
@@ -108,11 +105,6 @@ class Identifier:
         digest = self._shared.copy()
         digest.update(canonical_json(content).encode())
         return digest.hexdigest()[:DIGITS]
-
-
-def headers_of(variant: Variant, source: str) -> str:
-    """Return the versions of CUDA's headers where a variant's source needs them, else the empty text."""
-    return find_headers().version if get_spec(variant.backend).uses_cuda_headers and uses_headers(source) else ""
 
 
 def method_hash(settings: Mapping[str, Any]) -> str:

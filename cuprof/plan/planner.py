@@ -15,7 +15,7 @@ from cuprof.families.model import Family, Signature, Variant
 from cuprof.families.program import Program
 from cuprof.families.toolchain import check_requirements
 from cuprof.families.trace import describe, place_of
-from cuprof.plan.identity import Identifier, headers_of
+from cuprof.plan.identity import Identifier
 from cuprof.plan.memory import arena_bytes, explain_excess
 from cuprof.plan.model import Exclusion, Plan, Selection
 from cuprof.plan.program_check import check_program
@@ -115,11 +115,9 @@ class _VariantPlanner:
         self.unavailable = there if isinstance(there, Unavailable) else check_requirements(variant.requires)
         self.order = list(family.variants).index(variant.name)
         self.source = source_text(family, variant)
-        self.source_hash = hash_text(self.source)
         if variant.tolerance is not None:
             contract = hash_text(contract_text(family, variant))
-        headers = headers_of(variant, self.source)
-        self.identifier = Identifier(family, variant, self.device, self.source_hash, contract, headers)
+        self.identifier = Identifier(family, variant, self.device, self.source, contract)
 
     def make(self, problem: _Problem, tunables: Point) -> Trial | Exclusion:
         """Return the trial at a problem and tunables, or why it is none."""
@@ -152,7 +150,7 @@ class _VariantPlanner:
             label=label,
             device=self.device,
             source_text=self.source,
-            source_hash=self.source_hash,
+            source_hash=self.identifier.source_hash,
             description=variant.description,
             origin=variant.origin,
             expected=variant.expected,

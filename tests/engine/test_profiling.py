@@ -152,8 +152,8 @@ def test_what_is_stored_is_left_alone_with_its_failures_and_gaps() -> None:
 def test_only_right_trials_of_back_ends_that_the_profiler_reads_are_profiled() -> None:
     (trial,) = trials("a")
     right, wrong = Outcome(trial.identity, State.OK), Outcome(trial.identity, State.WRONG_RESULT, "x[0]")
-    assert reason_to_skip(trial, {trial.identity: right}) == ""
-    assert reason_to_skip(trial, {}) == "it has not been checked"
-    assert "wrong_result: x[0]" in reason_to_skip(trial, {trial.identity: wrong})
-    assert "that Nsight Compute reads" in reason_to_skip(replace(trial, backend="cpu"), {})
-    assert reason_to_skip(replace(trial, unavailable=Unavailable("no device")), {}) == "no device"
+    assert reason_to_skip(trial, right) == ""
+    assert reason_to_skip(trial, None) == "it has not been checked"
+    assert "wrong_result: x[0]" in reason_to_skip(trial, wrong)
+    assert "that Nsight Compute reads" in reason_to_skip(replace(trial, backend="cpu"), None)
+    assert reason_to_skip(replace(trial, unavailable=Unavailable("no device")), None) == "no device"

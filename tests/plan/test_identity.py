@@ -35,7 +35,6 @@ from cuprof.plan.identity import (
     Identifier,
     canonical_json,
     describe_program,
-    headers_of,
     method_hash,
 )
 
@@ -67,7 +66,7 @@ def identify_with(identifier, problem, tunables, program) -> str:
 
 def identity(family, variant, problem, tunables, program, device) -> str:
     source, contract = source_text(family, variant), hash_text(contract_text(family, variant))
-    identifier = Identifier(family, variant, device, hash_text(source), contract, headers_of(variant, source))
+    identifier = Identifier(family, variant, device, source, contract)
     return identify_with(identifier, problem, tunables, program)
 
 
@@ -84,17 +83,17 @@ def test_identity_is_the_hash_of_the_documented_text():
     """A change here means that stored trials no longer match: raise IDENTITY_VERSION on purpose."""
     family = load_family(Path(__file__).parent.parent / "data" / "families" / "vector")
     device = DeviceFacts("cpu", 0, "name", identity={"name": "CPU", "cores": "2"})
-    whole = Identifier(family, family.variant("cpu_whole"), device, "0" * 64, "1" * 64)
+    whole = Identifier(family, family.variant("cpu_whole"), device, "text", "1" * 64)
     shared = (
         f'{{"backend":"cpu","contract":"{"1" * 64}","device":{{"cores":"2","name":"CPU"}},"family":"vector",'
-        f'"libraries":{{}},"source":"{"0" * 64}","variant":"cpu_whole","version":2}}\n'
+        f'"libraries":{{}},"source":"{hash_text("text")}","variant":"cpu_whole","version":2}}\n'
     )
     trial = '{"problem":{"dtype":"int32","n":8},"program":null,"tunables":{}}'
     assert identify_with(whole, Point(n=8, dtype="int32"), Point(), None) == sha256(shared + trial)
-    chunks = Identifier(family, family.variant("cpu_chunks"), None, "0" * 64, "1" * 64)
+    chunks = Identifier(family, family.variant("cpu_chunks"), None, "text", "1" * 64)
     shared = (
         f'{{"backend":"cpu","contract":"{"1" * 64}","device":null,"family":"vector",'
-        f'"libraries":{{}},"source":"{"0" * 64}","variant":"cpu_chunks","version":2}}\n'
+        f'"libraries":{{}},"source":"{hash_text("text")}","variant":"cpu_chunks","version":2}}\n'
     )
     trial = (
         '{"problem":{"n":8},"program":{"constants":{"c":"x"},"defines":{"A":"1","B":"float"},'
@@ -259,8 +258,7 @@ def test_a_compiler_that_is_named_counts_by_its_version(scale, monkeypatch):
 def test_versions_of_cudas_headers_count_where_they_are_included(scale, monkeypatch):
     def identify(text):
         variant = scale.variant("plain")
-        headers = headers_of(variant, text)
-        return identify_with(Identifier(scale, variant, None, "0", "1", headers), Point(n=1), Point(), None)
+        return identify_with(Identifier(scale, variant, None, text, "1"), Point(n=1), Point(), None)
 
     module = importlib.import_module("cuprof.plan.identity")
     with_headers, without = "#include <cuda_fp16.h>", '#include "own.cuh"'
