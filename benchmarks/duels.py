@@ -28,6 +28,7 @@ from cuprof.core.records import Measure, Trial
 from cuprof.engine.executor import Executor
 from cuprof.engine.final import Final
 from cuprof.engine.planning import Prepared, prepare
+from cuprof.statistics.verdict import Verdict
 from cuprof.worker.messages import WorkerSettings
 
 FAMILY, VARIANT, TUNABLE = "padded_read", "other", "spin_ns"
@@ -107,9 +108,9 @@ def rate(best: str, ending: Final) -> str:
         return "wrong"
     if ending.best.identity == best:
         return "best wins"
-    if best in ending.standing.list_level():
+    if best in ending.standing.list_judged(Verdict.SAME):
         return "level with it"
-    return "undecided" if best in ending.standing.list_open() else "wrong"
+    return "undecided" if best in ending.standing.list_judged(Verdict.UNDECIDED) else "wrong"
 
 
 def make_row(trials: Sequence[Trial], effect: float, duels: Sequence[DuelResult]) -> dict[str, Any]:
@@ -137,7 +138,11 @@ def _not_beaten(ending: Final) -> set[str]:
     """Return the winner, and what was not called slower than it."""
     if ending.best is None:
         return set()
-    return {ending.best.identity, *ending.standing.list_level(), *ending.standing.list_open()}
+    return {
+        ending.best.identity,
+        *ending.standing.list_judged(Verdict.SAME),
+        *ending.standing.list_judged(Verdict.UNDECIDED),
+    }
 
 
 def _describe(ratios: Sequence[float]) -> str:

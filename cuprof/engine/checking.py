@@ -11,7 +11,7 @@ from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.devices import open_executors
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
-from cuprof.engine.profiling import CollectResult, collect
+from cuprof.engine.profiling import CollectResult, Profiling
 from cuprof.engine.recorder import Recorder
 from cuprof.engine.running import Run, SweepResult
 from cuprof.ncu import BACKENDS
@@ -49,16 +49,8 @@ def profile_selection(
         trials, outcomes, checked = check_trials(config, project, store, observer, BACKENDS)
         sweep_id, state = checked.sweep_id, "interrupted"
         try:
-            collected = collect(
-                trials,
-                outcomes,
-                collector,
-                store=store,
-                sweep_id=sweep_id,
-                observer=observer,
-                hold=DeviceLocks(observer.note).hold,
-                retry=config.retry,
-            )
+            profiling = Profiling(collector, store, sweep_id, observer, DeviceLocks(observer.note).hold)
+            collected = profiling.collect(trials, outcomes, config.retry)
             state = "finished"
         finally:  # the checks have finished the sweep already; its end is that of the collection
             store.finish_sweep(sweep_id, state)

@@ -17,7 +17,7 @@ from cuprof.engine.ladder import sample_longer
 from cuprof.engine.planning import Prepared
 from cuprof.search.standing import LOOKS, Standing, describe_failed, find_differing, look, noise_of
 from cuprof.statistics.samples import Samples
-from cuprof.statistics.verdict import Rule
+from cuprof.statistics.verdict import Rule, Verdict
 from cuprof.worker.messages import Job
 
 LONGER = 4
@@ -173,15 +173,15 @@ class Final:
         before, on_host = self.standing, is_host(self.candidates[0].device)
         self.standing = look(self._series, rule, noise_of(self.measure, on_host=on_host))
         # What was slower than one that is out now need not be slower than those that are left.
-        self.beaten = self.beaten + len(before.list_beaten()) if before.best in self._series else 0
+        self.beaten = self.beaten + len(before.list_judged(Verdict.SLOWER)) if before.best in self._series else 0
         self.best = self.left[self.standing.best]
         self.median_ns = float(self._series[self.standing.best].medians()[0])
-        undecided, is_last = self.standing.list_open(), self.looks >= LOOKS
+        undecided, is_last = self.standing.list_judged(Verdict.UNDECIDED), self.looks >= LOOKS
         is_hurried = not self._hurried.isdisjoint([self.standing.best, *undecided])
         is_cut = bool(undecided) and (is_hurried if is_last else self.allowed_s - self.spent_s < LEAST_LOOK_S)
         self.is_over = not undecided or is_last or is_cut
         self.cut_s = self.spent_s if is_cut or self.left_out else 0.0
-        out = {*self.standing.list_beaten()}
+        out = {*self.standing.list_judged(Verdict.SLOWER)}
         self.left = {identity: self.left[identity] for identity in self._series if identity not in out}
 
     def describe(self) -> str:

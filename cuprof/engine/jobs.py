@@ -56,14 +56,15 @@ def find_references(prepared: Prepared) -> dict[tuple[Point, str], JobTrial]:
     family = prepared.family
     baseline = prepared.config.baseline or family.get_baseline()
     usual = Point((each.name, each.default) for each in family.variant(baseline).tunables)
-    found: dict[tuple[Point, str], tuple[int, Trial]] = {}
+    found: dict[tuple[Point, str], list[Trial]] = defaultdict(list)
     for trial in prepared.plan.trials:
         if trial.unavailable is None and trial.expected != "wrong":
-            key = job_key(trial)
-            rank = (trial.tunables == usual) + 1 if trial.variant == baseline else 0
-            if key not in found or rank > found[key][0]:
-                found[key] = (rank, trial)
-    return {key: _job_trial(trial) for key, (_, trial) in found.items()}
+            found[job_key(trial)].append(trial)
+
+    def rank(trial: Trial) -> tuple[bool, bool]:
+        return trial.variant == baseline, trial.variant == baseline and trial.tunables == usual
+
+    return {key: _job_trial(max(trials, key=rank)) for key, trials in found.items()}
 
 
 def job_key(each: Trial | Job) -> tuple[Point, str]:

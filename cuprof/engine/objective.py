@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import SearchConfig
 from cuprof.core.errors import ProfilerError, UnknownNameError, UsageError, suggest
 from cuprof.core.records import Measure, Outcome, Trial
-from cuprof.engine.observer import Observer
-from cuprof.engine.profiling import Hold, collect
+from cuprof.engine.profiling import Profiling
 from cuprof.ncu import BACKENDS, TITLE
-from cuprof.ncu.collector import Collector
 from cuprof.ncu.metrics import METRICS, list_matches
 from cuprof.results.counters import list_newest_counters
-from cuprof.store import Store
 
 Values = Mapping[str, Mapping[str, float]]
 """Identity → counter → value."""
@@ -48,24 +46,17 @@ def check_trials(trials: Sequence[Trial], measure: Measure, settings: SearchConf
     Raises:
         UsageError: there is one. For counters the profiler need not be installed.
     """
-
-    energy = "search.objective asks for energy, which is not measured {of}; {leave}, or take search.objective=time"
-    names = ", ".join(settings.counters)
-    counters = f"search.objective asks for {names}, and {TITLE} reads no counters {{of}}; {{leave}}"
-    time = (
-        f"a search goes by the first of measure.modes, {measure}, which is not measured {{of}}; "
-        "name another one first, or {leave}"
-    )
-    for trial in trials:
-        spec = get_spec(trial.backend)
-        said = "" if measure in spec.measures else time
+    for variant, backend in dict.fromkeys((trial.variant, trial.backend) for trial in trials):
+        spec, of, leave = get_spec(backend), f"of {variant} ({backend})", f"leave it out with variants=!{variant}"
+        if measure not in spec.measures:
+            asked = f"a search goes by the first of measure.modes, {measure}, which is not measured {of}"
+            raise UsageError(f"{asked}; name another one first, or {leave}")
         if "energy" in settings.factors and not spec.heeds("energy"):
-            said = said or energy
-        if settings.counters and trial.backend not in BACKENDS:
-            said = said or counters
-        if said:
-            of = f"of {trial.variant} ({trial.backend})"
-            raise UsageError(said.format(of=of, leave=f"leave it out with variants=!{trial.variant}"))
+            asked = f"search.objective asks for energy, which is not measured {of}"
+            raise UsageError(f"{asked}; {leave}, or take search.objective=time")
+        if settings.counters and backend not in BACKENDS:
+            names = ", ".join(settings.counters)
+            raise UsageError(f"search.objective asks for {names}, and {TITLE} reads no counters {of}; {leave}")
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -82,23 +73,22 @@ def check_names(names: Sequence[str]) -> None:
             raise UnknownNameError("factor of search.objective", name, known, "(cuprof list metrics has the counters)")
 
 
+@dataclass(frozen=True)
 class ObjectiveCounters:
     """Read the counters of an objective, and have those trials profiled that lack them.
 
     Args:
         names: of the counters.
-        collector: set up for them.
-        hold: keeps other cuprof processes off a device.
+        profiling: set up for them.
     """
 
-    def __init__(self, names: Sequence[str], collector: Collector, store: Store, sweep_id: int, hold: Hold) -> None:
-        self.names, self.collector, self.hold = tuple(names), collector, hold
-        self.store, self.sweep_id = store, sweep_id
+    names: Sequence[str]
+    profiling: Profiling
 
     def read(self, identities: Sequence[str]) -> Values:
         """Return the stored values of these trials."""
-        with self.store.snapshot() as connection:
-            stored = list_newest_counters(connection, identities, self.collector.request.conditions)
+        with self.profiling.store.snapshot() as connection:
+            stored = list_newest_counters(connection, identities, self.profiling.collector.request.conditions)
         values: dict[str, dict[str, float]] = {identity: {} for identity in identities}
         for counter in stored:
             if counter.value is not None and counter.value >= 0:
@@ -112,8 +102,7 @@ class ObjectiveCounters:
             ProfilerError: the profiler cannot work, or the chip does not have a counter.
             UsageError: a name stands for several counters.
         """
-        store, sweep_id, hold, silent = self.store, self.sweep_id, self.hold, Observer()
-        result = collect(trials, outcomes, self.collector, store=store, sweep_id=sweep_id, observer=silent, hold=hold)
+        result = self.profiling.collect(trials, outcomes)
         if result.missing:
             raise ProfilerError(f"search.objective: {'; '.join(result.missing.values())}")
         return self.read([trial.identity for trial in trials])

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from cuprof.ncu.setting import Request
     from cuprof.store import Store, StoredTrial
 
-Hold = Callable[[DeviceFacts], AbstractContextManager[None]]
-"""Keeps other cuprof processes off a device, as `DeviceLocks.hold` does. Their launches would otherwise appear in the
-counters, and replayed launches in their times."""
-
 
 @dataclass(frozen=True)
 class Failure:
@@ -61,59 +57,95 @@ class CollectResult:
         return 1 if self.failures or self.missing else 0
 
 
-def collect(
-    trials: Sequence[Trial],
-    outcomes: Mapping[str, Outcome | StoredTrial],
-    collector: Collector,
-    *,
-    store: Store,
-    sweep_id: int | None,
-    observer: Observer,
-    hold: Hold,
-    retry: str = "",
-) -> CollectResult:
-    """Profile the trials whose counters are not stored yet.
-
-    Each profile is stored as soon as its process has ended. After an interruption, the same call continues with the
-    missing ones.
+@dataclass(frozen=True)
+class Profiling:
+    """Profile trials, and store their counters.
 
     Args:
-        trials: already enlisted in the store.
-        outcomes: identity → the check's outcome. Only right trials are profiled.
-        hold: taken for every batch.
-        retry: "" leaves trials that failed under the profiler as stored, "failed" tries those again, "all" profiles
-            everything.
-
-    Raises:
-        ProfilerError: the profiler cannot work here at all; profiles stored until then stay.
-        KeyboardInterrupt: after the finished trials have been stored.
+        hold: keeps other cuprof processes off a device during a batch, as `DeviceLocks.hold` does. Their launches would
+            otherwise appear in the counters, and replayed launches in their times.
     """
-    collector.check()
-    skipped = {
-        trial.identity: reason for trial in trials if (reason := reason_to_skip(trial, outcomes.get(trial.identity)))
-    }
-    right = [trial for trial in trials if trial.identity not in skipped]
-    settled = find_settled(right, collector.request, store, retry)
-    observer.started(len(right), settled)
-    todo = [trial for trial in right if trial.identity not in settled]
-    profiles: list[Profile] = []
-    for _, of_device in groupby(sorted(todo, key=_device_of), _device_of):
-        members = list(of_device)
-        for start in range(0, len(members), collector.batch):
-            batch = members[start : start + collector.batch]
-            profiles += _profile_batch(batch, collector, store, sweep_id, observer, hold)
-    if sweep_id is not None:
-        observer.finished(sweep_id)
-    earlier = [
-        Failure(trial.identity, trial.label, found.state, found.message, is_stored=True)
-        for trial in right
-        if (found := settled.get(trial.identity)) is not None and found.state in FAILED
-    ]
-    now = [
-        Failure(each.identity or "", each.name, each.state, each.message) for each in profiles if each.state in FAILED
-    ]
-    missing = {name: reason for found in settled.values() for name, reason in found.missing.items()}
-    return CollectResult(tuple(profiles), tuple(settled), (*earlier, *now), skipped, {**missing, **collector.missing})
+
+    collector: Collector
+    store: Store
+    sweep_id: int | None
+    observer: Observer
+    hold: Callable[[DeviceFacts], AbstractContextManager[None]]
+
+    def collect(
+        self, trials: Sequence[Trial], outcomes: Mapping[str, Outcome | StoredTrial], retry: str = ""
+    ) -> CollectResult:
+        """Profile the trials whose counters are not stored yet.
+
+        Each profile is stored as soon as its process has ended. After an interruption, the same call continues with the
+        missing ones.
+
+        Args:
+            trials: already enlisted in the store.
+            outcomes: identity → the check's outcome. Only right trials are profiled.
+            retry: "" leaves trials that failed under the profiler as stored, "failed" tries those again, "all" profiles
+                everything.
+
+        Raises:
+            ProfilerError: the profiler cannot work here at all; profiles stored until then stay.
+            KeyboardInterrupt: after the finished trials have been stored.
+        """
+        collector = self.collector
+        collector.check()
+        reasons = {trial.identity: reason_to_skip(trial, outcomes.get(trial.identity)) for trial in trials}
+        skipped = {identity: reason for identity, reason in reasons.items() if reason}
+        right = [trial for trial in trials if trial.identity not in skipped]
+        settled = find_settled(right, collector.request, self.store, retry)
+        self.observer.started(len(right), settled)
+        todo = [trial for trial in right if trial.identity not in settled]
+        profiles: list[Profile] = []
+        for _, of_device in groupby(sorted(todo, key=_device_of), _device_of):
+            members = list(of_device)
+            for start in range(0, len(members), collector.batch):
+                profiles += self._profile(members[start : start + collector.batch])
+        if self.sweep_id is not None:
+            self.observer.finished(self.sweep_id)
+        failures = [
+            Failure(trial.identity, trial.label, found.state, found.message, is_stored=True)
+            for trial in right
+            if (found := settled.get(trial.identity)) is not None and found.state in FAILED
+        ]
+        failures += [
+            Failure(each.identity or "", each.name, each.state, each.message)
+            for each in profiles
+            if each.state in FAILED
+        ]
+        missing = {name: reason for found in settled.values() for name, reason in found.missing.items()}
+        missing |= collector.missing
+        return CollectResult(tuple(profiles), tuple(settled), tuple(failures), skipped, missing)
+
+    def _profile(self, batch: Sequence[Trial]) -> Iterator[Profile]:
+        """Profile a batch, and again without the trials that brought it down, until each is decided and stored."""
+        by_identity, shown = {trial.identity: trial for trial in batch}, ""
+        left, device = tuple(batch), batch[0].device
+
+        def show(identity: str) -> None:
+            nonlocal shown
+            if identity in by_identity and identity != shown:
+                shown = identity
+                self.observer.trial_started(by_identity[identity], "profile")
+
+        while left:
+            with self.hold(device) if device else nullcontext():
+                result = self.collector.profile(left, show)
+            for note in result.notes:
+                self.observer.note(note)
+            for profile in result.profiles:
+                self.store.record_profile(self.sweep_id, profile)
+                outcome = Outcome(
+                    profile.identity or "", profile.state, profile.message, profile.log, Step.LAUNCHING.value,
+                    started_at=profile.started_at, duration_ns=profile.duration_ns,
+                )  # fmt: skip
+                self.observer.trial_finished(by_identity[outcome.identity], outcome)
+                yield profile
+            if result.interrupted:
+                raise KeyboardInterrupt
+            left = result.remaining
 
 
 def find_settled(trials: Sequence[Trial], request: Request, store: Store, retry: str = "") -> dict[str, StoredProfile]:
@@ -139,42 +171,6 @@ def reason_to_skip(trial: Trial, outcome: Outcome | StoredTrial | None) -> str:
     if outcome.state is not State.OK:
         return f"only right results are profiled, and this one is {outcome.state.value}: {outcome.message}"
     return ""
-
-
-def _profile_batch(
-    trials: Sequence[Trial],
-    collector: Collector,
-    store: Store,
-    sweep_id: int | None,
-    observer: Observer,
-    hold: Hold,
-) -> Iterator[Profile]:
-    """Profile a batch, and again without the trials that brought it down, until every trial is decided and stored."""
-    by_identity, shown = {trial.identity: trial for trial in trials}, ""
-    left, device = tuple(trials), trials[0].device
-
-    def show(identity: str) -> None:
-        nonlocal shown
-        if identity in by_identity and identity != shown:
-            shown = identity
-            observer.trial_started(by_identity[identity], "profile")
-
-    while left:
-        with hold(device) if device else nullcontext():
-            result = collector.profile(left, show)
-        for note in result.notes:
-            observer.note(note)
-        for profile in result.profiles:
-            store.record_profile(sweep_id, profile)
-            outcome = Outcome(
-                profile.identity or "", profile.state, profile.message, profile.log, Step.LAUNCHING.value,
-                started_at=profile.started_at, duration_ns=profile.duration_ns,
-            )  # fmt: skip
-            observer.trial_finished(by_identity[outcome.identity], outcome)
-            yield profile
-        if result.interrupted:
-            raise KeyboardInterrupt
-        left = result.remaining
 
 
 def _device_of(trial: Trial) -> tuple[str, int]:

@@ -25,7 +25,9 @@ from cuprof.engine.history import find_hints, learn_stored
 from cuprof.engine.jobs import list_jobs
 from cuprof.engine.ladder import Ladder, list_rungs
 from cuprof.engine.objective import ObjectiveCounters, check_trials, evaluate
+from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared
+from cuprof.engine.profiling import Profiling
 from cuprof.engine.recorder import Recorder
 from cuprof.ncu.collector import open_collector
 from cuprof.results.earlier import EarlierRun, list_earlier
@@ -344,7 +346,7 @@ def open_search(recorder: Recorder, collectors: ExitStack, locks: DeviceLocks) -
     if names := config.search.counters:
         ncu = replace(config.ncu, name="search", metrics=names, extra_metrics=(), set="", sections=())
         collector = collectors.enter_context(open_collector(replace(config, ncu=ncu), recorder.project))
-        counting = ObjectiveCounters(names, collector, store, recorder.sweep_id, locks.hold)
+        counting = ObjectiveCounters(names, Profiling(collector, store, recorder.sweep_id, Observer(), locks.hold))
     return SearchScheduler(prepared, trials, earlier, recorder.sweep_id, note, clock, executors, counting)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from cuprof.core.errors import CuprofError
 from cuprof.core.records import CounterValue, Outcome, State, Trial
 from cuprof.engine.device_lock import DeviceLocks
-from cuprof.engine.profiling import collect, reason_to_skip
+from cuprof.engine.profiling import Profiling, reason_to_skip
 from cuprof.families.candidate import Extension
 from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.contenders import Contender
@@ -85,16 +85,8 @@ class Counting:
         theirs = {"find_origin": lambda _: origin, "extension": extension, "artifacts": self.artifacts}
         try:
             with open_collector(course.config, course.project, **theirs) as collector:
-                found = collect(
-                    chosen,
-                    outcomes,
-                    collector,
-                    store=course.store,
-                    sweep_id=None,
-                    observer=course,
-                    hold=DeviceLocks(course.note).hold,
-                    retry="all",
-                )
+                profiling = Profiling(collector, course.store, None, course, DeviceLocks(course.note).hold)
+                found = profiling.collect(chosen, outcomes, retry="all")
         except CuprofError as error:  # the verdict stands without
             self.notes.append(f"no counters of {chosen[0].variant}: {error}")
             return {}

@@ -36,17 +36,9 @@ class Standing(Generic[K]):
     best: K
     judgements: Mapping[K, Judgement]
 
-    def list_level(self) -> list[K]:
-        """Return those whose times equal the best one's within the effect."""
-        return [each for each, judgement in self.judgements.items() if judgement.verdict is Verdict.SAME]
-
-    def list_open(self) -> list[K]:
-        """Return those that may be better or worse than the best one."""
-        return [each for each, judgement in self.judgements.items() if judgement.verdict is Verdict.UNDECIDED]
-
-    def list_beaten(self) -> list[K]:
-        """Return those that are slower."""
-        return [each for each, judgement in self.judgements.items() if judgement.verdict is Verdict.SLOWER]
+    def list_judged(self, verdict: Verdict) -> list[K]:
+        """Return those with a verdict: "same" are level within the effect, "undecided" may be better or worse."""
+        return [each for each, judgement in self.judgements.items() if judgement.verdict is verdict]
 
     def describe(self, name: Callable[[K], str], effect: float, error_rate: float, beaten_before: int = 0) -> str:
         """Return a sentence on the best one: "level with a=2 (within 1 %), faster than 3; error rate 5 %".
@@ -56,7 +48,8 @@ class Standing(Generic[K]):
             error_rate: that of all looks together.
             beaten_before: how many were slower in an earlier look, and left out of this one.
         """
-        level, unsure, beaten = self.list_level(), len(self.list_open()), len(self.list_beaten())
+        level = self.list_judged(Verdict.SAME)
+        unsure, beaten = len(self.list_judged(Verdict.UNDECIDED)), len(self.list_judged(Verdict.SLOWER))
         earlier = f"than {beaten_before} in earlier comparisons" if beaten_before else ""
         parts = [
             f"level with {list_first([*map(name, level)], MOST_NAMED, '; ')} (within {level_text(effect)})"

@@ -21,7 +21,9 @@ from cuprof.engine.objective import (
     check_trials,
     evaluate,
 )
+from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
+from cuprof.engine.profiling import Profiling
 from cuprof.results.counters import NewestCounter
 from tests.engine.test_profiling import Memory, ToyCollector, trials
 
@@ -45,7 +47,10 @@ def list_values(memory: Memory, identities: Sequence[str], conditions: object) -
 
 def make(names: Sequence[str], monkeypatch: pytest.MonkeyPatch, **before: Any) -> ObjectiveCounters:
     monkeypatch.setattr(objective, "list_newest_counters", list_values)
-    return ObjectiveCounters(names, ToyCollector(), Snapshots(**before), 1, lambda device: nullcontext())  # type: ignore[arg-type]
+    return ObjectiveCounters(
+        names,
+        Profiling(ToyCollector(), Snapshots(**before), 1, Observer(), lambda device: nullcontext()),  # type: ignore[arg-type]
+    )
 
 
 def test_an_objective_is_a_product_and_zero_is_no_end_of_it() -> None:

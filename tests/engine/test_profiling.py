@@ -11,7 +11,7 @@ import pytest
 from cuprof.core.point import Point
 from cuprof.core.records import Conditions, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial, Unavailable
 from cuprof.engine.observer import Observer
-from cuprof.engine.profiling import CollectResult, collect, reason_to_skip
+from cuprof.engine.profiling import CollectResult, Profiling, reason_to_skip
 from cuprof.ncu.attribution import BatchResult
 from cuprof.ncu.setting import Request
 
@@ -106,7 +106,7 @@ def run(
 ) -> CollectResult:
     outcomes = {trial.identity: Outcome(trial.identity, State.OK) for trial in asked}
     listener = observer or Observer()
-    return collect(asked, outcomes, collector, store=memory, sweep_id=1, observer=listener, hold=collector.hold)
+    return Profiling(collector, memory, 1, listener, collector.hold).collect(asked, outcomes)  # type: ignore[arg-type]
 
 
 def test_batches_are_of_one_device_and_no_larger_than_asked_for() -> None:

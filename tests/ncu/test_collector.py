@@ -16,7 +16,7 @@ import pytest
 from cuprof.core.errors import ProfilerError
 from cuprof.core.records import DeviceFacts, Outcome, State, Trial, Unavailable
 from cuprof.engine.observer import Observer
-from cuprof.engine.profiling import CollectResult, collect
+from cuprof.engine.profiling import CollectResult, Profiling
 from cuprof.ncu.collector import Collector
 from cuprof.ncu.executable import NcuExecutable
 from cuprof.ncu.setting import Setting
@@ -64,16 +64,8 @@ def run(make_setting, make_trial, right, memory_store, listener) -> Callable[...
 
     def collect_all(*identities: str, setting: Setting | None = None, retry: str = "") -> CollectResult:
         trials = [make_trial(identity) for identity in identities]
-        return collect(
-            trials,
-            right(trials),
-            Collector(setting or make_setting()),
-            store=memory_store,
-            sweep_id=3,
-            observer=listener,
-            hold=hold,
-            retry=retry,
-        )
+        collector = Collector(setting or make_setting())
+        return Profiling(collector, memory_store, 3, listener, hold).collect(trials, right(trials), retry)
 
     return collect_all
 
@@ -341,9 +333,7 @@ def test_batches_devices_and_tasks(fake_ncu, make_setting, make_trial, right, me
         {**through, "report": "crash"}, {**through, "report": "hang_interrupted"}, {**through, "report": "instructions"}
     )
     collector = Collector(make_setting(batch=2))
-    result = collect(
-        trials, right(trials), collector, store=memory_store, sweep_id=None, observer=Observer(), hold=hold
-    )
+    result = Profiling(collector, memory_store, None, Observer(), hold).collect(trials, right(trials))
     tasks = fake_ncu.tasks
     assert [[trial["identity"] for trial in task["trials"]] for task in tasks] == [[ONE, CRASH], [HANG], [TWO]]
     assert [task["device_index"] for task in tasks] == [0, 0, 1]
@@ -367,15 +357,8 @@ def test_only_right_cuda_trials_are_profiled(fake_ncu, make_setting, make_trial,
     ]
     outcomes = {ONE: Outcome(ONE, State.OK), HANG: Outcome(HANG, State.WRONG_RESULT, "sum[0] = 3, expected 4")}
     fake_ncu.plays({"console": "", "report": "study_alone", "progress": {"all": THROUGH}})
-    result = collect(
-        trials,
-        outcomes,
-        Collector(make_setting()),
-        store=memory_store,
-        sweep_id=None,
-        observer=Observer(),
-        hold=hold,
-    )
+    collector = Collector(make_setting())
+    result = Profiling(collector, memory_store, None, Observer(), hold).collect(trials, outcomes)
     assert [profile.identity for profile in result.profiles] == [ONE]
     assert "no hardware counters" in result.skipped[TWO]
     assert result.skipped[CRASH] == "no GPU; plug one in"
