@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.registry import get_spec
+from cuprof.backends.spec import UsualBlock
 from cuprof.core.point import Coordinate
-from cuprof.search.usual_block import ANY_BLOCK
 
 POINTS = 50
 """The best time is read after each of this many equal parts of the budget, as the methodology says."""
@@ -84,7 +84,7 @@ class RecordedSpace:
 
         It goes by the threads of a block, known by the usual names of a block's dimensions.
         """
-        usual = get_spec(backend).usual_block if backend else ANY_BLOCK
+        usual = get_spec(backend).usual_block if backend else UsualBlock()
         blocks = [[value for name, value in each.items() if BLOCK.fullmatch(name)] for each in self.configurations]
         known = [bool(sizes) and all(isinstance(size, int) for size in sizes) for sizes in blocks]
         return [

@@ -12,10 +12,9 @@ from importlib import import_module
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from cuprof.backends.spec import BackendSpec, LaunchLimits, ListedDevice
+from cuprof.backends.spec import BackendSpec, LaunchLimits, ListedDevice, UsualBlock
 from cuprof.core.plugins import list_plugins, load_plugin
 from cuprof.core.records import DeviceFacts, Measure
-from cuprof.search.usual_block import UsualBlock
 
 if TYPE_CHECKING:
     from cuprof.backends.contract import Backend, Runnable

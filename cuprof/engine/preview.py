@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from cuprof.config.model import SweepConfig
@@ -49,9 +49,14 @@ def preview(config: SweepConfig, project: Project, *, profiling: bool = False) -
     with open_executors(config) as executors:
         prepared = prepare(config, project, executors, timed=not profiling)
     trials = prepared.plan.trials
-    with _open_existing(config, project) as store:
-        known = prepared.stored(store) if store else {}
-        profiled = find_settled(trials, request, store, config.retry) if store and request else {}
+    url = config.store.url or project.database_url
+    file = database_file(parse_url(url))
+    known: Mapping[str, StoredTrial] = {}
+    profiled: Mapping[str, StoredProfile] = {}
+    if file is None or file.exists():
+        with suppress(EmptyStoreError), Store.open(url, create=False, read_only=True) as store:
+            known = prepared.stored(store)
+            profiled = find_settled(trials, request, store, config.retry) if request else {}
     settled = {
         trial.identity: known[trial.identity]
         for trial in trials
@@ -74,16 +79,3 @@ def preview(config: SweepConfig, project: Project, *, profiling: bool = False) -
 
     excluded = (PreviewRow(each.label, "", "excluded", each.reason) for each in prepared.plan.excluded)
     return Preview((*map(make_row, trials), *excluded), prepared.plan.notes)
-
-
-@contextmanager
-def _open_existing(config: SweepConfig, project: Project) -> Iterator[Store | None]:
-    """Open the database of a configuration for reading, or give None where there is none yet."""
-    url = config.store.url or project.database_url
-    file = database_file(parse_url(url))
-    with ExitStack() as stack:
-        store = None
-        if file is None or file.exists():
-            with suppress(EmptyStoreError):
-                store = stack.enter_context(Store.open(url, create=False, read_only=True))
-        yield store

@@ -9,12 +9,12 @@ from itertools import product
 import numpy as np
 import pytest
 
+from cuprof.backends.spec import UsualBlock
 from cuprof.core.errors import UnknownNameError
 from cuprof.search.registry import DEFAULT, STRATEGIES, make_strategy
 from cuprof.search.space import Space
 from cuprof.search.strategy import Strategy
 from cuprof.search.surrogate import START
-from cuprof.search.usual_block import UsualBlock
 
 AXES = {"x": [1, 2, 4, 8, 16, 32], "y": list(range(6)), "kind": ["a", "b", "c"], "z": [0, 1]}
 POINTS = [dict(zip(AXES, values, strict=True)) for values in product(*AXES.values())]

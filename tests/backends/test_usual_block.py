@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cuprof.search.usual_block import ANY_BLOCK, BROKEN, DOUBLING, UsualBlock
+from cuprof.backends.spec import BROKEN, DOUBLING, UsualBlock
 
 USUAL = UsualBlock(128, 512, multiple=32)
 
@@ -19,4 +19,4 @@ def test_blocks_are_supposed_worse_by_doublings_beyond_the_usual_ones(threads: i
 
 @pytest.mark.parametrize("threads", [None, 0, 1, 31, 1024, 10**6])
 def test_where_any_number_is_usual_nothing_is_supposed(threads: int | None) -> None:
-    assert ANY_BLOCK.suppose(threads) == 0
+    assert UsualBlock().suppose(threads) == 0
