@@ -225,15 +225,15 @@ class Run:
 
     def _note_plan(self) -> None:
         """Say what the user should know before anything is measured."""
-        plan, store = self.prepared.plan, self.store
+        plan, family, store = self.prepared.plan, self.prepared.family.name, self.store
         with store.snapshot() as connection:
-            outdated = count_outdated(connection, plan.family.name)
+            outdated = count_outdated(connection, family)
         place = database_file(store.parsed_url)
         for text in (*plan.notes, *filter(None, [describe_network(place) if place else ""])):
             self.observer.note(text)
         if outdated:
             self.observer.note(
-                f"{count(outdated, 'stored trial')} of {plan.family.name} have identities of an earlier version: they "
+                f"{count(outdated, 'stored trial')} of {family} have identities of an earlier version: they "
                 "stay readable, and are not reused"
             )
 

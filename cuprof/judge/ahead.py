@@ -86,7 +86,7 @@ class Ahead:
         # candidates cannot write there, so its code needs no guard
         family = replace(self.family, folder=origin.folder, path=origin.path, origin=origin, code={})
         selection = Selection(tuple(dict.fromkeys(trial.variant for trial in contender.trials)))
-        plan = Plan(family, selection, contender.trials)
+        plan = Plan(selection, contender.trials)
         by_measure = methods(self.config.measure, backend, over_border=over_border)
         check = self.config.check
         check = replace(check, seed=randbits(63)) if check.seed is None else check

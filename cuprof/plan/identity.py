@@ -124,7 +124,7 @@ def plan_hash(plan: Plan, methods: Mapping[str, str]) -> str:
     """
     content = {
         "version": IDENTITY_VERSION,
-        "family": plan.family.name,
+        "family": plan.trials[0].family,
         "trials": [trial.identity for trial in plan.trials],
         "methods": dict(methods),
     }

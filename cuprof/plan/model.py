@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from cuprof.core.errors import SelectionError
 from cuprof.core.point import Coordinate
 from cuprof.core.records import Trial
-from cuprof.families.model import Family
 
 
 @dataclass(frozen=True)
@@ -51,14 +50,12 @@ class Plan:
     """Hold the trials of a selection.
 
     Args:
-        family: the family, loaded.
         selection: what was asked for.
         trials: problem by problem; in it variant by variant as the family declares them; in it the tunables.
         excluded: combinations that a constraint or a variant's allowed values leave out.
         notes: what was given and is not used, for the user.
     """
 
-    family: Family
     selection: Selection
     trials: tuple[Trial, ...]
     excluded: tuple[Exclusion, ...] = ()

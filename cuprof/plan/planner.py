@@ -72,7 +72,7 @@ def plan(family: Family, selection: Selection, devices: Mapping[str, DeviceFacts
         for name in refused
         if name not in present and not {*refused[name]} <= {*impossible}
     ]
-    return Plan(family, selection, tuple(trials), tuple(excluded), (*choice.notes, *notes))
+    return Plan(selection, tuple(trials), tuple(excluded), (*choice.notes, *notes))
 
 
 class _Problem:
