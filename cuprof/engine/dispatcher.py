@@ -44,7 +44,7 @@ class Scheduler(Protocol):
     def tell(self, executor: Executor, result: Result) -> None:
         """Receive the result of one trial, except those that are stored beside others."""
 
-    def release(self, executor: Executor, batch: Batch) -> None:
+    def release(self, executor: Executor) -> None:
         """Take back the open trials of an executor that is lost for good."""
 
 
@@ -144,10 +144,12 @@ class Dispatcher:
             return
         executor.is_lost = True
         self._inboxes.pop(executor).put(None)
-        self.scheduler.release(executor, event.batch)
+        self.scheduler.release(executor)
         if executor.number:
             self.recorder.store.leave([executor.number])
-        self.recorder.observer.note(f"{executor.name} has failed ({event.reason}); its work is given to the others")
+        self.recorder.observer.note(
+            f"{executor.name} has failed ({event.outcomes[0].message}); its work is given to the others"
+        )
 
     def _serve(self, executor: Executor) -> None:
         """Run an executor's batches in a thread of its own. Linux ends a worker with the thread that started it.

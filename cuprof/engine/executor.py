@@ -48,10 +48,9 @@ class Result:
 
 @dataclass(frozen=True)
 class Lost:
-    """The executor's device cannot be opened; the outcomes are for a sweep that has no other."""
+    """The executor's device cannot be opened; the outcomes, which say why, are for a sweep that has no other."""
 
     batch: Batch
-    reason: str
     outcomes: tuple[Outcome, ...]
 
 
@@ -90,16 +89,16 @@ class Executor(Workers):
             return
         unavailable = []
         for outcome in self.measure(batch.job):
-            if self.unavailable:
+            if self.is_unavailable:
                 unavailable.append(outcome)
             else:
                 yield Result(batch, outcome)
         if unavailable:
-            yield Lost(batch, self.unavailable, tuple(unavailable))
+            yield Lost(batch, tuple(unavailable))
 
     def measure(self, job: Job) -> Iterator[Outcome]:
         """Yield the outcome of every trial of a job as it comes; see `Measurement`."""
-        self.unavailable = ""
+        self.is_unavailable = False
         yield from Measurement(self, job).run()
         self.built.difference_update(trial.identity for trial in job.trials)
 

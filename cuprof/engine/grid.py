@@ -116,7 +116,7 @@ class GridScheduler:
         """Keep what need not be done again."""
         self._told.add(result.outcome.identity)
 
-    def release(self, executor: Executor, batch: Batch) -> None:
+    def release(self, executor: Executor) -> None:
         """Put the open trials of the executor's block, and the rest of its problem, ahead of everything."""
         again = deque(self._begun.pop(executor, ()))
         if block := self._blocks.pop(executor, None):
@@ -310,10 +310,10 @@ class EachScheduler:
         self._plans[executor].tell(executor, result)
         self._alone.tell(executor, result)
 
-    def release(self, executor: Executor, batch: Batch) -> None:
+    def release(self, executor: Executor) -> None:
         """Leave a lost card's jobs undone, but for those on the host: no other card can run them in its place."""
         del self._plans[executor]
-        self._alone.release(executor, batch)
+        self._alone.release(executor)
 
 
 def open_grid(recorder: Recorder, trials: Sequence[Trial]) -> Scheduler:

@@ -141,7 +141,7 @@ class Measurement:
             self.workers.drop_worker()  # an earlier job's leftovers may be why; a new worker will show
             return
         fault = message.fault or "the worker gave no answer"
-        self.workers.unavailable = fault if message.unavailable else ""
+        self.workers.is_unavailable = message.unavailable
         state = State.SKIPPED if message.unavailable or message.of_family else State.CRASHED
         phase = OF_FAMILY if message.of_family else "inputs"
         yield from _fail_all(self._left.values(), state, fault, message.log, phase)

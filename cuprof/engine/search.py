@@ -149,7 +149,7 @@ class SearchScheduler:
         else:
             self.ladder.tell(index, outcome)
 
-    def release(self, executor: Executor, batch: Batch) -> None:
+    def release(self, executor: Executor) -> None:
         """Leave an executor's open trials, or its final comparison, to others; it is lost for good."""
         self.executors -= 1
         final, left = self._final_at.pop(executor, None), self._out.pop(executor, set())

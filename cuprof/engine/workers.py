@@ -30,14 +30,14 @@ class Workers:
         judge: marks outcomes with implausible times.
         reconsider: called with the back end before a doubtful trial runs alone; it may measure the device's limits.
         is_used: whether the current worker has had a job.
-        unavailable: why the last job's device could not be opened; empty if it could.
+        is_unavailable: the last job's device could not be opened.
         building, built: identities of the trials whose programs the workers compile, and of those compiled or refused.
     """
 
     def __init__(self, settings: WorkerSettings, limits: LimitsConfig, sandbox: Sandbox | None = None) -> None:
         self.settings, self.limits, self.sandbox = settings, limits, sandbox
         self.be_unwatched()
-        self.is_used, self.unavailable = False, ""
+        self.is_used = self.is_unavailable = False
         self.building, self.built = set[str](), set[str]()
         self._worker: WorkerProcess | None = None
         self._is_stopped = False

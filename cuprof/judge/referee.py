@@ -75,7 +75,7 @@ class BorderExecutor(Executor):
 
     def measure(self, job: Job) -> Iterator[Outcome]:
         """Yield every trial's outcome as it comes."""
-        self.unavailable = ""
+        self.is_unavailable = False
         for trial in job.trials:
             key = job.origin, job.extension, trial.identity  # a stranger may claim another's identity
             referee = self.kept.referees.pop(key, None) or Referee(self, replace(job, trials=(trial,)))

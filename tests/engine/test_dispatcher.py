@@ -41,8 +41,8 @@ class Played(Executor):
         time.sleep(0.02)
         for trial in batch.job.trials:
             self.stop_if_asked()
-            outcome = Outcome(trial.identity, State.SKIPPED if self.fails else State.OK)
-            yield Lost(batch, "it has left", (outcome,)) if self.fails else Result(batch, outcome)
+            outcome = Outcome(trial.identity, State.SKIPPED if self.fails else State.OK, "it has left" * self.fails)
+            yield Lost(batch, (outcome,)) if self.fails else Result(batch, outcome)
         with self.lock:
             Played.busy -= 1
 

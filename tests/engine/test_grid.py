@@ -168,7 +168,7 @@ def test_what_a_lost_executor_has_not_done_is_given_to_another() -> None:
     batch = ask(scheduler, one)
     assert batch is not None
     tell(scheduler, one, batch, "1a")
-    scheduler.release(one, batch)
+    scheduler.release(one)
     assert [list_identities(ask(scheduler, two)) for _ in range(2)] == [["1b"], ["1c"]]
     assert ask(scheduler, two) is None
     assert scheduler.done

@@ -106,7 +106,7 @@ def test_a_duel_has_its_part_of_what_those_before_it_left_and_of_the_stations_th
         lost = bench.executors.pop()
         batch = search.ask(lost)
         assert batch is not None
-        search.release(lost, batch)
+        search.release(lost)
     bench.run()
     assert len(search.endings) == 4
     assert sum(not ending.best for ending in search.endings) == 0
@@ -131,7 +131,7 @@ def test_an_executor_that_is_lost_leaves_its_trials_and_its_final_comparison_to_
     batch = bench.search.ask(lost)
     assert batch is not None
     assert batch.job is not None
-    bench.search.release(lost, batch)
+    bench.search.release(lost)
     bench.run()
     assert batch.job.trials[0].identity in {trial.identity for trial in bench.jobs[0].trials}
     assert len(bench.search.ladder.tried) == 6
@@ -143,7 +143,7 @@ def test_an_executor_that_is_lost_leaves_its_trials_and_its_final_comparison_to_
         assert batch.job is not None
         for each in batch.job.trials if not bench.search._final_at else ():
             bench.search.tell(lost, Result(batch, bench.answer(batch.job, each.identity)))
-    bench.search.release(lost, batch)
+    bench.search.release(lost)
     bench.run()
     assert len(bench.search.endings) == 1
 
