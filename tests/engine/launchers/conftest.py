@@ -85,11 +85,18 @@ class Launch:
         self.engine.dispose()
 
 
-@pytest.fixture
-def launch(tmp_path: Path) -> Iterator[Launch]:
-    """Return a project; its commands end with the test."""
-    project = Launch(tmp_path)
+@contextlib.contextmanager
+def launching(root: Path) -> Iterator[Launch]:
+    """Give a project in a folder; its commands end with the block."""
+    project = Launch(root)
     try:
         yield project
     finally:
         project.end()
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Iterator[Launch]:
+    """Return a project; its commands end with the test."""
+    with launching(tmp_path) as project:
+        yield project

@@ -7,22 +7,45 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import psutil
 import pytest
 
-from tests.engine.launchers.conftest import Launch
+from tests.engine.launchers.conftest import Launch, launching
 
 pytest.importorskip("joblib", reason="joblib is missing: pip install 'cuprof[joblib]'")
 
 
-def test_jobs_share_one_sweep(launch: Launch) -> None:
-    assert launch.start("launch=joblib", "launch.jobs=2").wait(80) == 0, launch.log()
-    assert launch.sweeps() == [("finished", launch.trials, launch.trials)]
-    shown = (launch.root / "log").read_text()
-    assert "2 jobs started by joblib; files are in " in shown
-    (folder,) = (launch.root / "db" / "jobs").iterdir()
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launch]:
+    """Return a project whose sweep jobs have completed; tests leave that sweep as it is, and may add others."""
+    with launching(tmp_path_factory.mktemp("swept")) as launch:
+        assert launch.start("launch=joblib", "launch.jobs=2").wait(80) == 0, launch.log()
+        yield launch
+
+
+def test_jobs_share_one_sweep(swept: Launch) -> None:
+    assert swept.sweeps()[0][0] == "finished"
+    assert swept.read("SELECT COUNT(*), COUNT(DISTINCT trial_id) FROM run WHERE sweep_id = 1") == [(swept.trials,) * 2]
+    assert "2 jobs started by joblib; files are in " in (swept.root / "log").read_text()
+    (folder,) = (swept.root / "db" / "jobs").iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_job_that_starts_after_the_end_begins_no_sweep_unless_without_exit_done(swept: Launch) -> None:
+    def count_after(*settings: str) -> int:
+        assert swept.start(*settings).wait(60) == 0, swept.log()
+        return len(swept.sweeps())
+
+    count = len(swept.sweeps())
+    assert count_after("exit=done") == count
+    assert "sweep 1 is complete already" in swept.log()
+    anew = ("exit=done", "retry=all", f"launch.since={time.time() - 1}")
+    assert count_after(*anew) == count + 1
+    assert count_after(*anew) == count + 1
+    assert f"sweep {count + 1} is complete already" in swept.log()
+    assert count_after() == count + 2  # with nothing to do, a sweep of its own all the same
 
 
 def test_a_killed_job_s_work_is_done_by_the_others(launch: Launch) -> None:
@@ -42,27 +65,13 @@ def test_jobs_that_cannot_begin_end_the_command_with_their_code(launch: Launch) 
     assert "error: no job has begun the sweep; see " in log
 
 
-@pytest.mark.parametrize("settings", [["exit=done"], ["exit=done", "retry=all", "launch.since={now}"]])
-def test_a_job_that_starts_after_the_end_begins_no_sweep(launch: Launch, settings: list[str]) -> None:
-    now = str(time.time() - 1)
-    assert launch.start(*(one.format(now=now) for one in settings)).wait(60) == 0, launch.log()
-    assert launch.start(*(one.format(now=now) for one in settings)).wait(60) == 0, launch.log()
-    assert launch.sweeps() == [("finished", launch.trials, launch.trials)]
-    assert "sweep 1 is complete already" in launch.log()
-
-
-def test_without_exit_done_a_sweep_with_nothing_to_do_is_one_of_its_own(launch: Launch) -> None:
-    for _ in range(2):
-        assert launch.start().wait(60) == 0, launch.log()
-    assert len(launch.sweeps()) == 2
-
-
 def test_the_exit_code_says_that_nothing_is_left_or_how_trials_went(launch: Launch) -> None:
     family = launch.root / "kernels" / "restless" / "family.py"
     family.write_text(family.read_text() + WRONG)
-    assert launch.start("variants=wrong", "exit=done").wait(60) == 0, launch.log()
-    assert launch.start("variants=wrong").wait(60) == 1
-    assert launch.start("variants=wrong", "launch=joblib", "retry=failed").wait(60) == 1, launch.log()
+    words = ("variants=wrong", "problem.n=1")  # each wrong result ends a worker
+    assert launch.start(*words, "exit=done").wait(60) == 0, launch.log()
+    assert launch.start(*words).wait(60) == 1
+    assert launch.start(*words, "launch=joblib", "retry=failed").wait(60) == 1, launch.log()
 
 
 WRONG = '''
