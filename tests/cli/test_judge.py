@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, project: Project) -> list[Any]:
         return Report("vector", (good, bad), "a process each", refusal="not allowed", noise={"CPU": "5%"})
 
     monkeypatch.setattr("cuprof.judge.court.judge", judge)
+    monkeypatch.setattr("cuprof.judge.border.fork_server.ForkServer", nullcontext)  # whose processes nobody asks for
     return requests
 
 
