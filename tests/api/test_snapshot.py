@@ -251,17 +251,24 @@ def run_script(script: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_script_runs_once_where_it_is_planned_and_once_where_it_is_measured(
-    script: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+def test_a_script_runs_once_where_it_is_planned_and_once_where_it_is_measured_and_ends_as_a_sweep_of_it_does(
+    script: Path, cli: Callable[..., Any]
 ) -> None:
     count = script.with_name("count.txt")
-    assert cli("sweep", "base.py", *QUICK).exit_code == 0
+    sweep = cli("sweep", "base.py", *QUICK)
+    assert sweep.exit_code == 0
     assert count.read_text().split() == ["ran", "ran"], "three problems, planned and measured"
     count.unlink()
     done = run_script(script)
     assert done.returncode == 0, done.stderr
     assert count.read_text().split() == ["ran"], "the worker unpickles, and runs nothing of the script"
     assert "6 trials, 6 of them stored already" in done.stderr, "it is the same family"
+    table, swept = done.stdout.splitlines(), sweep.out.splitlines()
+    assert table[-1].startswith("rows ['function', 'mine'")
+    for begin in ("base · n=64 ", "base · n=128 ", "base · n=256 ", "function (base) ", "best: ", "against function"):
+        found = [[line for line in lines if line.startswith(begin)] for lines in (table, swept)]
+        assert found[0], begin
+        assert len(found[0]) == len(found[1])
 
 
 MEETING = """
@@ -283,18 +290,6 @@ def test_a_script_that_takes_long_to_import_is_imported_by_planner_and_worker_at
     script.write_text(MEETING + script.read_text())
     done = cli("sweep", "base.py", *QUICK)
     assert done.exit_code == 0, done.err
-
-
-def test_a_script_ends_as_a_sweep_of_it_does(script: Path, cli: Callable[..., Any]) -> None:
-    done = run_script(script)
-    assert done.returncode == 0, done.stderr
-    table = done.stdout.splitlines()
-    assert table[-1].startswith("rows ['function', 'mine'")
-    swept = cli("sweep", "base.py", *QUICK).out.splitlines()
-    for begin in ("base · n=64 ", "base · n=128 ", "base · n=256 ", "function (base) ", "best: ", "against function"):
-        found = [[line for line in lines if line.startswith(begin)] for lines in (table, swept)]
-        assert found[0], begin
-        assert len(found[0]) == len(found[1])
 
 
 def test_a_process_that_a_worker_starts_begins_no_sweep(script: Path, cli: Callable[..., Any]) -> None:
