@@ -32,6 +32,8 @@ LONGEST_EXPECTED = 40
 TOOLS = {"do_bench": ("benchmarks.tools.trick_triton", "do_bench µs"),
          "kernel tuner": ("benchmarks.tools.trick_kernel_tuner", "tuner µs")}  # fmt: skip
 HONEST_KIND = "honest"
+HOARDS = ("memory_hoarded",)
+"""Tricks that leave no memory of the device to sweeps beside theirs: they go last, one at a time."""
 BELIEVED, REFUSED, NO_RESULT = "believed", "refused", "no result"
 
 
@@ -90,9 +92,13 @@ def judge_all(bench: Bench, tricks: Sequence[Trick], jobs: int = 1) -> Iterator[
             failed = {"cuprof": "no rows", "right": False, "message": str(error)}
             return [{"variant": trick.variant, "kind": trick.kind, **failed} for trick in group]
 
+    groups = group_tricks(tricks)
+    hoards = [group for group in groups if group[0].variant in HOARDS]
     with ThreadPoolExecutor(jobs) as pool:
-        for rows in pool.map(judge_group, group_tricks(tricks)):
+        for rows in pool.map(judge_group, [group for group in groups if group not in hoards]):
             yield from rows
+    for group in hoards:
+        yield from judge_group(group)
 
 
 def group_tricks(tricks: Sequence[Trick]) -> list[list[Trick]]:

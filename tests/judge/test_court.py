@@ -30,7 +30,7 @@ def honest(problem, tune, inputs, outputs):
 SLOW = """
 @family.cpu("slow")
 def slow(problem, tune, inputs, outputs):
-    return lambda: [right(inputs, outputs) for _ in range(200)]
+    return lambda: [right(inputs, outputs) for _ in range(20)]
 """
 BAD = {
     "wrong.py": """

@@ -8,8 +8,9 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import metadata
-from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import NamedTuple
 
 import numpy as np
@@ -130,21 +131,27 @@ class Code(NamedTuple):
     branched: Counter[str]
 
 
-def disassemble(cubin: Built, folder: Path, kernel: str = "") -> Code:
+@cache  # half a second of a processor each, and several tests look at one kernel
+def list_code(image: bytes) -> str:
+    """Return what nvdisasm writes of an image."""
+    program = find_nvdisasm()
+    if program is None:
+        pytest.skip("nvdisasm is not installed (pip install nvidia-cuda-nvdisasm)")
+    with NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(image)
+        file.flush()
+        return subprocess.run([program, "-c", file.name], capture_output=True, text=True, check=True).stdout
+
+
+def disassemble(cubin: Built, kernel: str = "") -> Code:
     """Return what nvdisasm finds in kernels without loops; predicated instructions count as executed.
 
     Args:
         kernel: how the kernels' names begin that count.
     """
-    program = find_nvdisasm()
-    if program is None:
-        pytest.skip("nvdisasm is not installed (pip install nvidia-cuda-nvdisasm)")
-    image = folder / "kernel.cubin"
-    image.write_bytes(cubin.image)
-    text = subprocess.run([program, "-c", image], capture_output=True, text=True, check=True).stdout
     code = Code(Counter(), Counter())
     target, section = "", ""
-    for line in text.splitlines():
+    for line in list_code(cubin.image).splitlines():
         named = re.match(r"\.text\.(\w+):", line.strip())
         section = named[1] if named else section
         if not section.startswith(kernel):
@@ -205,40 +212,35 @@ STAGED = list(read_published("LDG", COARSE[2:]))
 def test_opcode_counts_equal_the_published_ones(
     family: Family,
     compile_variant: CompileVariant,
-    tmp_path: Path,
     opcode: str,
     variant: str,
     cf: int,
     published: int,
 ) -> None:
     values = {} if cf == 1 else {"cf": cf}
-    code = disassemble(compile_variant(family, variant, SIZE, {**values, "block": 16}), tmp_path)
+    code = disassemble(compile_variant(family, variant, SIZE, {**values, "block": 16}))
     assert code.branched[opcode] == 0
     assert code.always[opcode] * WARPS // cf == published
 
 
 @pytest.mark.parametrize("cf", seldom(FACTORS, ENDS))
-def test_without_vectors_every_pixel_is_a_store(
-    family: Family, compile_variant: CompileVariant, tmp_path: Path, cf: int
-) -> None:
-    code = disassemble(compile_variant(family, "gm_cf", SIZE, {"cf": cf}), tmp_path)
+def test_without_vectors_every_pixel_is_a_store(family: Family, compile_variant: CompileVariant, cf: int) -> None:
+    code = disassemble(compile_variant(family, "gm_cf", SIZE, {"cf": cf}))
     assert (code.always["STG"], code.branched["STG"]) == (cf, 0)
 
 
 @pytest.mark.parametrize(("variant", "cf", "published"), seldom(STAGED, [each for each in STAGED if each[1] in ENDS]))
 def test_staging_loads_exceed_the_published_ones_by_the_frame_outside_the_image(
-    family: Family, compile_variant: CompileVariant, tmp_path: Path, variant: str, cf: int, published: int
+    family: Family, compile_variant: CompileVariant, variant: str, cf: int, published: int
 ) -> None:
-    code = disassemble(compile_variant(family, variant, SIZE, {"cf": cf, "block": 16}), tmp_path)
+    code = disassemble(compile_variant(family, variant, SIZE, {"cf": cf, "block": 16}))
     blocks = (3072 // 16) * (3072 // 16 // cf)
     assert code.branched["LDG"] == 2 * cf  # upper and lower frame, one warp of the block each
     assert code.always["LDG"] * WARPS // cf + 2 * cf * blocks == published + 384
 
 
-def test_one_pixel_a_thread_predicates_the_frame(
-    family: Family, compile_variant: CompileVariant, tmp_path: Path
-) -> None:
-    code = disassemble(compile_variant(family, "sm", SIZE, {"block": 16}), tmp_path)
+def test_one_pixel_a_thread_predicates_the_frame(family: Family, compile_variant: CompileVariant) -> None:
+    code = disassemble(compile_variant(family, "sm", SIZE, {"block": 16}))
     ((_, _, published),) = read_published("STS", ("sm",))
     assert code.always["STS"] * WARPS == published
     assert code.always["LDS"] == 9
@@ -247,19 +249,19 @@ def test_one_pixel_a_thread_predicates_the_frame(
 
 @pytest.mark.parametrize("cf", seldom(FACTORS, ENDS))
 def test_sm_with_vectors_stores_runs_into_shared_memory_as_vectors(
-    family: Family, compile_variant: CompileVariant, tmp_path: Path, cf: int
+    family: Family, compile_variant: CompileVariant, cf: int
 ) -> None:
-    code = disassemble(compile_variant(family, "sm_vec", SIZE, {"cf": cf, "block": 16}), tmp_path)
+    code = disassemble(compile_variant(family, "sm_vec", SIZE, {"cf": cf, "block": 16}))
     stores = code.always["STS"] + code.branched["STS"]
     vectors = -(-cf // 4)
     assert stores <= 3 * vectors + 4  # the runs of three rows; a byte at each end of two rows of the frame and of one
-    plain = disassemble(compile_variant(family, "sm_cf", SIZE, {"cf": cf, "block": 16}), tmp_path)
+    plain = disassemble(compile_variant(family, "sm_cf", SIZE, {"cf": cf, "block": 16}))
     assert (code.always["LDG"], code.branched["LDG"]) == (plain.always["LDG"], plain.branched["LDG"])
 
 
-def count_instructions(cubin: Built, folder: Path) -> int:
+def count_instructions(cubin: Built) -> int:
     """Return what a warp executes of the filter, without the jump and the padding behind the end."""
-    code = disassemble(cubin, folder, "filter_")
+    code = disassemble(cubin, "filter_")
     return sum(number for name, number in (code.always + code.branched).items() if name not in ("NOP", "BRA"))
 
 
@@ -278,7 +280,7 @@ CLAMPS = {
     [("gm", 80, 56), ("gm_float", 89, 65), ("cm", 70, 46)],
 )
 def test_float_weights_without_clamping_execute_what_was_published(
-    family: Family, tmp_path: Path, variant: str, clamped: int, plain: int
+    family: Family, variant: str, clamped: int, plain: int
 ) -> None:
     """Count what a warp executes on the published card's architecture; published are 66 for GM, and 56 for CM."""
     source, program = (
@@ -293,7 +295,7 @@ def test_float_weights_without_clamping_execute_what_was_published(
     found = []
     for each in (text, without):
         cubin = NvrtcBuild(each, name=source, arch="sm_75", defines=program.defines).run()
-        found.append(count_instructions(cubin, tmp_path))
+        found.append(count_instructions(cubin))
     assert found == [clamped, plain]
 
 
