@@ -29,13 +29,13 @@ from typing import NoReturn
 from cuprof.builds.result import Build, Built, Preload, decode
 from cuprof.core.errors import BuildError, ImpossibleError, MissingDependencyError
 from cuprof.core.processes import child_command, child_environment
-from cuprof.core.scratch import ScratchFolder
+from cuprof.core.scratch import ScratchFolder, read_end
 
 READY = b"ready"
 PRINTED = "printed"
 """File in a process's folder: its output."""
-PRINTED_BYTES, SHOWN = 8192, 200
-"""How much of the end of that is read, and how many characters of its last line a message shows."""
+SHOWN = 200
+"""How many characters of its last line a message shows."""
 END_S = 2.0
 """How long an origin may take to end; one that still imports is killed then."""
 MADE, REFUSED, ENDED = "made", "refused", "ended"
@@ -140,7 +140,7 @@ class Origin:
             return Connection(ours.detach()), folder
 
     def _raise_ended(self, build: Build, folder: Path, how: str) -> NoReturn:
-        printed = _read_end(folder / PRINTED) or _read_end(self._printed)
+        printed = read_end(folder / PRINTED) or read_end(self._printed)
         last = f"; it printed: {printed.splitlines()[-1][:SHOWN]}" if printed else ""
         raise BuildError(f"the compiler of {build.name} {how}{last}", printed)
 
@@ -226,11 +226,3 @@ class Compilers:
 
 COMPILERS = Compilers()
 atexit.register(COMPILERS.end)
-
-
-def _read_end(file: Path) -> str:
-    """Return the end of a file as text; nothing of a file that is not there."""
-    try:
-        return file.read_bytes()[-PRINTED_BYTES:].decode(errors="replace").strip()
-    except OSError:
-        return ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -14,6 +13,7 @@ from typing import Any, ClassVar
 
 from cuprof.builds.ptxas import KernelFacts
 from cuprof.core.project import user_cache
+from cuprof.core.scratch import write_whole
 
 VIRTUAL = "compute_"
 """How architectures begin that code is compiled for as PTX."""
@@ -125,8 +125,8 @@ class KeptBuilds:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._is_own():
-                self._put(f"{key}.cubin", built.image)
-                self._put(f"{key}.json", encode(built))
+                write_whole(self.folder / f"{key}.cubin", built.image)
+                write_whole(self.folder / f"{key}.json", encode(built))
         except OSError:
             return
 
@@ -134,13 +134,3 @@ class KeptBuilds:
         """Return whether this user owns the folder and is the only one who may write to it."""
         found = self.folder.stat()
         return found.st_uid == os.geteuid() and not found.st_mode & 0o022
-
-    def _put(self, name: str, content: bytes) -> None:
-        handle, temporary = tempfile.mkstemp(dir=self.folder)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(content)
-            Path(temporary).replace(self.folder / name)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-            raise

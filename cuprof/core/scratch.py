@@ -19,6 +19,7 @@ from pathlib import Path
 
 from cuprof.core.processes import MARK, end_marked
 
+LOG_BYTES = 8192
 PREFIX = "cuprof-run-"
 NEWBORN_S = 10.0
 """A folder younger than this may not have its lock yet."""
@@ -71,3 +72,23 @@ def remove_dead_folders(where: Path) -> None:
                     shutil.rmtree(path, ignore_errors=True)
             finally:
                 os.close(handle)
+
+
+def read_end(log: Path) -> str:
+    """Return the end of what a process has printed; nothing of a file that is not there."""
+    with contextlib.suppress(OSError), log.open("rb") as stream:
+        stream.seek(max(os.fstat(stream.fileno()).st_size - LOG_BYTES, 0))
+        return stream.read(LOG_BYTES).decode(errors="replace").strip()
+    return ""
+
+
+def write_whole(file: Path, content: bytes) -> None:
+    """Write a file that others find whole or not at all; only this user may read it."""
+    handle, part = tempfile.mkstemp(dir=file.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        Path(part).replace(file)
+    except OSError:
+        Path(part).unlink(missing_ok=True)
+        raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -16,6 +15,7 @@ from cuprof.backends.registry import is_host
 from cuprof.core.errors import WorkerError
 from cuprof.core.project import user_cache
 from cuprof.core.records import Calibration, DeviceFacts, Outcome, State
+from cuprof.core.scratch import write_whole
 from cuprof.engine.device_lock import lock_name
 from cuprof.engine.executor import Executor
 from cuprof.engine.plausibility import Plausibility
@@ -110,11 +110,9 @@ def find_kept(device: DeviceFacts) -> Calibration | None:
 def keep(device: DeviceFacts, calibration: Calibration) -> None:
     """Keep a calibration for later sweeps, or not where the user's cache cannot be written."""
     file = _file_of(device)
-    part = file.with_suffix(f".{os.getpid()}")
     with suppress(OSError):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part.write_text(json.dumps(asdict(calibration)))
-        part.replace(file)
+        write_whole(file, json.dumps(asdict(calibration)).encode())
 
 
 def _file_of(device: DeviceFacts) -> Path:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from pathlib import Path
 from cuprof.core.point import Point
 from cuprof.core.project import Project
 from cuprof.core.records import DeviceFacts, Trial, Unavailable
+from cuprof.core.scratch import write_whole
 from cuprof.families import Family
 from cuprof.plan import Plan, plan
 
@@ -53,10 +52,7 @@ class OpenedFiles:
         known[variant] = sorted({*known.get(variant, ()), *paths})
         with contextlib.suppress(OSError):  # a folder that cannot be written costs a measurement the next time
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self._file.parent)
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                json.dump(known, stream)
-            Path(temporary).replace(self._file)
+            write_whole(self._file, json.dumps(known).encode())
 
     def find_ran(
         self, trial: Trial, opened: Iterable[str], planned: Plan, devices: Mapping[str, DeviceFacts | Unavailable]

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from cuprof.core.errors import WorkerError
 from cuprof.core.interrupts import stop_if_requested
+from cuprof.core.scratch import read_end
 from cuprof.engine.launch import Launched, take
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Calibrate, Describe, Probe, WorkerSettings
@@ -22,7 +23,6 @@ SHORT_POLL_S = 0.002
 START_LIMIT_S = 120.0
 END_LIMIT_S = 10.0
 """Wait this long for a worker to end after its last message."""
-LOG_TAIL_BYTES = 8192
 
 
 class WorkerDiedError(WorkerError):
@@ -110,12 +110,7 @@ class WorkerProcess(Launched):
 
     def log_tail(self) -> str:
         """Return the end of the worker's output."""
-        try:
-            with self.log_path.open("rb") as log:
-                log.seek(max(self.log_path.stat().st_size - LOG_TAIL_BYTES, 0))
-                return log.read(LOG_TAIL_BYTES).decode(errors="replace").strip()
-        except OSError:
-            return ""
+        return read_end(self.log_path)
 
     def _died(self) -> WorkerDiedError:
         status = self.page.read()  # at once: a worker that merely lost its pipe goes on with other trials

@@ -25,6 +25,7 @@ import msgspec
 from cuprof.backends.spec import MARK_VARIABLE
 from cuprof.core.errors import ProfilerError
 from cuprof.core.point import Point
+from cuprof.core.scratch import write_whole
 from cuprof.families.candidate import Extension
 from cuprof.interop.origins import AnyOrigin
 
@@ -67,11 +68,8 @@ class ProfilingTask:
 
 def write_task(task: ProfilingTask, path: Path) -> None:
     """Write a task file, whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(
-        msgspec.json.encode(task, enc_hook=lambda each: dict(each) if isinstance(each, Point) else str(each))
-    )
-    partial.replace(path)
+    plain = msgspec.json.encode(task, enc_hook=lambda each: dict(each) if isinstance(each, Point) else str(each))
+    write_whole(path, plain)
 
 
 def read_task(path: Path) -> ProfilingTask:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from cuprof.core.errors import CuprofError
 from cuprof.core.interrupts import shielded, stop_if_requested
 from cuprof.core.processes import MARK, child_environment, end_guarded
-from cuprof.core.scratch import ScratchFolder
+from cuprof.core.scratch import ScratchFolder, read_end
 from cuprof.judge.border.accounts import Accounts, read_own_delay
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.signals import LENGTH, MOST_BYTES, REQUEST, Answer, Ask, Refusal
@@ -32,7 +32,6 @@ STOP_LIMIT_S, STOPS_S = 5.0, 0.002
 UNDISTURBED_NS = 20_000
 """What we may wait for a processor while a request is on its way. It may be executed meanwhile, so it cannot be left
 out."""
-LOG_TAIL_BYTES = 8192
 SPIN_NS = 50_000_000
 """Wait awake for an answer as long as this."""
 
@@ -302,10 +301,7 @@ class Suspect:
 
     def log_tail(self) -> str:
         """Return the end of the process's output."""
-        with suppress(OSError), self._log.open("rb") as log:
-            log.seek(max(self._log.stat().st_size - LOG_TAIL_BYTES, 0))
-            return log.read(LOG_TAIL_BYTES).decode(errors="replace").strip()
-        return ""
+        return read_end(self._log)
 
 
 def _are_stopped(pids: Sequence[int]) -> bool:
