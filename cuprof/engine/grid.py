@@ -75,12 +75,9 @@ class GridScheduler:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.executors, self.references, self.claims, self.clock = executors, references, claims, clock
-        shared: list[Job] = []
-        self._alone: deque[Job] = deque()
         self._jobs = list(jobs)
-        for job in self._jobs:
-            (self._alone if executors > 1 and job.methods and is_host(job.backend) else shared).append(job)
-        self._problems = [deque(of_problem) for _, of_problem in groupby(shared, key=lambda job: job.problem)]
+        self._is_host = is_host if executors > 1 else lambda backend: False
+        self._take_up(self._jobs)
         self._begun: dict[Executor, deque[Job]] = {}
         self._blocks: dict[Executor, _Block] = {}
         self._spent_s, self._done = 0.0, 0
@@ -92,6 +89,13 @@ class GridScheduler:
         self._asked: set[str] = set()
         self._elsewhere: list[Job] = []
         self._refused, self._ask_at = 0, -math.inf
+
+    def _take_up(self, jobs: Iterable[Job]) -> None:
+        """Have these jobs to do and no others, those timed on the host apart from the rest."""
+        self._alone, shared = deque[Job](), list[Job]()
+        for job in jobs:
+            (self._alone if job.methods and self._is_host(job.backend) else shared).append(job)
+        self._problems = [deque(of_problem) for _, of_problem in groupby(shared, key=lambda job: job.problem)]
 
     @property
     def done(self) -> bool:
@@ -213,7 +217,7 @@ class GridScheduler:
         asked_at = self.clock()
         if left := self.claims.list_left(executor):
             free, held = left
-            self._problems = [deque(jobs) for _, jobs in groupby(self._pick(free), key=lambda job: job.problem)]
+            self._take_up(self._pick(free))
             self._elsewhere = self._pick(held)
         took_s = self.clock() - asked_at
         wait_s = max(ASK_AGAIN_S, ASKED_S * self.executors, took_s / ASKING_SHARE)

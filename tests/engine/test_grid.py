@@ -13,6 +13,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,7 @@ import pytest
 
 from cuprof.config.model import MeasureConfig
 from cuprof.core.point import Point
-from cuprof.core.records import Outcome, State, Trial
+from cuprof.core.records import Measure, Outcome, State, Trial
 from cuprof.engine.dispatcher import POLL_S, Dispatcher
 from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.engine.grid import ASK_AGAIN_S, LEAST_BLOCK_S, GridScheduler
@@ -257,6 +258,23 @@ def test_who_comes_late_to_a_long_list_asks_what_is_left() -> None:
     assert scheduler.done
     assert database.claims <= 2 + 2 * len(found)
     assert database.looks <= 1 + len(found)
+
+
+def test_what_others_have_lost_on_the_host_still_runs_while_nothing_else_does() -> None:
+    one, two = make_executors(2)
+    database: Any = Database(free=set(), held={"1a", "2a"})
+    now = 0.0
+    jobs = [make_named(1, "a"), replace(make_named(2, "a", "cpu"), methods={Measure.COLD: "a method"})]
+    scheduler = GridScheduler(jobs, 2, is_host=lambda backend: backend == "cpu", claims=database, clock=lambda: now)
+    assert ask(scheduler, one) is None
+    assert ask(scheduler, two) is None
+    now += ASK_AGAIN_S
+    database.free, database.held = {"1a", "2a"}, set()
+    (first,) = filter(None, [ask(scheduler, one), ask(scheduler, two)])
+    assert list_identities(first) == ["1a"]
+    tell(scheduler, one, first, "1a")
+    found = [ask(scheduler, one), ask(scheduler, two)]
+    assert [list_identities(each) if each else [] for each in found] == [["2a"], []]
 
 
 def test_half_of_a_long_list_is_found_with_few_refusals() -> None:
