@@ -16,7 +16,7 @@ from cuprof.backends.registry import CUDA, get_spec, shares_memory
 from cuprof.config.model import MeasureConfig, SweepConfig
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
-from cuprof.core.records import FAILED, DeviceFacts, Trial, Unavailable
+from cuprof.core.records import FAILED, DeviceFacts, State, Trial, Unavailable
 from cuprof.core.scratch import ScratchFolder
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.devices import find_devices, open_executors
@@ -321,7 +321,8 @@ class _Trial:
         trial, outcome = ends[0]
         if not contender.file:
             ending = f"{trial.label}: {outcome.state}: {outcome.message or 'no message'}"
-            raise UsageError(f"the baseline cannot be timed here: {ending}; name another one with --baseline")
+            longer = "give it longer with --time-limit, or " if outcome.state is State.TIMED_OUT else ""
+            raise UsageError(f"the baseline cannot be timed here: {ending}; {longer}name another one with --baseline")
         if not (failed := [end for end in ends if end[1].state in FAILED]):
             why = f"{outcome.message}, although the baseline ran; it sees the packages that cuprof's own Python has"
             return _candidate(contender, baseline, Ruling.UNUSABLE, why)

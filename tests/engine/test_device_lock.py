@@ -80,7 +80,7 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_processes_on_one_device_take_turns_and_say_once_whom_they_wait_for(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with start(log, "a", 8, 0.05) as one, start(log, "b", 8, 0.05) as other:
+    with start(log, "a", 8, 0.2) as one, start(log, "b", 8, 0.2) as other:
         for process in (one, other):
             wait_for(process, "ready")
         for process in (one, other):

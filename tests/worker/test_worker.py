@@ -17,8 +17,9 @@ import pytest
 from cuprof.config.model import MeasureConfig
 from cuprof.core.errors import LaunchError, MissingDependencyError
 from cuprof.core.records import DeviceFacts, Measure, State, Unavailable
+from cuprof.core.scratch import LOG_BYTES
 from cuprof.engine import launch, worker_process
-from cuprof.engine.worker_process import LOG_TAIL_BYTES, WorkerDiedError, WorkerProcess
+from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess
 from cuprof.families import Point
 from cuprof.families.origin import Folder, load_family
 from cuprof.worker import devices
@@ -141,7 +142,7 @@ def test_a_death_says_how_and_where(worker: WorkerProcess, variant: str, cause: 
     with pytest.raises(WorkerDiedError) as died:
         do(worker, make_job("prints", variant))
     assert (died.value.cause, died.value.status.index, died.value.status.phase) == (cause, 1, phase)
-    assert len(died.value.log.encode()) <= 3 * LOG_TAIL_BYTES
+    assert len(died.value.log.encode()) <= 3 * LOG_BYTES
 
 
 def test_nothing_can_be_sent_to_a_dead_worker(worker: WorkerProcess) -> None:
