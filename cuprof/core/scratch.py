@@ -20,6 +20,7 @@ from pathlib import Path
 from cuprof.core.processes import MARK, end_marked
 
 LOG_BYTES = 8192
+"""How much of the end of a log is read."""
 PREFIX = "cuprof-run-"
 NEWBORN_S = 10.0
 """A folder younger than this may not have its lock yet."""

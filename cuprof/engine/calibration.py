@@ -45,12 +45,14 @@ class Calibrator:
         if device is not None:
             kept = find_kept(device) if self.config.retry != "all" else None
             if calibration := kept or self._measure(executor, backend):
-                self._bound(executor, device, calibration)
+                self._bound(executor, device, calibration, is_kept=kept is not None)
 
-    def _bound(self, executor: Executor, device: DeviceFacts, calibration: Calibration) -> None:
-        """Store a calibration, keep it, and let it bound the times of a device."""
+    def _bound(
+        self, executor: Executor, device: DeviceFacts, calibration: Calibration, *, is_kept: bool = False
+    ) -> None:
+        """Store a calibration, and let it bound the times of a device."""
         self.recorder.store.save_calibration(self.recorder.sweep_id, device, calibration)
-        if not calibration.details.get("other_processes"):  # whose work lowers every figure
+        if not is_kept and not calibration.details.get("other_processes"):  # whose work lowers every figure
             keep(device, calibration)
         self._known[executor, device.backend] = Plausibility(
             is_host(device),

@@ -40,19 +40,22 @@ class OpenedFiles:
 
     def add_to_family(self) -> None:
         """Let variants name the files that they were seen to open; one that is gone decides nothing any more."""
-        known = self._read()
+        self._name(self._read())
+
+    def _name(self, known: Mapping[str, Iterable[str]]) -> None:
         for name, variant in self.family.variants.items():
             seen = [path for path in known.get(name, ()) if Path(path).is_file() and path not in variant.files]
             if seen:
                 self.family.variants[name] = replace(variant, files=(*variant.files, *seen))
 
-    def _learn(self, variant: str, paths: Iterable[str]) -> None:
-        """Add files to those known for a variant."""
+    def _learn(self, variant: str, paths: Iterable[str]) -> dict[str, list[str]]:
+        """Add files to those known for a variant, and return all that is known."""
         known = self._read()
         known[variant] = sorted({*known.get(variant, ()), *paths})
         with contextlib.suppress(OSError):  # a folder that cannot be written costs a measurement the next time
             self._file.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self._file, json.dumps(known).encode())
+        return known
 
     def find_ran(
         self, trial: Trial, opened: Iterable[str], planned: Plan, devices: Mapping[str, DeviceFacts | Unavailable]
@@ -65,8 +68,7 @@ class OpenedFiles:
         name = trial.variant
         named = {str((self.folder / file).absolute()) for file in self.family.variant(name).files}
         if unforeseen := set(opened) - named:
-            self._learn(name, unforeseen)
-            self.add_to_family()
+            self._name(self._learn(name, unforeseen))
             selection = replace(planned.selection, variants=(name,), optional=frozenset(planned.selection.tune))
             again = plan(self.family, selection, devices).trials
             self._again |= {(name, one.problem, one.tunables): one for one in again}

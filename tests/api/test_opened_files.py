@@ -81,6 +81,18 @@ def test_a_changed_file_makes_a_stored_result_stale(folder: Path, cli: Callable[
     assert set(load("trials").state) == {"ok", "wrong_result"}
 
 
+def test_where_nothing_can_be_remembered_a_trial_is_measured_again(folder: Path, cli: Callable[..., Result]) -> None:
+    """It is stored under the identity that includes what it opened all the same, so none that is stale counts."""
+    (folder.parents[1] / "db").mkdir(exist_ok=True)
+    (folder.parents[1] / "db" / "opened").touch()  # no folder can be made there
+    words = ("sweep", "family=reads", "variants=opens", *QUICK, "output=json")
+    states = []
+    for text in ("2", "3"):
+        (folder / "opened.txt").write_text(text)
+        states += [trial["state"] for trial in json.loads(cli(*words).out)["trials"]]
+    assert states == ["ok", "wrong_result"]
+
+
 def test_a_named_file_that_is_gone_is_told(folder: Path, cli: Callable[..., Result]) -> None:
     (folder / "named.txt").unlink()
     done = cli("sweep", "family=reads", *QUICK)
