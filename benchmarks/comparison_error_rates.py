@@ -1,7 +1,7 @@
 """Simulate comparisons of known truth and count what `cuprof compare` says of them.
 
-Every series is drawn, then cut where the sampler's own stopping rule would stop, so that what stopping on a lucky
-interval does to the error rates is part of the result. All is seeded: the same arguments print the same table.
+Each series is drawn, then cut where the sampler would have stopped: stopping on a lucky interval changes error rates,
+too. Everything is seeded, so the same arguments print the same table.
 
     python -m benchmarks.comparison_error_rates            # the figures of docs/evidence/comparing.md, some minutes
     python -m benchmarks.comparison_error_rates --count 50
@@ -183,7 +183,7 @@ def _known(base: Samples, new: Samples) -> Known:
 def simulate_few(
     noise: Draw, counts: tuple[int, int], ratio: float, count: int, seed: int = 1, drift: float = 0.0
 ) -> Contrasts:
-    """Return `count` contrasts of pairs that were sampled in the same rounds, so many samples of BASE and of NEW."""
+    """Return `count` contrasts of pairs sampled in the same rounds, with these numbers of samples of BASE and NEW."""
     rng, parts = np.random.default_rng(seed), []
     for _ in range(0, count, A_SWEEP):
         sides = []
@@ -197,7 +197,7 @@ def simulate_few(
 
 
 def print_few(count: int, seed: int) -> None:
-    """Print the table of few samples: errors at equal times, and what is found at each of `RATIOS`."""
+    """Print the table of few samples: how often equal times are called different, and each of `RATIOS` is found."""
     print("\n| data | " + " | ".join(f"{base} against {new}" for base, new in FEW) + " |")
     print("|---|" + "---:|" * len(FEW))
     for name, (noise, drift) in OF_FEW.items():
@@ -228,7 +228,7 @@ def misses(contrasts: Contrasts, ratio: float, error_rate: float = 0.05) -> floa
 
 
 def verdicts(contrasts: Contrasts, together: int = 1, rule: Rule | None = None) -> list[list[str]]:
-    """Return the verdicts when so many contrasts at a time are judged together."""
+    """Return the verdicts of contrasts that are judged together in groups of this size."""
     rule = rule or Rule()
     groups = [np.arange(start, start + together) for start in range(0, len(contrasts) - together + 1, together)]
     return [judge(contrasts.take(group), rule)["verdict"].tolist() for group in groups]
