@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from cuprof.builds import BuildPool
 from cuprof.builds.compilers import Compilers, Origin
 from cuprof.core.errors import BuildError, ImpossibleError, MissingDependencyError
 from tests.builds.fakes import Fake, load
+from tests.living import is_alive
 
 PARENT = "import os, psutil; image = psutil.Process(os.getppid()).ppid()"
 """The origin: the parent of the one that watches."""
@@ -50,7 +52,8 @@ def test_builds_that_run_no_code_of_the_users_share_a_process_while_it_lives(com
     assert ask(compilers, OWN, is_alone=False) == first
     os.kill(int(first), signal.SIGKILL)
     wait_for_end(int(first))
-    time.sleep(0.1)  # until its end is told
+    (origin,) = compilers._origins.values()
+    assert origin._idle[0][0].poll(20)  # until its end is told
     assert ask(compilers, OWN, is_alone=False) != first
 
 
@@ -234,6 +237,8 @@ def test_an_order_reaches_an_origin_that_still_loads(tmp_path: Path) -> None:
 
 def wait_for_end(process: int) -> None:
     give_up = time.monotonic() + 20
-    while psutil.pid_exists(process) and psutil.Process(process).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < give_up, f"process {process} is still there"
-        time.sleep(0.01)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        ending = psutil.Process(process)
+        while is_alive(ending):
+            assert time.monotonic() < give_up, f"process {process} is still there"
+            time.sleep(0.01)

@@ -25,6 +25,7 @@ import psutil
 import pytest
 
 from cuprof.core.scratch import remove_dead_folders
+from tests.living import is_alive, running_with
 
 FAMILIES = Path(__file__).parents[1] / "data" / "families"
 SEED = int(os.environ.get("CUPROF_SEED", "1"))
@@ -119,14 +120,7 @@ class Forge:
 
     def processes(self) -> list[psutil.Process]:
         """Return the workers, and what they started, that are still there."""
-        return [process for process in psutil.process_iter() if self._is_ours(process)]
-
-    def _is_ours(self, process: psutil.Process) -> bool:
-        try:
-            named = str(self.temporary) in " ".join(process.cmdline())
-            return named and process.status() != psutil.STATUS_ZOMBIE
-        except psutil.Error:
-            return False
+        return running_with(self.temporary)
 
     def assert_nothing_is_left(self, within_s: float = 0.0, *, or_swept: bool = False) -> None:
         """Hold what is there against nothing.
@@ -261,7 +255,7 @@ def stop_builds(forge: Forge, count: int) -> None:
         os.kill(engine, sent)
         assert forge.end() == (130 if sent in ASKING else -signal.SIGKILL)
         forge.assert_nothing_is_left(within_s=5.0, or_swept=True)
-        assert not [each for each in compiling if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+        assert not [each for each in compiling if is_alive(each)]
     assert forge.swept == 0
 
 

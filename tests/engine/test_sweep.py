@@ -28,6 +28,7 @@ from cuprof.engine.preview import preview
 from cuprof.engine.running import run_sweep
 from cuprof.engine.worker_process import START_LIMIT_S, WorkerDiedError, WorkerProcess
 from cuprof.worker.messages import Calibrated, Describe, Described, WorkerSettings
+from tests.living import command_of
 
 CALIBRATE = Calibrator.calibrate  # before the tests' benches take a shortcut
 
@@ -267,9 +268,7 @@ def test_a_back_end_that_takes_the_worker_down_costs_itself_alone(bench: Any) ->
 
 
 def workers_of_this_process() -> list[psutil.Process]:
-    """Return the workers that run; what has ended and waits for its exit code to be read has no command line."""
-    children = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
-    return [child for child in children if "cuprof.worker" in " ".join(child.cmdline())]
+    return [child for child in psutil.Process().children() if "cuprof.worker" in command_of(child)]
 
 
 def test_a_worker_that_dies_between_jobs_costs_no_trial(bench: Any, make_listener: Callable[..., Any]) -> None:

@@ -26,6 +26,7 @@ from cuprof.worker import devices
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.messages import Describe, Described, Finished, Job, JobDone, JobTrial, WorkerSettings
 from cuprof.worker.status_page import NO_TRIAL, Phase
+from tests.living import running_with
 
 FAULTY = Path(__file__).parents[1] / "data" / "families" / "faulty"
 QUICK = MeasureConfig(
@@ -164,15 +165,7 @@ def test_closing_leaves_no_process_and_no_file() -> None:
 def test_a_child_left_behind_is_ended_with_the_worker(worker: WorkerProcess) -> None:
     with pytest.raises(WorkerDiedError):
         do(worker, make_job("leaves_a_child"))
-    assert not [process for process in psutil.process_iter() if _is_of(process, worker.folder.path)]
-
-
-def _is_of(process: psutil.Process, folder: Path) -> bool:
-    """Return whether a process is a worker with its files there, or was forked by one."""
-    try:
-        return str(folder) in " ".join(process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
+    assert not running_with(worker.folder.path)
 
 
 @pytest.mark.own_workers
@@ -182,11 +175,11 @@ def test_children_that_left_the_session_are_ended_with_the_worker() -> None:
         assert do(worker, make_job("leaves_daemons", folder=folder))[0] == {"leaves_daemons": State.OK}
         files = worker.folder.path
         give_up = time.monotonic() + 30  # a grandchild may not have begun when its parent's answer comes
-        while len(found := [each for each in psutil.process_iter() if _is_of(each, files)]) < 4:
+        while len(found := running_with(files)) < 4:
             assert time.monotonic() < give_up, found
             time.sleep(0.02)
         assert len(found) == 4
-    assert not [process for process in psutil.process_iter() if _is_of(process, files)]
+    assert not running_with(files)
 
 
 @pytest.mark.own_workers
@@ -197,7 +190,7 @@ def test_a_guardian_that_is_killed_takes_the_others_along() -> None:
         files = worker.folder.path
         os.kill(worker.pid, signal.SIGKILL)
     give_up = time.monotonic() + 30
-    while (left := [each for each in psutil.process_iter() if _is_of(each, files)]) and time.monotonic() < give_up:
+    while (left := running_with(files)) and time.monotonic() < give_up:
         time.sleep(0.02)
     assert not left
 

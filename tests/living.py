@@ -1,0 +1,31 @@
+"""Whether a process still runs, for tests that wait for its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Return whether it runs; one that has ended and waits for its exit code to be read does not.
+
+    It may go at any moment, also between two questions to it.
+    """
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def command_of(process: psutil.Process) -> str:
+    """Return its command line; empty where it has ended or is another user's."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def running_with(folder: Path) -> list[psutil.Process]:
+    """Return the processes whose command names a folder: workers with their files there, and what they forked."""
+    return [each for each in psutil.process_iter() if str(folder) in command_of(each) and is_alive(each)]
