@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,8 @@ from cuprof.core.records import FAILED, Measure
 TUNABLES = ("best", "equal")
 """How two variants are compared: each at its own fastest tunables, or each choice with its equal."""
 KERNEL_TIMES = (Measure.COLD, Measure.HOT)
+RANKED = (Measure.COLD.value, Measure.HOT.value, Measure.TOTAL.value)
+"""The fastest tunables are those of the shortest time, by the first of these measures that a trial has."""
 WHICH = "; several devices have that name, and which is meant cannot be told"
 
 
@@ -69,55 +72,70 @@ def _distinct(trials: pd.DataFrame) -> pd.DataFrame:
     return first.set_index("trial", drop=False).rename_axis(None)
 
 
+class _Place(NamedTuple):
+    """What two trials have in common that are matched; equal keys alone may be of two devices."""
+
+    key: int
+    device: str
+    device_number: int
+    device_repeats: bool
+
+
+def _places(trials: pd.DataFrame, keys: np.ndarray) -> dict[int, _Place]:
+    columns = (trials[name].tolist() for name in _Place._fields[1:])
+    return dict(zip(trials.index.tolist(), map(_Place, keys.tolist(), *columns), strict=True))
+
+
 def _match_keys(bases: pd.DataFrame, news: pd.DataFrame, by: Sequence[str]) -> Matching:
     """Match trials whose columns are equal, on equal devices first, so that none is taken by another's trial."""
-    keys, other_keys = number_keys(bases, news, by=by)
-    bases, news = bases.assign(key=keys), news.assign(key=other_keys)
-    names = ["trial", "key", "device", "device_number", "device_repeats"]
-    left, others = bases[names], news[names]  # what is few columns wide is matched in half of the time
-    parts = []
-    for on, is_alone in ((["key", "device", "device_number"], False), (["key", "device"], True)):
-        ours, theirs = (side[~side["device_repeats"]] if is_alone else side for side in (left, others))
-        ours, theirs = (side.assign(turn=side.groupby(on, sort=False).cumcount()) for side in (ours, theirs))
-        met = ours.merge(theirs[[*on, "turn", "trial"]], on=[*on, "turn"], suffixes=("", "_new"))
-        parts.append(met[["trial", "trial_new"]].to_numpy(np.int64))
-        left, others = left.drop(met["trial"]), others.drop(met["trial_new"])
-    rest, only_base, ambiguous = _match_rest(bases.loc[left.index], news.loc[others.index])
-    parts.append(np.array(rest, dtype=np.int64).reshape(-1, 2))
-    pairs = pd.DataFrame(np.concatenate(parts), columns=["base", "new"]).assign(choices=1)
-    turn = news.groupby("key", sort=False).ngroup()
-    lonely = others.drop([new for _, new in rest])
-    only_new = lonely.loc[turn[lonely.index].sort_values(kind="stable").index, "trial"]
-    return Matching(pairs, bases, news, only_base, list(only_new), tuple(ambiguous))
-
-
-def _match_rest(left: pd.DataFrame, others: pd.DataFrame) -> tuple[list[tuple[int, int]], list[int], list[str]]:
-    """Match the trials without an equal device with those that are left, on any device."""
-    if left.empty:
-        return [], [], []
-    waiting: dict[int, list[Any]] = defaultdict(list)
-    for other in each(others):
-        waiting[other.key].append(other)
-    found: list[tuple[int, int]] = []
+    # Plain dictionaries: pandas takes ten times as long for the few trials that most comparisons have.
+    left, others = map(_places, (bases, news), number_keys(bases, news, by=by))
+    turn = {place.key: number for number, place in reversed([*enumerate(others.values())])}
+    pairs = _take_equal(left, others, on=(0, 1, 2)) + _take_equal(left, others, on=(0, 1))
+    waiting: dict[int, list[int]] = defaultdict(list)
+    for trial, place in others.items():
+        waiting[place.key].append(trial)
     lonely: list[int] = []
     ambiguous: list[str] = []
-    for trial in each(left):
-        candidates = waiting[trial.key]
-        named_alike = [other for other in candidates if other.device == trial.device]
+    for trial, place in left.items():
+        candidates = waiting[place.key]
+        named_alike = [other for other in candidates if others[other].device == place.device]
         if named_alike:
-            which = f"{_devices([trial])} in BASE, {_devices(named_alike)} in NEW"
-            ambiguous.append(f"{label_of(trial)}: {which}{WHICH}")
+            which = f"{_devices([place])} in BASE, {_devices([others[other] for other in named_alike])} in NEW"
+            ambiguous.append(f"{label_of(next(each(bases.loc[[trial]])))}: {which}{WHICH}")
         elif candidates:
-            found.append((trial.trial, candidates.pop(0).trial))
+            pairs.append((trial, candidates.pop(0)))
+            del others[pairs[-1][1]]
         else:
-            lonely.append(trial.trial)
-    return found, lonely, ambiguous
+            lonely.append(trial)
+    only_new = sorted(others, key=lambda trial: turn[others[trial].key])
+    return Matching(_frame(pairs), bases, news, lonely, only_new, tuple(ambiguous))
 
 
-def _devices(trials: Sequence[Any]) -> str:
+def _take_equal(left: dict[int, _Place], others: dict[int, _Place], on: Sequence[int]) -> list[tuple[int, int]]:
+    """Take the trials out of both sides that are equal in some fields of `_Place`, in their order.
+
+    Without the device's number, only those are taken whose device's name stands for one device.
+    """
+    key_of, is_alone = itemgetter(*on), len(on) < 3
+    waiting: dict[Hashable, list[int]] = defaultdict(list)
+    for trial, place in reversed(others.items()):
+        if not (is_alone and place.device_repeats):
+            waiting[key_of(place)].append(trial)
+    pairs = []
+    for trial, place in left.items():
+        equal = waiting.get(key_of(place))
+        if equal and not (is_alone and place.device_repeats):
+            pairs.append((trial, equal.pop()))
+    for base, new in pairs:
+        del left[base], others[new]
+    return pairs
+
+
+def _devices(places: Sequence[Any]) -> str:
     """Return which devices of one name these are of."""
-    numbers = " and ".join("None" if trial.device_number < 0 else str(trial.device_number) for trial in trials)
-    return f"{trials[0].device} is device {numbers}"
+    numbers = " and ".join("None" if place.device_number < 0 else str(place.device_number) for place in places)
+    return f"{places[0].device} is device {numbers}"
 
 
 def _match_best(bases: pd.DataFrame, news: pd.DataFrame, sides: tuple[Side, Side]) -> Matching:
@@ -130,17 +148,25 @@ def _match_best(bases: pd.DataFrame, news: pd.DataFrame, sides: tuple[Side, Side
 
 def _choose_best(trials: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the trial that stands for each problem and device, and under `choices` how many it was chosen from."""
-    times = pd.Series(np.inf, index=trials.index)
-    for measure in (Measure.TOTAL, *reversed(KERNEL_TIMES)):
-        medians = rows[rows["measure"] == measure.value].set_index("trial")["median_ns"]
-        known = medians.index.intersection(times.index)
-        times[known] = medians[known]
-    is_timed = trials["measure"] != ""
-    (group,) = number_keys(trials, by=("problem", "device"))
-    rank = np.where(is_timed, 0, np.where(trials["state"].isin([*FAILED]), 1, 2))
-    trials = trials.assign(group=group, rank=rank, time=np.where(is_timed, times, 0.0), is_timed=is_timed)
-    trials["choices"] = trials.groupby("group")["is_timed"].transform("sum").clip(lower=1)
-    return trials.sort_values(["group", "rank", "time"], kind="stable").drop_duplicates("group")
+    times: dict[int, tuple[int, float]] = {}
+    for trial, measure, median_ns in zip(
+        *(rows[name].tolist() for name in ("trial", "measure", "median_ns")), strict=True
+    ):
+        if measure in RANKED:
+            found = RANKED.index(measure), median_ns
+            times[trial] = min(times.get(trial, found), found)
+    best: dict[int, tuple[tuple[int, float], int]] = {}
+    choices: Counter[int] = Counter()
+    (groups,) = number_keys(trials, by=("problem", "device"))
+    for trial, group, measure, state in zip(
+        trials.index.tolist(), groups.tolist(), trials["measure"], trials["state"], strict=True
+    ):
+        rank = (0, times[trial][1] if trial in times else np.inf) if measure else (1 if state in FAILED else 2, 0.0)
+        choices[group] += bool(measure)
+        if group not in best or rank < best[group][0]:
+            best[group] = rank, trial
+    chosen = trials.loc[[trial for _, trial in best.values()]]
+    return chosen.assign(choices=[max(1, choices[group]) for group in best])
 
 
 def _match_across(bases: pd.DataFrame, news: pd.DataFrame) -> Matching:
@@ -168,5 +194,8 @@ def _match_across(bases: pd.DataFrame, news: pd.DataFrame) -> Matching:
             lonely.append(state.trial)
     rest = [trial for trial in trials["trial"] if trial not in taken]
     only_base, only_new = (lonely, rest) if swapped else (rest, lonely)
-    found = pd.DataFrame(np.array(pairs, dtype=np.int64).reshape(-1, 2), columns=["base", "new"]).assign(choices=1)
-    return Matching(found, bases, news, only_base, only_new, tuple(ambiguous))
+    return Matching(_frame(pairs), bases, news, only_base, only_new, tuple(ambiguous))
+
+
+def _frame(pairs: Sequence[tuple[int, int]]) -> pd.DataFrame:
+    return pd.DataFrame(np.array(pairs, dtype=np.int64).reshape(-1, 2), columns=["base", "new"]).assign(choices=1)
