@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from cuprof.builds.machine_code import names_launches
-from cuprof.comparison.match import KERNEL_TIMES, Matching, match
+from cuprof.comparison.match import KERNEL_TIMES, Matching, distinct, match
 from cuprof.comparison.noise import add_models, find_noises, noise_between, noise_within
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import each, label_of, name_of
@@ -176,20 +176,39 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
     )
 
 
+def compare_within(sweep: Side, pairs: Sequence[tuple[Side, Side]], options: Options) -> pd.DataFrame:
+    """Return the rows of many comparisons within one sweep as `compare` does of each, with their pair's `group`.
+
+    Args:
+        pairs: parts of the sweep.
+    """
+    found = [match(base, new, options.tunables).pairs.assign(group=group) for group, (base, new) in enumerate(pairs)]
+    trials = distinct(sweep.trials)
+    matched = pair_up(Matching(pd.concat(found, ignore_index=True), trials, trials, (), ()))
+    rows, _ = _rows(matched, sweep, sweep, options)
+    return judge_rows(rows, sweep, sweep, options)[0]
+
+
 def judge_rows(
     rows: pd.DataFrame, base: Side, new: Side, options: Options
 ) -> tuple[pd.DataFrame, dict[str, SweepNoise]]:
-    """Return matched rows with their verdicts, and the noise of each device."""
+    """Return matched rows with their verdicts, each group judged by itself, and the noise of the last one's devices."""
+    noise, noises = noise_within(rows), dict[str, SweepNoise]()
+    groups = np.split(np.arange(len(rows)), np.flatnonzero(np.diff(rows["group"])) + 1)
     is_apart = ~rows["together"].to_numpy(bool)
-    apart = rows[is_apart]
-    unchanged = contrast_rows(apart[apart["unchanged"]], base, new) if options.noise is None else None
-    noises = find_noises(apart, options.noise, unchanged)
-    noise = noise_within(rows)
-    noise[is_apart] = noise_between(noises, apart)
+    for chosen in (places[is_apart[places]] for places in groups):
+        if chosen.size:
+            apart = rows.take(chosen)
+            unchanged = contrast_rows(apart[apart["unchanged"]], base, new) if options.noise is None else None
+            noises = find_noises(apart, options.noise, unchanged)
+            noise[chosen] = noise_between(noises, apart)
     contrasts = _bridge(contrast_rows(rows, base, new, noise), rows, base, new)
-    reach = contrasts.beside_samples(options.rule.error_rate)
-    judged = judge(contrasts, options.rule, int(rows["choices"].sum()))
-    rows = rows.assign(reach=reach, **judged)
+    choices = rows["choices"].to_numpy()
+    parts = [
+        pd.DataFrame(judge(contrasts.take(places), options.rule, int(choices[places].sum())), places)
+        for places in groups
+    ]
+    rows = rows.assign(reach=contrasts.beside_samples(options.rule.error_rate), **pd.concat(parts))
     rows.loc[rows["same_code"], "verdict"] = Verdict.SAME_CODE.value
     return rows, noises
 
@@ -250,7 +269,7 @@ def _keys_of(rows: pd.DataFrame, options: Options) -> list[Hashable]:
 def pair_up(matching: Matching) -> pd.DataFrame:
     """Return one row for each matched trial, with both sides' columns and what stands against a comparison."""
     sides = {"base": matching.bases, "new": matching.news}
-    columns = {name: matching.pairs[name].to_numpy() for name in ("base", "new", "choices")}
+    columns = {name: matching.pairs[name].to_numpy() for name in ("base", "new", "choices", "group")}
     for side, trials in sides.items():
         chosen = trials.loc[matching.pairs[side]]
         columns |= {f"{side}_{name}": chosen[name].to_numpy() for name in SIDE_COLUMNS}
@@ -278,13 +297,18 @@ def _rows(matched: pd.DataFrame, base: Side, new: Side, options: Options) -> tup
     """Return what can be compared, a row for each measure, and why the rest cannot."""
     still = matched[~(matched["one_run"] | matched["skipped"])]
     shared = share_measures(still, base, new)
-    found = set(shared["measure"])
-    kernel = [measure.value for measure in KERNEL_TIMES if measure.value in found]
-    measures = [measure.value for measure in options.measures] or kernel or sorted(found)
+    if options.measures:
+        measures = [*options.measures]
+        wanted = shared["measure"].isin(measures)
+    else:
+        measures = [*KERNEL_TIMES, *sorted({*shared["measure"]} - {*KERNEL_TIMES})]
+        is_kernel = shared["measure"].isin([*KERNEL_TIMES])
+        wanted = is_kernel | ~is_kernel.groupby(shared["group"]).transform("any")
     order = shared["measure"].map({measure: place for place, measure in enumerate(measures)})
-    shared = shared.assign(order=order)[order.notna()].sort_values(["match", "order"], kind="stable")
+    shared = shared.assign(order=order)[wanted].sort_values(["match", "order"], kind="stable")
     shared = shared.drop(columns="order").reset_index(drop=True)
-    left, asked = still[~still["match"].isin(shared["match"])], ", ".join(measures) or "any"
+    left = still[~still["match"].isin(shared["match"])]
+    asked = ", ".join(options.measures or filter({*shared["measure"]}.__contains__, measures)) or "any"
     reasons = [(row.match, text) for row in each(left) if (text := _reason(row, asked))]
     # Another tool's method is another by nature; the side's note says so.
     own = (shared["base_tool"] == "") & (shared["new_tool"] == "")

@@ -30,7 +30,7 @@ class Matching:
 
     Args:
         pairs: numbers of the trials under `base` and `new`; `choices` are the pairs of tunables that could have been
-            compared in the place of each.
+            compared in the place of each; pairs of one `group` are judged together.
         bases, news: a row for each trial of the sides, by its number: the first of its rows in `Side.trials`.
         only_base, only_new: numbers of trials without a counterpart.
         ambiguous: why trials are matched with none of several that could be meant, one line each.
@@ -56,7 +56,7 @@ def match(base: Side, new: Side, tunables: str = "best") -> Matching:
     """
     if tunables not in TUNABLES:
         raise SelectionError(f"tunables are compared {' or '.join(TUNABLES)}, not {tunables!r}")
-    bases, news = (_distinct(side.trials) for side in (base, new))
+    bases, news = (distinct(side.trials) for side in (base, new))
     if base.kind == "variant" and new.kind == "variant":
         if tunables == "best":
             return _match_best(bases, news, (base, new))
@@ -66,7 +66,7 @@ def match(base: Side, new: Side, tunables: str = "best") -> Matching:
     return _match_keys(bases, news, ("family", "variant", "backend", "problem", "tunables"))
 
 
-def _distinct(trials: pd.DataFrame) -> pd.DataFrame:
+def distinct(trials: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each trial that is meant to be right, by its number."""
     first = trials[trials["expected"] != "wrong"].drop_duplicates("trial")
     return first.set_index("trial", drop=False).rename_axis(None)
@@ -198,4 +198,5 @@ def _match_across(bases: pd.DataFrame, news: pd.DataFrame) -> Matching:
 
 
 def _frame(pairs: Sequence[tuple[int, int]]) -> pd.DataFrame:
-    return pd.DataFrame(np.array(pairs, dtype=np.int64).reshape(-1, 2), columns=["base", "new"]).assign(choices=1)
+    frame = pd.DataFrame(np.array(pairs, dtype=np.int64).reshape(-1, 2), columns=["base", "new"])
+    return frame.assign(choices=1, group=0)

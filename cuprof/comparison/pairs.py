@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from cuprof.comparison.compare import SIDE_COLUMNS, TIME_COLUMNS, Options, compare, contrast_rows
+from cuprof.comparison.compare import SIDE_COLUMNS, TIME_COLUMNS, Options, compare_within, contrast_rows
 from cuprof.comparison.noise import add_models, noise_within
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import each
-from cuprof.core.errors import SelectionError
 from cuprof.core.records import Measure
 from cuprof.results.read import make_columns
 
@@ -53,13 +52,23 @@ class VariantComparisons:
 
     def rows(self, base: Contender, new: Contender) -> Mapping[tuple[str, str, str], Any]:
         """Return (identity, identity, measure) → row of comparing two contenders; none where they are not compared."""
-        if (base, new) not in self._rows:
-            found = pd.DataFrame()
-            with suppress(SelectionError):
-                found = compare(self._side(base), self._side(new), self._options).rows
-            # One pass over the rows: looking one up in a frame takes milliseconds.
-            self._rows[base, new] = {(row.base_identity, row.new_identity, row.measure): row for row in each(found)}
+        self._make([(base, new)])
         return self._rows[base, new]
+
+    def _make(self, pairs: Iterable[tuple[Contender, Contender]]) -> None:
+        """Make the comparisons that are missing, together: one by one they would take several times as long."""
+        left = [pair for pair in dict.fromkeys(pairs) if pair not in self._rows]
+        self._rows |= {pair: {} for pair in left}
+        if left:
+            found = compare_within(
+                self._sweep, [(self._side(base), self._side(new)) for base, new in left], self._options
+            )
+            for row in each(found):  # in one pass: looking one up in a frame takes milliseconds
+                self._rows[left[row.group]][row.base_identity, row.new_identity, row.measure] = row
+
+    def foresee(self, trials: Iterable[tuple[str, str]]) -> None:
+        """Make the comparisons that `find` is to be asked for, for many pairs of trials in a fraction of the time."""
+        self._make(filter(None, starmap(self._contenders, trials)))
 
     def find(self, base: str, new: str, measure: Measure) -> Any | None:
         """Return the row that compares two trials; None where their variants are not compared by these two.
@@ -71,14 +80,18 @@ class VariantComparisons:
         Args:
             base, new: identities.
         """
+        contenders = self._contenders(base, new)
+        return self.rows(*contenders).get((base, new, measure.value)) if contenders else None
+
+    def _contenders(self, base: str, new: str) -> tuple[Contender, Contender] | None:
+        """Return which two are compared to compare two trials; None where none are."""
         if not (base in self._places and new in self._places):
             return None
         (before, on, tool, backend), (after, elsewhere, *method) = self._places[base], self._places[new]
         if (tool == "" and [tool, backend] != method) or (before, on) == (after, elsewhere):
             return None  # of a variant on one device the fastest is one and the same trial
         devices = (on, elsewhere) if on != elsewhere else ("", "")
-        rows = self.rows(Contender(before, devices[0]), Contender(after, devices[1]))
-        return rows.get((base, new, measure.value))
+        return Contender(before, devices[0]), Contender(after, devices[1])
 
     def find_ratio(self, base: str, new: str, measure: Measure) -> float | None:
         """Return how many times as long NEW takes as BASE, whatever their problems and tunables.
@@ -95,10 +108,9 @@ class VariantComparisons:
 
     def foresee_ratios(self, asked: Iterable[tuple[str, str, Measure]]) -> None:
         """Compute what `find_ratio` is to be asked, of many at once in a fraction of the time."""
-        left = []
-        for key in dict.fromkeys(asked):
-            if key in self._ratios:
-                continue
+        left, missing = [], [key for key in dict.fromkeys(asked) if key not in self._ratios]
+        self.foresee((base, new) for base, new, _ in missing)
+        for key in missing:
             base, new, measure = key
             row = self.find(base, new, measure) if base != new else None  # one run seen twice has no row
             timed = all((identity, measure.value) in self._timed.index for identity in (base, new))

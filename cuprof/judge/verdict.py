@@ -94,7 +94,7 @@ class Legs:
             sides = one.side, other.side
             bases, news = (side.trials.drop_duplicates("trial").set_index("trial").rename_axis(None) for side in sides)
             pairs = bases.reset_index(names="base").merge(news.reset_index(names="new"), on="identity")
-            rows = self.share(pair_up(Matching(pairs.assign(choices=1), bases, news, (), ())), *sides)
+            rows = self.share(pair_up(Matching(pairs.assign(choices=1, group=0), bases, news, (), ())), *sides)
             if len(rows):
                 yield *sides, rows
 

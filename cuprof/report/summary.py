@@ -134,6 +134,7 @@ def _winners(study: Study) -> tuple[int, list[tuple[tuple[list[str], ...], list[
     groups: dict[str, tuple[tuple[list[str], ...], list[str]]] = {}
     for trials in in_order:
         first = min(trials, key=by_sure_time)
+        study.foresee(first, trials)
         verdicts = {trial: Verdict.SAME if trial is first else study.verdict(first, trial) for trial in trials}
         names = tuple(
             [shorten(trial.contender) for trial, verdict in verdicts.items() if verdict in wanted]

@@ -239,6 +239,7 @@ def _problem_row(study: Study, names: Sequence[str], trials: Sequence[StudyTrial
     winner = min(best, key=by_sure_time, default=None)
     cells = [Cell("none is right", "missing")]
     if winner is not None:
+        study.foresee(winner, best)
         time = format_value("time", winner.median_ns)
         cells = [Cell(shorten(winner.contender), "text", note=f"{winner.tunables_label} {time}".strip())]
     cells += [_problem_cell(study, ended.get(name), winner, scale) for name in names]
