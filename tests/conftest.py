@@ -55,15 +55,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def spread(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
-    """Return tests so that each process begins with some of those that have a limit of their own, which take long.
+    """Return tests so that each process has some of those that have a limit of their own, which take long.
 
-    Each begins with an equal part of all, in this order. One would do the long ones alone after the others have ended.
+    Each begins with an equal part of all, in this order. One would do the long ones alone after the others have ended;
+    and most of them wait for long, so they do not stand at the same place of each part.
     """
     long = [item for item in items if item.get_closest_marker("timeout")]
     rest = [item for item in items if not item.get_closest_marker("timeout")]
     bounds = [len(rest) * number // processes for number in range(processes + 1)]
-    parts = [rest[first:last] for first, last in pairwise(bounds)]
-    return [item for number, part in enumerate(parts) for item in (*long[number::processes], *part)]
+    parts = []
+    for number, (first, last) in enumerate(pairwise(bounds)):
+        place = first + (last - first) * number // (2 * processes)
+        parts += [*rest[first:place], *long[number::processes], *rest[place:last]]
+    return parts
 
 
 def pytest_collection_finish() -> None:
