@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from cuprof.builds.machine_code import names_launches
-from cuprof.comparison.match import KERNEL_TIMES, Matching, distinct, match
+from cuprof.comparison.match import Matching, match
 from cuprof.comparison.noise import add_models, find_noises, noise_between, noise_within
 from cuprof.comparison.sides import Side
-from cuprof.comparison.trials import each, label_of, name_of
+from cuprof.comparison.trials import KERNEL_TIMES, each, label_of, name_of
 from cuprof.core.errors import SelectionError
 from cuprof.core.records import FAILED, NOT_RUN, Measure
 from cuprof.core.text import list_first
@@ -183,8 +183,7 @@ def compare_within(sweep: Side, pairs: Sequence[tuple[Side, Side]], options: Opt
         pairs: parts of the sweep.
     """
     found = [match(base, new, options.tunables).pairs.assign(group=group) for group, (base, new) in enumerate(pairs)]
-    trials = distinct(sweep.trials)
-    matched = pair_up(Matching(pd.concat(found, ignore_index=True), trials, trials, (), ()))
+    matched = pair_up(Matching(pd.concat(found, ignore_index=True), sweep.once, sweep.once, (), ()))
     rows, _ = _rows(matched, sweep, sweep, options)
     return judge_rows(rows, sweep, sweep, options)[0]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -14,13 +14,9 @@ import pandas as pd
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import coordinates_of, each, label_of, name_of, number_keys
 from cuprof.core.errors import SelectionError
-from cuprof.core.records import FAILED, Measure
 
 TUNABLES = ("best", "equal")
 """How two variants are compared: each at its own fastest tunables, or each choice with its equal."""
-KERNEL_TIMES = (Measure.COLD, Measure.HOT)
-RANKED = (Measure.COLD.value, Measure.HOT.value, Measure.TOTAL.value)
-"""The fastest tunables are those of the shortest time, by the first of these measures that a trial has."""
 WHICH = "; several devices have that name, and which is meant cannot be told"
 
 
@@ -56,20 +52,13 @@ def match(base: Side, new: Side, tunables: str = "best") -> Matching:
     """
     if tunables not in TUNABLES:
         raise SelectionError(f"tunables are compared {' or '.join(TUNABLES)}, not {tunables!r}")
-    bases, news = (distinct(side.trials) for side in (base, new))
     if base.kind == "variant" and new.kind == "variant":
-        if tunables == "best":
-            return _match_best(bases, news, (base, new))
-        return _match_keys(bases, news, ("problem", "tunables"))
+        return (
+            _match_best(base, new) if tunables == "best" else _match_keys(base.once, new.once, ("problem", "tunables"))
+        )
     if base.is_foreign != new.is_foreign:
-        return _match_across(bases, news)
-    return _match_keys(bases, news, ("family", "variant", "backend", "problem", "tunables"))
-
-
-def distinct(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each trial that is meant to be right, by its number."""
-    first = trials[trials["expected"] != "wrong"].drop_duplicates("trial")
-    return first.set_index("trial", drop=False).rename_axis(None)
+        return _match_across(base.once, new.once)
+    return _match_keys(base.once, new.once, ("family", "variant", "backend", "problem", "tunables"))
 
 
 class _Place(NamedTuple):
@@ -138,35 +127,11 @@ def _devices(places: Sequence[Any]) -> str:
     return f"{places[0].device} is device {numbers}"
 
 
-def _match_best(bases: pd.DataFrame, news: pd.DataFrame, sides: tuple[Side, Side]) -> Matching:
+def _match_best(base: Side, new: Side) -> Matching:
     """Match each variant's fastest tunables at each problem and device; where none is right, the first that failed."""
-    best, others = (_choose_best(trials, side.trials) for trials, side in zip((bases, news), sides, strict=True))
-    found = _match_keys(best, others, ("problem",))
-    choices = best["choices"][found.pairs["base"]].to_numpy() * others["choices"][found.pairs["new"]].to_numpy()
-    return replace(found, pairs=found.pairs.assign(choices=choices))
-
-
-def _choose_best(trials: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the trial that stands for each problem and device, and under `choices` how many it was chosen from."""
-    times: dict[int, tuple[int, float]] = {}
-    for trial, measure, median_ns in zip(
-        *(rows[name].tolist() for name in ("trial", "measure", "median_ns")), strict=True
-    ):
-        if measure in RANKED:
-            found = RANKED.index(measure), median_ns
-            times[trial] = min(times.get(trial, found), found)
-    best: dict[int, tuple[tuple[int, float], int]] = {}
-    choices: Counter[int] = Counter()
-    (groups,) = number_keys(trials, by=("problem", "device"))
-    for trial, group, measure, state in zip(
-        trials.index.tolist(), groups.tolist(), trials["measure"], trials["state"], strict=True
-    ):
-        rank = (0, times[trial][1] if trial in times else np.inf) if measure else (1 if state in FAILED else 2, 0.0)
-        choices[group] += bool(measure)
-        if group not in best or rank < best[group][0]:
-            best[group] = rank, trial
-    chosen = trials.loc[[trial for _, trial in best.values()]]
-    return chosen.assign(choices=[max(1, choices[group]) for group in best])
+    found = _match_keys(base.fastest, new.fastest, ("problem",))
+    choices = [side.fastest["choices"][found.pairs[name]] for side, name in ((base, "base"), (new, "new"))]
+    return replace(found, pairs=found.pairs.assign(choices=choices[0].to_numpy() * choices[1].to_numpy()))
 
 
 def _match_across(bases: pd.DataFrame, news: pd.DataFrame) -> Matching:

@@ -48,6 +48,7 @@ class VariantComparisons:
         facts = (first[name] for name in ("variant", "device", "tool", "backend"))
         self._places = dict(zip(first["identity"], zip(*facts, strict=True), strict=True))
         self._rows: dict[tuple[Contender, Contender], dict[tuple[str, str, str], Any]] = {}
+        self._sides: dict[Contender, Side] = {}
         self._ratios: dict[tuple[str, str, Measure], float | None] = {}
 
     def rows(self, base: Contender, new: Contender) -> Mapping[tuple[str, str, str], Any]:
@@ -132,6 +133,11 @@ class VariantComparisons:
         return add_models(make_columns(columns))
 
     def _side(self, contender: Contender) -> Side:
+        if contender not in self._sides:
+            self._sides[contender] = self._part(contender)
+        return self._sides[contender]
+
+    def _part(self, contender: Contender) -> Side:
         trials = self._sweep.trials
         fitting = trials["variant"] == contender.variant
         if contender.device:

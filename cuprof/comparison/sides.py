@@ -9,12 +9,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
 from sqlalchemy.engine import Connection
 
-from cuprof.comparison.trials import Source, Stored, each, ending_of, is_timed, make_trials, name_of, read_trials
+from cuprof.comparison.trials import (
+    Source,
+    Stored,
+    choose_fastest,
+    each,
+    ending_of,
+    is_timed,
+    make_trials,
+    name_of,
+    once_each,
+    read_trials,
+)
 from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.point import Point
 from cuprof.core.project import find_project
@@ -72,6 +84,16 @@ class Side:
     def is_foreign(self) -> bool:
         """Return whether another tool measured it."""
         return self.kind not in ("sweep", "variant", "commit", "database")
+
+    @cached_property
+    def once(self) -> pd.DataFrame:
+        """Return a row for each trial; see `once_each`."""
+        return once_each(self.trials)
+
+    @cached_property
+    def fastest(self) -> pd.DataFrame:
+        """Return the trial that stands for each problem and device; see `choose_fastest`."""
+        return choose_fastest(self.trials)
 
 
 def load_sides(base: str, new: str, url: str, experiment: str = "", sweep: int | None = None) -> tuple[Side, Side]:

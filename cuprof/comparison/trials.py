@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import finalize
@@ -12,7 +13,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from cuprof.backends.registry import is_host
 from cuprof.core.point import Point, format_coordinate
-from cuprof.core.records import Measure, State
+from cuprof.core.records import FAILED, Measure, State
 from cuprof.results.devices import list_devices
 from cuprof.results.read import read_results
 from cuprof.results.samples import read_pool, read_references, read_samples
@@ -41,6 +42,11 @@ They are those of the results frame, and beside them:
 - `tool`: the other tool that measured it
 - `timing_id`: what `Source.read` finds samples by; of a trial without a time, `measure` is empty
 """
+
+
+KERNEL_TIMES = (Measure.COLD, Measure.HOT)
+RANKED = (Measure.COLD.value, Measure.HOT.value, Measure.TOTAL.value)
+"""The fastest tunables are those of the shortest time, by the first of these measures that a trial has."""
 
 
 class Source:
@@ -172,6 +178,37 @@ def make_trials(records: Iterable[Mapping[str, Any]]) -> tuple[pd.DataFrame, Sou
         {name: pd.Series([row.get(name, COLUMNS.get(name)) for row in rows], dtype=_dtype(name)) for name in names}
     )
     return frame, Source(Samples.joined(samples))
+
+
+def once_each(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return one row for each trial that is meant to be right, by its number: the first of its rows."""
+    first = rows[rows["expected"] != "wrong"].drop_duplicates("trial")
+    return first.set_index("trial", drop=False).rename_axis(None)
+
+
+def choose_fastest(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the fastest trial at each problem and device as `once_each` does, else the first that failed there.
+
+    Its column `choices` says how many it was chosen from.
+    """
+    times: dict[int, tuple[int, float]] = {}
+    names = ("trial", "measure", "median_ns")
+    for trial, measure, median_ns in zip(*(rows[name].tolist() for name in names), strict=True):
+        if measure in RANKED:
+            found = RANKED.index(measure), median_ns
+            times[trial] = min(times.get(trial, found), found)
+    trials = once_each(rows)
+    (groups,) = number_keys(trials, by=("problem", "device"))
+    best: dict[int, tuple[tuple[int, float], int]] = {}
+    choices: Counter[int] = Counter()
+    members = zip(trials["trial"].tolist(), groups.tolist(), trials["measure"], trials["state"], strict=True)
+    for trial, group, measure, state in members:
+        rank = (0, times[trial][1] if trial in times else np.inf) if measure else (1 if state in FAILED else 2, 0.0)
+        choices[group] += bool(measure)
+        if group not in best or rank < best[group][0]:
+            best[group] = rank, trial
+    chosen = trials.loc[[trial for _, trial in best.values()]]
+    return chosen.assign(choices=[max(1, choices[group]) for group in best])
 
 
 def each(rows: pd.DataFrame) -> Iterator[Any]:

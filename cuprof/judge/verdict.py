@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from cuprof.comparison.compare import contrast_rows, pair_up, share_measures
-from cuprof.comparison.match import KERNEL_TIMES, Matching, match
+from cuprof.comparison.match import Matching, match
 from cuprof.comparison.noise import find_noises, model_border, noise_between
 from cuprof.comparison.sides import Side
-from cuprof.comparison.trials import COLUMNS, Source, Stored, each, label_of, make_trials, read_trials
+from cuprof.comparison.trials import COLUMNS, KERNEL_TIMES, Source, Stored, each, label_of, make_trials, read_trials
 from cuprof.core.records import Measure
 from cuprof.judge.report import ACCEPTED, Row
 from cuprof.statistics.contrasts import Contrasts
