@@ -97,7 +97,7 @@ def _load_library() -> ctypes.CDLL:
     try:
         return ctypes.CDLL("libcuda.so.1")
     except OSError:
-        raise CuprofError("no NVIDIA driver on this machine (libcuda.so.1 is not found)") from None
+        raise CuprofError("no NVIDIA driver on this machine: libcuda.so.1 is not found") from None
 
 
 def find_facts(index: int | None = None) -> DeviceFacts:
