@@ -5,22 +5,17 @@ from __future__ import annotations
 import argparse
 import math
 import re
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from cuprof.cli.output import print_message
-from cuprof.core.errors import UsageError, explain, suggest
+from cuprof.core.errors import UsageError, suggest
 from cuprof.core.project import database_url, find_project
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
 Number = TypeVar("Number", int, float)
-FAILURE = 2
-"""Exit code of every error of a command whose other codes are verdicts, so that no gate mistakes one for the other."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -114,20 +109,3 @@ def number(low: float, high: float, what: str, kind: type[Number]) -> Callable[[
         return value
 
     return read
-
-
-def gives_verdicts(command: Callable[[Sequence[str]], int]) -> Callable[[Sequence[str]], int]:
-    """Return a command whose exit codes are verdicts, so that it returns `FAILURE` after any error."""
-
-    @wraps(command)
-    def run(argv: Sequence[str]) -> int:
-        try:
-            return command(argv)
-        except Exception as error:
-            if explained := explain(error):
-                print_message(f"error: {explained}")
-            else:  # an error of cuprof's own, which Python would end with 1
-                traceback.print_exc()
-            return FAILURE
-
-    return run

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.arguments import CommandParser, add_rule, gives_verdicts
+from cuprof.cli.arguments import CommandParser, add_rule
 from cuprof.cli.labels import format_number
 from cuprof.cli.output import Line, Part, Table, print_json, print_message, show
 from cuprof.core.errors import UsageError
@@ -89,9 +89,8 @@ formats.add_argument("--json", dest="format", action="store_const", const="json"
 formats.add_argument("--markdown", dest="format", action="store_const", const="markdown", help="as Markdown")
 
 
-@gives_verdicts
 def main(argv: Sequence[str]) -> int:
-    """Print the comparison; return 1 where something is slower or broken, and 2 after any error."""
+    """Print the comparison; return 1 where something is slower or broken."""
     arguments = PARSER.parse_intermixed_args(argv)
     experiment = ""
     for setting in arguments.settings:

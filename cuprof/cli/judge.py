@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuprof.cli import compare
-from cuprof.cli.arguments import CommandParser, add_rule, gives_verdicts, number
+from cuprof.cli.arguments import CommandParser, add_rule, number
 from cuprof.cli.labels import format_counter, format_time
 from cuprof.cli.output import Line, Part, Table, print_json, show
 from cuprof.core.errors import UsageError
@@ -93,9 +93,8 @@ PARSER.add_argument("--counters", nargs="?", const="", metavar="SET", help=_help
 PARSER.add_argument("--keep", type=Path, metavar="FILE", help="keep what was measured in this SQLite database")
 
 
-@gives_verdicts
 def main(argv: Sequence[str]) -> int:
-    """Judge and print; return the exit code, 2 after any error."""
+    """Judge and print; return the exit code."""
     arguments = _parse(argv)
     from cuprof.engine.launch import prestart
     from cuprof.judge.border.fork_server import ForkServer

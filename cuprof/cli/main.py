@@ -9,6 +9,7 @@ import importlib
 import os
 import sys
 import threading
+import traceback
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -64,6 +65,10 @@ COMMANDS: dict[str, Command] = {
     "doctor": Command("say what is installed, what is missing and how to mend it", "doctor"),
     "init": Command("make a project of your own with an example family", "init"),
 }
+
+GATES = ("compare", "judge")
+FAILURE = 2
+"""Exit code of every error of a command whose other codes are verdicts, so that no gate mistakes one for the other."""
 
 GARBAGE = 500_000
 """Objects made between two collections of garbage: modules and rows make millions, and none is garbage."""
@@ -128,7 +133,13 @@ def _run(words: list[str]) -> int:
         if not isinstance(error, CuprofError) and is_requested():
             print_message(interrupted)  # a library's own tidying up raised this over what the request left half made
             return INTERRUPTED
-        return print_error(error)
+        if words[0] not in GATES:
+            return print_error(error)
+        if explain(error):
+            print_error(error)
+        else:  # an error of cuprof's own, which Python would end with 1
+            traceback.print_exc()
+        return FAILURE
 
 
 def help_text() -> str:

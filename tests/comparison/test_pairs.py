@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from made import GPU, HOST, OTHER_GPU, Made, fill
 
-from cuprof.cli.compare import main
+from cuprof.cli.main import main
 from cuprof.comparison.pairs import Contender, VariantComparisons
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import Stored, each, read_trials
@@ -59,7 +59,7 @@ def fill_sweep(store: Store) -> Side:
 
 def compared_by_command(base: str, new: str, url: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
     """Return the rows that `cuprof compare --json` prints; none where it refuses."""
-    code = main([base, new, "--json", "--store", url])
+    code = main(["compare", base, new, "--json", "--store", url])
     printed = capsys.readouterr().out
     assert (code == 2) is (not printed)
     return list(json.loads(printed)["rows"]) if printed else []
