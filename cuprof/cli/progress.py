@@ -6,7 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import IO, TYPE_CHECKING, Self, TextIO
 
 from cuprof.cli.labels import format_duration, format_time, mark_of
 from cuprof.cli.stream import styled
@@ -43,24 +43,27 @@ def make_observer(stream: TextIO | None = None) -> Progress:
         console = Console(file=styled(stream))
         if not console.is_dumb_terminal:
             return LiveProgress(console)
-    return PlainProgress(stream)
+    return Progress(stream)
 
 
 class Progress(Observer):
-    """Count trials (a search's once each) and estimate the time left; subclasses show both.
+    """Count trials (a search's once each) and estimate the time left.
+
+    Write a line a finished trial, and one for all that were skipped together; a subclass shows both in another way.
 
     Args:
         clock: gives seconds.
     """
 
-    def __init__(self, clock: Clock = time.monotonic) -> None:
-        self._clock, self._begun = clock, clock()
+    def __init__(self, stream: IO[str], clock: Clock = time.monotonic) -> None:
+        self._stream, self._clock, self._begun = stream, clock, clock()
         self._paced_from: float | None = None
         self.planned: int | None = 0
         self.doing, self.others = "planning", ""
         self._known, self._again, self._at_work = set[str](), set[str](), set[str]()
         self.reused = self.done = self.elsewhere = self.everywhere = 0
-        self.endings = Counter[str]()
+        self.endings, self._skipped = Counter[str](), Counter[str]()
+        self._shared, self._shared_at = (0, ""), -SHARED_S
 
     def __enter__(self) -> Self:
         return self
@@ -71,15 +74,32 @@ class Progress(Observer):
     def close(self) -> None:
         """Leave the stream as it was."""
 
+    def note(self, text: str) -> None:
+        """Write one line."""
+        print(visible(text, keep=""), file=self._stream, flush=True)
+
+    def _write(self, text: str, remark: str) -> None:
+        self.note(f"[{self.so_far}] {text}" + (f"  [{remark}]" if remark else ""))
+
+    def _begin(self) -> None:
+        """Say how much there is to do."""
+        if self.planned:
+            self.note(count(self.planned, "trial") + (f", {self.reused} of them stored already" if self.reused else ""))
+
     def _show(self) -> None:
-        """Show the count and the current trial, where the display can be replaced later."""
+        """Write a line now and then on what all processes do, if that has changed."""
+        shared = self.everywhere, self.others
+        if shared != self._shared and self._clock() - self._shared_at >= SHARED_S:
+            self._shared, self._shared_at = shared, self._clock()
+            self._write(self.others, self.left)
 
     def started(self, planned: int | None, stored: Collection[str]) -> None:
         """Count from the beginning: a profiled trial was checked before, and counted then."""
         self.planned, self.reused, self._begun, self._known = planned, len(stored), self._clock(), set(stored)
         self.done = self.elsewhere = self.everywhere = 0
+        self._shared = 0, self.others
         self.endings.clear()
-        self._show()
+        self._begin()
 
     def trial_started(self, trial: Trial, phase: str) -> None:
         """Show what runs now."""
@@ -91,7 +111,7 @@ class Progress(Observer):
         self._show()
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Count the trial, or that a search timed it again; a failure leaves a line."""
+        """Count the trial, or that a search timed it again, and tell how it ended."""
         self._at_work.discard(outcome.identity)
         is_again = self.planned is None and outcome.identity in self._known
         if is_again:
@@ -110,12 +130,22 @@ class Progress(Observer):
         self._show()
 
     def _tell(self, trial: Trial, outcome: Outcome, remark: str) -> None:
-        if outcome.state in FAILED:
-            self.note(_line(trial, outcome))
+        """Write the trial's line: place, state, label, time or message, time left or that a search looked again."""
+        if outcome.state is State.SKIPPED:
+            self._skipped[outcome.message] += 1
+        else:
+            self._tell_skipped()
+            self._write(_line(trial, outcome), remark)
+
+    def _tell_skipped(self) -> None:
+        for reason, number in self._skipped.items():
+            self.note(f"skipped {count(number, 'trial')}: {reason}")
+        self._skipped.clear()
 
     def finished(self, sweep_id: int) -> None:
-        """Replace the live line by a summary of the sweep."""
+        """Write a summary of the sweep, in place of a live line."""
         self.close()
+        self._tell_skipped()
         self.note(self.summarize(sweep_id))
 
     def done_elsewhere(self, count: int) -> None:
@@ -161,55 +191,6 @@ class Progress(Observer):
         return f"sweep {sweep_id}: {', '.join(parts)}, {format_duration(self._clock() - self._begun)}"
 
 
-class PlainProgress(Progress):
-    """Write a line a finished trial, and one for all that were skipped together."""
-
-    def __init__(self, stream: TextIO, clock: Clock = time.monotonic) -> None:
-        super().__init__(clock)
-        self._stream = stream
-        self._skipped = Counter[str]()
-        self._shared_at = -SHARED_S
-
-    def started(self, planned: int | None, stored: Collection[str]) -> None:
-        """Say how much there is to do."""
-        super().started(planned, stored)
-        if planned:
-            self.note(count(planned, "trial") + (f", {len(stored)} of them stored already" if stored else ""))
-
-    def _tell(self, trial: Trial, outcome: Outcome, remark: str) -> None:
-        """Write the trial's line: place, state, label, time or message, time left or that a search looked again."""
-        if outcome.state is State.SKIPPED:
-            self._skipped[outcome.message] += 1
-        else:
-            self._tell_skipped()
-            self._write(_line(trial, outcome), remark)
-
-    def shared(self, done: int, planned: int, at_work: Sequence[str]) -> None:
-        """Write a line now and then if something has changed."""
-        before = self.everywhere, self.others
-        super().shared(done, planned, at_work)
-        if before != (self.everywhere, self.others) and self._clock() - self._shared_at >= SHARED_S:
-            self._shared_at = self._clock()
-            self._write(self.others, self.left)
-
-    def finished(self, sweep_id: int) -> None:
-        """Write the summary."""
-        self._tell_skipped()
-        super().finished(sweep_id)
-
-    def note(self, text: str) -> None:
-        """Write one line."""
-        print(visible(text, keep=""), file=self._stream, flush=True)
-
-    def _write(self, text: str, remark: str) -> None:
-        self.note(f"[{self.so_far}] {text}" + (f"  [{remark}]" if remark else ""))
-
-    def _tell_skipped(self) -> None:
-        for reason, number in self._skipped.items():
-            self.note(f"skipped {count(number, 'trial')}: {reason}")
-        self._skipped.clear()
-
-
 class LiveProgress(Progress):
     """Keep one line with what runs now, how many are done and the time left; failures and notes scroll above it."""
 
@@ -224,7 +205,7 @@ class LiveProgress(Progress):
             def render(self, task: progress.Task) -> Text:
                 return Text(task.description, no_wrap=True, overflow="ellipsis")
 
-        super().__init__(clock)
+        super().__init__(console.file, clock)
         self._console = console
         self._bar = progress.Progress(
             progress.MofNCompleteColumn(table_column=Column(no_wrap=True)),
@@ -238,9 +219,8 @@ class LiveProgress(Progress):
         )
         self._task = self._bar.add_task(self.doing, left="", visible=False)
 
-    def started(self, planned: int | None, stored: Collection[str]) -> None:
-        """Show the line."""
-        super().started(planned, stored)
+    def _begin(self) -> None:
+        self._show()
         self._bar.start()
 
     def close(self) -> None:
@@ -250,6 +230,10 @@ class LiveProgress(Progress):
     def note(self, text: str) -> None:
         """Write one line above the live one."""
         self._console.print(visible(text, keep=""), markup=False, highlight=False, soft_wrap=True)
+
+    def _tell(self, trial: Trial, outcome: Outcome, remark: str) -> None:
+        if outcome.state in FAILED:
+            self.note(_line(trial, outcome))
 
     def _show(self) -> None:
         doing = visible(" | ".join(filter(None, [self.doing, self.others])), keep="")

@@ -21,7 +21,7 @@ from cuprof.cli.compare import print_comparison
 from cuprof.cli.diagnosis import Diagnosis, Health
 from cuprof.cli.ncu import counter_parts
 from cuprof.cli.output import Line, preview_parts, print_json, print_message, show
-from cuprof.cli.progress import LiveProgress, PlainProgress
+from cuprof.cli.progress import LiveProgress, Progress
 from cuprof.cli.stream import Output, guarded_output
 from cuprof.comparison.compare import Options, compare
 from cuprof.core.errors import UsageError
@@ -194,7 +194,7 @@ def test_a_sweeps_preview_and_an_ncu_collections_counters(shown: Shown) -> None:
 def test_progress() -> None:
     plain, live = io.StringIO(), io.StringIO()
     console = Console(file=live, force_terminal=True, width=200, color_system=None, legacy_windows=False)
-    for observer in (PlainProgress(plain), LiveProgress(console)):
+    for observer in (Progress(plain), LiveProgress(console)):
         with observer:
             observer.started(len(HOSTILE), ())
             for text in HOSTILE[:300]:

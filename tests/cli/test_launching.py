@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -49,12 +50,12 @@ def test_it_says_since_when_the_database_is_away(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(launch, "read", be_away)
     for _ in range(2):
-        launch.look(Noted())
+        launch.look(Noted(io.StringIO()))
     assert len(notes) == 1
     assert notes[0].startswith("database db.example cannot be reached; since ")
     assert list(launch.describe(JOBS))[1].startswith("the database is away since ")
     monkeypatch.setattr(launch, "read", lambda: launch.sweeps)
-    launch.look(Noted())
+    launch.look(Noted(io.StringIO()))
     assert notes[1] == "the database answers again"
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from cuprof.cli.progress import LiveProgress, PlainProgress, make_observer
+from cuprof.cli.progress import LiveProgress, Progress, make_observer
 from cuprof.core.records import Measure, Outcome, State, Summary, Timing, Trial
 from cuprof.engine.observer import Observer
 from cuprof.families import Point
@@ -40,7 +40,7 @@ def play(observer: Observer, clock: Clock) -> None:
 
 def test_plain_lines() -> None:
     stream, clock = io.StringIO(), Clock()
-    with PlainProgress(stream, clock) as observer:
+    with Progress(stream, clock) as observer:
         play(observer, clock)
     assert stream.getvalue().splitlines() == [
         "5 trials, 1 of them stored already",
@@ -56,7 +56,7 @@ def test_plain_lines() -> None:
 def test_samples_too_few_for_an_interval_are_counted_in_its_place(count: int, confidence: float, shown: str) -> None:
     stream = io.StringIO()
     few = replace(GOOD.timings[0], summary=replace(SUMMARY, count=count, confidence=confidence), stopped_by="time")
-    with PlainProgress(stream, Clock()) as observer:
+    with Progress(stream, Clock()) as observer:
         observer.started(1, ())
         observer.trial_finished(TRIAL, replace(GOOD, timings=(few,)))
     assert stream.getvalue().splitlines()[1] == f"[1/1] ok f/v · n=1: 12.35 µs {shown} cold"
@@ -64,7 +64,7 @@ def test_samples_too_few_for_an_interval_are_counted_in_its_place(count: int, co
 
 def test_trials_that_are_checked_and_then_profiled_are_counted_anew() -> None:
     stream = io.StringIO()
-    with PlainProgress(stream, Clock()) as observer:
+    with Progress(stream, Clock()) as observer:
         for _ in ("checked", "profiled"):
             observer.started(1, ())
             observer.trial_finished(TRIAL, replace(GOOD, timings=()))
@@ -122,7 +122,7 @@ def test_markup_in_a_message_is_text() -> None:
 
 def test_no_estimate_without_a_measured_trial() -> None:
     clock = Clock()
-    progress = PlainProgress(io.StringIO(), clock)
+    progress = Progress(io.StringIO(), clock)
     progress.started(3, ())
     assert progress.left == ""
     progress.trial_started(TRIAL, "check")
@@ -135,7 +135,7 @@ def test_no_estimate_without_a_measured_trial() -> None:
 
 def test_trials_of_one_job_end_together_and_the_start_is_no_part_of_the_pace() -> None:
     clock = Clock()
-    progress = PlainProgress(io.StringIO(), clock)
+    progress = Progress(io.StringIO(), clock)
     trials = [replace(TRIAL, identity=f"{number:032x}") for number in range(131)]
     progress.started(2 * len(trials), ())
     progress.trial_started(trials[0], "start")
@@ -153,7 +153,7 @@ def test_trials_of_one_job_end_together_and_the_start_is_no_part_of_the_pace() -
 
 def test_of_a_search_neither_an_end_nor_the_time_to_it_is_told() -> None:
     stream, clock = io.StringIO(), Clock()
-    progress = PlainProgress(stream, clock)
+    progress = Progress(stream, clock)
     progress.started(None, ())
     clock.now = 5
     progress.trial_finished(TRIAL, GOOD)
@@ -165,7 +165,7 @@ def test_of_a_search_neither_an_end_nor_the_time_to_it_is_told() -> None:
 def test_each_trial_of_a_search_is_counted_once_however_often_it_is_looked_at() -> None:
     stream, others = io.StringIO(), [str(place) * 32 for place in range(1, 4)]
     looks = [TRIAL.identity, others[0], TRIAL.identity, others[1], TRIAL.identity, others[2]]
-    with PlainProgress(stream, Clock()) as observer:
+    with Progress(stream, Clock()) as observer:
         observer.started(None, [others[2]])  # tried before the search was interrupted
         for identity in looks:
             outcome = WRONG if identity == others[1] else GOOD
@@ -179,13 +179,13 @@ def test_each_trial_of_a_search_is_counted_once_however_often_it_is_looked_at() 
 
 
 def test_a_collection_of_nothing_is_no_search() -> None:
-    progress = PlainProgress(io.StringIO(), Clock())
+    progress = Progress(io.StringIO(), Clock())
     progress.started(0, ())
     assert progress.summarize(7) == "sweep 7: 0 measured, 0.0 s"
 
 
 def test_a_file_gets_plain_lines() -> None:
-    assert isinstance(make_observer(io.StringIO()), PlainProgress)
+    assert type(make_observer(io.StringIO())) is Progress
 
 
 def test_a_terminal_gets_the_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,13 +196,13 @@ def test_a_terminal_gets_the_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     assert isinstance(make_observer(Terminal()), LiveProgress)
     monkeypatch.setenv("TERM", "dumb")
-    assert isinstance(make_observer(Terminal()), PlainProgress)
+    assert type(make_observer(Terminal())) is Progress
 
 
 def test_wrong_as_expected_is_counted_apart_from_failures() -> None:
     stream, clock = io.StringIO(), Clock()
     racy = replace(TRIAL, expected="wrong")
-    with PlainProgress(stream, clock) as observer:
+    with Progress(stream, clock) as observer:
         observer.started(4, ())
         for trial, outcome in (
             (TRIAL, GOOD),
@@ -234,7 +234,7 @@ def test_a_live_line_says_wrong_as_expected() -> None:
 
 def test_everybody_s_trials_are_counted_and_lines_say_who_works_where_now_and_then() -> None:
     stream, clock = io.StringIO(), Clock()
-    progress = PlainProgress(stream, clock)
+    progress = Progress(stream, clock)
     progress.started(10, [])
     for second, done in ((2.0, 4), (3.0, 5), (10.0, 5)):
         clock.now = second

@@ -10,7 +10,7 @@ from typing import TextIO, cast
 import pytest
 from rich.console import Console
 
-from cuprof.cli.progress import LiveProgress, PlainProgress
+from cuprof.cli.progress import LiveProgress, Progress
 from cuprof.cli.stream import Output, guarded_output, styled
 from cuprof.core.records import Outcome, State, Trial
 from cuprof.families import Point
@@ -68,7 +68,7 @@ def test_both_streams_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("good", [0, 1, 3])
 def test_progress_goes_on_without_a_reader(good: int) -> None:
     for observer in (
-        PlainProgress(cast(TextIO, Output(Failing(errno.EPIPE, good)))),
+        Progress(cast(TextIO, Output(Failing(errno.EPIPE, good)))),
         LiveProgress(Console(file=styled(cast(TextIO, Output(Failing(errno.EPIPE, good)))), force_terminal=True)),
     ):
         with observer:
