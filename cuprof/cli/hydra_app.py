@@ -104,9 +104,7 @@ def _compose(command: str, argv: Sequence[str], project: Project) -> str | tuple
             one = replaced.partition(",")[0]
             raise ConfigError(f"this experiment stands for several, and --cfg and --info show one: write {one}")
         return composer.show()
-    if composer.arguments.has_lists or "multirun" in options:
-        return composer.jobs(command_line), typed
-    return {"": composer.config(command_line)}, typed
+    return composer.jobs(command_line), typed
 
 
 def beside(work: Callable[[], T], modules: Sequence[str]) -> T:

@@ -56,14 +56,14 @@ class Composer:
 
     Attributes:
         settings: those typed, with experiments that stand for several replaced by these.
-        arguments: the settings, read.
+        overrides, axes, has_lists: the settings, as `read_settings` returns them.
     """
 
     def __init__(self, project: Project, typed: Sequence[str], options: Mapping[str, Any] | None = None) -> None:
         self.project, self.options = project, options or {}
         self.folders = [*map(Path, filter(None, [self.options.get("config_dir")])), *project.conf_folders]
         self.settings = choose_experiments(typed, self.folders, self._main.removesuffix(".yaml"))
-        self.arguments = read_settings(self.settings)
+        self.overrides, self.axes, self.has_lists = read_settings(self.settings)
 
     def config(self, command_line: str = "") -> SweepConfig:
         """Return the configuration, composed and checked."""
@@ -72,6 +72,8 @@ class Composer:
 
     def jobs(self, command_line: str) -> dict[str, SweepConfig]:
         """Return the settings of each job → its configuration, so that nothing runs where one does not compose."""
+        if not self.has_lists and "multirun" not in self.options:
+            return {"": self.config(command_line)}
         with self.explaining():
             composed, loader = self.compose(several=True), self.hydra.config_loader
             found = split_jobs(composed.hydra.overrides.task, loader)
@@ -82,14 +84,14 @@ class Composer:
         experiment = str(composed.hydra.runtime.choices.get("experiment") or "")
         with flag_override(composed, ["struct", "readonly"], [False, False]):
             composed.pop("hydra")
-        set_axes(composed, self.arguments.axes)
+        set_axes(composed, self.axes)
         plain: Any = OmegaConf.to_container(composed, resolve=True)
-        return build_config(plain, experiment=experiment, given=self.arguments.axes, command_line=command_line)
+        return build_config(plain, experiment=experiment, given=self.axes, command_line=command_line)
 
     def compose(self, several: bool = False) -> Any:
         """Return what Hydra composes; for several jobs, without the lists that make them."""
         mode = RunMode.MULTIRUN if several else RunMode.RUN
-        composed = self.hydra.compose_config(self._main, list(self.arguments.overrides), mode)
+        composed = self.hydra.compose_config(self._main, self.overrides, mode)
         HydraConfig.instance().set_config(composed)
         return composed
 
@@ -123,7 +125,7 @@ class Composer:
             return self._show_config()
         shown = StringIO()
         with self.explaining(), redirect_stdout(shown):
-            self.hydra.show_info(self.options["info"], self._main, list(self.arguments.overrides))
+            self.hydra.show_info(self.options["info"], self._main, self.overrides)
         return hide_folded_passwords(shown.getvalue())
 
     @property
@@ -136,7 +138,7 @@ class Composer:
         with self.explaining():
             config = self.compose()
             if self.options["cfg"] != "hydra":
-                set_axes(config, self.arguments.axes)
+                set_axes(config, self.axes)
             shown = self.hydra.get_sanitized_cfg(config, self.options["cfg"])
             part = OmegaConf.select(shown, package) if package else shown
         if part is None:

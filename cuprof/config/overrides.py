@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,21 +39,6 @@ SOURCES = (".cu", ".cuh", ".cl", ".ptx", ".cubin", ".fatbin", ".c", ".cpp")
 """Endings of files that a user may try to sweep by themselves."""
 MOST_VALUES = 100_000
 """Values of one axis; more is a slip, and would fill the memory before any message."""
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """Hold a command line's settings.
-
-    Attributes:
-        overrides: what Hydra composes, as it was typed.
-        axes: axis key ("problem.n", "variants") → the values typed for it.
-        has_lists: a list on a setting that is no axis makes several jobs.
-    """
-
-    overrides: tuple[str, ...]
-    axes: Mapping[str, list[Any]]
-    has_lists: bool
 
 
 def choose_experiments(settings: Sequence[str], folders: Sequence[Path], main: str = "config") -> list[str]:
@@ -127,8 +111,10 @@ def _read_mapping(name: str, folders: Sequence[Path]) -> dict[str, Any]:
     return raw if isinstance(raw, dict) else {}
 
 
-def read_settings(typed: Sequence[str]) -> Arguments:
-    """Read settings, take out the axes (`variants`, `problem.*`, `tune.*`), and look for lists on other settings.
+def read_settings(typed: Sequence[str]) -> tuple[list[str], dict[str, list[Any]], bool]:
+    """Return what Hydra composes, as it was typed; axis key ("problem.n", "variants") → its values; and has_lists.
+
+    A list on a setting that is no axis (`variants`, `problem.*`, `tune.*`) makes several jobs.
 
     Raises:
         ConfigError: a setting that cannot be read, or an axis given as an interval, a mapping or nothing.
@@ -150,7 +136,7 @@ def read_settings(typed: Sequence[str]) -> Arguments:
                 text = f"{key}='{value}'"
             overrides.append(text)
             has_lists |= override.is_sweep_override() and not override.is_hydra_override()
-    return Arguments(tuple(overrides), axes, has_lists)
+    return overrides, axes, has_lists
 
 
 def split_jobs(overrides: Sequence[str], loader: Any) -> list[list[str]]:

@@ -12,9 +12,9 @@ from cuprof.core.project import Project, bundled
 
 
 def values(override: str) -> object:
-    arguments = read_settings([override])
-    assert (arguments.overrides, arguments.has_lists) == ((), False)
-    (found,) = arguments.axes.values()
+    overrides, axes, has_lists = read_settings([override])
+    assert (overrides, has_lists) == ([], False)
+    (found,) = axes.values()
     return found
 
 
@@ -53,14 +53,14 @@ def test_an_axis_becomes_a_list_in_one_job(typed: str, expected: list[object]) -
 @pytest.mark.parametrize("typed", ["report=false", "search=5"])
 def test_a_group_is_chosen_by_name_whatever_it_looks_like(typed: str) -> None:
     group, _, name = typed.partition("=")
-    assert read_settings([typed]).overrides == (f"{group}='{name}'",)
+    assert read_settings([typed])[0] == [f"{group}='{name}'"]
 
 
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="'\\$"), min_size=1))
 def test_any_quoted_name_reaches_the_configuration_as_it_is(text: str) -> None:
     composed = OmegaConf.create({"variants": ["all"], "problem": {}, "device": {"cuda": "auto"}})
     OmegaConf.set_struct(composed, True)
-    set_axes(composed, read_settings([f"variants='{text}'", f"problem.name=['{text}',1]", "device.cuda=0,1"]).axes)
+    set_axes(composed, read_settings([f"variants='{text}'", f"problem.name=['{text}',1]", "device.cuda=0,1"])[1])
     assert OmegaConf.to_container(composed, resolve=True) == {
         "variants": [text],
         "problem": {"name": [text, 1]},
@@ -87,26 +87,24 @@ def test_an_axis_may_refer_to_the_environment(monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_a_list_on_another_key_makes_jobs(typed: list[str], jobs: int, project: Project) -> None:
-    arguments = read_settings(typed)
-    others = [each for each in arguments.overrides if not each.startswith("hydra.")]
-    assert arguments.has_lists is (jobs > 1)
+    overrides, _, has_lists = read_settings(typed)
+    others = [each for each in overrides if not each.startswith("hydra.")]
+    assert has_lists is (jobs > 1)
     assert len(split_jobs(others, Composer(project, []).hydra.config_loader)) == jobs
 
 
 def test_other_settings_stay_as_they_were_typed() -> None:
     typed = ["experiment=reduction", "+extra='a b'", "~measure.target", "~tune", "launch=joblib"]
-    assert read_settings(typed).overrides == tuple(typed)
+    assert read_settings(typed)[0] == typed
 
 
 def test_all_of_every_tunable_is_one_word() -> None:
-    assert read_settings(["tune=all", "tune.block=64"]).axes == {"tune.all": ["all"], "tune.block": [64]}
+    assert read_settings(["tune=all", "tune.block=64"])[1] == {"tune.all": ["all"], "tune.block": [64]}
 
 
 def test_adding_metrics_extends_the_set() -> None:
-    assert read_settings(["+ncu.metrics=[dram__bytes_read.sum]"]).axes == {
-        "ncu.extra_metrics": ["dram__bytes_read.sum"]
-    }
-    assert read_settings(["ncu.metrics=[a]"]).overrides == ("ncu.metrics=[a]",)
+    assert read_settings(["+ncu.metrics=[dram__bytes_read.sum]"])[1] == {"ncu.extra_metrics": ["dram__bytes_read.sum"]}
+    assert read_settings(["ncu.metrics=[a]"])[0] == ["ncu.metrics=[a]"]
 
 
 @pytest.mark.parametrize(
