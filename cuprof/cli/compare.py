@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,10 @@ from cuprof.core.records import Measure
 from cuprof.core.text import list_first
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from cuprof.comparison.compare import Comparison
+    from cuprof.comparison.sides import Side
     from cuprof.statistics.sweep_noise import SweepNoise
 
 FORMATS = ("table", "json", "markdown")
@@ -167,37 +170,28 @@ def summary(comparison: Comparison) -> str:
 
 def as_data(comparison: Comparison) -> dict[str, Any]:
     """Return the comparison as plain data; times in ns, shares and ratios plain."""
-    from cuprof.comparison.trials import each
-
-    rule, missing = comparison.options.rule, comparison.missing
-    sides = {
-        name: {**_pick(side, "text", "kind", "description", "sweeps"), "trials": side.trials["trial"].nunique()}
-        for name, side in (("base", comparison.base), ("new", comparison.new))
-    }
+    rule, missing, rows = comparison.options.rule, comparison.missing, comparison.rows
+    columns = {name: name for name in ("verdict", "measure", "ratio", "low", "high", "error_rate", "paired")}
+    columns |= {"base_median_ns": "base_ns", "new_median_ns": "new_ns", "unchanged": "unchanged"}
+    judged = rows[list(columns)].rename(columns=columns).to_dict("records")
     return {
-        **sides,
+        "base": _side(comparison.base),
+        "new": _side(comparison.new),
         "rule": {"effect": rule.effect, "error_rate": rule.error_rate, "correction": "holm"},
         "noise": [_noise(device, noise) for device, noise in comparison.noises.items()],
         "noise_within": comparison.noise_within,
         "nothing_changed": comparison.nothing_changed,
         "counts": comparison.counts,
         "rows": [
-            {
-                **_pick(row, "verdict", "measure", "ratio", "low", "high", "error_rate", "paired"),
-                "base_ns": row.base_median_ns,
-                "new_ns": row.new_median_ns,
-                "unchanged": row.unchanged,
-                "base": _trial(row, "base_"),
-                "new": _trial(row, "new_"),
-            }
-            for row in each(comparison.rows)
+            {**facts, "base": base, "new": new}
+            for facts, base, new in zip(judged, _trials(rows, "base_"), _trials(rows, "new_"), strict=True)
         ],
-        "broken": [{**_trial(trial), "message": trial.message} for trial in each(missing.broken)],
+        "broken": _trials(missing.broken, more=("message",)),
         "one_run": len(missing.one_run),
         "skipped": len(missing.skipped),
         "incomparable": missing.incomparable,
-        "only_base": list(map(_trial, each(missing.only_base))),
-        "only_new": list(map(_trial, each(missing.only_new))),
+        "only_base": _trials(missing.only_base),
+        "only_new": _trials(missing.only_new),
         "warnings": comparison.warnings,
         "exit_code": comparison.exit_code,
     }
@@ -218,13 +212,15 @@ def _noise(device: str, noise: SweepNoise) -> dict[str, Any]:
     }
 
 
-def _trial(trial: Any, side: str = "") -> dict[str, Any]:
-    """Return a trial of a side, or that of one side of a row."""
-    return _pick(trial, "family", "variant", "problem", "tunables", "device", "identity", "state", prefix=side)
+def _side(side: Side) -> dict[str, Any]:
+    facts = {"text": side.text, "kind": side.kind, "description": side.description, "sweeps": side.sweeps}
+    return {**facts, "trials": side.trials["trial"].nunique()}
 
 
-def _pick(record: Any, *names: str, prefix: str = "") -> dict[str, Any]:
-    return {name: getattr(record, f"{prefix}{name}") for name in names}
+def _trials(rows: pd.DataFrame, side: str = "", more: Sequence[str] = ()) -> list[dict[Hashable, Any]]:
+    """Return trials of a side, or those of one side of a comparison's rows."""
+    names = ["family", "variant", "problem", "tunables", "device", "identity", "state", *more]
+    return rows[[f"{side}{name}" for name in names]].set_axis(names, axis=1).to_dict("records")
 
 
 def _table(comparison: Comparison, everything: bool) -> tuple[Table, list[Line]]:
