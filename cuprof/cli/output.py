@@ -12,7 +12,7 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice, repeat, zip_longest
+from itertools import chain, repeat, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 160
 """Columns assumed where there is no terminal to ask: wide enough that tables need not wrap."""
-LINES = 1000
-"""Lines that are written at once, so that a very long text is never held whole."""
 GAP = "  "
 
 
@@ -138,16 +136,14 @@ def terminal_width() -> int:
 def show(*parts: Part) -> None:
     """Write lines and tables to the standard output, each line as one line, whatever is in it."""
     width = terminal_width()
-    lines = (line for part in parts for line in iter_lines(part, width))
     if not sys.stdout or not sys.stdout.isatty():
-        while block := list(islice(lines, LINES)):
-            print("\n".join(line.text for line in block))
+        print(to_text(parts, width), end="")
         return
     from rich.console import Console
     from rich.text import Text
 
     console = Console(file=styled(sys.stdout), highlight=False)
-    for line in lines:
+    for line in (line for part in parts for line in iter_lines(part, width)):
         console.print(Text(line.text, style=line.style), soft_wrap=True)
 
 
