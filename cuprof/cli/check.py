@@ -10,7 +10,6 @@ from cuprof.cli.choice import tell_choice
 from cuprof.cli.output import print_message
 from cuprof.config.composer import compose
 from cuprof.config.overrides import quoted
-from cuprof.core.errors import UsageError
 from cuprof.core.project import find_project
 from cuprof.core.text import summarize
 from cuprof.engine.building import Built, build_selection
@@ -44,8 +43,6 @@ def main(argv: Sequence[str]) -> int:
     """Compile and print; return the exit code."""
     arguments = PARSER.parse_intermixed_args(argv)
     named = arguments.family.removeprefix("family=")  # as for cuprof sweep
-    if odd := next((setting for setting in arguments.settings if "=" not in setting), ""):
-        raise UsageError(f"{odd!r} is not a setting; write NAME=VALUE, and see cuprof check --help")
     project = find_project()
     if not named or "=" in named:
         return tell_choice("check", project, [*list_families(project.kernel_folders)])
