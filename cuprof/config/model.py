@@ -296,13 +296,8 @@ class SearchConfig(Settings):
 
     def most_trials(self, size: int) -> int:
         """Return how many configurations the search may try out of `size`."""
-        bounds = [size] if self.trials is None else [size, self.trials]
-        fraction = self.fraction
-        if fraction is None and self.trials is None and self.budget_s is None:
-            fraction = DEFAULT_FRACTION
-        if fraction is not None:
-            bounds.append(max(1, round(fraction * size)))
-        return min(bounds)
+        share = self.fraction or (DEFAULT_FRACTION if self.bounds == ("search.fraction",) else 1.0)
+        return min(size, self.trials or size, max(1, round(share * size)))
 
 
 @dataclass(frozen=True)
