@@ -55,10 +55,6 @@ class Options:
     noise: float | None = None
     tunables: str = "best"
 
-    def __post_init__(self) -> None:
-        if self.noise is not None and not 0 <= self.noise < 1:
-            raise SelectionError(f"the noise is {self.noise:g}; give a share from 0 up to 1, such as 0.2% or 0.002")
-
 
 @dataclass(frozen=True, eq=False)
 class Missing:
