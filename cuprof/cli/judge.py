@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cuprof.cli import compare
 from cuprof.cli.arguments import CommandParser, add_rule, number
 from cuprof.cli.labels import format_counter, format_time
-from cuprof.cli.output import Line, Part, Table, print_json, show
+from cuprof.cli.output import Line, Part, Table, emit
 from cuprof.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cuprof.interop.origins import AnyOrigin
     from cuprof.judge.border.fork_server import ForkServer
     from cuprof.judge.report import Candidate, Report
-    from cuprof.judge.warden import Warden
+    from cuprof.judge.request import Request
 
 DESCRIPTION = """\
 Judge candidates against a family's baseline: right, honest, and at least as fast? Each runs in processes of its own,
@@ -122,30 +122,27 @@ def _judge(server: ForkServer, arguments: argparse.Namespace) -> int:
         if all(file.suffix == ".cu" for file in files) and not arguments.keep:
             start_ahead(Warden.hope(*given).list_first(origin.folder, arguments.rounds))
         warden = Warden.make(*given)
-        report = _find_report(arguments, project, origin, server, warden)
-    if arguments.json:
+        request = _make_request(arguments, project, origin)
+        from cuprof.cli.progress import make_observer
+        from cuprof.judge.court import judge
         from cuprof.judge.report import as_data
 
-        print_json(as_data(report))
-    else:
-        show(*report_parts(report))
+        with make_observer() as observer:
+            report = judge(request, project, observer, server, warden)
+    emit(as_data(report), arguments.json, report_parts(report))
     return report.exit_code
 
 
-def _find_report(
-    arguments: argparse.Namespace, project: Project, origin: AnyOrigin, server: ForkServer, warden: Warden
-) -> Report:
-    from cuprof.cli.progress import make_observer
+def _make_request(arguments: argparse.Namespace, project: Project, origin: AnyOrigin) -> Request:
     from cuprof.config.composer import compose
     from cuprof.config.overrides import quoted
     from cuprof.judge.contenders import check_file
-    from cuprof.judge.court import judge
     from cuprof.judge.request import Request
     from cuprof.statistics.verdict import Rule
 
     family = f"family={quoted(Path(arguments.family).absolute().name)}"
     config = compose([family, "measure.modes=[cold]", *arguments.settings], project)
-    request = Request(
+    return Request(
         config=config,
         origin=origin,
         candidates=tuple(check_file(Path(path)) for path in arguments.candidates),
@@ -154,8 +151,6 @@ def _find_report(
         database=arguments.keep.absolute() if arguments.keep else None,
         counters=arguments.counters is not None,
     )
-    with make_observer() as observer:
-        return judge(request, project, observer, server, warden)
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
