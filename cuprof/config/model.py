@@ -324,7 +324,7 @@ class LaunchConfig(Settings):
     address: str = ""
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     job: str = ""
-    since: Annotated[float, Meta(ge=0, le=1e11)] = 0.0
+    since: Annotated[float, Meta(ge=0, le=10**11)] = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.options, Mapping):

@@ -93,9 +93,5 @@ def _explain(key: str, kind: Any, plain: type, value: Any) -> CuprofError:
         choices: list[Any] = [*kind.__members__.values()] if isinstance(kind, EnumType) else [*typing.get_args(kind)]
         return UnknownNameError(f"value of {key}", value, [str(choice) or "(empty)" for choice in choices])
     bounds = typing.get_args(kind)[1]
-    low = f"from {_show(bounds.ge)}" if bounds.gt is None else f"above {_show(bounds.gt)}, up"
-    return ConfigError(f"{key} is {value}; it must be {low} to {_show(bounds.le)}")
-
-
-def _show(bound: float) -> str:
-    return str(int(bound)) if bound == int(bound) else f"{bound:g}"
+    low = f"from {bounds.ge}" if bounds.gt is None else f"above {bounds.gt}, up"
+    return ConfigError(f"{key} is {value}; it must be {low} to {bounds.le}")
