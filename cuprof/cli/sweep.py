@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cuprof.cli.choice import is_chosen, list_choices
 from cuprof.cli.hydra_app import HydraCommand
-from cuprof.cli.output import emit, preview_parts, print_json, print_message
+from cuprof.cli.output import Line, emit, preview_parts, print_message
 from cuprof.core.errors import UnknownNameError, UsageError, suggest
 from cuprof.core.project import Project, try_writing
 
@@ -192,10 +192,8 @@ def report(config: SweepConfig, project: Project) -> int:
                 raise
         title = "" if is_file else name  # a study of the file's name describes other kernels
         path = write_page(store, sweep, config, project, title, chosen)
-    if config.output == "json":
-        print_json({"experiment": config.experiment, "sweep": sweep.id, "report": str(path)})
-    else:
-        print(path)
+    found = {"experiment": config.experiment, "sweep": sweep.id, "report": str(path)}
+    emit(found, config.output == "json", [Line(str(path))])
     return 0
 
 
