@@ -12,7 +12,7 @@ from typing import Protocol
 
 from cuprof.engine.calibration import Calibrator
 from cuprof.engine.device_lock import DeviceLocks
-from cuprof.engine.executor import Batch, Executor, Lost, Result
+from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.engine.recorder import Recorder
 from cuprof.engine.workers import StoppedError
 from cuprof.worker.status_page import Phase
@@ -107,11 +107,14 @@ class Dispatcher:
     def _answer(self, events: Iterator[Event]) -> None:
         results: list[tuple[Executor, Result]] = []
         for event in events:
-            if isinstance(event, tuple):
-                results.append(event)
-            else:
+            if not isinstance(event, tuple):
                 self._conclude(results)
                 event()
+            elif not event[1].is_lost or self._inboxes.keys() == {event[0]}:
+                results.append(event)
+            elif not event[0].is_lost:
+                self._conclude(results)
+                self._retire(*event)
         self._conclude(results)
 
     def call(self, function: Callable[..., object], *arguments: object) -> None:
@@ -137,18 +140,15 @@ class Dispatcher:
             self.scheduler.tell(executor, result)
         results.clear()
 
-    def _retire(self, executor: Executor, event: Lost) -> None:
-        """Give the work of an executor whose device has failed to others; without any, record its outcomes."""
-        if len(self._inboxes) == 1:
-            self._conclude([(executor, Result(event.batch, outcome)) for outcome in event.outcomes])
-            return
+    def _retire(self, executor: Executor, result: Result) -> None:
+        """Give the work of an executor whose device has failed to others."""
         executor.is_lost = True
         self._inboxes.pop(executor).put(None)
         self.scheduler.release(executor)
         if executor.number:
             self.recorder.store.leave([executor.number])
         self.recorder.observer.note(
-            f"{executor.name} has failed ({event.outcomes[0].message}); its work is given to the others"
+            f"{executor.name} has failed ({result.outcome.message}); its work is given to the others"
         )
 
     def _serve(self, executor: Executor) -> None:
@@ -165,11 +165,8 @@ class Dispatcher:
                 with self._turn(executor, batch):
                     if batch.job and batch.job.methods and executor.calibrates(batch.job.backend):
                         self.calibrator.calibrate(executor, batch.job.backend)
-                    for event in executor.run(batch):
-                        if isinstance(event, Lost):
-                            self.call(self._retire, executor, event)
-                        else:
-                            self._events.put((executor, event))
+                    for result in executor.run(batch):
+                        self._events.put((executor, result))
                 self.call(self._rest, executor)
         except StoppedError:
             pass

@@ -40,18 +40,15 @@ class Batch:
 
 @dataclass(frozen=True)
 class Result:
-    """A trial of a batch has ended."""
+    """A trial of a batch has ended.
+
+    Args:
+        is_lost: the executor's device cannot be opened; the outcome, which says why, is for a sweep that has no other.
+    """
 
     batch: Batch
     outcome: Outcome
-
-
-@dataclass(frozen=True)
-class Lost:
-    """The executor's device cannot be opened; the outcomes, which say why, are for a sweep that has no other."""
-
-    batch: Batch
-    outcomes: tuple[Outcome, ...]
+    is_lost: bool = False
 
 
 class Executor(Workers):
@@ -77,24 +74,15 @@ class Executor(Workers):
         self.devices = devices or {}
         self.is_lost, self.doing, self.number = False, "", 0
 
-    def run(self, batch: Batch) -> Iterator[Result | Lost]:
-        """Begin to build, then yield the result of every trial as it comes; without a job, wait for a build.
-
-        If the job's device cannot be opened, `Lost` stands in place of the open results.
-        """
+    def run(self, batch: Batch) -> Iterator[Result]:
+        """Begin to build, then yield the result of every trial as it comes; without a job, wait for a build."""
         for job in batch.build:
             self._begin_builds(job)
         if batch.job is None:
             self._await_build()
             return
-        unavailable = []
         for outcome in self.measure(batch.job):
-            if self.is_unavailable:
-                unavailable.append(outcome)
-            else:
-                yield Result(batch, outcome)
-        if unavailable:
-            yield Lost(batch, tuple(unavailable))
+            yield Result(batch, outcome, self.is_unavailable)
 
     def measure(self, job: Job) -> Iterator[Outcome]:
         """Yield the outcome of every trial of a job as it comes; see `Measurement`."""

@@ -12,7 +12,7 @@ import pytest
 from cuprof.config.model import LimitsConfig
 from cuprof.core.records import Outcome, State
 from cuprof.engine.dispatcher import Dispatcher
-from cuprof.engine.executor import Batch, Executor, Lost, Result
+from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.engine.grid import GridScheduler
 from cuprof.engine.observer import Observer
 from cuprof.engine.workers import StoppedError
@@ -30,7 +30,7 @@ class Played(Executor):
         super().__init__(WorkerSettings(), LimitsConfig())
         self.place, self.fails = number, lost
 
-    def run(self, batch: Batch) -> Iterator[Result | Lost]:
+    def run(self, batch: Batch) -> Iterator[Result]:
         if batch.job is None:
             return
         if self.fault is not None and self.place == 0:
@@ -42,7 +42,7 @@ class Played(Executor):
         for trial in batch.job.trials:
             self.stop_if_asked()
             outcome = Outcome(trial.identity, State.SKIPPED if self.fails else State.OK, "it has left" * self.fails)
-            yield Lost(batch, (outcome,)) if self.fails else Result(batch, outcome)
+            yield Result(batch, outcome, is_lost=self.fails)
         with self.lock:
             Played.busy -= 1
 
