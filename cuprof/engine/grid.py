@@ -7,7 +7,7 @@ import random
 import secrets
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -87,7 +87,8 @@ class GridScheduler:
         """The problem and back end that an executor works on → the key of its consecutive blocks."""
         self._told: set[str] = set()
         self._asked: set[str] = set()
-        self._elsewhere: list[Job] = []
+        self._awaits_others = False
+        """Whether others hold, or have done, trials of these jobs; the database says which."""
         self._refused, self._ask_at = 0, -math.inf
 
     def _take_up(self, jobs: Iterable[Job]) -> None:
@@ -100,7 +101,7 @@ class GridScheduler:
     @property
     def done(self) -> bool:
         """Return whether everything is measured, here or elsewhere."""
-        return not (self._blocks or self._problems or any(self._begun.values()) or self._alone or self._elsewhere)
+        return not (self._blocks or self._problems or any(self._begun.values()) or self._alone or self._awaits_others)
 
     def ask(self, executor: Executor) -> Batch | None:
         """Return the executor's next block, once one of its programs is built."""
@@ -138,8 +139,8 @@ class GridScheduler:
         self._spent_s += self.clock() - block.since
         self._done += len(block.job.trials)
         if self.claims:  # trials without an outcome were taken over by others; wait for them
-            done = self._told & {trial.identity for trial in block.job.trials}
-            self._wait_for(block.job, done | block.beside)
+            left = {trial.identity for trial in block.job.trials} - self._told - block.beside
+            self._awaits_others |= bool(left)
         if self._alone_at is executor:
             self._alone_at = None
 
@@ -153,8 +154,8 @@ class GridScheduler:
             elif self._alone:
                 job = self._alone.popleft()
                 self._alone_at = executor
-            elif self._elsewhere and self.clock() >= self._ask_at:
-                self._find_left(executor)
+            elif self.claims and self._awaits_others and self.clock() >= self._ask_at:
+                self._find_left(self.claims, executor)
                 continue
             else:
                 return None
@@ -178,18 +179,13 @@ class GridScheduler:
         self._asked.add(reference)
         if self.claims is None:
             return _Block(job, frozenset({reference} if is_again else ()), self.clock())
-        wanted = [trial for trial in job.trials if trial.identity != reference or not is_again]
-        found = self.claims.claim(executor, [trial.identity for trial in wanted])
+        wanted = [trial.identity for trial in job.trials if trial.identity != reference or not is_again]
+        found = self.claims.claim(executor, wanted)
         self.executors = max(found.stations, 1)
-        self._wait_for(replace(job, trials=tuple(wanted)), found.granted)
+        self._awaits_others |= len(found.granted) < len(wanted)
         granted = found.granted | {reference}  # once: trials may be many
         mine = tuple(trial for trial in job.trials if trial.identity in granted) if found.granted else ()
         return _Block(replace(job, trials=mine), frozenset({reference} - found.granted), self.clock())
-
-    def _wait_for(self, job: Job, but: Set[str]) -> None:
-        """Wait until others have done a job's trials, but for some."""
-        if trials := tuple(trial for trial in job.trials if trial.identity not in but):
-            self._elsewhere.append(replace(job, trials=trials))
 
     def _turn_elsewhere(self, executor: Executor) -> None:
         """Go on at another place of the list, after others have claimed the next problem here.
@@ -205,20 +201,22 @@ class GridScheduler:
             last = {place: self._problems[place][-1].trials[-1].identity for place in places}
             free = self.claims.find_free(executor, list(last.values()))
             taken = {place for place in places if last[place] not in free} if free else set(range(count))
-            self._elsewhere += [job for place in taken for job in self._problems[place]]
+            self._awaits_others |= bool(taken)
             places = [place for place in places if place not in taken]
         start = random.choice(places[:nearest]) if places else 0
         self._problems[:] = [self._problems[at] for at in (*range(start, count), *range(start)) if at not in taken]
 
-    def _find_left(self, executor: Executor) -> None:
+    def _find_left(self, claims: Recorder, executor: Executor) -> None:
         """Ask for the rest of the sweep; forget what others have done, and wait for the trials that they hold."""
-        if self.claims is None:
-            return
         asked_at = self.clock()
-        if left := self.claims.list_left(executor):
+        if left := claims.list_left(executor):
             free, held = left
-            self._take_up(self._pick(free))
-            self._elsewhere = self._pick(held)
+            places = sorted({self._homes[identity] for identity in free})  # not every job, which may be many
+            self._take_up(
+                replace(job, trials=tuple(trial for trial in job.trials if trial.identity in free))
+                for job in (self._jobs[place] for place in places)
+            )
+            self._awaits_others = bool(held)
         took_s = self.clock() - asked_at
         wait_s = max(ASK_AGAIN_S, ASKED_S * self.executors, took_s / ASKING_SHARE)
         self._ask_at = self.clock() + min(wait_s, ASK_AT_LEAST_S)
@@ -226,14 +224,6 @@ class GridScheduler:
     @cached_property
     def _homes(self) -> dict[str, int]:
         return {trial.identity: place for place, job in enumerate(self._jobs) for trial in job.trials}
-
-    def _pick(self, identities: Set[str]) -> list[Job]:
-        """Return the jobs with these trials alone, in their order; the time it takes goes by how many these are."""
-        places = sorted({self._homes[identity] for identity in identities})
-        return [
-            replace(job, trials=tuple(trial for trial in job.trials if trial.identity in identities))
-            for job in (self._jobs[place] for place in places)
-        ]
 
     def _begin_problem(self, executor: Executor) -> deque[Job] | None:
         """Let an executor begin the next problem; jobs without a device here are left to others."""
