@@ -86,7 +86,7 @@ class Calibrator:
         try:
             answer = executor.worker.ask(Calibrate(backend), Calibrated)
         except WorkerError as error:
-            executor.replace_worker()
+            executor.drop_worker()
             self.note(f"{backend}: the device could not be calibrated: {error}")
             return None
         if answer.calibration is None:

@@ -76,7 +76,7 @@ def enroll(config: SweepConfig, executors: list[Executor], backends: tuple[str, 
             reasons = [reason for backend in backends if (reason := _withdraw(executor, first, backend, taken))]
             if not executor.accelerators:
                 executors.remove(executor)
-                executor.replace_worker()
+                executor.drop_worker()
                 if not first.accelerators:
                     continue  # no part of it runs on a GPU, or the plan reports why there is none
                 note = f"device.cuda={executor.settings.numbers['cuda']} takes no part: {'; '.join(reasons)}"
@@ -99,7 +99,7 @@ def describe_all(config: SweepConfig, executors: Sequence[Executor], backends: t
             executor.devices = devices
     for executor, pid in zip(executors, begun, strict=True):
         if executor.worker.pid != pid:  # Linux ends a worker with the thread that started it
-            executor.replace_worker()
+            executor.drop_worker()
 
 
 def _withdraw(executor: Executor, first: Executor, backend: str, taken: set[str]) -> str:
@@ -133,7 +133,7 @@ def find_devices(
                 devices |= executor.worker.ask(Describe((backend,)), Described).devices
                 break
             except WorkerError as error:
-                executor.replace_worker()
+                executor.drop_worker()
                 devices[backend] = Unavailable(f"the worker could not open it: {error}")
                 if trial == MOST_KILLS or not is_from_outside(error):
                     break

@@ -114,7 +114,7 @@ class Executor(Workers):
         """Wait until a moment after a program is built, or for `MOST_WAIT_S`; replace a worker that hangs."""
         self.await_ready(time.monotonic() + MOST_WAIT_S, FOLLOWING_S)
         if self.building and self.worker.page.read().age_s > self.limits.trial_s:
-            self.replace_worker()
+            self.drop_worker()
 
     def prepare(self, job: Job) -> None:
         """Have the worker do what a job needs beside the device, while others do so; `await_ready` waits for it."""

@@ -62,7 +62,7 @@ class Launched:
         _retiring[-1].start()
 
     def discard(self) -> None:
-        """End the worker and remove its files, without waiting: all its results have been received."""
+        """End the worker at once and remove its files; what it has not said by now is lost."""
         with shielded():
             self.kill()
             self.pipe.close()

@@ -151,7 +151,7 @@ class Measurement:
 
         A trial that hangs on a device would only hang again, and costs its limit once.
         """
-        self.workers.replace_worker()
+        self.workers.drop_worker()
         if not (self.spec.runs_in_process and self._suspect(status)):
             limit_s = _limit_of(status.phase, self.workers.limits)
             message = f"stopped after {limit_s:g} s while {PHASE_TEXT[status.phase]}"

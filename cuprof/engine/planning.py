@@ -228,7 +228,7 @@ def _probe(family: Family, selection: Selection, config: SweepConfig, executor: 
     try:
         probed = executor.worker.ask(Probe(family.origin, problems), Probed, config.limits.trial_s)
     except WorkerError as error:
-        executor.replace_worker()
+        executor.drop_worker()
         raise FamilyError(f"family {family.name}: {error} while making its inputs and first results") from None
     if probed.fault:
         raise FamilyError(f"family {family.name}: {probed.fault}")

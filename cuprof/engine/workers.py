@@ -45,9 +45,7 @@ class Workers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._worker is not None and kind is not None:
-            self._worker.kill()
+    def __exit__(self, *_: object) -> None:
         self.drop_worker()
 
     def be_unwatched(self) -> None:
@@ -68,14 +66,8 @@ class Workers:
             self._worker, self.is_used = WorkerProcess(self.settings, self.sandbox), False
         return self._worker
 
-    def replace_worker(self) -> None:
-        """End the worker at once; the next use starts a new one."""
-        if self._worker is not None:
-            self._worker.kill()
-        self.drop_worker()
-
     def drop_worker(self) -> None:
-        """End the worker, which has said all that it has to say.
+        """End the worker at once; the next use starts a new one.
 
         What it was building counts as built: a new worker compiles it when its turn comes, and a loss is then blamed on
         the right trial.

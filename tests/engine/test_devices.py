@@ -106,7 +106,7 @@ def test_a_worker_that_was_started_in_a_thread_that_ends_is_replaced(monkeypatch
         def worker(self) -> Any:
             return SimpleNamespace(pid=self.began)
 
-        def replace_worker(self) -> None:
+        def drop_worker(self) -> None:
             self.replaced += 1
 
     def find(config: SweepConfig, workers: Begun, backends: tuple[str, ...]) -> dict[str, DeviceFacts]:

@@ -255,7 +255,7 @@ def test_a_back_end_that_takes_the_worker_down_costs_itself_alone(bench: Any) ->
                 raise WorkerDiedError("SIGSEGV", None, "")  # type: ignore[arg-type]
             return type("Answer", (), {"devices": {name: DeviceFacts(name, 0, "it") for name in backends}})
 
-        def replace_worker(self) -> None:
+        def drop_worker(self) -> None:
             self.replaced += 1
 
     runner = Runner()
