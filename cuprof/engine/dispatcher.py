@@ -112,7 +112,7 @@ class Dispatcher:
                 event()
             elif not event[1].is_lost or self._inboxes.keys() == {event[0]}:
                 results.append(event)
-            elif not event[0].is_lost:
+            elif event[0] in self._inboxes:
                 self._conclude(results)
                 self._retire(*event)
         self._conclude(results)
@@ -142,11 +142,11 @@ class Dispatcher:
 
     def _retire(self, executor: Executor, result: Result) -> None:
         """Give the work of an executor whose device has failed to others."""
-        executor.is_lost = True
         self._inboxes.pop(executor).put(None)
         self.scheduler.release(executor)
         if executor.number:
             self.recorder.store.leave([executor.number])
+            executor.number = 0
         self.recorder.observer.note(
             f"{executor.name} has failed ({result.outcome.message}); its work is given to the others"
         )

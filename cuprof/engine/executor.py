@@ -58,8 +58,7 @@ class Executor(Workers):
         devices: back end → the device that the worker opens, or why there is none; filled when the sweep is planned.
 
     Attributes:
-        is_lost: its device has failed.
-        number: its key in the store, for claiming trials; 0 if no other process may run them.
+        number: its key in the store, for claiming trials; 0 if no other process may run them, or its device has failed.
         doing: its current work, as text for the user.
     """
 
@@ -72,7 +71,7 @@ class Executor(Workers):
     ) -> None:
         super().__init__(settings, limits, sandbox)
         self.devices = devices or {}
-        self.is_lost, self.doing, self.number = False, "", 0
+        self.doing, self.number = "", 0
 
     def run(self, batch: Batch) -> Iterator[Result]:
         """Begin to build, then yield the result of every trial as it comes; without a job, wait for a build."""

@@ -35,7 +35,7 @@ def present(
         while not ended.wait(BEAT_S):
             # The store may be back before the claims end. A request to stop is for the main thread, which ends them.
             with suppress(StoreError, KeyboardInterrupt):
-                store.beat({one.number: one.doing for one in executors if one.number and not one.is_lost})
+                store.beat({one.number: one.doing for one in executors if one.number})
                 if share is not None and (began := time.monotonic()) >= look_at:
                     look(share)
                     look_at = began + (time.monotonic() - began) / LOOK_SHARE
