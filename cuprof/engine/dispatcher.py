@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Thread
 from typing import Protocol
@@ -17,8 +17,8 @@ from cuprof.engine.recorder import Recorder
 from cuprof.engine.workers import StoppedError
 from cuprof.worker.status_page import Phase
 
-Event = tuple[Executor, Result] | Callable[[], object]
-"""A trial's result, or a call in the dispatcher's thread."""
+Event = tuple[Executor, Result] | Callable[[], object] | BaseException
+"""A trial's result, a call in the dispatcher's thread, or what an executor's thread raised."""
 
 POLL_S, BUSY_POLL_S = 0.02, 0.5
 """Ask the scheduler this often whether there is something for an executor that has nothing to do; while all are busy,
@@ -90,25 +90,23 @@ class Dispatcher:
                         del self._idle[executor]
                         self._inboxes[executor].put(batch)
                 if not self.scheduler.done:
-                    self._answer(self._wait())
+                    self._answer()
             is_over = True
         finally:
             self._end(threads, is_over)
 
-    def _wait(self) -> Iterator[Event]:
-        """Yield the events that are there, after waiting for the first one for a moment."""
-        try:
-            yield self._events.get(timeout=POLL_S if self._idle else BUSY_POLL_S)
+    def _answer(self) -> None:
+        """Answer the events that are there, after waiting for the first one for a moment."""
+        events, results = list[Event](), list[tuple[Executor, Result]]()
+        with suppress(queue.Empty):
+            events.append(self._events.get(timeout=POLL_S if self._idle else BUSY_POLL_S))
             while True:
-                yield self._events.get_nowait()
-        except queue.Empty:
-            return
-
-    def _answer(self, events: Iterator[Event]) -> None:
-        results: list[tuple[Executor, Result]] = []
+                events.append(self._events.get_nowait())
         for event in events:
             if not isinstance(event, tuple):
                 self._conclude(results)
+                if isinstance(event, BaseException):
+                    raise event
                 event()
             elif not event[1].is_lost or self._inboxes.keys() == {event[0]}:
                 results.append(event)
@@ -171,7 +169,7 @@ class Dispatcher:
         except StoppedError:
             pass
         except BaseException as error:
-            self.call(_raise, error)
+            self._events.put(error)
         finally:
             # They would hold one another, and the plan, for as long as there is memory.
             executor.be_unwatched()
@@ -202,7 +200,3 @@ class Dispatcher:
         for executor, thread in zip(self.executors, threads, strict=True):
             while thread.is_alive() and executor not in self._waiting and time.monotonic() < give_up:
                 thread.join(POLL_S)
-
-
-def _raise(error: BaseException) -> None:
-    raise error
