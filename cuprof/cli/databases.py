@@ -11,10 +11,11 @@ from cuprof.cli.output import Line, emit, show
 from cuprof.core.errors import UsageError
 from cuprof.core.project import find_project
 from cuprof.core.text import count
-from cuprof.engine.merging import MergeResult, merge_source
+from cuprof.engine.merging import merge_source
 from cuprof.store import Store
 from cuprof.store.backup import back_up
 from cuprof.store.connection import same_place
+from cuprof.store.merge import Merged
 from cuprof.store.source import open_source
 
 SHOWN = ("sweep", "trial", "run", "profile")
@@ -71,24 +72,23 @@ def main_merge(argv: Sequence[str]) -> int:
         for url in sources:
             with open_source(url) as source:  # ahead of our own, which is not made for one that is refused
                 store = store or stack.enter_context(Store.open(arguments.store))
-                result = merge_source(source, store, find_project().artifacts)
-            merged = result.merged
-            added = {f"{name}s": merged.added[name] for name in SHOWN} | {"reports": result.reports}
-            rest = {"missing_reports": result.missing, "refused": merged.refused, "notes": merged.notes}
+                merged = merge_source(source, store, find_project().artifacts)
+            added = {f"{name}s": merged.added[name] for name in SHOWN} | {"reports": merged.reports}
+            rest = {"missing_reports": merged.missing, "refused": merged.refused, "notes": merged.notes}
             told.append({"database": merged.place, **added, **rest})
             if not arguments.json:
-                show(*map(Line, _describe(result, added)))
+                show(*map(Line, _describe(merged, added)))
     if arguments.json:
         emit(told, as_json=True)
     return 0
 
 
-def _describe(result: MergeResult, added: Mapping[str, int]) -> Iterator[str]:
+def _describe(merged: Merged, added: Mapping[str, int]) -> Iterator[str]:
     said = ", ".join(f"{what}: {number}" for what, number in added.items() if number)
-    yield f"{result.merged.place}: {said or 'nothing new'}"
-    if result.missing:
-        yield f"  reports of its counters that are not in the folder artifacts beside it: {result.missing}"
-    for fault, number in result.merged.refused.items():
+    yield f"{merged.place}: {said or 'nothing new'}"
+    if merged.missing:
+        yield f"  reports of its counters that are not in the folder artifacts beside it: {merged.missing}"
+    for fault, number in merged.refused.items():
         table, _, why = fault.partition(": ")
         yield f"  refused, with everything that belongs to it: {count(number, 'row')} of {table}, {why}"
-    yield from (f"  {note}" for note in result.merged.notes)
+    yield from (f"  {note}" for note in merged.notes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from cuprof.core.errors import StoreError
@@ -16,21 +15,7 @@ from cuprof.store.merge import Merged
 from cuprof.store.source import Source
 
 
-@dataclass(frozen=True)
-class MergeResult:
-    """The result of merging one database.
-
-    Args:
-        reports: how many report files were copied.
-        missing: how many were not found at that database's paths, or are on a machine out of reach.
-    """
-
-    merged: Merged
-    reports: int
-    missing: int
-
-
-def merge_source(source: Source, store: Store, artifacts: Path) -> MergeResult:
+def merge_source(source: Source, store: Store, artifacts: Path) -> Merged:
     """Merge a database into an open one, all of it or nothing, with the report files beside it.
 
     Args:
@@ -40,7 +25,9 @@ def merge_source(source: Source, store: Store, artifacts: Path) -> MergeResult:
         StoreError: it is damaged, or it contradicts this database.
     """
     paths, reports, missing = _bring_reports(source, artifacts)
-    return MergeResult(store.merge(source, paths), reports, missing)
+    merged = store.merge(source, paths)
+    merged.reports, merged.missing = reports, missing
+    return merged
 
 
 def _bring_reports(source: Source, artifacts: Path) -> tuple[dict[str, str], int, int]:

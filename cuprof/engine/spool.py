@@ -51,7 +51,7 @@ def hand_in(store: Store, project: Project) -> Iterator[str]:
                 runs, notes = 0, list[str]()
                 # Without tables, its process was killed before it could make them.
                 with suppress(EmptyStoreError), open_source(f"sqlite:///{file}") as source:
-                    merged = merge_source(source, store, project.artifacts).merged
+                    merged = merge_source(source, store, project.artifacts)
                     runs, notes = merged.added["run"], merged.notes
                 for name in (file.name, f"{file.name}-wal", f"{file.name}-shm"):
                     file.with_name(name).unlink(missing_ok=True)

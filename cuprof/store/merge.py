@@ -88,12 +88,16 @@ class Merged:
         added: table → how many rows are new.
         refused: "table: why" → how many rows were refused.
         notes: a line for each difference between what both databases have.
+        reports: how many report files were copied.
+        missing: how many were not found at that database's paths, or are on a machine out of reach.
     """
 
     place: str
     added: Count[str] = field(default_factory=Count)
     refused: Count[str] = field(default_factory=Count)
     notes: list[str] = field(default_factory=list)
+    reports: int = 0
+    missing: int = 0
 
 
 class Merge:

@@ -27,10 +27,10 @@ from throwaway_postgres import Server
 
 from cuprof.core.errors import StoreError
 from cuprof.core.records import State
-from cuprof.engine.merging import MergeResult, merge_source
+from cuprof.engine.merging import merge_source
 from cuprof.results.sweeps import get_sweep
 from cuprof.store import Store
-from cuprof.store.merge import PARTS
+from cuprof.store.merge import PARTS, Merged
 from cuprof.store.schema import REVISION
 from cuprof.store.source import open_source
 from cuprof.store.tables import METADATA
@@ -101,7 +101,7 @@ def dump(store: Store) -> dict[str, list[Any]]:
     return found
 
 
-def merge_database(url: str, store: Store, artifacts: Path) -> MergeResult:
+def merge_database(url: str, store: Store, artifacts: Path) -> Merged:
     with open_source(url) as source:
         return merge_source(source, store, artifacts)
 
@@ -136,7 +136,7 @@ def test_four_databases_with_overlaps_twice_are_equal_to_one_that_was_filled_alo
         assert dump(store) == expected
         again = merge(store, *reversed(held))
         assert dump(store) == expected
-        assert not any(sum(result.merged.added.values()) or result.merged.notes for result in again)
+        assert not any(sum(result.added.values()) or result.notes for result in again)
     with Store.open(empty) as store:
         merge(store, into)
         assert dump(store) == expected
@@ -157,7 +157,7 @@ def test_a_sweep_that_went_on_in_both_keeps_both_runs_and_goes_by_the_later_one(
     for order in ((first, other), (other, first)):
         with Store.open(new(f"into {order[0].name}")) as store:
             results = merge(store, *(f"sqlite:///{file}" for file in order))
-            (note,) = results[1].merged.notes
+            (note,) = results[1].notes
             assert "3 of its trials were measured in both" in note
             dumps.append(dump(store))
             with store.snapshot() as connection:
@@ -195,7 +195,7 @@ def test_a_database_of_an_older_cuprof_is_taken_from_a_copy(
     with Store.open(new("mine.sqlite")) as store:
         (result,) = merge(store, f"sqlite:///{file}")
         merged = dump(store)
-    assert result.merged.added["run"] > 0
+    assert result.added["run"] > 0
     assert file.read_bytes() == before
     with Store.open(f"sqlite:///{file}") as upgraded:
         assert merged == dump(upgraded)
@@ -323,9 +323,9 @@ def test_nonsense_is_refused_and_counted_and_the_rest_is_merged(
         raw.commit()
     with Store.open(new("mine.sqlite")) as store:
         (result,) = merge(store, f"sqlite:///{theirs}")
-        assert dict(result.merged.refused) == {why: 1}
+        assert dict(result.refused) == {why: 1}
         left = {name: len(rows) for name, rows in dump(store).items()}
-        assert {name: result.merged.added[name] for name in left} == left
+        assert {name: result.added[name] for name in left} == left
         lost = {name for name, count in honest.items() if left[name] < count}
         assert lost == LOST.get(table, {table})
         with store.snapshot() as connection:
@@ -363,7 +363,7 @@ def test_a_run_of_the_future_changes_no_state_of_a_trial(
     for target in (mine, Path(new("other.sqlite").removeprefix("sqlite:///"))):
         with Store.open(f"sqlite:///{target}") as store:
             (result,) = merge(store, f"sqlite:///{theirs}")
-            assert result.merged.refused["run: recorded_at is in the future"] == 1
+            assert result.refused["run: recorded_at is in the future"] == 1
             with store.snapshot() as connection:
                 query = sa.text("SELECT DISTINCT state FROM trial WHERE identity = :identity")
                 state = connection.scalars(query, {"identity": TRIALS[0].identity}).one()
@@ -378,7 +378,7 @@ def test_a_clock_that_is_some_hours_ahead_is_accepted(
     clock(0)
     with Store.open(new("mine.sqlite")) as store:
         (result,) = merge(store, f"sqlite:///{tmp_path / 'theirs.sqlite'}")
-        assert (result.merged.added["run"], dict(result.merged.refused)) == (1, {})
+        assert (result.added["run"], dict(result.refused)) == (1, {})
 
 
 def test_a_folder_is_told_as_one(new: Callable[[str], str], tmp_path: Path) -> None:
