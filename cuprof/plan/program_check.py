@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -77,32 +77,25 @@ class _Checker:
         for output, buffer in program.results.items():
             yield from self._result_faults(output, buffer)
         for symbol, buffer in program.constants.items():
-            if buffer not in self.inputs:
-                known = ", ".join(self.inputs)
-                yield f"constant {symbol} is filled from {buffer}, which is not an input; there are {known}"
+            yield from _absent(f"constant {symbol} is filled from {buffer}", buffer, "an input", self.inputs)
         yield from self._setup_faults()
-
-    def _absent(self, what: str, *buffers: str) -> Iterator[str]:
-        """Yield a fault for each name that no buffer has."""
-        known = ", ".join(self.buffers)
-        yield from (
-            f"{what} {name}, which is not a buffer; there are {known}" for name in buffers if name not in self.buffers
-        )
 
     def _step_faults(self, where: str, step: Step) -> Iterator[str]:
         spec = self.spec
         if _kind(step).lower() not in spec.steps:
             yield f"{where} is of the kind {_kind(step)}, and {spec.title} programs have {', '.join(spec.steps)}"
         elif isinstance(step, Fill):
-            yield from self._absent(f"{where} fills", step.buffer)
+            yield from _absent(f"{where} fills {step.buffer}", step.buffer, "a buffer", self.buffers)
             if not 0 <= step.value <= 255:
                 yield f"{where} fills {step.buffer} with {step.value}; a fill sets bytes, 0 to 255"
         elif isinstance(step, Copy):
-            yield from self._absent(f"{where} copies", step.source, step.target)
+            for name in (step.source, step.target):
+                yield from _absent(f"{where} copies {name}", name, "a buffer", self.buffers)
         elif isinstance(step, Repeat):
             if not isinstance(step.times, int) or step.times < 1:
                 yield f"{where} is repeated {step.times!r} times; give a whole number from 1"
-            yield from self._absent(f"{where} goes on until", *filter(None, [step.until]))
+            if step.until:
+                yield from _absent(f"{where} goes on until {step.until}", step.until, "a buffer", self.buffers)
             for number, each in enumerate(step.steps, 1):
                 if _kind(each) not in ("Launch", "Fill", "Copy"):
                     yield f"{where} repeats a {_kind(each)}; it repeats launches, fills and copies"
@@ -170,9 +163,8 @@ class _Checker:
                 if not self.spec.extended:
                     yield f"argument {number} is a {_kind(argument)}, which {self.spec.name} does not have"
             if isinstance(name, str):
-                if name not in self.buffers:
-                    yield f"argument {number} is {name!r}, which is not a buffer; there are {', '.join(self.buffers)}"
-                elif isinstance(argument, TensorMap) and len(argument.box) != len(self.buffers[name].shape):
+                yield from _absent(f"argument {number} is {name!r}", name, "a buffer", self.buffers)
+                if isinstance(argument, TensorMap) and len(argument.box) != len(self.buffers[name].shape):
                     shape = self.buffers[name].shape
                     yield f"argument {number} moves boxes {argument.box} of {name}, whose shape is {shape}"
             elif isinstance(argument, np.generic):
@@ -191,22 +183,19 @@ class _Checker:
         known = {**self.inputs, **self.outputs}
         files = [word for word in step.arguments if isinstance(word, File)]
         for file in files:
-            if file.buffer not in known:
-                yield f"the file of {file.buffer!r}, which is not an input or output; there are {', '.join(known)}"
+            yield from _absent(f"the file of {file.buffer!r}", file.buffer, "an input or output", known)
             if file.format not in FORMATS:
                 yield f"the file of {file.buffer} has the format {file.format!r}; there are {', '.join(FORMATS)}"
-        if step.stdout and step.stdout not in self.outputs:
-            yield f"stdout is {step.stdout!r}, which is not an output; there are {', '.join(self.outputs)}"
+        if step.stdout:
+            yield from _absent(f"stdout is {step.stdout!r}", step.stdout, "an output", self.outputs)
         for output in self.outputs:
             if output != step.stdout and output not in {file.buffer for file in files}:
                 yield f"nothing says where output {output} comes from: name File({output!r}) as an argument, or stdout="
 
     def _result_faults(self, output: str, result: str | Reduced) -> Iterator[str]:
         buffer = result.buffer if isinstance(result, Reduced) else result
-        if output not in self.outputs:
-            yield f"results name {output}, which is not an output; there are {', '.join(self.outputs)}"
-            return
-        yield from self._absent(f"output {output} ends in", buffer)
+        yield from _absent(f"results name {output}", output, "an output", self.outputs)
+        yield from _absent(f"output {output} ends in {buffer}", buffer, "a buffer", self.buffers)
         wanted, held = self.outputs[output], self.buffers[buffer]
         if not isinstance(result, Reduced):
             if held.type != wanted.type or held.size < wanted.size:
@@ -220,6 +209,12 @@ class _Checker:
         if held.size % max(wanted.size, 1):
             parts = f"its parts in {buffer} {held.size}, which is not a multiple"
             yield f"output {output} has {wanted.size} elements and {parts}"
+
+
+def _absent(said: str, name: str, kind: str, known: Collection[str]) -> Iterator[str]:
+    """Yield a fault if what is said names nothing that is known."""
+    if name not in known:
+        yield f"{said}, which is not {kind}; there are {', '.join(known)}"
 
 
 def _flat(step: Step) -> Sequence[Step]:
