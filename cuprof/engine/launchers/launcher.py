@@ -6,9 +6,7 @@ knows nothing of trials.
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -23,8 +21,6 @@ LAUNCHERS = {
     "ray": "cuprof.engine.launchers.ray:Ray",
     "joblib": "cuprof.engine.launchers.joblib:Joblib",
 }
-TRAVELS = ("PG", "CUPROF_", "OMP_", "MKL_", "OPENBLAS_", "NUMBA_", "GOTO_", "VECLIB_", "NUMEXPR_", "PYTHONPATH")
-"""Beginnings of environment variables that a job needs: the database, cuprof's own, threads, Python's path."""
 NUMBER = "{job}"
 """Placeholder in a command for the number of the job."""
 
@@ -111,8 +107,3 @@ def open_launcher(work: Work) -> Launcher:
     """
     launcher: Launcher = load_plugin(GROUP, work.config.name, LAUNCHERS, "launcher")(work)
     return launcher
-
-
-def travelling_environment() -> Mapping[str, str]:
-    """Return the environment variables that jobs elsewhere need."""
-    return {name: value for name, value in os.environ.items() if name.startswith(TRAVELS)}

@@ -9,8 +9,10 @@ import time
 from typing import Any
 
 from cuprof.core.errors import MissingDependencyError, UsageError
-from cuprof.engine.launchers.launcher import JobState, Launcher, travelling_environment
+from cuprof.engine.launchers.launcher import JobState, Launcher
 
+TRAVELS = ("PG", "CUPROF_", "OMP_", "MKL_", "OPENBLAS_", "NUMBA_", "GOTO_", "VECLIB_", "NUMEXPR_", "PYTHONPATH")
+"""Beginnings of environment variables that a job needs: the database, cuprof's own, threads, Python's path."""
 HEAD_AWAY_S = 30.0
 """A cluster whose head does not answer for this long has lost its jobs. After 60 s Ray would end this process."""
 
@@ -31,7 +33,8 @@ class Ray(Launcher):
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # how Ray will treat a job without a GPU
         config, options = self.work.config, dict(self.work.config.options)
         environment: dict[str, Any] = dict(options.pop("runtime_env", {}))
-        environment["env_vars"] = {**travelling_environment(), **environment.get("env_vars", {})}
+        ours = {name: value for name, value in os.environ.items() if name.startswith(TRAVELS)}
+        environment["env_vars"] = {**ours, **environment.get("env_vars", {})}
         try:
             _connect(ray, config.address, environment)
             needs = {"num_gpus": config.gpus, "scheduling_strategy": "SPREAD", **options}
