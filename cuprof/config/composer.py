@@ -31,7 +31,7 @@ from cuprof.core.errors import ConfigError, CuprofError, UnknownNameError
 from cuprof.core.plugins import list_plugins
 from cuprof.core.project import Project, bundled, find_project
 from cuprof.core.text import hide_folded_passwords, hide_in_data
-from cuprof.search.registry import STRATEGIES, list_strategies
+from cuprof.search.registry import GROUP, STRATEGIES
 
 _COMPOSING = Lock()
 """Hydra composes one configuration at a time, whatever the thread."""
@@ -104,7 +104,7 @@ class Composer:
             if not folder.is_dir():
                 raise ConfigError(f"--config-dir: folder {str(folder)!r} not found")
             path.prepend(provider, f"file://{folder.absolute()}", SearchPathQuery(provider="main"))
-        _store_installed("search", "none", set(list_strategies()) - {*STRATEGIES})
+        _store_installed("search", "none", set(list_plugins(GROUP)) - {*STRATEGIES})
         _store_installed("launch", "local", list_plugins("cuprof.launchers"))
         return Hydra(task_name="cuprof", config_loader=ConfigLoaderImpl(config_search_path=path))
 

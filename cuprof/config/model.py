@@ -17,10 +17,11 @@ from msgspec import Meta
 from cuprof.backends.registry import get_spec, list_backends
 from cuprof.config.setting import Settings, check_choice
 from cuprof.core.errors import ConfigError
+from cuprof.core.plugins import list_plugins
 from cuprof.core.point import Coordinate
 from cuprof.core.project import Project, database_url
 from cuprof.core.records import Measure
-from cuprof.search.registry import DEFAULT, STRATEGIES, list_strategies
+from cuprof.search.registry import DEFAULT, GROUP, STRATEGIES
 
 MOST_DEVICES = 1024
 DEFAULT_FRACTION = 0.1
@@ -259,7 +260,7 @@ class SearchConfig(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.name not in ("", *STRATEGIES):  # installed ones take milliseconds to list
-            check_choice("search.name", [self.name], ["", *list_strategies()])
+            check_choice("search.name", [self.name], ["", *list_plugins(GROUP, STRATEGIES)])
         given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
         if given and not self.name:
             raise ConfigError(f"search.{given[0]} is about a search and none is chosen; add search={DEFAULT}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from cuprof.core.plugins import list_plugins, load_plugin
+from cuprof.core.plugins import load_plugin
 
 if TYPE_CHECKING:  # choosing one by name needs no NumPy
     from cuprof.search.space import Space
@@ -21,11 +21,6 @@ STRATEGIES = {
     "genetic": "cuprof.search.baselines:Genetic",
     "optuna": "cuprof.search.baselines:OptunaSampler",
 }
-
-
-def list_strategies() -> tuple[str, ...]:
-    """Return the names of all strategies, the built-in ones first."""
-    return list_plugins(GROUP, STRATEGIES)
 
 
 def make_strategy(name: str, space: Space, seed: int, hints: Mapping[int, float] | None = None) -> Strategy:
