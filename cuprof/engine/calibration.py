@@ -32,7 +32,7 @@ class Calibrator:
 
     def __init__(self, recorder: Recorder, note: Callable[[str], object]) -> None:
         self.recorder, self.config, self.note = recorder, recorder.prepared.config, note
-        self._known: dict[tuple[Executor, str], Plausibility] = {}
+        self._known: dict[tuple[Executor, str], Calibration | None] = {}
         self._doubted: dict[tuple[Executor, str], bool] = {}
         """Hosts whose limits a time was below → whether they are still to be measured again, which is done once."""
 
@@ -41,7 +41,7 @@ class Calibrator:
         if (executor, backend) in self._known:
             return
         device = executor.find_device(backend)
-        self._known[executor, backend] = Plausibility(executor.is_host(backend))
+        self._known[executor, backend] = None
         if device is not None:
             kept = find_kept(device) if self.config.retry != "all" else None
             if calibration := kept or self._measure(executor, backend):
@@ -54,21 +54,16 @@ class Calibrator:
         self.recorder.store.save_calibration(self.recorder.sweep_id, device, calibration)
         if not is_kept and not calibration.details.get("other_processes"):  # whose work lowers every figure
             keep(device, calibration)
-        self._known[executor, device.backend] = Plausibility(
-            is_host(device),
-            calibration,
-            cache_bytes=int(device.details.get("l2_bytes") or 0),
-            flushed=self.config.measure.flush != "none",
-        )
+        self._known[executor, device.backend] = calibration
 
     def reconsider(self, executor: Executor, backend: str) -> None:
         """Measure the host again, once, before a time counts as impossible by limits that others' work may lower."""
         device, known = executor.find_device(backend), self._known.get((executor, backend))
-        if not self._doubted.get((executor, backend)) or device is None or known is None or known.calibration is None:
+        if not self._doubted.get((executor, backend)) or device is None or known is None:
             return
         self._doubted[executor, backend] = False
         if again := self._measure(executor, backend):
-            self._bound(executor, device, find_larger(known.calibration, again))
+            self._bound(executor, device, find_larger(known, again))
 
     def believe(self, executor: Executor, outcome: Outcome) -> Outcome:
         """Return the outcome, implausible where the device cannot be as fast as it says."""
@@ -76,9 +71,12 @@ class Calibrator:
             return outcome
         trial = self.recorder.trials[outcome.identity]
         outputs = self.recorder.prepared.family.signature(trial.problem).outputs.values()
-        known = self._known.get((executor, trial.backend)) or Plausibility(executor.is_host(trial.backend))
-        judged = known.judge(trial, outcome, sum(spec.nbytes for spec in outputs))
-        if judged.state is State.IMPLAUSIBLE and known.on_host:
+        device, on_host = executor.find_device(trial.backend), executor.is_host(trial.backend)
+        cache_bytes = int(device.details.get("l2_bytes") or 0) if device else 0
+        known = self._known.get((executor, trial.backend))
+        limits = Plausibility(on_host, known, cache_bytes, flushed=self.config.measure.flush != "none")
+        judged = limits.judge(trial, outcome, sum(spec.nbytes for spec in outputs))
+        if judged.state is State.IMPLAUSIBLE and on_host:
             self._doubted.setdefault((executor, trial.backend), True)
         return judged
 
