@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -39,24 +40,18 @@ class Annealing(Strategy):
         super().__init__(space, seed, hints)
         self.temperature = START_TEMPERATURE
         self._places: dict[int, int] = {}
-        self._next_group = 0
+        self._groups = cycle(range(space.group_count))
 
     def _choose(self) -> int:
-        for _ in range(self.space.group_count):
-            group = self._next_group
-            self._next_group = (group + 1) % self.space.group_count
-            free = self._list_free(group)
-            if not free.size:
-                continue
-            if (place := self._places.get(group)) is not None:
-                for within in (1, 2):
-                    near = self.space.neighbours(place, within=within)
-                    near = near[~self.is_taken[near]]
-                    if near.size:
-                        return int(self.random.choice(near))
-            self._places.pop(group, None)
-            return int(self.random.choice(free))
-        return self._draw()
+        group, free = next((group, free) for group in self._groups if (free := self._list_free(group)).size)
+        if (place := self._places.get(group)) is not None:
+            for within in (1, 2):
+                near = self.space.neighbours(place, within=within)
+                near = near[~self.is_taken[near]]
+                if near.size:
+                    return int(self.random.choice(near))
+        self._places.pop(group, None)
+        return int(self.random.choice(free))
 
     def _learn(self, index: int) -> None:
         value = self.values[index]
