@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,23 +34,19 @@ class ImportResult:
     cache_mode: str
 
     @property
-    def joined(self) -> tuple[str, ...]:
-        """Return the trials that launches were joined to."""
-        return tuple(group.identity for group in self._of(Owner.TRIAL))
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """Return notes for the user: trials that matched nothing and why, and launches that crashed."""
         return tuple(f"{group.name}: {group.message}" for group in self.taken if group.message)
 
     def describe(self) -> str:
         """Describe the import in one line."""
-        outside = sum(len(group.launches) for group in self._of(Owner.FOREIGN))
-        unknown, elsewhere = len(self._of(Owner.UNKNOWN)), len(self._of(Owner.OTHER_DEVICE))
+        owners = Counter(group.owner for group in self.taken)
+        joined, unknown, elsewhere = owners[Owner.TRIAL], owners[Owner.UNKNOWN], owners[Owner.OTHER_DEVICE]
+        outside = sum(len(group.launches) for group in self.taken if group.owner is Owner.FOREIGN)
         crashed = sum(group.state is State.CRASHED for group in self.taken)
         under = f"under {self.name + '/IDENTITY'!r}"
         parts = {
-            f"{count(len(self.joined), 'trial')} joined": len(self.joined),
+            f"{count(joined, 'trial')} joined": joined,
             f"{count(unknown, 'trial')} of cuprof's not in this database, {under}": unknown,
             f"{count(elsewhere, 'trial')} of another device not joined, {under}": elsewhere,
             f"{count(outside, 'foreign launch', 'es')} under {self.name + '/KERNEL'!r}": outside,
@@ -57,9 +54,6 @@ class ImportResult:
             f"{self.already} already imported" if self.taken else "already imported": self.already,
         }
         return f"{'; '.join(part for part, found in parts.items() if found)} ({self.cache_mode})"
-
-    def _of(self, owner: Owner) -> list[Group]:
-        return [group for group in self.taken if group.owner is owner]
 
 
 def import_reports(

@@ -13,6 +13,7 @@ from cuprof.cli.ncu import main_import
 from cuprof.core.errors import ProfilerError
 from cuprof.core.records import DeviceFacts, State, SweepFacts, Trial
 from cuprof.engine.importing import ImportResult, import_reports
+from cuprof.ncu.launches import Owner
 from cuprof.ncu.report_file import read_report
 from cuprof.results.queries import query
 from cuprof.store import Store
@@ -57,6 +58,10 @@ def take_in(url: str, tmp_path: Path) -> Callable[..., ImportResult]:
     return take
 
 
+def list_joined(result: ImportResult) -> list[str]:
+    return [group.identity for group in result.taken if group.owner is Owner.TRIAL]
+
+
 def test_our_ranges_join_their_trials_and_the_others_get_a_name(
     recorded: Path, tmp_path: Path, url: str, enlist: Callable[..., None], take_in: Callable[..., ImportResult]
 ) -> None:
@@ -65,7 +70,7 @@ def test_our_ranges_join_their_trials_and_the_others_get_a_name(
     assert list(read_report(report)) == [ONE, CRASH]
     result = take_in(report, name="by hand")
     with Store.open(url) as store:
-        assert (result.joined, result.name, result.cache_mode) == ((ONE,), "by hand", "cold")
+        assert (list_joined(result), result.name, result.cache_mode) == ([ONE], "by hand", "cold")
         rows = query(
             store.url, "SELECT identity, name, metric, value FROM counters WHERE metric = 'launch__grid_dim_z'"
         )
@@ -125,7 +130,7 @@ def test_a_report_of_another_device_is_not_joined(
         (row,) = query(store.url, "SELECT trial_id, name, state, message FROM profile").itertuples()
         assert (row.trial_id, row.name, row.state) == (None, "study_alone/11111111", "ok")
         assert row.message == "not joined to scale/v1: the trial is of Tesla T4, the report of NVIDIA H200"
-    assert result.joined == ()
+    assert list_joined(result) == []
     assert result.notes == (f"study_alone/11111111: {row.message}",)
     assert result.describe().startswith("1 trial of another device not joined, under 'study_alone/IDENTITY'")
 
