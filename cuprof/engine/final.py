@@ -15,7 +15,7 @@ from cuprof.core.records import Measure, Outcome, State, Timing, Trial
 from cuprof.engine.jobs import list_jobs
 from cuprof.engine.ladder import sample_longer
 from cuprof.engine.planning import Prepared
-from cuprof.search.standing import LOOKS, Standing, describe_failed, find_differing, look, noise_of
+from cuprof.search.standing import LOOKS, Standing, describe_failed, find_differing, look
 from cuprof.statistics.samples import Samples
 from cuprof.statistics.verdict import Rule, Verdict
 from cuprof.worker.messages import Job
@@ -171,7 +171,7 @@ class Final:
             return
         rule = Rule(self.settings.effect, self.settings.error_rate / LOOKS)
         before, on_host = self.standing, is_host(self.candidates[0].device)
-        self.standing = look(self._series, rule, noise_of(self.measure, on_host=on_host))
+        self.standing = look(self._series, rule, on_host=on_host and self.measure is Measure.COLD)
         # What was slower than one that is out now need not be slower than those that are left.
         self.beaten = self.beaten + len(before.list_judged(Verdict.SLOWER)) if before.best in self._series else 0
         self.best = self.left[self.standing.best]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cuprof.core.point import Coordinate
+from cuprof.core.records import Measure
 from cuprof.report import figure as plot
 from cuprof.report.figures import rows_layout
 from cuprof.report.study import Study
@@ -17,7 +18,7 @@ from cuprof.report.templates import say_once
 from cuprof.report.trials import RANKING, StudyTrial, by_sure_time, by_time
 from cuprof.report.units import choose_scale, format_value, point_label
 from cuprof.search.space import Space
-from cuprof.search.standing import LOOKS, describe_failed, find_differing, look, noise_of
+from cuprof.search.standing import LOOKS, describe_failed, find_differing, look
 from cuprof.statistics.verdict import Rule
 
 LEAST = 12
@@ -72,10 +73,10 @@ def describe_standing(study: Study) -> str:
     measures = {trial.measure for trial in known}
     if len(known) < 2 or len(measures) > 1:  # a single candidate, or looks of few samples
         return ""
-    noise = noise_of(measures.pop() or RANKING[0], on_host=any(trial.on_host for trial in known))
+    on_host = (measures.pop() or RANKING[0]) is Measure.COLD and any(trial.on_host for trial in known)
     series = dict(zip(known, study.samples(known), strict=True))
     effect, error_rate = float(settings["effect"]), float(settings["error_rate"])
-    standing = look(series, Rule(effect, error_rate / LOOKS), noise)
+    standing = look(series, Rule(effect, error_rate / LOOKS), on_host=on_host)
     best = standing.best
 
     def describe(trial: StudyTrial) -> str:

@@ -9,7 +9,6 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from cuprof.core.point import Point
-from cuprof.core.records import Measure
 from cuprof.core.text import level_text, list_first
 from cuprof.statistics.contrasts import contrast, learn
 from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise
@@ -75,28 +74,21 @@ def find_differing(tunables: Point, best: Point) -> Point:
     return Point((name, value) for name, value in tunables.items() if best.get(name) != value)
 
 
-def noise_of(measure: Measure, *, on_host: bool) -> Callable[[float], Noise]:
-    """Return a function of a median in ns: the noise of times taken side by side. On the host, a function's place in
-    memory adds some."""
-    if measure is not Measure.COLD or not on_host:
-        return lambda median_ns: NO_NOISE
-    return lambda median_ns: Noise(float(PREPARED.deviations(median_ns)))
-
-
-def look(samples: Mapping[K, Samples], rule: Rule, noise: Callable[[float], Noise]) -> Standing[K]:
+def look(samples: Mapping[K, Samples], rule: Rule, *, on_host: bool = False) -> Standing[K]:
     """Compare the best of some candidates with every other one, by samples that were taken side by side.
 
     The same samples decide which one is best, so any pair might have been compared: the correction counts them all.
 
     Args:
         samples: one series a candidate.
-        noise: median in ns → the noise of such a time beyond what its samples show.
+        on_host: they are cold times of the host, to which a function's place in memory adds noise.
     """
     names, together = list(samples), Samples.joined(list(samples.values()))
     medians = together.medians()
     best = int(medians.argmin())
     others = [place for place in range(len(names)) if place != best]
-    level = np.tile(noise(float(medians[best])), (len(others), 1))
+    noise = Noise(float(PREPARED.deviations(float(medians[best])))) if on_host else NO_NOISE
+    level = np.tile(noise, (len(others), 1))
     known = learn(together).take(np.zeros(len(others), np.int64))
     pairs = together.take([best] * len(others)), together.take(others)
     contrasts = contrast(*pairs, level, known=known)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from cuprof.search.standing import Standing, look
-from cuprof.statistics.noise import NO_NOISE
 from cuprof.statistics.samples import Samples
 from cuprof.statistics.verdict import Rule, Verdict
 
@@ -24,7 +23,7 @@ def sample(medians: list[float], rng: np.random.Generator, count: int) -> dict[i
 
 def test_what_is_clearly_slower_is_beaten_and_what_is_equal_is_level() -> None:
     medians = [10_000.0, 10_000.0, 10_500.0]
-    standing = look(sample(medians, np.random.default_rng(1), 200), Rule(0.01, 0.05), lambda _: NO_NOISE)
+    standing = look(sample(medians, np.random.default_rng(1), 200), Rule(0.01, 0.05))
     assert {standing.best, *standing.list_judged(Verdict.SAME)} == {0, 1}
     assert standing.list_judged(Verdict.SLOWER) == [2]
     assert standing.list_judged(Verdict.UNDECIDED) == []
@@ -32,17 +31,17 @@ def test_what_is_clearly_slower_is_beaten_and_what_is_equal_is_level() -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_few_samples_tell_nothing(count: int) -> None:
-    standing = look(sample([10_000.0, 10_050.0], np.random.default_rng(1), count), Rule(), lambda _: NO_NOISE)
+    standing = look(sample([10_000.0, 10_050.0], np.random.default_rng(1), count), Rule())
     assert standing.list_judged(Verdict.SLOWER) == []
 
 
 def test_a_single_candidate_is_the_best() -> None:
-    assert look(sample([1.0], np.random.default_rng(1), 5), Rule(), lambda _: NO_NOISE) == Standing(0, {})
+    assert look(sample([1.0], np.random.default_rng(1), 5), Rule()) == Standing(0, {})
 
 
 def test_what_earlier_looks_found_slower_is_told_apart_from_what_the_last_did() -> None:
     medians = [10_000.0, 10_000.0, 10_500.0]
-    standing = look(sample(medians, np.random.default_rng(1), 200), Rule(0.01, 0.05), lambda _: NO_NOISE)
+    standing = look(sample(medians, np.random.default_rng(1), 200), Rule(0.01, 0.05))
     said = standing.describe("number {}".format, 0.01, 0.05, 4).replace("\N{NO-BREAK SPACE}", " ")
     (level,) = standing.list_judged(Verdict.SAME)
     assert (
