@@ -65,8 +65,7 @@ class Final:
         seed: of the inputs.
         clock: seconds.
         allowed_s: approximate limit for all looks together; a started look is finished.
-        value: the first candidate's objective, if that is not time alone.
-        known_s: the known duration of each candidate, the best first; see `_leave_out`.
+        values: the known objective of each candidate, the best first; see `_leave_out`.
 
     Attributes:
         best: of the last look that had a right result; None without one.
@@ -85,8 +84,7 @@ class Final:
     seed: int
     clock: Callable[[], float] = time.monotonic
     allowed_s: float = math.inf
-    value: float | None = None
-    known_s: Sequence[float] = ()
+    values: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         self.problem, self.settings = self.candidates[0].problem, self.prepared.config.search
@@ -112,7 +110,8 @@ class Final:
         """Return the next look at the candidates that are left."""
         if self._began is None:
             self._began = self.clock()
-            self._leave_out()
+            if self.settings.budget_s:
+                self._leave_out()
         config, factor = self.prepared.config.measure, LONGER**self.looks
         longer = sample_longer(config, self.settings.effect / 2**self.looks, factor)
         share = self._find_share(longer.max_seconds)
@@ -135,9 +134,9 @@ class Final:
     def _leave_out(self) -> None:
         """Leave out those for which no look has time, but for the best, and the second where it is not far behind."""
         most_s, needed_s = max(self.allowed_s, LEAST_LOOK_S), 0.0
-        for place, (identity, known_s) in enumerate(zip([*self.left], self.known_s, strict=False)):
+        for place, (identity, known_s) in enumerate(zip([*self.left], self.values, strict=False)):
             needed_s += max(LEAST_EXECUTIONS * known_s, LEAST_EACH_S)
-            if needed_s > most_s and (place > 1 or known_s > FAR * self.known_s[0]):
+            if needed_s > most_s and (place > 1 or known_s > FAR * self.values[0]):
                 del self.left[identity]
                 self.left_out += 1
 
@@ -191,8 +190,8 @@ class Final:
             return f"{where}{describe_failed(self.failed)}"
         name = " · ".join(filter(None, [self.best.variant, self.best.tunables.label]))
         text = f"{where}best is {name} with {self.median_ns / 1e3:,.2f} µs"
-        if self.value is not None:
-            text += f" and {settings.objective} {self.value:.4g}"
+        if settings.objective != "time":
+            text += f" and {settings.objective} {self.values[0]:.4g}"
         failed = f"; {self.failed} more gave no right result this time" if self.failed else ""
         if not (self.standing.judgements or self.beaten):
             late = "; search.budget had no time for that" if self.left_out else ""

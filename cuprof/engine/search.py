@@ -263,20 +263,17 @@ class SearchScheduler:
             )
         self._tried_s = self.spent_s
         known_of = Counter(self.problems[group] for group in self.strategy.space.groups[[*values]])
-        is_time = self.settings.objective == "time"
         finals: deque[Final] = deque()
         for problem, chosen in zip(self.problems, candidates, strict=True):
             if not chosen:
-                lacks = "" if is_time else f" with a known {self.settings.objective}"
+                objective = self.settings.objective
+                lacks = "" if objective == "time" else f" with a known {objective}"
                 said = f"none of {count(known_of[problem], 'configuration')} tried gives a right result{lacks}"
                 none = f"no configuration was tried; give a larger {' or '.join(self.settings.bounds)}"
                 self.note(f"search: {problem.label}: {said if known_of[problem] else none}")
                 continue
-            times, trials = [values[index] for index in chosen], tuple(self.trials[index] for index in chosen)
-            value, known_s = (times[0], []) if not is_time else (None, times if self.settings.budget_s else [])
-            finals.append(
-                Final(self.prepared, trials, self.measure, self.seed, self.clock, value=value, known_s=known_s)
-            )
+            rated, trials = [values[index] for index in chosen], tuple(self.trials[index] for index in chosen)
+            finals.append(Final(self.prepared, trials, self.measure, self.seed, self.clock, values=rated))
         return finals
 
     def _ask_final(self, executor: Executor) -> Batch | None:

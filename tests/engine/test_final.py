@@ -85,7 +85,7 @@ def test_what_no_look_has_time_for_has_no_part_in_a_duel_and_that_is_said(
 ) -> None:
     bench = SearchBench(budget="10s")
     trials = bench.trials[: len(known_s) or 10]
-    duel = Final(bench.prepared, trials, COLD, 1, lambda: bench.now_s, allowed_s, known_s=known_s)
+    duel = Final(bench.prepared, trials, COLD, 1, lambda: bench.now_s, allowed_s, values=known_s)
     job = duel.next_job()
     assert [trial.identity for trial in job.trials] == [trial.identity for trial in trials[:compared]]
     assert job.measure.patience_seconds * compared <= 2 * max(allowed_s, 0.05 * 4 * compared)
