@@ -39,14 +39,12 @@ class CollectResult:
 
     Attributes:
         profiles: those made now, in the order they were stored.
-        reused: identities of trials profiled before.
         failures: trials that failed under the profiler, including earlier ones.
         skipped: identity → why a trial was not profiled; nothing is stored for these.
         missing: requested metrics that the device lacks → why.
     """
 
     profiles: tuple[Profile, ...]
-    reused: tuple[str, ...]
     failures: tuple[Failure, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -117,7 +115,7 @@ class Profiling:
         ]
         missing = {name: reason for found in settled.values() for name, reason in found.missing.items()}
         missing |= collector.missing
-        return CollectResult(tuple(profiles), tuple(settled), tuple(failures), skipped, missing)
+        return CollectResult(tuple(profiles), tuple(failures), skipped, missing)
 
     def _profile(self, batch: Sequence[Trial]) -> Iterator[Profile]:
         """Profile a batch, and again without the trials that brought it down, until each is decided and stored."""

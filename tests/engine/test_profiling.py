@@ -144,7 +144,7 @@ def test_what_is_stored_is_left_alone_with_its_failures_and_gaps() -> None:
         b.identity: StoredProfile(State.CRASHED, "it fell"),
     }
     result = run([a, b], collector, Memory(before))
-    assert (collector.given, result.reused) == ([], (a.identity, b.identity))
+    assert (collector.given, result.profiles) == ([], ())
     assert [(failure.message, failure.is_stored) for failure in result.failures] == [("it fell", True)]
     assert (result.missing, result.exit_code) == ({"cycles": "there are none"}, 1)
 

@@ -304,7 +304,7 @@ def test_what_the_profiled_process_said_last_is_in_the_message(fake_ncu, run) ->
 def test_what_is_stored_is_not_profiled_again(fake_ncu, run, make_setting, memory_store, listener) -> None:
     fake_ncu.plays(*[{"console": "", "report": "study_alone", "progress": {"all": THROUGH}}] * 4)
     run(ONE)
-    assert run(ONE).reused == (ONE,)
+    assert run(ONE).profiles == ()
     assert len(fake_ncu.calls) == 1
     assert listener.lines[-1] == "1 planned, 1 reused"
     run(ONE, setting=make_setting(cache_control="none"))  # hot counters are others
@@ -376,7 +376,7 @@ def test_an_interruption_stores_what_was_through_and_goes_on_later(fake_ncu, run
     with pytest.raises(KeyboardInterrupt):
         run(ONE, HANG, TWO)
     assert [(profile.identity, profile.state) for profile in memory_store.profiles] == [(ONE, State.OK)]
-    assert run(ONE, TWO).reused == (ONE,)
+    assert [profile.identity for profile in run(ONE, TWO).profiles] == [TWO]
     assert memory_store.by_identity()[TWO].state is State.OK
 
 
