@@ -15,7 +15,7 @@ from cuprof.cli.labels import format_number, format_time, mark_of
 from cuprof.cli.output import Line, Part, Table, print_json, show
 from cuprof.core.records import Measure, State
 from cuprof.core.text import count, summarize
-from cuprof.report.study import Study
+from cuprof.report.study import Pair, Study
 from cuprof.report.trials import StudyTrial, by_time, grouped, rank_of
 from cuprof.report.units import choose_scale, describe_age, format_value, list_names
 
@@ -132,7 +132,7 @@ def best_line(study: Study, rows: Any) -> str:
         middle = f"its median configuration takes {times_ns.median() / times_ns.min():.2f} × as long"
         alone = "no baseline: one variant; " if rows["contender"].nunique() == 1 else ""  # others may have failed
         return time + (f" ({alone}{middle})" if len(right) > 1 else "")
-    compared, speedup = study.compare(base, best), study.speedup(best, _base(study))
+    compared, speedup = Pair(study, base, best).compared, study.speedup(best, _base(study))
     if compared is None and speedup is None:
         return f"{time} (not comparable with {base.setting})"
     if compared is None:
@@ -164,7 +164,7 @@ def list_verdicts(study: Study) -> list[tuple[StudyTrial, str]]:
     Problems without a right result of the baseline are left out. A verdict is empty where the two are not comparable.
     """
     return [
-        (trial, verdict.value if (verdict := study.verdict(base, trial)) else "")
+        (trial, verdict.value if (verdict := Pair(study, base, trial).verdict) else "")
         for trial in study.fastest
         if (base := study.baseline_of(trial)) and _base(study) not in (trial.variant, trial.contender)
     ]

@@ -15,7 +15,7 @@ from cuprof.builds.sass import Instruction, compare_code, compare_opcodes, find_
 from cuprof.core.text import fold
 from cuprof.ncu.report_file import EXCESSIVE as METRICS
 from cuprof.report.counter_section import MOST_PAIRS, list_pairs
-from cuprof.report.study import Study
+from cuprof.report.study import Pair, Study
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import StudyTrial, grouped
 from cuprof.report.units import format_counter
@@ -127,7 +127,7 @@ def _pair(
     sides = list(zip(trials, kernels, strict=True))
     found = [Diagnosis(trial.contender, kernel, find_waits(kernel)) if kernel else None for trial, kernel in sides]
     both = [each for each in found if each]
-    texts = [say_once(WORDS, "same_code")] if study.verdict(*trials) is Verdict.SAME_CODE else []
+    texts = [say_once(WORDS, "same_code")] if Pair(study, *trials).verdict is Verdict.SAME_CODE else []
     opcodes, diff = dict[str, tuple[int, int]](), list[tuple[str, str]]()
     if len(both) == 2:
         codes = [each.kernel.code for each in both]

@@ -14,7 +14,7 @@ from cuprof.core.point import Point
 from cuprof.ncu import BACKENDS
 from cuprof.ncu.metrics import METRICS, TOPICS, find_kind, heading_of, list_telling, listing_order
 from cuprof.report.counters import OTHER_ALGORITHM
-from cuprof.report.study import Study
+from cuprof.report.study import Pair, Study
 from cuprof.report.tables import Cell, Column, Row, Table
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import StudyTrial, by_sure_time, grouped
@@ -230,7 +230,6 @@ def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
     for metric, both in values.items():
         if (known := METRICS.get(metric)) is not None and known.topic:
             topics[known.topic].append(describe_change(metric, *both))
-    ratio = study.ratio(before, after)
     differing = _join_folds([change for change in changes if change.change != "="])
     telling = {each.metric for each in sorted(differing, key=lambda each: _rank(each, values))[:MOST_CHANGES]}
     observations = {
@@ -243,7 +242,7 @@ def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
         after=after.contender,
         problem=after.problem_name,
         setting="; ".join([*(trial.setting for trial in (before, after) if trial.tunables), f"caches {counters.mode}"]),
-        speedup=1 / ratio if ratio else None,
+        speedup=Pair(study, before, after).speedup,
         topics=[(topic, " ".join(filter(None, said))) for topic, said in topics.items() if any(said)],
         changes=[change for change in differing if change.metric in telling],
         further=[change for change in differing if change.metric not in telling],

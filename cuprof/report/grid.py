@@ -14,10 +14,10 @@ from cuprof.ncu.metrics import heading_of
 from cuprof.report.counter_section import collect_command, left_out_notes, mode_notes
 from cuprof.report.experiment import SumSpec, TableSpec
 from cuprof.report.published import PublishedValue, list_published
-from cuprof.report.study import Study
+from cuprof.report.study import Pair, Study
 from cuprof.report.tables import APART, MISSING, Cell, Column, Row, Table, ending_cell
 from cuprof.report.templates import say
-from cuprof.report.trials import StudyTrial, doubt_of, grouped
+from cuprof.report.trials import StudyTrial, grouped
 from cuprof.report.units import QUANTITIES, Dimension, Scale, choose_scale, is_number, point_label, value_label
 
 Key = tuple[Any, ...]
@@ -142,9 +142,10 @@ def _doubts(study: Study, trial: StudyTrial, name: str, value: float | None, aga
     if not trial.is_right or name == "total_speedup":
         return "", ""
     if name == "speedup":
-        base = study.baseline_of(trial, against)
-        apart = APART if base is not None and study.are_apart(base, trial) else ""
-        return apart, doubt_of(base, trial) if base and value is not None else ""
+        if (base := study.baseline_of(trial, against)) is None:
+            return "", ""
+        pair = Pair(study, base, trial)
+        return APART if pair.is_apart else "", pair.doubt if value is not None else ""
     return ("", study.age(trial)) if name in QUANTITIES else (study.counters.why_missing(trial.id, name), "")
 
 

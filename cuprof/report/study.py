@@ -21,7 +21,7 @@ from cuprof.core.text import count, describe_tried
 from cuprof.report.counters import Counters
 from cuprof.report.experiment import Experiment
 from cuprof.report.published import PublishedValue
-from cuprof.report.trials import RANKING, StudyTrial, Timed, by_sure_time, doubt_of
+from cuprof.report.trials import RANKING, StudyTrial, Timed, by_sure_time
 from cuprof.report.units import describe_age
 from cuprof.results.source import KernelSource
 from cuprof.results.sweeps import SweepRow, is_search
@@ -59,22 +59,59 @@ class Device:
 
 
 class Pair(NamedTuple):
-    """Two trials as `cuprof compare` compares them; numbers are None where nothing is known.
+    """Two trials as `cuprof compare` compares them, each fact found when it is asked for."""
 
-    Args:
-        ratio: how many times as long `new` takes as `base`.
-        ends: of the interval of the ratio; None without a comparison, and "none" where samples were too few for one.
-        is_apart: two sweeps that are not known to agree measured them.
-        doubt: "±58 %", where one of the times is known as badly as that.
-    """
-
+    study: Study
     base: StudyTrial
     new: StudyTrial
-    ratio: float | None
-    ends: tuple[float, float] | str | None
-    verdict: Verdict | None
-    is_apart: bool
-    doubt: str
+
+    @property
+    def is_apart(self) -> bool:
+        """Return whether two sweeps that are not known to agree measured them.
+
+        The machine may have been quieter or hotter in one of them: no speed-up is given across such a gap.
+        """
+        own, sweeps = self.study.sweep.id, {each.run_sweep_id for each in (self.base, self.new) if each.run_id}
+        return len({own if each in self.study.agreeing else each for each in sweeps}) > 1
+
+    @property
+    def key(self) -> tuple[str, str, Measure] | None:
+        """Return both identities and the ranking measure that both have samples of and may be compared by, or None."""
+        measures = (each for each in RANKING if each in self.base.sampled and each in self.new.sampled)
+        measure = None if self.is_apart else next(measures, None)
+        return (self.base.identity, self.new.identity, measure) if measure else None
+
+    @property
+    def compared(self) -> Any | None:
+        """Return what `cuprof compare` says of two variants' best trials at one problem; None where it says nothing."""
+        return self.study.comparisons.find(*key) if (key := self.key) else None
+
+    @property
+    def ratio(self) -> float | None:
+        """Return how many times as long `new` takes as `base`, as `cuprof compare` estimates it.
+
+        Two back ends' times are not compared by methods that mean something else, but their ratio is still told: by the
+        same estimator, without an interval or a verdict. It is None without samples of a common measure, and across a
+        gap (`is_apart`).
+        """
+        return self.study.comparisons.find_ratio(*key) if (key := self.key) else None
+
+    @property
+    def speedup(self) -> float | None:
+        """Return how many times as fast `new` is."""
+        return 1 / ratio if (ratio := self.ratio) else None
+
+    @property
+    def ends(self) -> tuple[float, float] | str | None:
+        """Return the ends of the ratio's interval; None without a comparison, "none" where samples were too few."""
+        if (row := self.compared) is None:
+            return None
+        return "none" if not row.low or np.isinf(row.high) else (row.low, row.high)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Return the verdict on `new`, None where `cuprof compare` says nothing of the two."""
+        return Verdict(row.verdict) if (row := self.compared) else None
 
     @property
     def is_level(self) -> bool:
@@ -82,9 +119,9 @@ class Pair(NamedTuple):
         return self.verdict in LEVEL
 
     @property
-    def speedup(self) -> float | None:
-        """Return how many times as fast `new` is."""
-        return 1 / self.ratio if self.ratio else None
+    def doubt(self) -> str:
+        """Return "±58 %", the wider of two intervals where it is too wide for a speed-up without a mark."""
+        return max(self.base, self.new, key=lambda trial: trial.half_width).doubt
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +268,7 @@ class Study:
     def speedup(self, trial: StudyTrial, against: str = "") -> float | None:
         """Return how many times as fast a right trial is as the baseline (or `against`), None where one is missing."""
         base = self.baseline_of(trial, against or self.baseline) if trial.is_right else None
-        return 1 / ratio if base and (ratio := self.ratio(base, trial)) else None
+        return Pair(self, base, trial).speedup if base else None
 
     def total_speedup(self, trial: StudyTrial, against: str = "") -> float | None:
         """Return the ratio of `speedup` for the times with transfers."""
@@ -240,46 +277,14 @@ class Study:
 
     def foresee_speedups(self, trials: Iterable[StudyTrial], against: str = "") -> None:
         """Compute the speedups of many trials at once, for `speedup` to find; that is faster than one by one."""
-        pairs = [(self.baseline_of(trial, against or self.baseline), trial) for trial in trials if trial.is_right]
-        self.comparisons.foresee_ratios(
-            (base.identity, new.identity, measure)
-            for base, new in pairs
-            if base and (measure := self._shared_measure(base, new))
-        )
-
-    def ratio(self, base: StudyTrial, new: StudyTrial) -> float | None:
-        """Return how many times as long `new` takes as `base`, as `cuprof compare` estimates it.
-
-        Two back ends' times are not compared by methods that mean something else, but their ratio is still told: by the
-        same estimator, without an interval or a verdict. It is None without samples of a common measure, and across a
-        gap (`are_apart`).
-        """
-        measure = self._shared_measure(base, new)
-        return self.comparisons.find_ratio(base.identity, new.identity, measure) if measure else None
-
-    def compare(self, base: StudyTrial, new: StudyTrial) -> Any | None:
-        """Return what `cuprof compare` says of two variants' best trials at one problem; None where it says nothing."""
-        measure = self._shared_measure(base, new)
-        return self.comparisons.find(base.identity, new.identity, measure) if measure else None
+        bases = ((self.baseline_of(trial, against or self.baseline), trial) for trial in trials if trial.is_right)
+        keys = (Pair(self, base, trial).key for base, trial in bases if base)
+        self.comparisons.foresee_ratios(filter(None, keys))
 
     def foresee(self, base: StudyTrial, trials: Iterable[StudyTrial]) -> None:
-        """Make the comparisons of many trials with one, for `compare` to find; that is faster than one by one."""
-        self.comparisons.foresee((base.identity, new.identity) for new in trials if self._shared_measure(base, new))
-
-    def verdict(self, base: StudyTrial, new: StudyTrial) -> Verdict | None:
-        """Return the verdict on `new`, None where `cuprof compare` says nothing of the two."""
-        compared = self.compare(base, new)
-        return Verdict(compared.verdict) if compared else None
-
-    def pair(self, base: StudyTrial, new: StudyTrial) -> Pair:
-        """Return two trials with all that is known of how they compare."""
-        compared = self.compare(base, new)
-        ends: Any = (compared.low, compared.high) if compared else None
-        if compared and (not compared.low or np.isinf(compared.high)):
-            ends = "none"
-        verdict = Verdict(compared.verdict) if compared else None
-        apart, doubt = self.are_apart(base, new), doubt_of(base, new)
-        return Pair(base, new, self.ratio(base, new), ends, verdict, apart, doubt)
+        """Compare many trials with one, for pairs of them to find; that is faster than one by one."""
+        keys = (Pair(self, base, new).key for new in trials)
+        self.comparisons.foresee(key[:2] for key in keys if key)
 
     @cached_property
     def comparisons(self) -> VariantComparisons:
@@ -292,14 +297,6 @@ class Study:
         timed = self.side.trials.set_index(["identity", "measure"])
         found = self.side.source.read(timed.loc[keys].reset_index())
         return [found.take([place]) for place in range(len(keys))]
-
-    def are_apart(self, base: StudyTrial, new: StudyTrial) -> bool:
-        """Return whether two trials were measured by two sweeps that are not known to agree.
-
-        The machine may have been quieter or hotter in one of them: no speed-up is given across such a gap.
-        """
-        sweeps = {each.run_sweep_id for each in (base, new) if each.run_id}
-        return len({self.sweep.id if each in self.agreeing else each for each in sweeps}) > 1
 
     def age(self, trial: StudyTrial) -> str:
         """Return "measured 18 min earlier" of a trial taken over from an earlier sweep, else the empty text."""
@@ -328,11 +325,6 @@ class Study:
             for name in (trial.variant, trial.contender):
                 found.setdefault((trial.problem, name), {}).setdefault(trial.device, trial)
         return found
-
-    def _shared_measure(self, base: StudyTrial, new: StudyTrial) -> Measure | None:
-        """Return the ranking measure that both have samples of and may be compared by, None without one."""
-        shared = (measure for measure in RANKING if measure in base.sampled and measure in new.sampled)
-        return None if self.are_apart(base, new) else next(shared, None)
 
 
 def one_each(trials: pd.DataFrame) -> pd.DataFrame:

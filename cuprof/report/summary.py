@@ -16,7 +16,7 @@ import numpy as np
 
 from cuprof.core.records import FAILED, NOT_RUN, State
 from cuprof.core.text import list_first
-from cuprof.report.study import LEVEL, Pair, Study
+from cuprof.report.study import Pair, Study
 from cuprof.report.tables import ENDINGS, WRONG_AS_EXPECTED
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import RANKING, StudyTrial, are_few, by_sure_time, grouped
@@ -58,7 +58,7 @@ def conclude(study: Study) -> Conclusions:
     endings: Counter[str] = Counter()
     for group in failure_groups(study):
         endings[group.words] += group.trials
-    is_clear = len(ranked) > 1 and study.verdict(ranked[1], ranked[0]) not in LEVEL
+    is_clear = len(ranked) > 1 and not Pair(study, ranked[1], ranked[0]).is_level
     # above 1 a cache served it
     is_near_peak = bool(ranked) and TELLING_SHARE <= (ranked[0].share or 0.0) <= 1
     headline = say_once(WORDS, "headline", ranked, dict(endings), is_near_peak, is_clear)
@@ -76,11 +76,8 @@ def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
     fastest, baseline = ranked[0], study.baseline_of(ranked[0])
     times_ns = study.here["median_ns"][study.here["is_right"]]
     own = [trial for trial in ranked if trial not in study.libraries and trial.kind == "kernel"]
-    beaten = [
-        study.pair(library, own[0])
-        for library in study.libraries[1:]
-        if own and library.backend == own[0].backend and study.verdict(library, own[0]) is Verdict.FASTER
-    ]
+    rivals = [Pair(study, library, own[0]) for library in study.libraries[1:] if own]
+    beaten = [each for each in rivals if each.base.backend == each.new.backend and each.verdict is Verdict.FASTER]
     cpu = next((trial for trial in ranked if trial.kind == "cpu"), None)
     other = next((trial for trial in ranked if trial.kind != "cpu"), None)
     elsewhere = [trial for trial in ranked if trial.device != fastest.device and not trial.on_host]
@@ -91,10 +88,10 @@ def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
         "median_over_best": times_ns.median() / times_ns.min(),
         "fastest": fastest,
         "roof": next((device.read_bandwidth for device in study.devices if device.label == fastest.device), None),
-        "against": study.pair(baseline, fastest) if baseline else None,
-        "own": study.pair(study.libraries[0], own[0]) if study.libraries and own else None,
+        "against": Pair(study, baseline, fastest) if baseline else None,
+        "own": Pair(study, study.libraries[0], own[0]) if study.libraries and own else None,
         "beaten": beaten,
-        "cpu": study.pair(other, cpu) if cpu and other and not study.are_apart(other, cpu) else None,
+        "cpu": pair if cpu and other and not (pair := Pair(study, other, cpu)).is_apart else None,
         "elsewhere": [(best, _on_device(study, best)) for best in bests],
         "steps": _steps(study),
         "winners": _winners(study),
@@ -105,16 +102,16 @@ def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
 def _on_device(study: Study, best: StudyTrial) -> Pair | None:
     """Return how the fastest on a device compares with the baseline there."""
     base = study.baseline_of(best)
-    if base is None or base is best or base.device != best.device or study.are_apart(base, best):
+    if base is None or base is best or base.device != best.device or (pair := Pair(study, base, best)).is_apart:
         return None
-    return study.pair(base, best)
+    return pair
 
 
 def _steps(study: Study) -> dict[str, Any] | None:
     """Return whether each of the study's steps is faster here than the one before, and which are not."""
     trials = {trial.variant: trial for trial in study.best}
     steps = [trials[step] for step in study.experiment.steps if step in trials]
-    pairs = [study.pair(before, after) for before, after in pairwise(steps)]
+    pairs = [Pair(study, before, after) for before, after in pairwise(steps)]
     if not pairs or any(each.is_apart for each in pairs):
         return None
     found = {
@@ -135,7 +132,7 @@ def _winners(study: Study) -> tuple[int, list[tuple[tuple[list[str], ...], list[
     for trials in in_order:
         first = min(trials, key=by_sure_time)
         study.foresee(first, trials)
-        verdicts = {trial: Verdict.SAME if trial is first else study.verdict(first, trial) for trial in trials}
+        verdicts = {trial: Verdict.SAME if trial is first else Pair(study, first, trial).verdict for trial in trials}
         names = tuple(
             [shorten(trial.contender) for trial, verdict in verdicts.items() if verdict in wanted]
             for wanted in ((Verdict.SAME, Verdict.SAME_CODE), (Verdict.UNDECIDED,))
@@ -149,7 +146,7 @@ def _duel(study: Study) -> dict[str, Any] | None:
     steps = study.experiment.steps
     best = {(trial.problem, trial.variant): trial for trial in study.fastest}
     sides = [tuple((problem, step) for step in steps) for problem in dict.fromkeys(problem for problem, _ in best)]
-    pairs = [study.pair(best[each[0]], best[each[1]]) for each in sides if len(steps) == 2 and {*each} <= best.keys()]
+    pairs = [Pair(study, best[each[0]], best[each[1]]) for each in sides if len(steps) == 2 and {*each} <= best.keys()]
     if len(pairs) < 2:
         return None
     won, lost = ([each for each in pairs if each.verdict is word] for word in (Verdict.FASTER, Verdict.SLOWER))

@@ -182,11 +182,6 @@ class StudyTrial:
         return self.timings[measure].median_ns if measure in self.timings else None
 
 
-def doubt_of(base: StudyTrial, new: StudyTrial) -> str:
-    """Return "±58 %", the wider of two intervals where it is too wide for a speed-up without a mark."""
-    return max(base, new, key=lambda trial: trial.half_width).doubt
-
-
 def are_few(timings: pd.DataFrame) -> np.ndarray:
     """Return, for each timing, whether its samples are too few for an interval of the median."""
     counts = list(zip(timings["samples"], timings["confidence"], strict=True))

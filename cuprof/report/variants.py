@@ -13,7 +13,7 @@ from cuprof.core.point import Point
 from cuprof.report.experiment import TableSpec
 from cuprof.report.grid import keep
 from cuprof.report.published import PublishedValue
-from cuprof.report.study import LEVEL, Study, one_each
+from cuprof.report.study import Pair, Study, one_each
 from cuprof.report.tables import APART, MISSING, Cell, CellKind, Column, Row, Table, ending_cell
 from cuprof.report.templates import say
 from cuprof.report.trials import StudyTrial, by_sure_time, grouped, rank_of
@@ -113,7 +113,7 @@ def _steps(study: Study, trials: Sequence[StudyTrial]) -> list[Step]:
             before = trial
         for name, base in bases.items():
             if base is not None and base is not trial:
-                pair = study.pair(base, trial)
+                pair = Pair(study, base, trial)
                 words = pair.verdict if pair.is_level else ""
                 values[name] = pair.speedup
                 notes[name] = APART if pair.is_apart else ", ".join(filter(None, [words, pair.doubt]))
@@ -255,7 +255,7 @@ def _problem_cell(study: Study, trial: StudyTrial | None, winner: StudyTrial | N
     if trial is winner:
         return replace(cell, mark="★", heat=0.0)
     ratio = by_sure_time(trial) / by_sure_time(winner)
-    mark = "≈" if study.verdict(winner, trial) in LEVEL else ""
+    mark = "≈" if Pair(study, winner, trial).is_level else ""
     return replace(cell, mark=mark, heat=min(1.0, max(0.0, (ratio - 1) / (SLOWEST - 1))))
 
 

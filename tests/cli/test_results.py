@@ -15,7 +15,7 @@ from cuprof.cli.output import Line, to_text
 from cuprof.cli.results import MOST_ROWS, TOP, print_results, result_parts
 from cuprof.core.records import State
 from cuprof.report.load import load_study
-from cuprof.report.study import Study
+from cuprof.report.study import Pair, Study
 from cuprof.statistics.verdict import Judgement, Verdict
 from tests.report.study_data import CPU, NO_CUDA, Made, fill, open_store
 
@@ -310,7 +310,7 @@ def test_a_lopsided_interval_is_shown_by_its_ends(
     ends: tuple[float, float, float], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judgement = Judgement(Verdict.UNDECIDED, ends[1], ends[0], ends[2], True, 0.05)
-    monkeypatch.setattr(Study, "compare", lambda *_: judgement)
+    monkeypatch.setattr(Pair, "compared", judgement)
     assert shown(tmp_path, Made("base", 20.0), Made("fast", 10.0))[-1] == said
 
 

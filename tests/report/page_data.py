@@ -10,7 +10,7 @@ from typing import Any
 from cuprof.report.counter_section import counter_section
 from cuprof.report.page import study_figures, study_tables
 from cuprof.report.provenance import provenance
-from cuprof.report.study import Study
+from cuprof.report.study import Pair, Study
 from cuprof.report.summary import conclude, failure_groups
 
 TRACE = (
@@ -110,7 +110,7 @@ def comparison_data(study: Study) -> list[dict[str, Any]]:
     data = []
     for trial in study.best:
         base = study.baseline_of(trial)
-        compared = study.compare(base, trial) if base is not None and base is not trial else None
+        compared = Pair(study, base, trial).compared if base is not None and base is not trial else None
         if compared is not None:
             facts = {name: getattr(compared, name) for name in ("measure", "verdict", "error_rate")}
             numbers = {name: getattr(compared, name) for name in ("ratio", "low", "high")}

@@ -11,6 +11,7 @@ from cuprof.core.records import State
 from cuprof.report.experiment import TableSpec
 from cuprof.report.grid import grid_table
 from cuprof.report.load import load_study
+from cuprof.report.study import Pair
 from cuprof.report.summary import conclude
 from cuprof.report.units import describe_age
 from cuprof.report.variants import make_overview, steps_table
@@ -40,9 +41,9 @@ def test_reused_rows_are_marked_with_their_age(resumed) -> None:
 def test_no_speedup_is_given_across_sweeps_that_are_not_known_to_agree(resumed) -> None:
     base, old, new, newer = resumed.trials
     assert resumed.speedup(old) == pytest.approx(3.0, rel=0.01)  # both of the earlier sweep
-    assert resumed.ratio(new, newer) == pytest.approx(0.5, rel=0.01)  # both of this one
+    assert Pair(resumed, new, newer).ratio == pytest.approx(0.5, rel=0.01)  # both of this one
     assert resumed.speedup(newer) is None
-    assert resumed.verdict(base, newer) is None
+    assert Pair(resumed, base, newer).verdict is None
     table = steps_table(resumed, TableSpec())
     cells = {row.heading: row.cells[3] for row in table.rows}
     assert (cells["old"].text, cells["old"].note) == ("3.00", "")
@@ -55,7 +56,7 @@ def test_no_speedup_is_given_across_sweeps_that_are_not_known_to_agree(resumed) 
 
 def test_sessions_that_agree_are_compared(resumed) -> None:
     agreeing = replace(resumed, agreeing=frozenset({1}))
-    assert agreeing.verdict(agreeing.trials[0], agreeing.trials[3]) is Verdict.FASTER
+    assert Pair(agreeing, agreeing.trials[0], agreeing.trials[3]).verdict is Verdict.FASTER
     assert agreeing.speedup(agreeing.trials[3]) == pytest.approx(5.0, rel=0.01)
 
 
