@@ -6,7 +6,7 @@ What is said of the waits follows rules: every statement rests on a counter, a l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,6 @@ from cuprof.report.counter_section import MOST_PAIRS, list_pairs
 from cuprof.report.study import Pair, Study
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import StudyTrial, grouped
-from cuprof.report.units import format_counter
 from cuprof.results.source import FEW_SAMPLES, KernelSource
 from cuprof.statistics.verdict import Verdict
 
@@ -51,40 +50,19 @@ OCCUPANCY = {
 }
 
 
-class SourceLine(NamedTuple):
-    """One line of source with what it costs.
-
-    Args:
-        number: in its file, 0 for instructions that the line table gives no line.
-        share: of the kernel's stalled samples.
-        reason: the commonest, empty where no warp waited.
-        executed: by warps, all its instructions together.
-        sass: its instructions, each with its share and executions; empty for a line without any.
-        is_cause: it has a load or barrier that the leading reasons wait for.
-    """
-
-    number: int
-    text: str
-    share: float = 0.0
-    reason: str = ""
-    executed: str = ""
-    sass: Sequence[str] = ()
-    is_cause: bool = False
-
-
 class CodeSide(NamedTuple):
     """One kernel of a pair.
 
     Args:
         notes: which of several launches it is, and why lines or their texts are missing.
-        files: name → lines, of each file that the line table names, as far as it has instructions; None for a gap.
+        files: see `_files`.
         repeated: an earlier pair shows the same code, so that `files` is empty.
     """
 
     name: str
     anchor: str
     notes: Sequence[str]
-    files: Sequence[tuple[str, list[SourceLine | None]]] = ()
+    files: Sequence[tuple[str, list[Any]]] = ()
     repeated: bool = False
 
 
@@ -179,45 +157,41 @@ def _side(study: Study, trial: StudyTrial, diagnosis: Diagnosis | None, shown: s
     return CodeSide(name, anchor, notes, _files(kernel, diagnosis.waits))
 
 
-def _files(kernel: KernelSource, waits: Sequence[Wait]) -> list[tuple[str, list[SourceLine | None]]]:
-    """Return the files; of the lines with most samples, as many as there is room for, with their instructions."""
-    causes = {wait.cause.number for wait in waits if wait.cause}
-    ranked = kernel.lines.sort_values(["stalled", "executed"], ascending=False)
-    fits = ranked["instructions"].cumsum() <= MOST_INSTRUCTIONS
-    opened = set(zip(ranked["file"][fits], ranked["line"][fits], strict=True))
-    files = []
-    lines: Any = kernel.lines.itertuples()
-    for file, rows in grouped(lines, lambda row: str(row.file)).items():
-        # the stored file of a trial is shown, and what an imported report's reader has found
-        texts = kernel.texts.get(file, ()) if kernel.trial_id is None or file == kernel.source_name else ()
-        known = {row.line: _source_line(kernel, causes, row, texts, (file, row.line) in opened) for row in rows}
-        files.append((Path(file).name, list(_with_context(known, texts))))
-    return files
+def _files(kernel: KernelSource, waits: Sequence[Wait]) -> list[tuple[str, list[Any]]]:
+    """Return name → lines of each file that the line table names: lines with instructions and those around them.
 
-
-def _source_line(kernel: KernelSource, causes: set[int], row: Any, texts: Sequence[str], is_open: bool) -> SourceLine:
-    code = kernel.instructions
-    own: Any = code[(code["file"] == row.file) & (code["line"] == row.line)]
-    listing = [
+    They are rows of `KernelSource.lines`, None for a gap, with two columns more: `is_cause`, whether there is a load or
+    barrier that the leading reasons wait for, and `sass`, the instructions, each with its place and share; of the lines
+    with most samples as many have these as there is room for.
+    """
+    causes, code = {wait.cause.number for wait in waits if wait.cause}, kernel.instructions
+    rows: Any = code.itertuples()
+    sass = [
         f"{each.offset:5x} {f'{each.share * 100:.1f}' if each.stalled else '':>5} "
         f"{'←' if each.Index in causes else ' '} {each.sass}"
-        for each in own.itertuples()
+        for each in rows
     ]
-    is_cause = bool({*own.index} & causes)
-    text, executed = _text(texts, row.line), format_counter(float(row.executed))
-    return SourceLine(row.line, text, row.share, row.reason, executed, listing if is_open else [], is_cause)
+    own = code.assign(is_cause=code.index.isin(causes), sass=sass).groupby(["file", "line"])  # in the order of `lines`
+    ranked = kernel.lines.sort_values(["stalled", "executed"], ascending=False)
+    fits = ranked["instructions"].cumsum() <= MOST_INSTRUCTIONS
+    lines = kernel.lines.assign(is_cause=own["is_cause"].any().to_numpy(), sass=own["sass"].agg(list).to_numpy())
+    lines["sass"] = lines["sass"].where(fits, "")
+    rows = lines.itertuples()
+    files = grouped(rows, lambda row: str(row.file))
+    return [(Path(file).name, _with_context(kernel, file, of_it)) for file, of_it in files.items()]
 
 
-def _with_context(known: Mapping[int, SourceLine], texts: Sequence[str]) -> Iterator[SourceLine | None]:
-    """Yield lines with instructions and, where their text is stored, those around them; None stands for a gap."""
-    for place, (number, left_out) in enumerate(fold(known, AROUND, 1, len(texts))):
-        if place and left_out and texts:
-            yield None
-        yield known.get(number) or SourceLine(number, _text(texts, number))
-
-
-def _text(texts: Sequence[str], number: int) -> str:
-    return texts[number - 1][:TEXT_WIDTH] if 0 < number <= len(texts) else ""
+def _with_context(kernel: KernelSource, file: str, rows: Sequence[Any]) -> list[Any]:
+    """Return rows of lines with their texts and, where these are stored, the lines around them."""
+    # the stored file of a trial is shown, and what an imported report's reader has found
+    texts = kernel.texts.get(file, ()) if kernel.trial_id is None or file == kernel.source_name else ()
+    known, shown = {row.line: row for row in rows}, list[Any]()
+    around = rows[0]._replace(instructions=0, share=0.0, reason="", sass="", is_cause=False)
+    for number, left_out in fold(known, AROUND, 1, len(texts)):
+        text = texts[number - 1][:TEXT_WIDTH] if 0 < number <= len(texts) else ""
+        shown += [None] if shown and left_out and texts else []
+        shown.append(known.get(number, around)._replace(line=number, text=text))
+    return shown
 
 
 class Place(NamedTuple):

@@ -44,7 +44,7 @@ def test_each_pair_shows_both_sides_and_each_code_once(study: Study) -> None:
 def test_a_line_has_its_text_share_reason_and_instructions(study: Study) -> None:
     ((file, lines),) = code_section(study)[0].sides[0].files
     assert file == "interleaved_divergent.cu"
-    line = next(each for each in lines if each and each.number == 18)
+    line = next(each for each in lines if each and each.line == 18)
     source = read_launches()["interleaved_divergent"][0].source
     assert source is not None
     of_line = {number for number, each in enumerate(source.lines) if each == 18}
