@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,36 +25,6 @@ LEAST = 12
 """A model of fewer trials says nothing."""
 MOST_FITTED, MOST_DRAWN, MOST_PARTS = 200, 2000, 12
 SEED = 20240
-
-
-class Found(NamedTuple):
-    """A search at the reference problem.
-
-    Args:
-        tried: the trials with a time, in the order in which they were first tried.
-        best_ns: the best time until then, of each; one of few samples counts by the longest of them.
-        variant: the one that `parts` describes, which was tried most.
-        parts: see `explain`.
-        slices: tunable → the trials tried that differ from the best in it alone, the best among them, by its value.
-    """
-
-    tried: Sequence[StudyTrial]
-    best_ns: Sequence[float]
-    variant: str
-    parts: Mapping[tuple[str, ...], float]
-    slices: Mapping[str, Sequence[StudyTrial]]
-
-
-def find_search(study: Study) -> Found | None:
-    """Return what a study's search has learned at its reference problem; None where it was no search."""
-    if not study.is_search:
-        return None
-    tried = study.rows(study.here[study.here["is_right"]].sort_values("ordinal"))
-    if not tried:
-        return None
-    variant, _ = Counter(trial.variant for trial in tried).most_common(1)[0]
-    parts = explain([trial for trial in tried if trial.variant == variant])
-    return Found(tried, list(accumulate(map(by_sure_time, tried), min)), variant, parts, _slices(tried))
 
 
 def describe_standing(study: Study) -> str:
@@ -96,6 +66,7 @@ def _list_last(study: Study) -> list[StudyTrial]:
 
 
 def _slices(tried: Sequence[StudyTrial]) -> dict[str, list[StudyTrial]]:
+    """Return tunable → the trials that differ from the best in it alone, the best among them, by its value."""
     winner = min(tried, key=by_sure_time)
     contender, names = winner.contender, winner.tunables.keys()
     of_it = [trial for trial in tried if trial.contender == contender and trial.tunables.keys() == names]
@@ -163,50 +134,53 @@ def _rank(value: Any) -> tuple[bool, bool, Any]:
 
 
 def search_figures(study: Study, styles: plot.Styles) -> list[plot.Figure]:
-    """Return the figures of a search; none for a sweep that ran everything."""
-    found = find_search(study)
-    if found is None:
-        return []
-    return [
-        _progress(found),
-        *([_importance(found)] if found.parts else []),
-        *([_slice(found)] if found.slices else []),
-    ]
+    """Return the figures of a search at the reference problem; none for a sweep that ran everything."""
+    tried = study.rows(study.here[study.here["is_right"]].sort_values("ordinal")) if study.is_search else []
+    return [_progress(tried), *_importance(tried), *_slice(tried)] if tried else []
 
 
-def _progress(found: Found) -> plot.Figure:
-    scale = choose_scale("time", list(found.best_ns))
-    first = found.best_ns.index(found.best_ns[-1])
-    best, places = found.tried[first], range(1, len(found.tried) + 1)
-    facts = [(each.contender, each.tunables_label, format_value("time", each.median_ns)) for each in found.tried]
+def _progress(tried: Sequence[StudyTrial]) -> plot.Figure:
+    """Return each time and the best until then, in the order in which they were first tried.
+
+    A best time of few samples counts by the longest of them.
+    """
+    best_ns = list(accumulate(map(by_sure_time, tried), min))
+    scale, first = choose_scale("time", best_ns), best_ns.index(best_ns[-1])
+    best, places = tried[first], range(1, len(tried) + 1)
+    facts = [(each.contender, each.tunables_label, format_value("time", each.median_ns)) for each in tried]
     look = plot.hover("%{customdata[0]}", "%{customdata[1]}", "%{customdata[2]}", facts=facts)
-    times = plot.numbers(map(by_time, found.tried), scale)
-    tried = plot.line("tried", places, times, plot.Style(plot.NEUTRAL), 5, mode="markers", **look)
-    so_far = plot.line(
-        "best so far", places, plot.numbers(found.best_ns, scale), plot.Style(plot.PALETTE[0]), mode="lines"
-    )
+    times = plot.numbers(map(by_time, tried), scale)
+    marks = plot.line("tried", places, times, plot.Style(plot.NEUTRAL), 5, mode="markers", **look)
+    so_far = plot.line("best so far", places, plot.numbers(best_ns, scale), plot.Style(plot.PALETTE[0]), mode="lines")
     so_far["line"]["shape"] = "hv"
     layout = plot.axes(400, plot.axis("right configurations tried"), plot.axis("Time", scale, type="log"))
     text = say_once(plot.CAPTIONS, "progress", len(places), plot.plain(best.problem_name), best, first + 1)
-    return plot.Figure("figure-search-progress", "Best so far", [tried, {**so_far, "hoverinfo": "skip"}], layout, text)
+    return plot.Figure("figure-search-progress", "Best so far", [marks, {**so_far, "hoverinfo": "skip"}], layout, text)
 
 
-def _importance(found: Found) -> plot.Figure:
-    names = [plot.plain(" × ".join(part)) for part in found.parts]
-    colors = [plot.PALETTE[len(part) - 1] for part in found.parts]
-    shares = [100 * share for share in found.parts.values()]
+def _importance(tried: Sequence[StudyTrial]) -> list[plot.Figure]:
+    """Return what the tunables of the variant that was tried most explain of its times, if anything."""
+    variant, _ = Counter(trial.variant for trial in tried).most_common(1)[0]
+    if not (parts := explain([trial for trial in tried if trial.variant == variant])):
+        return []
+    names = [plot.plain(" × ".join(part)) for part in parts]
+    colors = [plot.PALETTE[len(part) - 1] for part in parts]
+    shares = [100 * share for share in parts.values()]
     data = plot.bars("", shares, names, colors, orientation="h", **plot.hover("%{y}: %{x:.1f} %"))
     layout = rows_layout(len(names), plot.axis("share of the variation of log time, %"))
-    text = say_once(plot.CAPTIONS, "importance", plot.plain(found.variant), names[0], shares[0])
-    return plot.Figure("figure-search-importance", "What each tunable explains", [data], layout, text)
+    text = say_once(plot.CAPTIONS, "importance", plot.plain(variant), names[0], shares[0])
+    return [plot.Figure("figure-search-importance", "What each tunable explains", [data], layout, text)]
 
 
-def _slice(found: Found) -> plot.Figure:
-    best_ns = found.best_ns[-1]
+def _slice(tried: Sequence[StudyTrial]) -> list[plot.Figure]:
+    """Return the times of trials that differ from the best in one tunable alone, where there are any."""
+    best_ns = min(map(by_sure_time, tried))
     points = {
         plot.plain(name): {plot.plain(f"{name}={each.tunables[name]}"): by_time(each) / best_ns for each in trials}
-        for name, trials in found.slices.items()
+        for name, trials in _slices(tried).items()
     }
+    if not points:
+        return []
     data = [
         plot.line(
             name, each, each.values(), plot.Style(plot.PALETTE[i % len(plot.PALETTE)]), **plot.hover("%{x}: %{y:.3f}")
@@ -215,6 +189,5 @@ def _slice(found: Found) -> plot.Figure:
     ]
     layout = plot.axes(400, plot.axis("one tunable changed", type="category"), plot.axis("time over the best"))
     ratio, where = max((ratio, where) for each in points.values() for where, ratio in each.items())
-    return plot.Figure(
-        "figure-search-slice", "Around the best", data, layout, say_once(plot.CAPTIONS, "slice", where, ratio)
-    )
+    text = say_once(plot.CAPTIONS, "slice", where, ratio)
+    return [plot.Figure("figure-search-slice", "Around the best", data, layout, text)]

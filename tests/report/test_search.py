@@ -16,7 +16,7 @@ from cuprof.core.records import State
 from cuprof.report.figure import styles_of
 from cuprof.report.series import tunables_figures
 from cuprof.report.summary import conclude
-from cuprof.report.tuning import describe_standing, explain, find_search
+from cuprof.report.tuning import describe_standing, explain, search_figures
 from cuprof.report.variants import ENOUGH, fastest_table
 from cuprof.results.sweeps import is_search
 
@@ -48,7 +48,7 @@ def test_few_trials_say_nothing() -> None:
 
 def test_a_sweep_that_ran_everything_was_no_search(make_study) -> None:
     assert not any(is_search(each) for each in ({"search": {"name": ""}}, {"search": None}, {}))
-    assert find_search(make_study([Made("v")])) is None
+    assert search_figures(make_study([Made("v")]), {}) == []
 
 
 def test_the_fastest_is_no_lucky_median_of_few_samples(make_study) -> None:
@@ -62,9 +62,8 @@ def test_the_fastest_is_no_lucky_median_of_few_samples(make_study) -> None:
     assert best.tunables.width == 16
     (drawn,) = tunables_figures(study, styles_of([best.contender]))
     assert "v at width = 16" in drawn.text
-    found = find_search(study)
-    assert found is not None
-    assert found.best_ns == [pytest.approx(12.4e3)] * 3
+    progress, *_ = search_figures(study, {})
+    assert progress.data[1]["y"] == [pytest.approx(12.4)] * 3
     slow = [Made("v", 20.0 + i, tune={"width": 100 + i}) for i in range(ENOUGH)]
     listed = fastest_table(make_study([*tried, *slow], name="many", configuration={"search": SEARCH}))
     assert listed is not None
