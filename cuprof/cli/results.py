@@ -218,7 +218,7 @@ def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
         cells = [cell(trial) if trial in right else "" for cell in (*numbers.values(), *words.values())]
         if trial not in right:
             cells[0] = mark_of(trial.state, trial.expected)[0]
-        rows.append([trial.contender + (" (base)" if trial in bases else ""), trial.tunables_label, *cells])
+        rows.append([trial.contender + (" (base)" if trial in bases else ""), trial.tunables.label, *cells])
     headings = ["variant", "tunables", *numbers, *words]
     shown = [place for place in range(len(headings)) if place in (0, 2, 3, 4) or any(row[place] for row in rows)]
     styles = ["" if trial in right else mark_of(trial.state, trial.expected)[1] for trial in trials]

@@ -331,7 +331,7 @@ def _overview(study: Study, trials: Sequence[StudyTrial], fewest: int) -> Table 
         elif scales:
             other = next(found for (key, _), found in counters.other_algorithm.items() if key == trial.id)
             cells.append(Cell(f"{OTHER_ALGORITHM} than was timed: {other}", "missing", span=len(scales)))
-        rows.append(Row(trial.contender, trial.tunables_label, tuple(cells)))
+        rows.append(Row(trial.contender, trial.tunables.label, tuple(cells)))
     columns = Column("Time", time.unit), *(Column(heading_of(name), scale.unit) for name, scale in scales.items())
     shared = [(heading_of(metric), values[metric][0], counters.unit_of(metric)) for metric in same]
     notes = say(WORDS, "shared", shared, len(counted) < len(trials))

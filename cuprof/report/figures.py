@@ -88,7 +88,7 @@ def time_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
     medians_ns, intervals = [by_time(trial) for trial in trials], [trial.interval for trial in trials]
     scale = choose_scale("time", medians_ns)
     texts = [format_value("time", each) for each in medians_ns]
-    facts = [(each.contender, each.tunables_label, _interval(each)) for each in trials]
+    facts = [(each.contender, each.tunables.label, _interval(each)) for each in trials]
     look = plot.hover("%{customdata[0]}", "%{text} %{customdata[2]}", "%{customdata[1]}", facts=facts)
     look |= {"text": texts, "textposition": "none", "error_x": plot.error_bars(medians_ns, intervals, scale, 1.5)}
     names, colors = plot.labels(each.contender for each in trials), [styles[each.contender].color for each in trials]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from cuprof.core.point import Point
 from cuprof.core.records import State
 from cuprof.ncu.metrics import heading_of
 from cuprof.report.counter_section import collect_command, left_out_notes, mode_notes
@@ -18,7 +19,7 @@ from cuprof.report.study import Pair, Study
 from cuprof.report.tables import APART, MISSING, Cell, Column, Row, Table, ending_cell
 from cuprof.report.templates import say
 from cuprof.report.trials import StudyTrial, grouped
-from cuprof.report.units import QUANTITIES, Dimension, Scale, choose_scale, is_number, point_label, value_label
+from cuprof.report.units import QUANTITIES, Dimension, Scale, choose_scale, is_number, value_label
 
 Key = tuple[Any, ...]
 NAMES = {"variant": "contender", "device": "device", "problem": "problem_name"}
@@ -134,7 +135,7 @@ def _values(study: Study, kept: pd.DataFrame, name: str, against: str) -> dict[i
 def _choice(tunables: Sequence[Mapping[str, Any]], best: Mapping[str, Any], named: set[str]) -> str:
     """Return the tunables of the best in which others differ, but those that are named elsewhere."""
     differing = {name for name in {*best} - named if len({each.get(name) for each in tunables}) > 1}
-    return point_label({name: value for name, value in best.items() if name in differing})
+    return Point({name: value for name, value in best.items() if name in differing}).label
 
 
 def _doubts(study: Study, trial: StudyTrial, name: str, value: float | None, against: str) -> tuple[str, str]:
@@ -266,7 +267,7 @@ def _below(grid: Grid, row: Key, line: Sequence[Found]) -> str:
         published = [found.unit for each in line for found in each.published if counter]
         unit = (grid.scales[row].unit if row in grid.scales else "") or next(iter(published), "")
         return ", ".join(filter(None, [unit, counter]))
-    text = point_label(line[0].trial.problem) if grid.spec.rows == ("problem",) else ""
+    text = line[0].trial.problem.label if grid.spec.rows == ("problem",) else ""
     return "" if text == key_label(row) else text
 
 

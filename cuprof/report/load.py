@@ -26,7 +26,6 @@ from cuprof.report.published import read_published
 from cuprof.report.study import COLUMNS, Device, Study
 from cuprof.report.templates import say_once
 from cuprof.report.trials import RANKING, Timed, are_few
-from cuprof.report.units import point_label
 from cuprof.results.devices import DeviceRow, find_calibration, list_devices
 from cuprof.results.read import read_results
 from cuprof.results.sessions import compare_sessions
@@ -108,7 +107,7 @@ def choose_reference(trials: pd.DataFrame, experiment: Experiment) -> tuple[Poin
     reference: Point = trials["problem"][sizes.index[0]]
     if agrees(reference, wanted):
         return reference, ""
-    return reference, say_once("summary.txt", "reference", wanted, reference, fits.any())
+    return reference, say_once("summary.txt", "reference", Point(wanted), reference, fits.any())
 
 
 def list_sweep_devices(connection: Connection, sweep_id: int) -> dict[int, Device]:
@@ -166,7 +165,7 @@ def _names(trials: pd.DataFrame, devices: Mapping[int, Device], experiment: Expe
     """Return what trials, their devices and problems are called."""
     numbers: dict[Point, int] = {}
     at = [numbers.setdefault(problem, len(numbers)) for problem in trials["problem"]]
-    problems = [experiment.problem_name(problem) or point_label(problem) for problem in numbers]
+    problems = [experiment.problem_name(problem) or problem.label for problem in numbers]
     known = {key: device.label for key, device in devices.items()}
     hosts = [key for key, device in devices.items() if is_host(device.facts)]
     labels = pd.Series([known.get(key, "") for key in trials["device_id"]], trials.index, dtype=object)

@@ -175,7 +175,7 @@ def _series(
     if numeric:
         points = sorted(points, key=lambda point: point.x)
     values, intervals = [point.value for point in points], [point.trial.interval for point in points]
-    facts = [(point.series, "" if point.device else point.trial.tunables_label) for point in points]
+    facts = [(point.series, "" if point.device else point.trial.tunables.label) for point in points]
     more = plot.hover("%{customdata[0]}", f"%{{x}}: %{{y}} {plot.plain(scale.unit)}", "%{customdata[1]}", facts=facts)
     if has_errors and any(intervals):
         more["error_y"] = plot.error_bars(values, intervals, scale, 1.2)

@@ -20,7 +20,6 @@ from cuprof.report.units import (
     format_ratio,
     format_value,
     list_names,
-    point_label,
     shorten,
 )
 
@@ -92,7 +91,6 @@ def _make_environment(folders: Sequence[Path], finalize: Callable[[Any], Any]) -
         "ratio": format_ratio,
         "short": shorten,
         "names": list_names,
-        "point": point_label,
         "first_of": list_first,
         "level": level_text,
         "counter": format_counter,

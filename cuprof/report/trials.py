@@ -13,7 +13,7 @@ import pandas as pd
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
 from cuprof.core.text import count
-from cuprof.report.units import choose_scale, point_label
+from cuprof.report.units import choose_scale
 from cuprof.statistics.median import is_mere_range
 
 RANKING = (Measure.COLD, Measure.HOT)
@@ -130,14 +130,9 @@ class StudyTrial:
         return self.state is State.WRONG_RESULT and self.is_expected_wrong
 
     @property
-    def tunables_label(self) -> str:
-        """Return its tunables for people, empty without any."""
-        return point_label(self.tunables)
-
-    @property
     def setting(self) -> str:
         """Return contender and tunables for a sentence."""
-        return f"{self.contender} with {self.tunables_label}" if self.tunables else self.contender
+        return f"{self.contender} with {self.tunables.label}" if self.tunables else self.contender
 
     @property
     def timing(self) -> Timed | None:

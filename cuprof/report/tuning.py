@@ -16,7 +16,7 @@ from cuprof.report.figures import rows_layout
 from cuprof.report.study import Study
 from cuprof.report.templates import say_once
 from cuprof.report.trials import RANKING, StudyTrial, by_sure_time, by_time
-from cuprof.report.units import choose_scale, format_value, point_label
+from cuprof.report.units import choose_scale, format_value
 from cuprof.search.space import Space
 from cuprof.search.standing import LOOKS, describe_failed, find_differing, look
 from cuprof.statistics.verdict import Rule
@@ -52,7 +52,7 @@ def describe_standing(study: Study) -> str:
     def describe(trial: StudyTrial) -> str:
         """Return what a trial has otherwise than the best."""
         is_other = trial.contender != best.contender
-        return trial.setting if is_other else point_label(find_differing(trial.tunables, best.tunables))
+        return trial.setting if is_other else find_differing(trial.tunables, best.tunables).label
 
     said = standing.describe(describe, effect, error_rate)
     return f"The search compared its last candidates side by side: {best.setting} is {said}."
@@ -147,7 +147,7 @@ def _progress(tried: Sequence[StudyTrial]) -> plot.Figure:
     best_ns = list(accumulate(map(by_sure_time, tried), min))
     scale, first = choose_scale("time", best_ns), best_ns.index(best_ns[-1])
     best, places = tried[first], range(1, len(tried) + 1)
-    facts = [(each.contender, each.tunables_label, format_value("time", each.median_ns)) for each in tried]
+    facts = [(each.contender, each.tunables.label, format_value("time", each.median_ns)) for each in tried]
     look = plot.hover("%{customdata[0]}", "%{customdata[1]}", "%{customdata[2]}", facts=facts)
     times = plot.numbers(map(by_time, tried), scale)
     marks = plot.line("tried", places, times, plot.Style(plot.NEUTRAL), 5, mode="markers", **look)

@@ -6,7 +6,7 @@ Inside, times are nanoseconds, bandwidths bytes a second, shares and ratios plai
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
@@ -150,11 +150,6 @@ def describe_age(seconds: float) -> str:
             number = int(seconds // size)
             return f"{number} {unit}{'s' if unit == 'day' and number > 1 else ''}"
     return "less than a minute"
-
-
-def point_label(point: Mapping[str, Any]) -> str:
-    """Return coordinates as text for people: "n=2^24, dtype=float32"."""
-    return ", ".join(f"{name}={value_label(value)}" for name, value in point.items())
 
 
 def value_label(value: Any) -> str:

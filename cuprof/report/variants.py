@@ -17,7 +17,7 @@ from cuprof.report.study import Pair, Study, one_each
 from cuprof.report.tables import APART, MISSING, Cell, CellKind, Column, Row, Table, ending_cell
 from cuprof.report.templates import say
 from cuprof.report.trials import StudyTrial, by_sure_time, grouped, rank_of
-from cuprof.report.units import QUANTITIES, Scale, choose_scale, format_ratio, format_value, point_label, shorten
+from cuprof.report.units import QUANTITIES, Scale, choose_scale, format_ratio, format_value, shorten
 
 HEADINGS = {
     "time": "Time",
@@ -90,7 +90,7 @@ def variants_table(
         cells = (*_measured_cells(step, measured, scales), *_published_cells(step.trial, shown, scales, published))
         mark = "fastest" if is_fastest else "baseline" if is_base else ""
         rows.append(Row(step.trial.contender, _below(study, step.trial), cells, mark))
-    title = f"{spec.title or 'Variants'} at {study.experiment.problem_name(problem) or point_label(problem)}"
+    title = f"{spec.title or 'Variants'} at {study.experiment.problem_name(problem) or problem.label}"
     ratios = ", ".join(note for step in steps for note in step.notes.values()).split(", ")
     timed = [step for step in steps if step.values]
     said = [*say("tables.txt", "steps", study, timed, bool(published), ratios), *filter(None, [spec.note])]
@@ -128,7 +128,7 @@ def _published(study: Study, spec: TableSpec, problem: Point) -> tuple[list[Publ
     if here or not table:
         return here, ""
     last = Point(table[-1].problem)
-    return [value for value in table if Point(value.problem) == last], f", at {point_label(last)}"
+    return [value for value in table if Point(value.problem) == last], f", at {last.label}"
 
 
 def _scale(name: str, values: Sequence[float | None], published: Sequence[PublishedValue]) -> Scale:
@@ -165,7 +165,7 @@ def _published_cells(
 def _below(study: Study, trial: StudyTrial) -> str:
     """Return what stands below a variant's name."""
     kind = trial.kind if trial.kind not in ("kernel", trial.origin.lower()) else ""
-    tunables = trial.tunables_label if trial.is_right else ""
+    tunables = trial.tunables.label if trial.is_right else ""
     return " · ".join(filter(None, [trial.origin, kind, tunables, study.age(trial)]))
 
 
@@ -185,7 +185,7 @@ def fastest_table(study: Study) -> Table | None:
         time = Cell(scale.format(trial.median_ns), note=trial.few_samples)
         cells = (time, Cell(format_ratio(by_sure_time(trial) / best_ns)))
         mark = "fastest" if by_sure_time(trial) == best_ns else ""
-        rows.append(Row(trial.contender, trial.tunables_label, cells, mark))
+        rows.append(Row(trial.contender, trial.tunables.label, cells, mark))
     few = any(trial.few_samples for trial in study.rows(tried))
     notes = say("tables.txt", "fastest", TOP, len(tried), listed[0].problem_name, few)
     columns = (Column(f"time {scale.unit}"), Column("× the fastest"))
@@ -241,7 +241,7 @@ def _problem_row(study: Study, names: Sequence[str], trials: Sequence[StudyTrial
     if winner is not None:
         study.foresee(winner, best)
         time = format_value("time", winner.median_ns)
-        cells = [Cell(shorten(winner.contender), "text", note=f"{winner.tunables_label} {time}".strip())]
+        cells = [Cell(shorten(winner.contender), "text", note=f"{winner.tunables.label} {time}".strip())]
     cells += [_problem_cell(study, ended.get(name), winner, scale) for name in names]
     return Row(trials[0].problem_name, "", tuple(cells))
 

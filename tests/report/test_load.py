@@ -40,7 +40,7 @@ def test_only_right_results_are_ranked(make_study) -> None:
 
 def test_the_best_tunables_stand_for_a_variant(make_study) -> None:
     study = make_study([Made("v", 10.0 + abs(b - 128), tune={"block": b}) for b in (64, 128, 256)] + [Made("w", 11.0)])
-    assert [trial.tunables_label for trial in study.best] == ["block=128", ""]
+    assert [trial.tunables.label for trial in study.best] == ["block=128", ""]
 
 
 def test_the_reference_is_the_studys_problem_or_the_largest_right_one(make_study) -> None:
