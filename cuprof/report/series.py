@@ -55,12 +55,16 @@ RANKS: Mapping[str, Callable[[Point], float]] = {
 }
 
 
+Roofs = Mapping[str, Mapping[float, float]]
+"""Device → x → what the measured read bandwidth of the device allows there."""
+
+
 class Points(NamedTuple):
     """The points of a figure in the family's order, its roofs, and notes on the series that it leaves out."""
 
     measured: list[Point]
     published: list[Point]
-    roofs: list[Roof]
+    roofs: Roofs
     notes: list[str]
 
 
@@ -117,7 +121,7 @@ def figure_points(study: Study, spec: FigureSpec, trials: pd.DataFrame) -> Point
             measured.append(Point(each.trial, series, x, y, each.value))
         if (found := whole(each.published)) is not None and found.value is not None:
             published.append(Point(each.trial, series, x, y, found.value, found.device))
-    roofs = list_roofs(study, measured, is_flat=spec.y == "bandwidth") if spec.roof and spec.y in ROOFED else []
+    roofs = list_roofs(study, measured, is_flat=spec.y == "bandwidth") if spec.roof and spec.y in ROOFED else {}
     measured, published = (sorted(points, key=lambda each: each.trial.order) for points in (measured, published))
     series = grouped(measured, lambda each: each.series)
     if is_map or len(series) <= MOST_LINES:
@@ -163,7 +167,9 @@ def _curves(
         if points.roofs and spec.y != "bandwidth":
             seen = _near(heights, points.roofs, scale)
             y_ticks |= {"range": [math.log10(seen[0]), math.log10(seen[1])]}
-    data += [{**roof_trace(i, roof, scale, seen), "hoverinfo": "x+y+name"} for i, roof in enumerate(points.roofs)]
+    data += [
+        roof_trace(i, *roof, scale, seen) | {"hoverinfo": "x+y+name"} for i, roof in enumerate(points.roofs.items())
+    ]
     x_axis, y_axis = plot.axis(fact_label(spec.x), **ticks), plot.axis(heading, scale, **y_ticks)
     return data, plot.axes(440, x_axis, y_axis, barmode="group", showlegend=len(data) > 1)
 
@@ -184,10 +190,10 @@ def _series(
     return plot.line(name, xs, plot.numbers(values, scale), style, 8, mode=mode, **more)
 
 
-def _near(heights: Sequence[float | None], roofs: Sequence[Roof], scale: Scale) -> tuple[float, float]:
+def _near(heights: Sequence[float | None], roofs: Roofs, scale: Scale) -> tuple[float, float]:
     """Return the ends of a logarithmic axis around values; roofs far below them are cut off."""
     known = [height for height in heights if height]
-    tops = [value / scale.divisor for roof in roofs for value in roof.values]
+    tops = [value / scale.divisor for roof in roofs.values() for value in roof.values()]
     lowest = min(each for each in (*known, *tops) if each >= min(known) / FAR)
     return lowest / 2, 1.6 * max(known)
 
@@ -219,14 +225,6 @@ def _map(
     return [trace], {"height": 380, "xaxis": x_axis, "yaxis": y_axis}
 
 
-class Roof(NamedTuple):
-    """What the measured read bandwidth of a device allows: a value for each x."""
-
-    device: str
-    xs: tuple[float, ...]
-    values: tuple[float, ...]
-
-
 def scaling_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
     """Return times over the problem axis with the most values, both axes logarithmic, with the roof of each device.
 
@@ -240,7 +238,7 @@ def scaling_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
         """Return from where to where it goes, and which is the fastest at the end."""
         first, *_, last = (x for (x,) in ordered((point.x,) for point in points.measured))
         fastest = min((point.trial for point in points.measured if point.x == last), key=by_sure_time)
-        ends, devices = map(value_label, (first, last)), [roof.device for roof in points.roofs]
+        ends, devices = map(value_label, (first, last)), list(points.roofs)
         return say_once(plot.CAPTIONS, "scaling", along, *ends, others, fastest, devices)
 
     trials = study.standings[[agrees(problem, others) for problem in study.standings["problem"]]]
@@ -258,14 +256,13 @@ def tunables_figures(study: Study, styles: plot.Styles) -> list[plot.Figure]:
         values = pd.DataFrame(list(map(dict, trials["tunables"]))).nunique(dropna=False)
         axes = [f"tune.{name}" for name in values[values > 1].sort_values(ascending=False, kind="stable").index]
         if axes and len(trials) >= FEWEST_CHOICES:
-            look: dict[str, Any] = (
-                {"kind": "map", "x": axes[0], "y": axes[1]} if len(axes) > 1 else {"kind": "bars", "x": axes[0]}
-            )
-            asked.append((f"Tunables of {shorten(contender)}", trials, look, len(axes) > 2))
+            asked.append((contender, trials, axes))
     drawn = []
-    for number, (title, trials, look, is_hidden) in enumerate(asked[:MOST_MAPS]):
+    for number, (contender, trials, axes) in enumerate(asked[:MOST_MAPS]):
         more = len(asked) - MOST_MAPS if number == MOST_MAPS - 1 else 0
-        spec = FigureSpec(title=title, note=say_once(plot.CAPTIONS, "map_notes", is_hidden, more), **look)
+        title, note = f"Tunables of {shorten(contender)}", say_once(plot.CAPTIONS, "map_notes", len(axes) > 2, more)
+        kind, x, y = "map" if len(axes) > 1 else "bars", *[*axes, "time"][:2]
+        spec = FigureSpec(title=title, kind=kind, x=x, y=y, note=note)
         drawn.append(study_figure(study, spec, styles, f"tunables-{number}", trials))
     return [each for each in drawn if each]
 
@@ -282,34 +279,33 @@ def _longest_axis(study: Study) -> str | None:
     return max(numeric, key=lambda name: len(numeric[name]), default=None)
 
 
-def list_roofs(study: Study, points: Sequence[Point], *, is_flat: bool) -> list[Roof]:
+def list_roofs(study: Study, points: Sequence[Point], *, is_flat: bool) -> Roofs:
     """Return useful bytes of points over the measured read bandwidth of their device, or that bandwidth itself."""
-    roofs = []
+    roofs = {}
     for device in study.devices:
         own = [point for point in reversed(points) if point.trial.device == device.label]
         sizes, top = {point.x: point.trial.useful_bytes or 0.0 for point in own}, device.read_bandwidth
         if sizes and top:
-            values = {x: top if is_flat else sizes[x] / top * 1e9 for x in sorted(sizes)}
-            roofs.append(Roof(device.label, tuple(values), tuple(values.values())))
+            roofs[device.label] = {x: top if is_flat else sizes[x] / top * 1e9 for x in sorted(sizes)}
     return roofs
 
 
-def roof_trace(index: int, roof: Roof, scale: Scale, ends: tuple[float, float]) -> dict[str, Any]:
+def roof_trace(
+    index: int, device: str, roof: Mapping[float, float], scale: Scale, ends: tuple[float, float]
+) -> dict[str, Any]:
     """Return the trace of one device's roof, its name written below a point of it that is seen.
 
     Args:
         index: place among the roofs of the figure, which decides over the dashes.
         ends: of the y axis in the scale's unit.
     """
-    y = plot.numbers(roof.values, scale)
+    y = plot.numbers(roof.values(), scale)
     seen = [place for place, value in enumerate(y) if value is not None and ends[0] <= value <= ends[1]]
     texts = [""] * len(y)
     if seen:  # two thirds along, so that the name has room to its right
-        texts[seen[max(0, len(seen) * 2 // 3 - 1)]] = (
-            f"\N{NO-BREAK SPACE}roof, {plot.label(roof.device, MOST_ROOF_LABEL)}"
-        )
+        texts[seen[max(0, len(seen) * 2 // 3 - 1)]] = f"\N{NO-BREAK SPACE}roof, {plot.label(device, MOST_ROOF_LABEL)}"
     look: dict[str, Any] = {"mode": "lines+text", "text": texts, "textfont": {"color": plot.NEUTRAL, "size": 11}}
     # the side that a rising line leaves free; a single point may be the axis's last, with no room to its right
     look["textposition"] = "bottom right" if len(seen) > 1 else "top left"
     style = plot.Style(plot.NEUTRAL, dash=ROOF_DASHES[index % len(ROOF_DASHES)])
-    return plot.line(plot.label(f"roof: {roof.device}"), roof.xs, y, style, **look)
+    return plot.line(plot.label(f"roof: {device}"), roof, y, style, **look)

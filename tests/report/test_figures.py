@@ -15,7 +15,7 @@ from cuprof.report.figure import integer_ticks, label, labels, styles_of
 from cuprof.report.figures import MOST_POINTS, thin
 from cuprof.report.load import load_study
 from cuprof.report.page import study_figures, study_tables
-from cuprof.report.series import Roof, roof_trace
+from cuprof.report.series import roof_trace
 from cuprof.report.units import Scale
 from cuprof.results.read import read_results
 
@@ -79,9 +79,9 @@ def test_a_single_roof_is_called_the_roof(make_study) -> None:
 
 
 def test_a_roof_is_named_only_where_it_is_seen() -> None:
-    seen = roof_trace(0, Roof("D", (1, 2, 4, 8), (1e3, 2e3, 4e3, 8e3)), Scale("µs", 1e3, 2), (1.5, 100.0))
+    seen = roof_trace(0, "D", {1: 1e3, 2: 2e3, 4: 4e3, 8: 8e3}, Scale("µs", 1e3, 2), (1.5, 100.0))
     assert [bool(text) for text in seen["text"]] == [False, False, True, False]
-    below = roof_trace(0, Roof("D", (1, 2), (1e3, 2e3)), Scale("µs", 1e3, 2), (50.0, 100.0))
+    below = roof_trace(0, "D", {1: 1e3, 2: 2e3}, Scale("µs", 1e3, 2), (50.0, 100.0))
     assert below["text"] == ["", ""]
 
 
