@@ -82,7 +82,7 @@ def render(study: Study, *, folders: Sequence[Path] = (), made_of: str = "") -> 
     Args:
         folders: folders that hold `templates/page.html`; an earlier one wins, the bundled one comes last.
     """
-    figures, overview = study_figures(study), make_overview(study)
+    figures, (overview, problems, chosen) = study_figures(study), make_overview(study) or (None, [], None)
     page: str = (
         make_environment(folders)
         .get_template("page.html")
@@ -92,8 +92,7 @@ def render(study: Study, *, folders: Sequence[Path] = (), made_of: str = "") -> 
             conclusions=conclude(study),
             tables=study_tables(study),
             overview=overview,
-            problems=overview
-            and {"problems": [table_data(each) for each in overview.problems], "chosen": overview.chosen},
+            problems={"problems": list(map(table_data, problems)), "chosen": chosen},
             figures=figures,
             specs={figure.id: {"data": figure.data, "layout": figure.layout} for figure in figures},
             counters=counter_section(study) if study.counters.values or study.has_gpu else None,

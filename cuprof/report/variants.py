@@ -192,20 +192,12 @@ def fastest_table(study: Study) -> Table | None:
     return Table("Fastest configurations", "Variant", columns, tuple(rows), tuple(notes), folded=True)
 
 
-class Overview(NamedTuple):
-    """The map, a row a problem, and the problems' tables in the order of its rows.
+def make_overview(study: Study) -> tuple[Table, list[Table], int | None] | None:
+    """Return a table with a row a problem, and the problems' own tables in that order; None for a sweep of one problem.
 
-    Args:
-        chosen: the row whose table is shown first, the reference problem's; None where the page has that table already.
+    The number is that of the problem whose table is shown first, the reference problem's; None where the page has that
+    table already.
     """
-
-    table: Table
-    problems: tuple[Table, ...]
-    chosen: int | None
-
-
-def make_overview(study: Study) -> Overview | None:
-    """Return what every problem has; None for a sweep of one problem."""
     groups = [group for _, group in study.standings.groupby("at")]
     if len(groups) < 2:
         return None
@@ -223,7 +215,7 @@ def make_overview(study: Study) -> Overview | None:
     table = Table("Time by problem and variant", "Problem", tuple(columns), tuple(rows), tuple(notes))
     reference = next((place for place, group in enumerate(trials) if group[0].problem == study.reference), 0)
     is_there = any(is_of_reference(spec) for spec in study.experiment.tables)
-    return Overview(table, _problem_tables(study, shown, reference), None if is_there else reference)
+    return table, _problem_tables(study, shown, reference), None if is_there else reference
 
 
 def _choose_contenders(study: Study) -> list[str]:
@@ -259,7 +251,7 @@ def _problem_cell(study: Study, trial: StudyTrial | None, winner: StudyTrial | N
     return replace(cell, mark=mark, heat=min(1.0, max(0.0, (ratio - 1) / (SLOWEST - 1))))
 
 
-def _problem_tables(study: Study, groups: Sequence[pd.DataFrame], chosen: int) -> tuple[Table, ...]:
+def _problem_tables(study: Study, groups: Sequence[pd.DataFrame], chosen: int) -> list[Table]:
     """Return each problem's table; the reference problem's comes first where not all have room."""
     tables: dict[int, Table] = {}
     characters = 0
@@ -272,4 +264,4 @@ def _problem_tables(study: Study, groups: Sequence[pd.DataFrame], chosen: int) -
             note = "This page has no room for its table: cuprof query timings has it."
             table = replace(table, rows=(), notes=(note,))
         tables[place] = table
-    return tuple(tables[place] for place in range(len(groups)))
+    return [tables[place] for place in range(len(groups))]
