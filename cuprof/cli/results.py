@@ -193,8 +193,8 @@ def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     right = [trial for trial in trials if trial.is_right]
     is_alone = len({trial.contender for trial in trials}) == 1
     bases = set() if is_alone else {study.baseline_of(trial) for trial in trials}  # of many tunables the fastest
-    hot_ns = {trial: trial.median_of(Measure.HOT) for trial in right if trial.measure is Measure.COLD}
-    total_ns = {trial: trial.median_of(Measure.TOTAL) for trial in right}
+    hot_ns = {trial: trial.hot_ns for trial in right if trial.measure is Measure.COLD}
+    total_ns = {trial: trial.timings[Measure.TOTAL].median_ns for trial in right if Measure.TOTAL in trial.timings}
     time = choose_scale("time", [trial.median_ns for trial in right])
     hot, total = choose_scale("time", hot_ns.values()), choose_scale("time", total_ns.values())
     # The unit of the fastest: a slow host beside a device must not turn the device's figures into six digits.
@@ -207,7 +207,7 @@ def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
         "% peak": lambda trial: "" if not trial.share else f"{trial.share * 100:.1f}" if trial.share <= 1 else CACHED,
         "speedup": lambda trial: _speedup(study, trial),
         f"hot {hot.unit}": lambda trial: format_number(hot, hot_ns.get(trial)),
-        f"total {total.unit}": lambda trial: format_number(total, total_ns[trial]),
+        f"total {total.unit}": lambda trial: format_number(total, total_ns.get(trial)),
     }
     words: dict[str, Callable[[StudyTrial], str]] = {
         "stopped by": _stopped_by,

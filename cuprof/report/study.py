@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from cuprof.backends.registry import is_host
-from cuprof.comparison.compare import Options
 from cuprof.comparison.pairs import VariantComparisons
 from cuprof.comparison.sides import Side
 from cuprof.config.model import MeasureConfig
@@ -141,7 +140,6 @@ class Study:
         side: the sweep as `cuprof compare` reads it.
         database: its place, for the provenance.
         kernels: gives a trial's launches that have counters by instruction.
-        options: the rule for comparing variants: the default one of `cuprof compare`.
     """
 
     experiment: Experiment
@@ -160,7 +158,6 @@ class Study:
     side: Side
     database: str
     kernels: Callable[[int], list[KernelSource]]
-    options: Options = field(default_factory=Options)
 
     @property
     def is_search(self) -> bool:
@@ -199,10 +196,10 @@ class Study:
         missing = [place for place in chosen.index if place not in self._made]
         if missing:
             timings = self.timings[self.timings.index.isin(missing)]
-            facts = zip(*(timings[name].tolist() for name in Timed._fields), strict=True)
             timed: dict[int, dict[Measure, Timed]] = {place: {} for place in missing}
-            for place, measure, values in zip(timings.index, timings["measure"], facts, strict=True):
-                timed[place][Measure(measure)] = Timed(*values)
+            rows: Any = timings.itertuples(name=None)
+            for place, measure, *facts in rows:
+                timed[place][Measure(measure)] = Timed(*facts)
             facts_of = self.frame.loc[missing, list(COLUMNS)]
             columns = [_plain(facts_of[name]) for name in COLUMNS]
             for place, *own in zip(missing, *columns, strict=True):
@@ -289,7 +286,7 @@ class Study:
     @cached_property
     def comparisons(self) -> VariantComparisons:
         """Return the comparisons of the sweep's variants, each made when it is asked for."""
-        return VariantComparisons(self.side, self.options)
+        return VariantComparisons(self.side)
 
     def samples(self, trials: Iterable[StudyTrial]) -> list[Samples]:
         """Return the samples that trials are ranked by, one series for each; all have to have some."""

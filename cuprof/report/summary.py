@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from cuprof.comparison.compare import Options
 from cuprof.core.records import FAILED, NOT_RUN, State
 from cuprof.core.text import list_first
 from cuprof.report.study import Pair, Study
@@ -67,7 +68,7 @@ def conclude(study: Study) -> Conclusions:
     facts = {**_facts(study, ranked), "is_near_peak": is_near_peak}
     said = [line.split("\t", 2) for line in say(WORDS, "numbers", study, facts)]
     numbers = [dict(zip(("name", "value", "note"), each, strict=True)) for each in said]
-    method = say_once(WORDS, "method", study) if len(ranked) > 1 else ""
+    method = say_once(WORDS, "method", study, Options().rule) if len(ranked) > 1 else ""
     return Conclusions(headline, tuple(say(WORDS, "sentences", study, facts)), cautions, method, tuple(numbers))
 
 

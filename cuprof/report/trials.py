@@ -172,10 +172,6 @@ class StudyTrial:
         known_by = f" [{', '.join(self.bounds)}]" if self.interval else f" from {self.few_samples}"
         return scale.format(self.median_ns, unit=True) + (known_by if self.timing else "")
 
-    def median_of(self, measure: Measure) -> float | None:
-        """Return the median of one measure in ns, None where it was not taken."""
-        return self.timings[measure].median_ns if measure in self.timings else None
-
 
 def are_few(timings: pd.DataFrame) -> np.ndarray:
     """Return, for each timing, whether its samples are too few for an interval of the median."""
