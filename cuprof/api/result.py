@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ from cuprof.core.project import Project
 from cuprof.families import Family
 
 if TYPE_CHECKING:
+    from cuprof.cli.output import Part, Table
     from cuprof.report.study import Study
 
 
@@ -18,7 +21,6 @@ def run(family: Family, settings: Sequence[str], project: Project) -> Comparison
 
     A notebook shows the table by itself, so nothing is printed there.
     """
-    from cuprof.api.notebook import is_notebook
     from cuprof.cli.progress import make_observer
     from cuprof.cli.sweep import show_results
     from cuprof.config.composer import compose
@@ -94,10 +96,39 @@ class Comparison:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from cuprof.api.notebook import to_html
         from cuprof.cli.results import result_parts
 
         return to_html(result_parts(self.study))
+
+
+def is_notebook() -> bool:
+    """Return whether this process runs the cells of a notebook; a library may import ipykernel anywhere."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+def to_html(parts: Iterable[Part]) -> str:
+    """Return parts as HTML for a notebook's cell."""
+    from cuprof.cli.output import Line
+
+    return "".join(
+        (f"<p>{escape(part.text)}</p>" if part.text else "") if isinstance(part, Line) else _html_table(part)
+        for part in parts
+    )
+
+
+def _html_table(table: Table) -> str:
+    aligns = ["right" if heading in table.numbers else "left" for heading in table.headings]
+    rows = [("th", table.headings), *(("td", row) for row in table.rows)]
+    cells = (
+        "".join(
+            f'<{tag} style="text-align: {align}">{escape(text)}</{tag}>'
+            for align, text in zip(aligns, row, strict=True)
+        )
+        for tag, row in rows
+    )
+    return f"<table>{''.join(f'<tr>{each}</tr>' for each in cells)}</table>"
 
 
 class Defined:

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from cuprof.api.notebook import is_notebook
-from cuprof.api.result import Comparison, Defined
+from cuprof.api.result import Comparison, Defined, is_notebook
 from cuprof.core.project import Project
 from cuprof.core.records import State
 from cuprof.report.load import load_study
