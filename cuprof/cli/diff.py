@@ -55,12 +55,10 @@ def main(argv: Sequence[str]) -> int:
     """Print the differences; return 0 whether there are any or none."""
     arguments = PARSER.parse_intermixed_args(argv)
     from cuprof.core.project import find_project
-    from cuprof.results.named_trials import Name, find_trials
+    from cuprof.results.named_trials import find_trials
 
     with reading(arguments.store) as connection:
-        sides = [
-            find_trials(connection, Name.read(text, arguments.settings)) for text in (arguments.base, arguments.new)
-        ]
+        sides = [find_trials(connection, text, arguments.settings) for text in (arguments.base, arguments.new)]
     base, new = choose_pair(*sides)
     data: dict[str, Any] = {"base": base.label, "new": new.label}
     parts: list[Part] = [Line(f"- {base.label}", "red"), Line(f"+ {new.label}", "green")]

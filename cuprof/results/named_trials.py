@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,59 +42,46 @@ class NamedTrial:
     median_ns: float
 
 
-@dataclass(frozen=True)
-class Name:
-    """A variant's name as typed, with coordinates: "reduction/last_warp:block=128".
+def find_trials(connection: Connection, text: str, settings: Sequence[str] = ()) -> list[NamedTrial]:
+    """Return the trials that a word means: those of the newest sweep first, of each sweep the fastest first.
 
     Args:
-        coordinates: of the problem or the tunables, as typed.
-    """
-
-    text: str
-    variant: str
-    coordinates: Mapping[str, str]
-
-    @classmethod
-    def read(cls, text: str, settings: Sequence[str] = ()) -> Name:
-        """Return what a word means, beside settings such as problem.n=2**20 or tune.block=128.
-
-        Raises:
-            UsageError: a coordinate or setting without a value.
-        """
-        variant, _, given = text.partition(":")
-        found = {}
-        for word in [*filter(None, given.split(",")), *settings]:
-            axis, equals, value = word.partition("=")
-            name = axis.removeprefix("problem.").removeprefix("tune.")
-            if not (equals and name and value) or (word in settings and name == axis):
-                raise UsageError(
-                    f"{word!r} is no coordinate; write problem.n=2**20, tune.block=128 or VARIANT:block=128"
-                )
-            found[name] = value
-        return cls(text, variant, found)
-
-
-def find_trials(connection: Connection, name: Name) -> list[NamedTrial]:
-    """Return the trials that a name means: those of the newest sweep first, of each sweep the fastest first.
+        text: a variant's name as typed, with coordinates: "reduction/last_warp:block=128".
+        settings: further coordinates, such as problem.n=2**20 or tune.block=128.
 
     Raises:
+        UsageError: a coordinate or setting without a value, or a variant of several families.
         UnknownNameError: no such variant is stored; the message names the nearest.
         SelectionError: it has no trial at these coordinates.
     """
-    family, slash, variant = name.variant.rpartition("/")
+    name, _, given = text.partition(":")
+    coordinates = _read_coordinates([*filter(None, given.split(","))], settings)
+    family, slash, variant = name.rpartition("/")
     of_name = [t.variant.c.name == variant, *([t.variant.c.family == family] if slash else [])]
     trials = [_make(row) for row in connection.execute(_QUERY.where(*of_name))]
     if not trials:
         stored = connection.execute(sa.select(t.variant.c.family, t.variant.c.name).distinct())
         names = [f"{family}/{variant}" if slash else variant for family, variant in stored]
-        raise UnknownNameError("variant", name.variant, names)
+        raise UnknownNameError("variant", name, names)
     families = sorted({trial.family for trial in trials})
     if len(families) > 1:
         raise UsageError(f"{variant!r} is a variant of {list_first(families, 5)}; write {families[0]}/{variant}")
-    fitting = [trial for trial in trials if _fits(trial, name.coordinates)]
+    fitting = [trial for trial in trials if _fits(trial, coordinates)]
     if not fitting:
-        raise SelectionError(f"no trial of {name.text} is stored there: there is {_list_points(trials, name)}")
+        raise SelectionError(f"no trial of {text} is stored there: there is {_list_points(trials, coordinates)}")
     return sorted(fitting, key=lambda trial: (-trial.sweep_id, trial.median_ns, trial.id))
+
+
+def _read_coordinates(given: Sequence[str], settings: Sequence[str]) -> dict[str, str]:
+    """Return coordinates of the problem or the tunables, as typed; a setting says which of the two it is of."""
+    found = {}
+    for word in [*given, *settings]:
+        axis, equals, value = word.partition("=")
+        name = axis.removeprefix("problem.").removeprefix("tune.")
+        if not (equals and name and value) or (word in settings and name == axis):
+            raise UsageError(f"{word!r} is no coordinate; write problem.n=2**20, tune.block=128 or VARIANT:block=128")
+        found[name] = value
+    return found
 
 
 def _fits(trial: NamedTrial, coordinates: Mapping[str, str]) -> bool:
@@ -102,10 +89,9 @@ def _fits(trial: NamedTrial, coordinates: Mapping[str, str]) -> bool:
     return all(axis in point and match(value, [point[axis]]) is not None for axis, value in coordinates.items())
 
 
-def _list_points(trials: Sequence[NamedTrial], name: Name) -> str:
+def _list_points(trials: Sequence[NamedTrial], axes: Collection[str]) -> str:
     """Return the stored coordinates on the axes that were given."""
     points = ({**trial.problem, **trial.tunables} for trial in trials)
-    axes = name.coordinates.keys()
     found = {Point({axis: value for axis, value in point.items() if axis in axes}).label for point in points}
     return list_first(sorted(found - {""}), 5, "; ") or f"no {' or '.join(axes)}"
 

@@ -19,7 +19,7 @@ from cuprof.core.errors import SelectionError, UnknownNameError, UsageError, sug
 from cuprof.core.records import SourceCounters, read_opcode
 from cuprof.core.text import count, list_first
 from cuprof.families.sources import ENCODED, INCLUDING, SEPARATOR
-from cuprof.results.named_trials import Name, NamedTrial, find_trials
+from cuprof.results.named_trials import NamedTrial, find_trials
 from cuprof.results.sweeps import get_sweep
 from cuprof.store import tables as t
 from cuprof.store.source_counters import read_source_counters
@@ -194,7 +194,7 @@ def find_sources(
         named = list_first([f"{name} ({kernel})" for name, kernel in kernels.items()], 12)
         raise UsageError(f"{text} is {count(len(within), 'profile')}; name one: {named}")
     try:
-        trials = find_trials(connection, Name.read(text, settings))
+        trials = find_trials(connection, text, settings)
     except UnknownNameError as error:
         known = [*error.known, *foreign]
         raise UsageError(f"no variant or imported profile is named {text!r}: {suggest(text, known)}") from None
