@@ -104,10 +104,11 @@ def _print_counters(result: ProfilingResult, collector: Collector, output: str) 
     trials, request = result.trials, collector.request
     values: dict[str, dict[str, float | str | None]] = {trial.identity: {} for trial in trials}
     units: dict[str, str] = {}
-    for counter in result.counters:
-        is_number = counter.value is not None and counter.value == counter.value
-        values[counter.identity][counter.metric] = counter.value if is_number else counter.text or None
-        units[counter.metric] = counter.unit
+    for identity, counters in result.counters.items():
+        for name, counter in counters.items():
+            is_number = counter.value is not None and counter.value == counter.value
+            values[identity][name] = counter.value if is_number else counter.text or None
+            units[name] = counter.unit
     metrics = list_matches(request.metrics, units)
     if output == "json":
         conditions, rows = asdict(request.conditions), []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cuprof.config.model import SweepConfig
 from cuprof.core.project import Project
-from cuprof.core.records import Trial
+from cuprof.core.records import CounterValue, Trial
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.devices import open_executors
 from cuprof.engine.observer import Observer
@@ -16,7 +17,7 @@ from cuprof.engine.recorder import Recorder
 from cuprof.engine.running import Run, SweepResult
 from cuprof.ncu import BACKENDS
 from cuprof.ncu.collector import Collector
-from cuprof.results.counters import NewestCounter, list_newest_counters
+from cuprof.results.counters import read_newest_counters
 from cuprof.store import Store, StoredTrial
 
 
@@ -25,12 +26,13 @@ class ProfilingResult:
     """The result of checking and profiling the trials of a selection.
 
     Attributes:
-        counters: everything now stored for these trials under the requested conditions, including earlier collections.
+        counters: identity → metric → value: everything now stored for these trials under the requested conditions,
+            including earlier collections.
     """
 
     trials: tuple[Trial, ...]
     collected: CollectResult
-    counters: tuple[NewestCounter, ...]
+    counters: Mapping[str, Mapping[str, CounterValue]]
     exit_code: int
 
 
@@ -56,8 +58,8 @@ def profile_selection(
             store.finish_sweep(sweep_id, state)
         with store.snapshot() as connection:
             identities = [trial.identity for trial in trials]
-            counters = list_newest_counters(connection, identities, collector.request.conditions)
-    return ProfilingResult(trials, collected, tuple(counters), max(collected.exit_code, checked.exit_code))
+            counters = read_newest_counters(connection, identities, collector.request.conditions)
+    return ProfilingResult(trials, collected, counters, max(collected.exit_code, checked.exit_code))
 
 
 def check_trials(

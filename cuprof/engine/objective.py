@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import SearchConfig
 from cuprof.core.errors import ProfilerError, UnknownNameError, UsageError, suggest
-from cuprof.core.records import Measure, Outcome, Trial
+from cuprof.core.records import CounterValue, Measure, Outcome, Trial
 from cuprof.engine.profiling import Profiling
 from cuprof.ncu import BACKENDS, TITLE
 from cuprof.ncu.metrics import METRICS, list_matches
-from cuprof.results.counters import list_newest_counters
+from cuprof.results.counters import read_newest_counters
 
 Values = Mapping[str, Mapping[str, float]]
 """Identity → counter → value."""
@@ -88,12 +88,8 @@ class ObjectiveCounters:
     def read(self, identities: Sequence[str]) -> Values:
         """Return the stored values of these trials."""
         with self.profiling.store.snapshot() as connection:
-            stored = list_newest_counters(connection, identities, self.profiling.collector.request.conditions)
-        values: dict[str, dict[str, float]] = {identity: {} for identity in identities}
-        for counter in stored:
-            if counter.value is not None and counter.value >= 0:
-                values[counter.identity][counter.metric] = counter.value
-        return {identity: self._pick(found) for identity, found in values.items()}
+            stored = read_newest_counters(connection, identities, self.profiling.collector.request.conditions)
+        return {identity: self._pick(stored.get(identity, {})) for identity in identities}
 
     def collect(self, trials: Sequence[Trial], outcomes: Mapping[str, Outcome]) -> Values:
         """Profile those of the trials that are not yet, and return the values of all.
@@ -107,7 +103,8 @@ class ObjectiveCounters:
             raise ProfilerError(f"search.objective: {'; '.join(result.missing.values())}")
         return self.read([trial.identity for trial in trials])
 
-    def _pick(self, found: Mapping[str, float]) -> dict[str, float]:
+    def _pick(self, stored: Mapping[str, CounterValue]) -> dict[str, float]:
+        found = {name: each.value for name, each in stored.items() if each.value is not None and each.value >= 0}
         picked: dict[str, float] = {}
         for name in self.names:
             matches = [each for each in list_matches([name], found) if each in found]

@@ -5,15 +5,16 @@ These come by the hundred thousand, as frames; the columns of `read_results` tha
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.core.records import Conditions
+from cuprof.core.records import Conditions, CounterValue
 from cuprof.results.read import make_columns, named, read_columns
 from cuprof.store import tables as t
 from cuprof.store.rows import among
@@ -76,22 +77,12 @@ def _select(sweep_id: int, table: sa.Table) -> sa.Select[Any]:
     return query.join(table, table.c.launch_id == t.launch.c.id)
 
 
-class NewestCounter(NamedTuple):
-    """One metric of one trial, rolled up over its launches; `value` is None for text or no number."""
-
-    identity: str
-    metric: str
-    unit: str
-    value: float | None
-    text: str
-
-
-def list_newest_counters(
+def read_newest_counters(
     connection: Connection, identities: Sequence[str], conditions: Conditions
-) -> list[NewestCounter]:
-    """Return one value a trial and metric, that of the newest profile; in no order that means anything."""
+) -> dict[str, dict[str, CounterValue]]:
+    """Return identity → metric → the value of the newest profile, rolled up over its launches."""
     rows = connection.execute(
-        sa.select(t.trial.c.identity, t.metric.c.name, t.metric.c.unit, t.trial_counter.c.value, t.trial_counter.c.text)
+        sa.select(t.trial.c.identity, t.metric.c.name, t.trial_counter.c.value, t.metric.c.unit, t.trial_counter.c.text)
         .join(t.profile, t.profile.c.trial_id == t.trial.c.id)
         .join(t.trial_counter, t.trial_counter.c.profile_id == t.profile.c.id)
         .join(t.metric, t.metric.c.id == t.trial_counter.c.metric_id)
@@ -99,5 +90,7 @@ def list_newest_counters(
         .where(*(t.profile.c[name] == value for name, value in asdict(conditions).items()))
         .order_by(t.profile.c.id)
     )
-    found = [NewestCounter(identity, name, unit or "", value, text or "") for identity, name, unit, value, text in rows]
-    return list({(counter.identity, counter.metric): counter for counter in found}.values())
+    newest: defaultdict[str, dict[str, CounterValue]] = defaultdict(dict)
+    for identity, metric, value, unit, text in rows:
+        newest[identity][metric] = CounterValue(metric, value, unit, text=text or "")
+    return newest

@@ -13,7 +13,7 @@ import pytest
 from cuprof.config.model import SearchConfig, SweepConfig
 from cuprof.core.errors import ProfilerError, UnknownNameError, UsageError
 from cuprof.core.project import find_project
-from cuprof.core.records import Measure, Outcome, Profile, State, StoredProfile
+from cuprof.core.records import CounterValue, Measure, Outcome, Profile, State, StoredProfile
 from cuprof.engine import objective
 from cuprof.engine.objective import (
     ObjectiveCounters,
@@ -24,7 +24,6 @@ from cuprof.engine.objective import (
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
 from cuprof.engine.profiling import Profiling
-from cuprof.results.counters import NewestCounter
 from tests.engine.test_profiling import Memory, ToyCollector, trials
 
 BYTES, OTHER = "dram__bytes_read.sum", "dram__bytes_read.max"
@@ -38,15 +37,15 @@ class Snapshots(Memory):
         return nullcontext(self)
 
 
-def list_values(memory: Memory, identities: Sequence[str], conditions: object) -> list[NewestCounter]:
+def read_values(memory: Memory, identities: Sequence[str], conditions: object) -> dict[str, dict[str, CounterValue]]:
     known: list[Profile] = [profile for profile in memory.profiles if profile.identity in identities]
-    return [
-        NewestCounter(profile.identity or "", name, "byte", 7.0, "") for profile in known for name in (BYTES, OTHER)
-    ]
+    return {
+        profile.identity or "": {name: CounterValue(name, 7.0, "byte") for name in (BYTES, OTHER)} for profile in known
+    }
 
 
 def make(names: Sequence[str], monkeypatch: pytest.MonkeyPatch, **before: Any) -> ObjectiveCounters:
-    monkeypatch.setattr(objective, "list_newest_counters", list_values)
+    monkeypatch.setattr(objective, "read_newest_counters", read_values)
     return ObjectiveCounters(
         names,
         Profiling(ToyCollector(), Snapshots(**before), 1, Observer(), lambda device: nullcontext()),  # type: ignore[arg-type]
