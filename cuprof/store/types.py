@@ -89,13 +89,7 @@ class UtcTime(TypeDecorator[float]):
 
 def clean_text(text: str) -> str:
     """Return the text in a form that every database stores."""
-    if "\x00" in text:
-        text = text.replace("\x00", "\\x00")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        text = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    return text
+    return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def plain(value: Any) -> Any:
@@ -140,11 +134,7 @@ def to_json(value: Any) -> str:
     return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(", ", ": "))
 
 
-def canonical(value: Any) -> str:
-    """Return JSON text that is equal for equal data, whatever the order of its keys."""
-    return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-
-
 def fingerprint(value: Any) -> str:
-    """Return the SHA-256 of plain data, 64 hexadecimal digits."""
-    return hashlib.sha256(canonical(value).encode()).hexdigest()
+    """Return the SHA-256 of plain data, 64 hexadecimal digits; the order of keys does not matter."""
+    text = json.dumps(plain(value), allow_nan=False, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
