@@ -97,13 +97,13 @@ def _filled(project: Project, trials: int) -> Filled:
 
 def _tasks(folder: Path, project: Project, filled: Filled) -> Iterator[Task]:
     yield Task("query best", ("query", "best"), 1.0)
-    for view in list_views():
-        yield Task(f"first rows of {view.name}", ("query", FIRST_ROWS.format(view.name)), 1.0)
+    for name in list_views():
+        yield Task(f"first rows of {name}", ("query", FIRST_ROWS.format(name)), 1.0)
     for view in WHOLE:
         count = int(query(project.database_url, f"SELECT COUNT(*) FROM {view}").iloc[0, 0])
-        for name, ending in (("CSV", "csv"), ("Parquet", "parquet")):
+        for form, ending in (("CSV", "csv"), ("Parquet", "parquet")):
             words = ("query", view, "--format", ending, "--output", str(folder / f"all.{ending}"))
-            yield Task(f"all {view} as {name}", words, STARTED_IN_S + count / ROWS_A_SECOND)
+            yield Task(f"all {view} as {form}", words, STARTED_IN_S + count / ROWS_A_SECOND)
     before, after = map(str, filled.sweeps[-2:])
     yield Task("compare two sweeps", ("compare", before, after), 8.0)
     words = ("report", f"experiment={EXPERIMENT}", f"report.sweep={after}", f"report.path={folder / 'pages'}")

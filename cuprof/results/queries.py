@@ -109,7 +109,7 @@ def load(name_or_sql: str, url: str | Path | None = None, **params: Any) -> pd.D
 
 def list_queries() -> dict[str, str]:
     """Return what can be asked for by name: the views, then the queries of db/queries, each with a description."""
-    found = {view.name: _describe(view.statement) for view in list_views()}
+    found = {name: _describe(statement) for name, statement in list_views().items()}
     named = {path.stem: path for folder in reversed(_folders()) for path in folder.glob("*.sql")}
     found |= {name: _describe(path.read_text(encoding="utf-8")) for name, path in sorted(named.items())}
     return found
@@ -145,9 +145,9 @@ def _find_sql(connection: Any, text: str) -> str:
     relations = {row[0] for row in connection.execute(_RELATIONS[isinstance(connection, sqlite3.Connection)])}
     if text in relations:
         return f'SELECT * FROM "{text}"'
-    for view in list_views("sqlite" if isinstance(connection, sqlite3.Connection) else "postgresql"):
-        if view.name == text:  # this view came after the database's last write
-            return view.statement.partition(f"CREATE VIEW {text} AS")[2]
+    views = list_views("sqlite" if isinstance(connection, sqlite3.Connection) else "postgresql")
+    if text in views:  # this view came after the database's last write
+        return views[text].partition(f"CREATE VIEW {text} AS")[2]
     raise UnknownNameError("query", text, {*list_queries(), *relations})
 
 

@@ -132,8 +132,8 @@ def make_views(connection: Connection) -> None:
     """Make the views again from db/views, and store their names and hash."""
     drop_views(connection)
     views = list_views(connection.dialect.name)
-    for view in views:
-        connection.exec_driver_sql(view.statement)
+    for statement in views.values():
+        connection.exec_driver_sql(statement)
     connection.execute(sa.text("DELETE FROM property WHERE name = 'views'"))
     told = {"value": describe_views(views)}
     connection.execute(sa.text("INSERT INTO property (name, value) VALUES ('views', :value)"), told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from cuprof.core.project import bundled
 
@@ -14,24 +14,20 @@ REVISION = "0009"
 VERSION_TABLE = "cuprof_revision"
 
 
-class View(NamedTuple):
-    """A view's name and its CREATE VIEW statement."""
+def list_views(database: str = "sqlite") -> dict[str, str]:
+    """Return the views of db/views, name → CREATE VIEW statement, in the order in which they can be made.
 
-    name: str
-    statement: str
-
-
-def list_views(database: str = "sqlite") -> list[View]:
-    """Return the views of db/views in the order of their files' numbers, in which they can be made."""
-    views = []
+    That is the order of their files' numbers.
+    """
+    views = {}
     for path in sorted((bundled("db") / "views").glob("*.sql")):
         name, _, only = re.sub(r"^\d+_", "", path.stem).partition(".")
         if only in ("", database):
-            views.append(View(name, path.read_text(encoding="utf-8").strip().rstrip(";")))
+            views[name] = path.read_text(encoding="utf-8").strip().rstrip(";")
     return views
 
 
-def describe_views(views: list[View]) -> str:
+def describe_views(views: Mapping[str, str]) -> str:
     """Return what a database keeps in its property `views`: the views' names, and the hash of their files."""
-    text = "\0".join(view.name + "\n" + view.statement for view in views)
-    return json.dumps({"hash": hashlib.sha256(text.encode()).hexdigest(), "names": [view.name for view in views]})
+    text = "\0".join(f"{name}\n{statement}" for name, statement in views.items())
+    return json.dumps({"hash": hashlib.sha256(text.encode()).hexdigest(), "names": [*views]})

@@ -36,7 +36,7 @@ from cuprof.store import schema as schema_module
 from cuprof.store import store as store_module
 from cuprof.store.connection import make_engine, parse_url
 from cuprof.store.counters import save_artifact
-from cuprof.store.schema import REVISION, View
+from cuprof.store.schema import REVISION
 from cuprof.store.tables import METADATA
 from tests.core.typed_passwords import FORMS, SECRETS, WORD, leaks, type_url
 
@@ -182,9 +182,7 @@ def view_names(url: str) -> list[str]:
 
 
 def test_a_migration_that_fails_leaves_nothing_behind(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        migrate, "list_views", lambda database: [View("broken", "CREATE VIEW broken AS SELECT FROM nothing")]
-    )
+    monkeypatch.setattr(migrate, "list_views", lambda database: {"broken": "CREATE VIEW broken AS SELECT FROM nothing"})
     with pytest.raises(StoreError):
         Store.open(url)
     monkeypatch.undo()
