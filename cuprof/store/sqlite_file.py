@@ -6,6 +6,7 @@ import os
 import re
 import sqlite3
 import time
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -26,15 +27,11 @@ def find_current(url: str) -> sqlite3.Connection | None:
     path = Path(url.removeprefix("sqlite:///"))
     if not url.startswith("sqlite:///") or OPTIONS.search(url) or not path.is_file():
         return None
-    connection = None
-    try:
-        connection = connect_file(path, read_only=True)
+    with suppress(sqlite3.Error, UnicodeDecodeError), ExitStack() as unless_current:
+        connection = unless_current.enter_context(closing(connect_file(path, read_only=True)))
         if connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() == (REVISION,):
+            unless_current.pop_all()
             return connection
-    except (sqlite3.Error, UnicodeDecodeError):
-        pass
-    if connection is not None:
-        connection.close()
     return None
 
 
@@ -46,16 +43,15 @@ def connect_file(path: Path, read_only: bool, foreign_keys: bool = True) -> sqli
     # The driver would begin transactions by itself: too late for a read that decides what is written, and never before
     # DDL. So it stays in autocommit mode, and SQLAlchemy begins.
     connection = sqlite3.connect(target, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    try:
+    with ExitStack() as on_error:
+        on_error.callback(connection.close)
         connection.execute(f"PRAGMA foreign_keys={int(foreign_keys)}")
         if read_only:
             connection.execute("PRAGMA query_only=ON")
         else:
             _enter_wal(connection)
             connection.execute("PRAGMA synchronous=NORMAL")
-    except BaseException:
-        connection.close()
-        raise
+        on_error.pop_all()
     return connection
 
 
