@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.records import Calibration, DeviceFacts
+from cuprof.results.rows import as_record
 from cuprof.store import tables as t
 
 
@@ -35,7 +34,8 @@ def list_devices(connection: Connection, sweep_ids: Collection[int] | None = Non
     """
     every = sa.select(*t.device.c).order_by(t.device.c.id)
     chosen = every if sweep_ids is None else every.where(_is_of(sweep_ids))
-    return [DeviceRow(row.id, row.comparable, _facts(row)) for row in connection.execute(chosen)]
+    rows = connection.execute(chosen)
+    return [DeviceRow(row.id, row.comparable, as_record(row, DeviceFacts, index=row.ordinal)) for row in rows]
 
 
 def _is_of(sweep_ids: Collection[int]) -> sa.ColumnElement[bool]:
@@ -45,12 +45,6 @@ def _is_of(sweep_ids: Collection[int]) -> sa.ColumnElement[bool]:
     runs = sa.select(t.run.c.device_id).join(t.sweep_trial, t.sweep_trial.c.run_id == t.run.c.id).where(members)
     calibrated = sa.select(t.calibration.c.device_id).where(t.calibration.c.sweep_id.in_(sweep_ids))
     return sa.or_(*(t.device.c.id.in_(each) for each in (planned, trials, runs, calibrated)))
-
-
-def _facts(row: Any) -> DeviceFacts:
-    found = row._asdict()
-    names = ("backend", "name", "uuid", "memory_bytes", "identity", "details")
-    return msgspec.convert({"index": row.ordinal, **{name: found[name] for name in names}}, DeviceFacts)
 
 
 def find_calibration(connection: Connection, comparable: str, sweep_id: int) -> Calibration | None:
@@ -72,7 +66,4 @@ def find_calibration(connection: Connection, comparable: str, sweep_id: int) -> 
         )
         .limit(1)
     ).first()
-    if row is None:
-        return None
-    names = ("backend", "read_bandwidth", "event_overhead_ns", "details")
-    return msgspec.convert({name: row._asdict()[name] for name in names}, Calibration)
+    return None if row is None else as_record(row, Calibration)

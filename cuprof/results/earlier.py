@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
+from cuprof.results.rows import as_record
 from cuprof.results.sweeps import is_outdated
 from cuprof.store import tables as t
 
@@ -31,19 +33,19 @@ class EarlierRun:
     variant: str
     problem: Point
     tunables: Point
-    device: str
     sweep_id: int
     state: State
     is_expected_wrong: bool
-    method: str
-    samples: int
-    median_ns: float | None
-    high_ns: float | None
-    confidence: float
-    energy_j: float | None
-    started_at: float
     duration_ns: int
-    circumstances: tuple[object, ...]
+    circumstances: tuple[Any, ...]
+    device: str = ""
+    method: str = ""
+    samples: int = 0
+    median_ns: float | None = None
+    high_ns: float | None = None
+    confidence: float = 0.0
+    energy_j: float | None = None
+    started_at: float = 0.0
 
 
 def list_earlier(
@@ -56,26 +58,13 @@ def list_earlier(
     """
     run, timing = t.run.c, t.timing.c
     chosen = [t.variant.c.name.in_(variants)] if variants else []
-    columns = {
-        "identity": t.trial.c.identity,
-        "variant": t.variant.c.name,
-        "problem": t.problem.c.coordinates,
-        "tunables": t.trial.c.tunables,
-        "device": sa.func.coalesce(t.device.c.name, ""),
-        "sweep_id": run.sweep_id,
-        "state": run.state,
-        "is_expected_wrong": t.variant.c.expected == "wrong",
-        "method": sa.func.coalesce(timing.method, ""),
-        "samples": sa.func.coalesce(timing.sample_count, 0),
-        **{name: timing[name] for name in ("median_ns", "high_ns")},
-        "confidence": sa.func.coalesce(timing.confidence, 0.0),
-        "energy_j": timing.energy_j,
-        "started_at": run.started_at,
-        "duration_ns": run.duration_ns,
-    }
-    circumstances = (t.variant.c.name, t.variant.c.source_hash, t.problem.c.id, run.device_id)
+    facts: list[Any] = [run[name] for name in ("sweep_id", "state", "started_at", "duration_ns", "device_id")]
+    facts += [timing[name] for name in ("method", "median_ns", "high_ns", "confidence", "energy_j")]
+    facts += [t.variant.c.name.label("variant"), (t.variant.c.expected == "wrong").label("is_expected_wrong")]
+    facts += [t.variant.c.source_hash, t.problem.c.id.label("problem_id"), t.problem.c.coordinates.label("problem")]
     rows = connection.execute(
-        sa.select(*(column.label(name) for name, column in columns.items()), *circumstances)
+        sa.select(t.trial.c.identity, t.trial.c.tunables, *facts)
+        .add_columns(t.device.c.name.label("device"), timing.sample_count.label("samples"))
         .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
         .join(t.problem, t.problem.c.id == t.trial.c.problem_id)
         .join(t.run, run.trial_id == t.trial.c.id)
@@ -86,10 +75,8 @@ def list_earlier(
     )
     found = []
     for row in rows:
-        facts = dict(zip(columns, row, strict=False))
-        facts |= {"problem": Point(row.problem), "tunables": Point(row.tunables), "state": State(row.state)}
-        facts |= {"started_at": row.started_at or 0.0, "circumstances": tuple(row[len(columns) :])}
-        found.append(EarlierRun(**facts))
+        circumstances = (row.variant, row.source_hash, row.problem_id, row.device_id)
+        found.append(as_record(row, EarlierRun, circumstances=circumstances))
     return found
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,6 +14,7 @@ from cuprof.core.errors import SelectionError, UnknownNameError, UsageError
 from cuprof.core.point import Point
 from cuprof.core.text import list_first
 from cuprof.plan.axes import match
+from cuprof.results.rows import as_record
 from cuprof.store import tables as t
 
 
@@ -35,11 +37,11 @@ class NamedTrial:
     problem: Point
     tunables: Point
     source_text: str
-    device: str
-    device_facts: Mapping[str, Any]
-    sass_hash: str
-    sweep_id: int
-    median_ns: float
+    device: str = ""
+    device_facts: Mapping[str, Any] = field(default_factory=dict)
+    sass_hash: str = ""
+    sweep_id: int = 0
+    median_ns: float = math.inf
 
 
 def find_trials(connection: Connection, text: str, settings: Sequence[str] = ()) -> list[NamedTrial]:
@@ -58,7 +60,7 @@ def find_trials(connection: Connection, text: str, settings: Sequence[str] = ())
     coordinates = _read_coordinates([*filter(None, given.split(","))], settings)
     family, slash, variant = name.rpartition("/")
     of_name = [t.variant.c.name == variant, *([t.variant.c.family == family] if slash else [])]
-    trials = [_make(row) for row in connection.execute(_QUERY.where(*of_name))]
+    trials = [as_record(row, NamedTrial) for row in connection.execute(_QUERY.where(*of_name))]
     if not trials:
         stored = connection.execute(sa.select(t.variant.c.family, t.variant.c.name).distinct())
         names = [f"{family}/{variant}" if slash else variant for family, variant in stored]
@@ -104,10 +106,12 @@ def _select() -> sa.Select[Any]:
     coded = t.run.alias()
     fastest = sa.select(sa.func.min(t.timing.c.median_ns)).where(t.timing.c.run_id == newest.c.run_id).scalar_subquery()
     device_id = sa.func.coalesce(t.run.c.device_id, t.trial.c.device_id)
-    about = [t.variant.c[name] for name in ("family", "name", "backend", "kind", "source_text")]
-    where = [t.device.c.name, t.device.c.identity, coded.c.build_sass_hash, t.run.c.sweep_id, fastest]
+    about: list[Any] = [t.variant.c[name] for name in ("family", "backend", "kind", "source_text")]
+    about += [t.variant.c.name.label("variant"), t.problem.c.coordinates.label("problem")]
+    about += [t.device.c.name.label("device"), t.device.c.identity.label("device_facts")]
+    ran = [coded.c.build_sass_hash.label("sass_hash"), t.run.c.sweep_id, fastest.label("median_ns")]
     return (
-        sa.select(t.trial.c.id, t.trial.c.label, *about, t.problem.c.coordinates, t.trial.c.tunables, *where)
+        sa.select(t.trial.c.id, t.trial.c.label, t.trial.c.tunables, *about, *ran)
         .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
         .join(t.problem, t.problem.c.id == t.trial.c.problem_id)
         .outerjoin(newest, newest.c.trial_id == t.trial.c.id)
@@ -119,15 +123,3 @@ def _select() -> sa.Select[Any]:
 
 
 _QUERY = _select()
-
-
-def _make(row: Any) -> NamedTrial:
-    key, label, family, variant, backend, kind, text, problem, tunables, device, facts, code, sweep_id, median_ns = row
-    return NamedTrial(
-        *(key, label, family, variant, backend, kind, Point(problem), Point(tunables), text),
-        device=device or "",
-        device_facts=facts or {},
-        sass_hash=code or "",
-        sweep_id=sweep_id or 0,
-        median_ns=float("inf") if median_ns is None else median_ns,
-    )

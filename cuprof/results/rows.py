@@ -1,4 +1,4 @@
-"""The rows of a query, some at a time, with values that are the same whichever database they came from."""
+"""The rows of a query, some at a time, with values that are the same whichever database they came from; or records."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import chain
 from operator import ne
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Batch = Sequence[Sequence[Any]]
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,19 @@ def make_frame(names: Sequence[str], rows: Batch) -> pd.DataFrame:
     frame = pd.DataFrame(dict(enumerate(made)))  # numbered, since a query may give two columns one name
     frame.columns = pd.Index(list(names), dtype=object)
     return frame
+
+
+def as_record(row: Any, kind: type[Record], **more: Any) -> Record:
+    """Return a row as a record whose fields are named as its columns.
+
+    Other columns are left out, types are checked, and where there is no value a field keeps its default.
+
+    Raises:
+        ValueError: a value is of another type than its field.
+    """
+    found = row._asdict() | more
+    known = {str(name): value for name, value in found.items() if value is not None}  # SQLAlchemy's are no plain str
+    return msgspec.convert(known, kind, dec_hook=lambda of, value: of(value))
 
 
 def _plain_column(name: str, values: Sequence[Any]) -> Sequence[Any]:

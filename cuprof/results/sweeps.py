@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.errors import SelectionError, UnknownNameError
 from cuprof.core.records import FAILED
 from cuprof.plan.identity import IDENTITY_VERSION
+from cuprof.results.rows import as_record
 from cuprof.store import tables as t
 
 FINISHED = "finished"
@@ -42,8 +42,8 @@ class SweepRow:
     host: str
     git: Mapping[str, Any]
     software: Mapping[str, Any]
-    started_at: float | None
-    finished_at: float | None
+    started_at: float | None = None
+    finished_at: float | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -186,6 +186,4 @@ def _setting(sweep: SweepRow) -> str:
 
 
 def _rows(connection: Connection, query: sa.Select[Any]) -> list[SweepRow]:
-    rows = connection.execute(query.order_by(t.sweep.c.started_at, t.sweep.c.id))
-    plain = (dict(zip(SweepRow.__slots__, row, strict=True)) for row in rows)  # SQLAlchemy's names are no plain str
-    return [msgspec.convert(row, SweepRow) for row in plain]  # which checks the types
+    return [as_record(row, SweepRow) for row in connection.execute(query.order_by(t.sweep.c.started_at, t.sweep.c.id))]
