@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from importlib import import_module
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -114,13 +113,8 @@ def columns_of(table: sa.Table, record: object, **others: Any) -> dict[str, Any]
 
 def insert_row(connection: Connection, table: sa.Table, row: Mapping[str, Any]) -> int:
     """Insert one row and return its key."""
-    key: Any = connection.execute(_insert(table), dict(row)).inserted_primary_key
+    key: Any = connection.execute(sa.insert(table), dict(row)).inserted_primary_key
     return int(key[0])
-
-
-@cache
-def _insert(table: sa.Table) -> sa.Insert:
-    return sa.insert(table)
 
 
 def chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
