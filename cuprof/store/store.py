@@ -67,8 +67,8 @@ class Store:
     time and the others wait, up to 30 s. A Store does not survive a fork.
     """
 
-    def __init__(self, url: URL, engine: Engine, read_only: bool) -> None:
-        self.parsed_url, self.engine, self.read_only = url, engine, read_only
+    def __init__(self, url: URL, engine: Engine) -> None:
+        self.parsed_url, self.engine = url, engine
         self.note: Callable[[str], object] = lambda text: None
         self._away_since: float | None = None
         self._process = os.getpid()
@@ -103,7 +103,7 @@ class Store:
         except BaseException:
             engine.dispose()
             raise
-        return cls(parsed, engine, read_only)
+        return cls(parsed, engine)
 
     def close(self) -> None:
         """Close every connection; on SQLite the last one to close removes the -wal file."""
