@@ -58,13 +58,13 @@ def list_earlier(
     """
     run, timing = t.run.c, t.timing.c
     chosen = [t.variant.c.name.in_(variants)] if variants else []
-    facts: list[Any] = [run[name] for name in ("sweep_id", "state", "started_at", "duration_ns", "device_id")]
+    facts: list[Any] = [run[name] for name in ("sweep_id", "state", "started_at", "duration_ns")]
     facts += [timing[name] for name in ("method", "median_ns", "high_ns", "confidence", "energy_j")]
-    facts += [t.variant.c.name.label("variant"), (t.variant.c.expected == "wrong").label("is_expected_wrong")]
-    facts += [t.variant.c.source_hash, t.problem.c.id.label("problem_id"), t.problem.c.coordinates.label("problem")]
+    facts += [t.device.c.name.label("device"), timing.sample_count.label("samples")]
+    facts += [t.problem.c.coordinates.label("problem"), (t.variant.c.expected == "wrong").label("is_expected_wrong")]
+    circumstances = (t.variant.c.name.label("variant"), t.variant.c.source_hash, t.problem.c.id, run.device_id)
     rows = connection.execute(
-        sa.select(t.trial.c.identity, t.trial.c.tunables, *facts)
-        .add_columns(t.device.c.name.label("device"), timing.sample_count.label("samples"))
+        sa.select(t.trial.c.identity, t.trial.c.tunables, *facts, *circumstances)
         .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
         .join(t.problem, t.problem.c.id == t.trial.c.problem_id)
         .join(t.run, run.trial_id == t.trial.c.id)
@@ -73,11 +73,7 @@ def list_earlier(
         .where(t.variant.c.family == family, *chosen, run.state != str(State.SKIPPED))
         .order_by(run.id)
     )
-    found = []
-    for row in rows:
-        circumstances = (row.variant, row.source_hash, row.problem_id, row.device_id)
-        found.append(as_record(row, EarlierRun, circumstances=circumstances))
-    return found
+    return [as_record(row, EarlierRun, circumstances=tuple(row[-len(circumstances) :])) for row in rows]
 
 
 def count_outdated(connection: Connection, family: str) -> int:

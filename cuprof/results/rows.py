@@ -64,9 +64,9 @@ def as_record(row: Any, kind: type[Record], **more: Any) -> Record:
     Raises:
         ValueError: a value is of another type than its field.
     """
-    found = row._asdict() | more
-    known = {str(name): value for name, value in found.items() if value is not None}  # SQLAlchemy's are no plain str
-    return msgspec.convert(known, kind, dec_hook=lambda of, value: of(value))
+    names = map(str, row._fields)  # SQLAlchemy's names are no plain str
+    known = {name: value for name, value in zip(names, row, strict=True) if value is not None}
+    return msgspec.convert(known | more, kind, dec_hook=lambda of, value: of(value))
 
 
 def _plain_column(name: str, values: Sequence[Any]) -> Sequence[Any]:
