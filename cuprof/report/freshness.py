@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -83,10 +83,6 @@ def _program() -> str:
 
 
 def _contents(folders: Iterable[Path], pattern: str = "*") -> bytes:
-    return b"\0".join(part for folder in folders for part in _files(folder, pattern))
-
-
-def _files(folder: Path, pattern: str) -> Iterator[Any]:
-    for path in sorted(folder.rglob(pattern)):
-        if path.is_file():
-            yield from (str(path.relative_to(folder)).encode(errors="surrogateescape"), path.read_bytes())
+    """Return the names and bytes of all files in some folders."""
+    files = [(path, folder) for folder in folders for path in sorted(folder.rglob(pattern)) if path.is_file()]
+    return b"\0".join(part for path, top in files for part in (os.fsencode(path.relative_to(top)), path.read_bytes()))
