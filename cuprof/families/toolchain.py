@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.machinery import all_suffixes
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import NamedTuple
 
@@ -195,10 +195,9 @@ def is_installed(module: str) -> bool:
         spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):
         return False
-    if spec is None or not rest:
-        return spec is not None
-    places = [Path(place, *rest) for place in spec.submodule_search_locations or ()]
-    return any(place.is_dir() or any(Path(f"{place}{end}").is_file() for end in all_suffixes()) for place in places)
+    for part in rest:
+        spec = PathFinder.find_spec(part, spec.submodule_search_locations or []) if spec is not None else None
+    return spec is not None
 
 
 @cache
