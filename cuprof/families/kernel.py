@@ -176,8 +176,6 @@ class Kernel:
 
     def _call(self, function: Callable[..., Any], known: Mapping[str, Any], what: str) -> Any:
         """Call a function with the values of its parameters' names; `meta` is all of them, as in Triton."""
-        if list_named(function) == ("meta",):
-            return function(meta=known)
         return call_by_name(function, {**known, "meta": known, "META": known}, f"{what} of kernel {self.symbol}")
 
     def _sizes(self, what: str, sizes: Sizes, known: Mapping[str, Any]) -> tuple[int, ...]:
