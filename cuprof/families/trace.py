@@ -5,6 +5,9 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
+from cuprof.core.expression import shorten
+from cuprof.core.text import visible
+
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -13,12 +16,7 @@ def describe(error: BaseException) -> str:
     text = " ".join(str(error)[:4096].split())
     if isinstance(error, SyntaxError):
         text = f"{error.msg} (line {error.lineno})"
-    return f"{type(error).__name__}: {_clean(text, 200)}".removesuffix(": ")
-
-
-def _clean(text: str, most: int) -> str:
-    text = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return f"{type(error).__name__}: {shorten(visible(text, ''), 200)}".removesuffix(": ")
 
 
 def blame(error: BaseException, folder: Path, what: str) -> str:
@@ -44,7 +42,7 @@ def last_frames(error: BaseException) -> str:
     frames = [frame for frame, file in files if "_bundled" in file.parts or not file.resolve().is_relative_to(PACKAGE)]
     own = [frame for frame in frames[:-2] if "site-packages" not in frame.filename]
     shown = "; ".join(_say(frame) for frame in (*own[-1:], *frames[-2:]))
-    return f" ({_clean(shown, 300)})" if shown else ""
+    return f" ({shorten(visible(shown, ''), 300)})" if shown else ""
 
 
 def _say(frame: traceback.FrameSummary) -> str:
