@@ -87,7 +87,7 @@ class Origin(msgspec.Struct, frozen=True, tag=True):
 
     def list_files(self) -> Iterable[Path]:
         """Return the files that the family depends on: a Python file, and those beside and below it that it imports."""
-        return imported_files(self.path)
+        return imported_files(self.path / FAMILY_FILE if self.path.is_dir() else self.path)
 
     def _make(self) -> Family:
         raise NotImplementedError
@@ -95,10 +95,6 @@ class Origin(msgspec.Struct, frozen=True, tag=True):
 
 class Folder(Origin, frozen=True, tag=True):
     """A folder with a family.py."""
-
-    def list_files(self) -> Iterable[Path]:
-        """Return family.py and the files beside and below it that it imports."""
-        return imported_files(self.path / FAMILY_FILE)
 
     def _make(self) -> Family:
         file = self.path / FAMILY_FILE
