@@ -6,7 +6,6 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from cuprof.core.errors import ConfigError
 
@@ -151,12 +150,18 @@ def _read_database(marker: Path, root: Path) -> str:
     text = marker.read_text(encoding="utf-8")
     if not text.strip():
         return ""
-    import msgspec
+    import tomllib
 
+    may = f'{marker} may hold database = "<SQLAlchemy URL>" and nothing else'
     try:
-        database = msgspec.toml.decode(text, type=dict[Literal["database"], str]).get("database", "")
-    except msgspec.DecodeError as error:
-        raise ConfigError(f'{marker} may hold database = "<SQLAlchemy URL>" and nothing else: {error}') from None
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{may}: {error}") from None
+    database = found.pop("database", "")
+    if found:
+        raise ConfigError(f"{may}: it holds {next(iter(found))}")
+    if not isinstance(database, str):
+        raise ConfigError(f"{may}: write the URL in quotes")
     scheme, separator, path = database.partition(":///")
     if scheme == "sqlite" and separator and path and not path.startswith("/"):
         return f"sqlite:///{root / path}"

@@ -130,11 +130,19 @@ def test_a_corrupt_database_is_left_as_it_is(cli: Cli, scale: Project, content: 
     assert file.read_bytes() == content
 
 
-def test_an_invalid_marker_file(cli: Cli, scale: Project) -> None:
-    (scale.root / "cuprof.toml").write_text("database = \n")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("database = ", "Invalid value (at line 1, column 12)"),
+        ("database = 3", "write the URL in quotes"),
+        ("databse = 'postgresql://me:secret@host/cuprof'", "it holds databse"),
+    ],
+)
+def test_an_invalid_marker_file(cli: Cli, scale: Project, text: str, said: str) -> None:
+    (scale.root / "cuprof.toml").write_text(f"{text}\n")
     result = cli("list", "families")
     assert result.exit_code == 2
-    assert 'cuprof.toml may hold database = "<SQLAlchemy URL>" and nothing else: Invalid value' in result.err
+    assert result.err.endswith(f'cuprof.toml may hold database = "<SQLAlchemy URL>" and nothing else: {said}\n')
 
 
 def test_a_report_without_a_sweep(cli: Cli, scale: Project) -> None:
