@@ -69,7 +69,8 @@ def test_pipx_installs_it_into_an_empty_environment(wheel: Path, tmp_path: Path)
     folders = {"PIPX_HOME": "home", "PIPX_BIN_DIR": "bin", "PIPX_MAN_DIR": "man", "PIPX_SHARED_LIBS": "shared"}
     environment = {**os.environ, **{name: str(tmp_path / folder) for name, folder in folders.items()}}
     environment.pop("PYTHONPATH", None)
-    environment["PIP_NO_COMPILE"] = "1"  # Python compiles what it imports: a small part of all files
+    # Python compiles what it imports: a small part of all files. To pip the variable is the value of "compile".
+    environment["PIP_NO_COMPILE"] = "0"
     install = [sys.executable, "-m", "pipx", "install", "--python", sys.executable, str(wheel)]
     done = subprocess.run(install, capture_output=True, text=True, check=False, env=environment, timeout=600)
     if "No matching distribution" in done.stderr + done.stdout or "connection" in (done.stderr + done.stdout).lower():
