@@ -99,7 +99,9 @@ def test_modules_optimised_modules_methods_and_callable_objects_are_functions(tm
     )
     assert all(np.allclose(each, right, rtol=1e-5, atol=1e-6) for each in found.values())
     assert all(
-        np.allclose(each, right, rtol=1e-5, atol=1e-6) for name, each in results(family, {"x": x.numpy()}).items() if name in found
+        np.allclose(each, right, rtol=1e-5, atol=1e-6)
+        for name, each in results(family, {"x": x.numpy()}).items()
+        if name in found
     )
 
 

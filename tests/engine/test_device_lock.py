@@ -29,11 +29,18 @@ from pathlib import Path
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.core.records import DeviceFacts
 
-log, name, turns, length = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+log, name, turns, length, other = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), sys.argv[5]
 locks = DeviceLocks(lambda text: print("note", text, flush=True))
 print("ready", flush=True)
 sys.stdin.readline()
-for _ in range(turns):
+give_up = time.monotonic() + 40
+
+def has_come_after_the_other():
+    begun = [line.split()[0] for line in log.read_text().splitlines() if line.endswith("begins")]
+    return not other or (other in begun and name in begun[begun.index(other):]) or time.monotonic() > give_up
+
+while turns > 0 or not has_come_after_the_other():
+    turns -= 1
     with locks.hold(DeviceFacts("cpu", 0, "Test CPU")):
         with log.open("a") as lines:
             lines.write(f"{name} begins\\n")
@@ -49,8 +56,9 @@ def _locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUPROF_LOCKS", str(tmp_path / "locks of ü"))
 
 
-def start(log: Path, name: str, turns: int, length: float) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", HOLDER, str(log), name, str(turns), str(length)]
+def start(log: Path, name: str, turns: int, length: float, other: str = "") -> subprocess.Popen[str]:
+    """Start a process that holds the lock so often, and until it has had a turn after one of another's, or in vain."""
+    command = [sys.executable, "-c", HOLDER, str(log), name, str(turns), str(length), other]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -80,7 +88,7 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_processes_on_one_device_take_turns_and_say_once_whom_they_wait_for(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with start(log, "a", 8, 0.2) as one, start(log, "b", 8, 0.2) as other:
+    with start(log, "a", 8, 0.1, "b") as one, start(log, "b", 8, 0.1, "a") as other:
         for process in (one, other):
             wait_for(process, "ready")
         for process in (one, other):
@@ -88,7 +96,7 @@ def test_processes_on_one_device_take_turns_and_say_once_whom_they_wait_for(tmp_
         said = [process.communicate(timeout=60)[0].splitlines() for process in (one, other)]
         pids = one.pid, other.pid
     lines = log.read_text().splitlines()
-    assert len(lines) == 32
+    assert len(lines) >= 32
     assert all(
         (first, second) == (f"{name} begins", f"{name} ends")
         for first, second in zip(lines[::2], lines[1::2], strict=True)
@@ -96,7 +104,7 @@ def test_processes_on_one_device_take_turns_and_say_once_whom_they_wait_for(tmp_
     ), "two held it at once"
     order = [line.split()[0] for line in lines[::2]]
     switches = sum(now != then for now, then in pairwise(order))
-    # 15 where neither is late for its turn, as on a busy host, and 1 where the first one never lets the other go ahead
+    # 15 where neither is late for its turn, and 1 where the first one never lets the other go ahead
     assert switches >= 2, "one went on while the other waited"
     for lines_of, pid in zip(said, reversed(pids), strict=True):
         notes = {line for line in lines_of if line.startswith("note")}
