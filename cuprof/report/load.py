@@ -18,7 +18,7 @@ from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import Stored, is_timed, read_trials
 from cuprof.core.errors import SelectionError
 from cuprof.core.point import Point
-from cuprof.core.records import Measure, State
+from cuprof.core.records import NOT_RUN, Measure, State
 from cuprof.report.counters import read_counters
 from cuprof.report.experiment import Experiment, agrees, find_experiment
 from cuprof.report.provenance import provenance
@@ -145,7 +145,8 @@ def make_frames(
     timings = results.loc[has_median, names].set_index(place[has_median])
     trials = results[is_first].reset_index(drop=True).drop(columns=["measure", *Timed._fields, *ENERGIES, "device"])
     trials = trials.rename(columns={"trial_id": "id", "variant_order": "order"})
-    is_reused = ~trials["run_sweep_id"].isin([0, *trials["sweep_id"].unique()])
+    was_run = ~trials["state"].isin([*NOT_RUN])
+    is_reused = was_run & ~trials["run_sweep_id"].isin([0, *trials["sweep_id"].unique()])
     trials = trials.assign(**_names(trials, devices, experiment), **_times(timings), **_energies(timings))
     trials["sure_ns"] = trials["sure_ns"].fillna(np.inf)
     trials["measure"] = trials["measure"].fillna("")

@@ -38,6 +38,16 @@ def test_reused_rows_are_marked_with_their_age(resumed) -> None:
     )
 
 
+def test_what_an_earlier_sweep_skipped_was_not_measured(store) -> None:
+    skipped = Made("absent", state=State.SKIPPED, message="no driver")
+    fill(store, [STORED[0], skipped], name="first")
+    study = load_study(
+        store, sweep_id=fill(store, [replace(each, state=State.PLANNED) for each in (STORED[0], skipped)])
+    )
+    assert [(trial.variant, trial.is_reused) for trial in study.trials] == [("base", True), ("absent", False)]
+    assert any("1 of 2 trials were measured by earlier sweeps" in each for each in conclude(study).cautions)
+
+
 def test_no_speedup_is_given_across_sweeps_that_are_not_known_to_agree(resumed) -> None:
     base, old, new, newer = resumed.trials
     assert resumed.speedup(old) == pytest.approx(3.0, rel=0.01)  # both of the earlier sweep
