@@ -152,7 +152,7 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
         raise SelectionError(
             f"no matched trial can be compared: {incomparable[0] if incomparable else 'none is timed'}"
         )
-    rows, noises = judge_rows(rows, base, new, options)
+    rows, (noises,) = judge_rows(rows, base, new, options)
     return Comparison(
         base=base,
         new=new,
@@ -186,17 +186,18 @@ def compare_within(sweep: Side, pairs: Sequence[tuple[Side, Side]], options: Opt
 
 def judge_rows(
     rows: pd.DataFrame, base: Side, new: Side, options: Options
-) -> tuple[pd.DataFrame, dict[str, SweepNoise]]:
-    """Return matched rows with their verdicts, each group judged by itself, and the noise of the last one's devices."""
-    noise, noises = noise_within(rows), dict[str, SweepNoise]()
+) -> tuple[pd.DataFrame, list[dict[str, SweepNoise]]]:
+    """Return matched rows with their verdicts, each group judged by itself, and each group's noise by device."""
+    noise, noises = noise_within(rows), list[dict[str, SweepNoise]]()
     groups = np.split(np.arange(len(rows)), np.flatnonzero(np.diff(rows["group"])) + 1)
     is_apart = ~rows["together"].to_numpy(bool)
     for chosen in (places[is_apart[places]] for places in groups):
+        noises.append({})
         if chosen.size:
             apart = rows.take(chosen)
             unchanged = contrast_rows(apart[apart["unchanged"]], base, new) if options.noise is None else None
-            noises = find_noises(apart, options.noise, unchanged)
-            noise[chosen] = noise_between(noises, apart)
+            noises[-1] = find_noises(apart, options.noise, unchanged)
+            noise[chosen] = noise_between(noises[-1], apart)
     contrasts = _bridge(contrast_rows(rows, base, new, noise), rows, base, new)
     choices = rows["choices"].to_numpy()
     parts = [

@@ -53,9 +53,9 @@ def match(base: Side, new: Side, tunables: str = "best") -> Matching:
     if tunables not in TUNABLES:
         raise SelectionError(f"tunables are compared {' or '.join(TUNABLES)}, not {tunables!r}")
     if base.kind == "variant" and new.kind == "variant":
-        return (
-            _match_best(base, new) if tunables == "best" else _match_keys(base.once, new.once, ("problem", "tunables"))
-        )
+        if tunables == "equal":
+            return _match_keys(base.once, new.once, ("problem", "tunables"))
+        return _match_best(base, new)
     if base.is_foreign != new.is_foreign:
         return _match_across(base.once, new.once)
     return _match_keys(base.once, new.once, ("family", "variant", "backend", "problem", "tunables"))

@@ -134,12 +134,10 @@ class VariantComparisons:
 
     def _side(self, contender: Contender) -> Side:
         if contender not in self._sides:
-            self._sides[contender] = self._part(contender)
+            trials = self._sweep.trials
+            fitting = trials["variant"] == contender.variant
+            if contender.device:
+                fitting &= trials["device"] == contender.device
+            variant = contender.variant
+            self._sides[contender] = Side(variant, "variant", variant, trials[fitting], self._sweep.source)
         return self._sides[contender]
-
-    def _part(self, contender: Contender) -> Side:
-        trials = self._sweep.trials
-        fitting = trials["variant"] == contender.variant
-        if contender.device:
-            fitting &= trials["device"] == contender.device
-        return Side(contender.variant, "variant", contender.variant, trials[fitting], self._sweep.source)

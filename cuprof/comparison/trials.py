@@ -45,7 +45,7 @@ They are those of the results frame, and beside them:
 
 
 KERNEL_TIMES = (Measure.COLD, Measure.HOT)
-RANKED = (Measure.COLD.value, Measure.HOT.value, Measure.TOTAL.value)
+RANKED = (*KERNEL_TIMES, Measure.TOTAL)
 """The fastest tunables are those of the shortest time, by the first of these measures that a trial has."""
 
 

@@ -57,6 +57,7 @@ def jax() -> Iterator[Any]:
 
 
 def test_modules_optimised_modules_methods_and_callable_objects_are_functions(tmp_path: Path, torch: Any) -> None:
+    torch.manual_seed(1)  # a sum near zero may differ in more than its last digits
     layer = torch.nn.Linear(4, 4).eval()
 
     class Twice(torch.nn.Module):  # type: ignore[misc,name-defined]
@@ -92,16 +93,14 @@ def test_modules_optimised_modules_methods_and_callable_objects_are_functions(tm
     assert [*family.variants] == names
     right = family.reference(GIVEN, {"x": x.numpy()})["result"]
     assert right.dtype == np.float64
-    assert np.allclose(right, model(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+    assert np.allclose(right, model(x).detach().numpy(), rtol=1e-5)
     found = results(family, {"x": x.numpy()})
     assert found.pop("Normed") == (
         "it changed norm.running_mean of its module, which is an input; call eval() on the module first"
     )
-    assert all(np.allclose(each, right, rtol=1e-5, atol=1e-6) for each in found.values())
+    assert all(np.allclose(each, right, rtol=1e-5) for each in found.values())
     assert all(
-        np.allclose(each, right, rtol=1e-5, atol=1e-6)
-        for name, each in results(family, {"x": x.numpy()}).items()
-        if name in found
+        np.allclose(each, right, rtol=1e-5) for name, each in results(family, {"x": x.numpy()}).items() if name in found
     )
 
 
