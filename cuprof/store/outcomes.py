@@ -30,7 +30,14 @@ SET_STATE = (
 _GO_BY = (
     sa.update(t.sweep_trial)
     .where(t.sweep_trial.c.sweep_id == sa.bindparam("sweep"), t.sweep_trial.c.trial_id == sa.bindparam("trial"))
-    .values(run_id=sa.bindparam("run"), reused=False)
+    .values(run_id=sa.bindparam("run"), reused=sa.bindparam("is_reused"))
+)
+_FIND_SKIPPED = (
+    sa.select(t.run.c.id, t.run.c.sweep_id)
+    .where(t.run.c.trial_id == sa.bindparam("trial"), t.run.c.state == State.SKIPPED)
+    .where(t.run.c.message == sa.bindparam("said"), t.run.c.log == sa.bindparam("logged"))
+    .order_by(t.run.c.id.desc())
+    .limit(1)
 )
 
 
@@ -60,7 +67,8 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
     Where another station has taken the trial over, nothing is written and None is returned.
 
     The sweep goes by this run from now on, and the trial takes its state, except that a skipped run does not replace
-    the state of an earlier one that was not skipped.
+    the state of an earlier one that was not skipped. If the trial was skipped before for the same reason, the sweep
+    goes by that run and nothing is added, so that pages of unchanged results stay as they are.
 
     Raises:
         StoreError: the trial was not enlisted for this sweep.
@@ -71,6 +79,13 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
     is_claimed = origin.station_id is not None and not origin.again
     if is_claimed and (trial.station_id != origin.station_id or trial.run_id is not None):
         return None
+    going_by = {"sweep": sweep_id, "trial": trial.id, "is_reused": False}
+    if outcome.state is State.SKIPPED and trial.state == State.SKIPPED and not origin.again:
+        reason = {"trial": trial.id, "said": outcome.message, "logged": outcome.log}
+        if earlier := connection.execute(_FIND_SKIPPED, reason).first():
+            is_reused = earlier.sweep_id != sweep_id
+            connection.execute(_GO_BY, {**going_by, "run": earlier.id, "is_reused": is_reused})
+            return int(earlier.id)
     place = {
         "trial_id": trial.id,
         "sweep_id": sweep_id,
@@ -89,7 +104,7 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
         if outcome.state is not State.SKIPPED or trial.state in (State.PLANNED, State.SKIPPED):
             values = {"trial": trial.id, "became": outcome.state.value, "said": outcome.message}
             connection.execute(SET_STATE, values)
-        connection.execute(_GO_BY, {"sweep": sweep_id, "trial": trial.id, "run": run_id})
+        connection.execute(_GO_BY, {**going_by, "run": run_id})
     ranking.refresh(connection, trial.id)
     return run_id
 

@@ -189,6 +189,19 @@ def test_the_newest_run_decides_and_an_older_complete_one_is_found(store: Store)
     assert query(store.url, "trials")["state"].tolist() == ["timed_out"]
 
 
+def test_a_sweep_goes_by_the_run_that_was_skipped_before_for_the_same_reason(store: Store) -> None:
+    trial, runs = make_trial(), []
+    for why in ("no OpenCV", "no OpenCV", "an old OpenCV", "an old OpenCV", "no OpenCV"):
+        sweep = store.begin_sweep(FACTS)
+        store.enlist(sweep, [trial])
+        runs.append(store.record(sweep, Outcome(trial.identity, State.SKIPPED, why)))
+        store.finish_sweep(sweep, "finished")
+    members = query(store.url, "SELECT run_id, reused FROM sweep_trial ORDER BY sweep_id")
+    assert members["run_id"].tolist() == runs == [runs[0], runs[0], runs[2], runs[2], runs[0]]
+    assert [bool(each) for each in members["reused"]] == [False, True, False, True, True]
+    assert len(set(runs)) == len(query(store.url, "SELECT id FROM run")) == 2
+
+
 def test_a_sweep_can_go_by_an_earlier_run(store: Store) -> None:
     trials = [make_trial(), make_trial("last_warp")]
     first = store.begin_sweep(FACTS)
