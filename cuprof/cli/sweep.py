@@ -11,6 +11,7 @@ from cuprof.cli.choice import is_chosen, list_choices
 from cuprof.cli.hydra_app import HydraCommand
 from cuprof.cli.output import Line, emit, preview_parts, print_message
 from cuprof.core.errors import UnknownNameError, UsageError, suggest
+from cuprof.core.processes import import_ahead
 from cuprof.core.project import Project, try_writing
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def task(config: SweepConfig, project: Project) -> int:
             what_to_do = "set another report.path, or report=none"
             raise UsageError(f"the page's folder {folder} cannot be written: {error.strerror}; {what_to_do}") from None
     from cuprof.cli.progress import make_observer
-    from cuprof.engine.running import import_ahead, run_sweep
+    from cuprof.engine.running import run_sweep
 
     if config.ncu.enabled:
         from cuprof.ncu.collector import check_collection

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import os
 import resource
 import signal
@@ -37,6 +38,12 @@ STOP_LIMIT_S = END_LIMIT_S + 2.0
 POLL_S = 0.002
 AWAITED = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}
 """Signals that a guardian waits for."""
+
+
+def import_ahead(*names: str) -> None:
+    """Import modules; in a thread, while something else is waited for."""
+    for name in names:
+        importlib.import_module(name)
 
 
 def count_cores() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import platform
 import time
@@ -16,7 +15,7 @@ from cuprof.backends.registry import is_host
 from cuprof.config.model import SweepConfig
 from cuprof.core.errors import UnreachableStoreError
 from cuprof.core.interrupts import shielded
-from cuprof.core.processes import count_cores
+from cuprof.core.processes import count_cores, import_ahead
 from cuprof.core.project import Project
 from cuprof.core.records import Outcome, SweepFacts, Trial
 from cuprof.core.text import count
@@ -120,12 +119,6 @@ def run_sweep(
                     observer.note(f"{error}; results are kept in a file until the next sweep that reaches it")
             before = recorder if recorder is not None and recorder.sweep_id else None
             url = stack.enter_context(open_spool(project, url))
-
-
-def import_ahead(*names: str) -> None:
-    """Import modules; in a thread, while something else is waited for."""
-    for name in names:
-        importlib.import_module(name)
 
 
 def _open_store(url: str) -> Store:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from cuprof.backends.registry import CUDA, get_spec, shares_memory
 from cuprof.config.model import MeasureConfig, SweepConfig
 from cuprof.core.errors import UsageError
+from cuprof.core.processes import import_ahead
 from cuprof.core.project import Project
 from cuprof.core.records import FAILED, DeviceFacts, State, Trial, Unavailable
 from cuprof.core.scratch import ScratchFolder
@@ -45,12 +45,10 @@ Baselines = dict[str, tuple[Trial, ...]]
 """Back end → trials."""
 SLOW = ("cupy", "torch", "triton", "numba")
 """Modules that take seconds to import; they are imported once for all processes."""
-COMPARING, CRITICAL = "cuprof.judge.verdict", "scipy.special"
-"""Modules that take a quarter of a second each to import: while legs are prepared, and while the first is timed. A
-thread imports the second one, which has nothing of cuprof in it: of two threads that import parts of one package,
-either may find a module half made."""
-SWITCH_S = 1e-4
-"""A thread that imports lets another one go on this soon; by default each message of a leg would wait for 5 ms."""
+COMPARING, ITS_LIBRARIES = "cuprof.judge.verdict", ("pandas", "scipy.special")
+"""A module to import while legs are prepared, and libraries that it needs, each of which takes a third of a second. A
+thread imports those, since they have nothing of cuprof in them: of two threads that import parts of one package, either
+may find a module half made."""
 MOST_TRIALS = 1000
 """Of one variant: all of them are described to each candidate's process, and each is timed in every leg."""
 MOST_READ = 1 << 16
@@ -119,6 +117,8 @@ class _Trial:
             conditions = make_request(config.ncu).conditions
             check_collection(config, Project(self.workshop))
         self._open_ahead(config)
+        importing = Thread(target=import_ahead, args=ITS_LIBRARIES, daemon=True)
+        importing.start()
         family = request.origin.load()
         devices = self._find_devices(config, family)
         if not (self.warden.is_off or self.warden.refusal) and any(file.suffix not in LANGUAGES for file in self.files):
@@ -134,7 +134,7 @@ class _Trial:
         if contenders:
             ahead = Ahead(config, family, devices, self._confine, DeviceLocks(self.observer.note), self.idle)
             try:
-                noises = self._hear(ahead, contenders, baselines)
+                noises = self._hear(ahead, contenders, baselines, importing)
             finally:
                 ahead.end()
         order = list(map(str, self.files))
@@ -162,8 +162,15 @@ class _Trial:
         for executor in self.idle[1:]:  # the first one says first what there is
             open_ahead(executor, CUDA.name, origin)
 
-    def _hear(self, ahead: Ahead, contenders: Sequence[Contender], baselines: Baselines) -> dict[str, str]:
-        """Judge those that take part; return the noise that the comparison used."""
+    def _hear(
+        self, ahead: Ahead, contenders: Sequence[Contender], baselines: Baselines, importing: Thread
+    ) -> dict[str, str]:
+        """Judge those that take part; return the noise that the comparison used.
+
+        Args:
+            importing: imports `ITS_LIBRARIES`. It ends before anything is timed, since it would take part in times of
+                the host.
+        """
         request, bases = self.request, dict[tuple[str, bool], Contender]()
         for backend, on_host in dict.fromkeys(one.kind for one in contenders):
             trials = baselines[backend]
@@ -182,12 +189,7 @@ class _Trial:
             course = Course(
                 ahead.config, ahead.family, ahead.devices, self.project, store, self.server, self.observer, ahead
             )
-            importing = Thread(target=import_module, args=(CRITICAL,), daemon=True)
-            importing.start()
-            if all(map(is_apart, turns)):
-                sys.setswitchinterval(SWITCH_S)
-            else:  # it would take part in times of the host
-                importing.join()
+            importing.join()
             try:
                 noises, judged = self._race(course, turns, bases)
             finally:
