@@ -15,17 +15,17 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.records import Conditions, CounterValue
-from cuprof.results.read import make_columns, named, read_columns
+from cuprof.results.read import make_columns, named, read_columns, to_floats, to_integers, to_words
 from cuprof.store import tables as t
 from cuprof.store.rows import among
 
 _OF_PROFILE = {
-    **named("whole", t.profile, "trial_id"),
-    "profile_id": ("whole", t.profile.c.id),
-    **named("word", t.profile, "cache_mode", "clock_control"),
+    **named(to_integers, t.profile, "trial_id"),
+    "profile_id": (to_integers, t.profile.c.id),
+    **named(to_words, t.profile, "cache_mode", "clock_control"),
 }
-_OF_LAUNCH = {**named("whole", t.launch, "ordinal"), **named("word", t.launch, "kernel")}
-_OF_METRIC = {"metric": ("word", t.metric.c.name), **named("word", t.metric, "unit", "rollup")}
+_OF_LAUNCH = {**named(to_integers, t.launch, "ordinal"), **named(to_words, t.launch, "kernel")}
+_OF_METRIC = {"metric": (to_words, t.metric.c.name), **named(to_words, t.metric, "unit", "rollup")}
 
 
 def read_counters(connection: Connection, sweep_id: int, *, by_launch: bool = False) -> pd.DataFrame:
@@ -39,7 +39,7 @@ def read_counters(connection: Connection, sweep_id: int, *, by_launch: bool = Fa
         by_launch: a row is a metric of a launch, which has `ordinal` and `kernel` as well.
     """
     table, columns = (t.counter, _OF_PROFILE | _OF_LAUNCH) if by_launch else (t.trial_counter, _OF_PROFILE)
-    columns = columns | _OF_METRIC | named("number", table, "value") | named("word", table, "text")
+    columns = columns | _OF_METRIC | named(to_floats, table, "value") | named(to_words, table, "text")
     query = _select(sweep_id, table).join(t.metric, t.metric.c.id == table.c.metric_id)
     return make_columns(read_columns(connection, query.order_by(t.metric.c.name), columns))
 
@@ -50,7 +50,7 @@ def read_advice(connection: Connection, sweep_id: int) -> pd.DataFrame:
     Columns: `trial_id`, `profile_id`, `cache_mode`, `clock_control`, `ordinal` (of the launch), `kernel`, `rule`,
     `severity`, `title`, `text`.
     """
-    columns = _OF_PROFILE | _OF_LAUNCH | named("word", t.advice, "rule", "severity", "title", "text")
+    columns = _OF_PROFILE | _OF_LAUNCH | named(to_words, t.advice, "rule", "severity", "title", "text")
     query = _select(sweep_id, t.advice).order_by(t.advice.c.ordinal)
     return make_columns(read_columns(connection, query, columns))
 
@@ -64,7 +64,7 @@ def read_profile_durations(connection: Connection, sweep_id: int) -> pd.DataFram
     # half a sum is not a sum
     whole = sa.case((sa.func.count() == sa.func.count(t.launch.c.duration_ns), sa.func.sum(t.launch.c.duration_ns)))
     query = _select(sweep_id, t.launch).group_by(*(column for _, column in _OF_PROFILE.values()))
-    return make_columns(read_columns(connection, query, _OF_PROFILE | {"duration_ns": ("number", whole)}))
+    return make_columns(read_columns(connection, query, _OF_PROFILE | {"duration_ns": (to_floats, whole)}))
 
 
 def _select(sweep_id: int, table: sa.Table) -> sa.Select[Any]:

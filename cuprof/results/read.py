@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any
 
@@ -20,6 +20,8 @@ from cuprof.store.rows import CHUNK
 
 FIRST_VERSION = "1.1"
 """Version of the method of timings that do not name theirs: it has been stored from the second version on."""
+Reader = Callable[[Sequence[Any]], np.ndarray]
+"""Makes a column of a database's values."""
 
 
 def read_results(
@@ -69,12 +71,11 @@ def read_results(
         chosen &= t.variant.c.name.in_(variants)
     members = _MEMBERS.where(chosen)
     of_runs = sa.select().where(t.timing.c.run_id.in_(members.with_only_columns(t.run.c.id)))
-    of_members, of_timings = _MEMBER_COLUMNS, _TIMING_COLUMNS
+    of_members, of_timings = _MEMBER_COLUMNS, TIMING_COLUMNS
     if whole:
         of_members, of_timings = of_members | _MORE_MEMBER_COLUMNS, of_timings | _MORE_TIMING_COLUMNS
     found = read_columns(connection, members, of_members)
-    timed = read_columns(connection, of_runs, of_timings, [None] * len(of_timings))
-    timed |= _tell(timed.pop("details"))
+    timed = read_timings(connection, of_runs, of_timings, [None] * len(of_timings))
     places = {sweep_id: place for place, sweep_id in enumerate(dict.fromkeys(sweep_ids))}
     order = np.lexsort((found["ordinal"], [places[sweep_id] for sweep_id in found["sweep_id"].tolist()]))
     members_of, timings_of = _meet(order, found["run_id"], timed.pop("of_run"), timed["measure"], timed["timing_id"])
@@ -91,20 +92,29 @@ def make_columns(columns: Mapping[str, np.ndarray]) -> pd.DataFrame:
     return pd.DataFrame(made, copy=False)
 
 
-def timer_tick(details: str | None) -> float:
-    """Return the step in ns in which a timing was read, by the JSON text of its details; 0 where it is not known."""
-    return float(_decoder.decode(details or "{}").tick_ns or 0.0)
+def read_timings(
+    connection: Connection, query: sa.Select[Any], columns: Mapping[str, tuple[Reader, Any]], *more: Sequence[Any]
+) -> dict[str, Any]:
+    """Return columns of timings as `read_columns` does, with what their details tell in place of the details."""
+    timed = read_columns(connection, query, columns, *more)
+    details = timed.pop("details")
+    return timed | {
+        "version": to_words(["" if each is None else str(each.version or FIRST_VERSION) for each in details]),
+        "batch": to_integers([(each and each.batch) or 1 for each in details]),
+        "tick_ns": to_floats([(each and each.tick_ns) or 0.0 for each in details]),
+        "energy_unavailable": to_words([each and each.energy_unavailable for each in details]),
+    }
 
 
 def read_columns(
-    connection: Connection, query: sa.Select[Any], columns: Mapping[str, tuple[str, Any]], *more: Sequence[Any]
+    connection: Connection, query: sa.Select[Any], columns: Mapping[str, tuple[Reader, Any]], *more: Sequence[Any]
 ) -> dict[str, Any]:
     """Return columns of a query's rows, and of some rows more.
 
     Args:
-        columns: name → kind of the values (see `_READERS`) and what is selected.
+        columns: name → what makes a column of the values, and what is selected.
     """
-    readers = [_READERS[kind]() for kind, _ in columns.values()]
+    readers = [reader for reader, _ in columns.values()]
     parts = [[reader(())] for reader in readers]
     asked = query.with_only_columns(*(expression.label(name) for name, (_, expression) in columns.items()))
     with connection.execute(asked.execution_options(yield_per=CHUNK)) as result:  # a server's result is large
@@ -139,17 +149,11 @@ class _Details(msgspec.Struct):
     energy_unavailable: Any = None
 
 
-class _Words:
-    """Read a column of words. Equal ones become one object, so that the column takes 8 bytes a row."""
-
-    def __init__(self, make: Callable[[str], Any] = str) -> None:
-        self._make, self._known = make, dict[Any, Any]()
-
-    def __call__(self, values: Sequence[str | None]) -> np.ndarray:
-        for value in set(values) - self._known.keys():
-            self._known[value] = self._make(value or "")
-        # A list would have NumPy ask each point, which is a mapping, whether it is an array.
-        return np.fromiter(map(self._known.__getitem__, values), dtype=object, count=len(values))
+def to_words(values: Sequence[str | None], make: Callable[[str], Any] = str) -> np.ndarray:
+    """Return a column of words, or of what is made of each. Equal ones become one object: it takes 8 bytes a row."""
+    known = {value: make(value or "") for value in set(values)}
+    # A list would have NumPy ask each point, which is a mapping, whether it is an array.
+    return np.fromiter(map(known.__getitem__, values), dtype=object, count=len(values))
 
 
 @lru_cache(maxsize=2**16)
@@ -158,46 +162,31 @@ def _point(text: str) -> Point:
     return Point(msgspec.json.decode(text, type=dict[str, Any]))
 
 
-def _whole(values: Sequence[int | None]) -> np.ndarray:
+def to_integers(values: Sequence[int | None]) -> np.ndarray:
+    """Return a column of whole numbers, 0 where there is none."""
     return np.array([value or 0 for value in values], dtype=np.int64)
 
 
-def _numbers(values: Sequence[Any]) -> np.ndarray:
-    return np.array(values, dtype=np.float64)  # None becomes NaN
+def to_floats(values: Sequence[Any]) -> np.ndarray:
+    """Return a column of numbers, NaN where there is none."""
+    return np.array(values, dtype=np.float64)
 
 
-def _details(values: Sequence[str | None]) -> np.ndarray:
+def _to_details(values: Sequence[str | None]) -> np.ndarray:
     read = (_decoder.decode(text) if text else None for text in values)
     return np.fromiter(read, dtype=object, count=len(values))
 
 
-def _tell(details: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the columns that the details of timings tell; where there is no timing, they are None."""
-    return {
-        "version": _Words()(["" if each is None else str(each.version or FIRST_VERSION) for each in details]),
-        "batch": _whole([(each and each.batch) or 1 for each in details]),
-        "tick_ns": np.array([(each and each.tick_ns) or 0.0 for each in details], dtype=np.float64),
-        "energy_unavailable": _Words()([each and each.energy_unavailable for each in details]),
-    }
-
-
 _decoder = msgspec.json.Decoder(_Details)
-_READERS: dict[str, Callable[[], Callable[[Sequence[Any]], np.ndarray]]] = {
-    "word": _Words,
-    "state": lambda: _Words(lambda word: State(word).value),
-    "measure": lambda: _Words(lambda word: word and Measure(word).value),
-    "point": lambda: _Words(_point),
-    "seed": lambda: _Words(lambda text: int(text or 0)),
-    "whole": lambda: _whole,
-    "number": lambda: _numbers,
-    "details": lambda: _details,
-}
-"""Kind of a column → what makes a reader of its values for one read."""
+_to_points = partial(to_words, make=_point)
+_to_states = partial(to_words, make=lambda word: State(word).value)
+_to_measures = partial(to_words, make=lambda word: word and Measure(word).value)
+_to_seeds = partial(to_words, make=lambda text: int(text or 0))
 
 
-def named(kind: str, table: Any, *names: str) -> dict[str, tuple[str, Any]]:
+def named(reader: Reader, table: Any, *names: str) -> dict[str, tuple[Reader, Any]]:
     """Return columns that have their table's names."""
-    return {name: (kind, table.c[name]) for name in names}
+    return {name: (reader, table.c[name]) for name in names}
 
 
 _DEVICE_ID = sa.func.coalesce(t.run.c.device_id, t.sweep_trial.c.device_id, t.trial.c.device_id)
@@ -216,55 +205,55 @@ _STATE = sa.func.coalesce(
     t.run.c.state, sa.case((_UNAVAILABLE.is_(None), State.PLANNED.value), else_=State.SKIPPED.value)
 )
 _REMEDY = sa.case((t.sweep_trial.c.unavailable_remedy != "", "; " + t.sweep_trial.c.unavailable_remedy), else_="")
-_MEMBER_COLUMNS: dict[str, tuple[str, Any]] = {
-    **named("whole", t.sweep_trial, "sweep_id", "ordinal"),
-    "trial_id": ("whole", t.trial.c.id),
-    "identity": ("word", t.trial.c.identity),
-    "family": ("word", t.variant.c.family),
-    "variant": ("word", t.variant.c.name),
-    "variant_order": ("whole", t.variant.c.ordinal),
-    **named("word", t.variant, "kind", "backend", "expected"),
-    "problem": ("point", sa.cast(t.problem.c.coordinates, sa.Text)),
-    "tunables": ("point", sa.cast(t.trial.c.tunables, sa.Text)),
-    **named("number", t.trial, "useful_bytes", "flops"),
-    "device_id": ("whole", t.device.c.id),
-    "device": ("word", t.device.c.name),
-    "device_key": ("word", t.device.c.comparable),
-    "state": ("state", _STATE),
-    "message": ("word", sa.func.coalesce(t.run.c.message, _UNAVAILABLE + _REMEDY)),
-    "run_id": ("whole", t.run.c.id),
-    "run_sweep_id": ("whole", t.run.c.sweep_id),
-    "reused": ("whole", t.sweep_trial.c.reused),
-    "started_at": ("number", t.run.c.started_at),
-    "duration_ns": ("whole", t.run.c.duration_ns),
-    "job": ("word", t.run.c.job),
-    "code": ("word", t.run.c.build_sass_hash),
+_MEMBER_COLUMNS: dict[str, tuple[Reader, Any]] = {
+    **named(to_integers, t.sweep_trial, "sweep_id", "ordinal"),
+    "trial_id": (to_integers, t.trial.c.id),
+    "identity": (to_words, t.trial.c.identity),
+    "family": (to_words, t.variant.c.family),
+    "variant": (to_words, t.variant.c.name),
+    "variant_order": (to_integers, t.variant.c.ordinal),
+    **named(to_words, t.variant, "kind", "backend", "expected"),
+    "problem": (_to_points, sa.cast(t.problem.c.coordinates, sa.Text)),
+    "tunables": (_to_points, sa.cast(t.trial.c.tunables, sa.Text)),
+    **named(to_floats, t.trial, "useful_bytes", "flops"),
+    "device_id": (to_integers, t.device.c.id),
+    "device": (to_words, t.device.c.name),
+    "device_key": (to_words, t.device.c.comparable),
+    "state": (_to_states, _STATE),
+    "message": (to_words, sa.func.coalesce(t.run.c.message, _UNAVAILABLE + _REMEDY)),
+    "run_id": (to_integers, t.run.c.id),
+    "run_sweep_id": (to_integers, t.run.c.sweep_id),
+    "reused": (to_integers, t.sweep_trial.c.reused),
+    "started_at": (to_floats, t.run.c.started_at),
+    "duration_ns": (to_integers, t.run.c.duration_ns),
+    "job": (to_words, t.run.c.job),
+    "code": (to_words, t.run.c.build_sass_hash),
 }
-_TIMING_COLUMNS: dict[str, tuple[str, Any]] = {
-    "of_run": ("whole", t.timing.c.run_id),
-    "timing_id": ("whole", t.timing.c.id),
-    "measure": ("measure", t.timing.c.measure),
-    "method": ("word", t.timing.c.method),
-    "samples": ("whole", t.timing.c.sample_count),
-    "excluded": ("whole", t.timing.c.excluded_count),
-    **named("number", t.timing, "median_ns", "low_ns", "high_ns", "confidence", "min_ns", "max_ns"),
-    "rotation": ("word", t.timing.c.rotation),
-    "details": ("details", sa.cast(t.timing.c.details, sa.Text)),
+TIMING_COLUMNS: dict[str, tuple[Reader, Any]] = {
+    "of_run": (to_integers, t.timing.c.run_id),
+    "timing_id": (to_integers, t.timing.c.id),
+    "measure": (_to_measures, t.timing.c.measure),
+    "method": (to_words, t.timing.c.method),
+    "samples": (to_integers, t.timing.c.sample_count),
+    "excluded": (to_integers, t.timing.c.excluded_count),
+    **named(to_floats, t.timing, "median_ns", "low_ns", "high_ns", "confidence", "min_ns", "max_ns"),
+    "rotation": (to_words, t.timing.c.rotation),
+    "details": (_to_details, sa.cast(t.timing.c.details, sa.Text)),
 }
-_MORE_MEMBER_COLUMNS: dict[str, tuple[str, Any]] = {
-    "label": ("word", t.trial.c.label),
-    **named("word", t.variant, "description", "origin"),
-    **named("word", t.sweep_trial, "unavailable_reason", "unavailable_remedy"),
-    **named("word", t.run, "phase", "log", "check_message"),
-    "check_seed": ("seed", t.run.c.check_seed),
-    **named("number", t.run, "check_passed", "check_error", "check_error_absolute", "check_error_relative"),
-    "registers": ("number", t.run.c.build_registers),
-    "shared_bytes": ("number", t.run.c.build_shared_bytes),
-    "spill_bytes": ("number", t.run.c.build_spill_bytes),
-    **named("number", t.run, "build_cached", "build_ns"),
-    "build_log": ("word", t.run.c.build_log),
+_MORE_MEMBER_COLUMNS: dict[str, tuple[Reader, Any]] = {
+    "label": (to_words, t.trial.c.label),
+    **named(to_words, t.variant, "description", "origin"),
+    **named(to_words, t.sweep_trial, "unavailable_reason", "unavailable_remedy"),
+    **named(to_words, t.run, "phase", "log", "check_message"),
+    "check_seed": (_to_seeds, t.run.c.check_seed),
+    **named(to_floats, t.run, "check_passed", "check_error", "check_error_absolute", "check_error_relative"),
+    "registers": (to_floats, t.run.c.build_registers),
+    "shared_bytes": (to_floats, t.run.c.build_shared_bytes),
+    "spill_bytes": (to_floats, t.run.c.build_spill_bytes),
+    **named(to_floats, t.run, "build_cached", "build_ns"),
+    "build_log": (to_words, t.run.c.build_log),
 }
-_MORE_TIMING_COLUMNS: dict[str, tuple[str, Any]] = {
-    "stopped_by": ("word", t.timing.c.stopped_by),
-    **named("number", t.timing, "mean_ns", "stdev_ns", "q1_ns", "q3_ns", "energy_j", "mean_w", "idle_w"),
+_MORE_TIMING_COLUMNS: dict[str, tuple[Reader, Any]] = {
+    "stopped_by": (to_words, t.timing.c.stopped_by),
+    **named(to_floats, t.timing, "mean_ns", "stdev_ns", "q1_ns", "q3_ns", "energy_j", "mean_w", "idle_w"),
 }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -12,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.records import Measure, State
-from cuprof.results.read import timer_tick
+from cuprof.results.read import TIMING_COLUMNS, make_columns, read_timings
 from cuprof.statistics.samples import Samples
 from cuprof.store import tables as t
 from cuprof.store.rows import among, chunks
@@ -37,15 +38,10 @@ def read_samples(connection: Connection, rows: pd.DataFrame) -> Samples:
     Raises:
         StoreError: a timing has no sample that counts, or its lists are damaged.
     """
-    return _read(connection, *(rows[name].to_numpy() for name in ("timing_id", "tick_ns", "rotation")))
-
-
-def _read(connection: Connection, timing_ids: Any, ticks_ns: Any, rotations: Any) -> Samples:
-    wanted, places = np.unique(np.asarray(timing_ids, np.int64), return_inverse=True)
+    wanted, places = np.unique(rows["timing_id"].to_numpy(np.int64), return_inverse=True)
     read = Samples.joined([_read_lists(connection, chunk) for chunk in chunks(wanted.tolist(), TOGETHER)])
-    samples = read if np.array_equal(places, np.arange(len(read))) else read.take(places)
-    facts = np.asarray(ticks_ns, np.float64), np.zeros(places.size), np.array([*rotations, ""], dtype=object)[:-1]
-    return Samples(samples.values, samples.rounds, samples.ends, *facts)
+    facts = {"tick_ns": rows["tick_ns"].to_numpy(np.float64), "rotation": rows["rotation"].to_numpy(object)}
+    return replace(read.take(places), **facts)
 
 
 def read_pool(connection: Connection, sweep_id: int, measure: str, device_id: int) -> Samples:
@@ -65,10 +61,8 @@ def read_pool(connection: Connection, sweep_id: int, measure: str, device_id: in
     pairs = len(ids) // 2
     first = 2 * (np.arange(min(POOL, pairs)) * pairs // max(1, min(POOL, pairs)))
     chosen = [ids[place] for place in np.column_stack((first, first + 1)).ravel().tolist()] or ids
-    facts = sa.select(timing.id, timing.rotation, sa.cast(timing.details, sa.Text)).order_by(timing.id)
-    rows = connection.execute(facts.where(among(connection, timing.id, chosen))).all()
-    timing_ids, rotations, details = zip(*rows, strict=True) if rows else ((), (), ())
-    return _read(connection, timing_ids, list(map(timer_tick, details)), [word or "" for word in rotations])
+    query = sa.select().where(among(connection, timing.id, chosen)).order_by(timing.id)
+    return read_samples(connection, make_columns(read_timings(connection, query, TIMING_COLUMNS)))
 
 
 def read_references(connection: Connection, sweep_ids: Sequence[int]) -> dict[tuple[int, str, str], tuple[str, int]]:
