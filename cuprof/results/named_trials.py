@@ -60,7 +60,7 @@ def find_trials(connection: Connection, text: str, settings: Sequence[str] = ())
     coordinates = _read_coordinates([*filter(None, given.split(","))], settings)
     family, slash, variant = name.rpartition("/")
     of_name = [t.variant.c.name == variant, *([t.variant.c.family == family] if slash else [])]
-    trials = [as_record(row, NamedTrial) for row in connection.execute(_QUERY.where(*of_name))]
+    trials = [as_record(row, NamedTrial) for row in connection.execute(_select().where(*of_name))]
     if not trials:
         stored = connection.execute(sa.select(t.variant.c.family, t.variant.c.name).distinct())
         names = [f"{family}/{variant}" if slash else variant for family, variant in stored]
@@ -98,28 +98,21 @@ def _list_points(trials: Sequence[NamedTrial], axes: Collection[str]) -> str:
     return list_first(sorted(found - {""}), 5, "; ") or f"no {' or '.join(axes)}"
 
 
-_NEWEST = sa.select(t.run.c.trial_id, sa.func.max(t.run.c.id).label("run_id")).group_by(t.run.c.trial_id)
-
-
 def _select() -> sa.Select[Any]:
-    newest, hashed = _NEWEST.subquery(), _NEWEST.where(t.run.c.build_sass_hash.is_not(None)).subquery()
-    coded = t.run.alias()
-    fastest = sa.select(sa.func.min(t.timing.c.median_ns)).where(t.timing.c.run_id == newest.c.run_id).scalar_subquery()
-    device_id = sa.func.coalesce(t.run.c.device_id, t.trial.c.device_id)
+    """Select trials with the facts of their newest runs."""
+    runs, device_id = t.run.alias(), sa.func.coalesce(t.run.c.device_id, t.trial.c.device_id)
+    of_trial = sa.select(runs.c.id).where(runs.c.trial_id == t.trial.c.id).order_by(runs.c.id.desc()).limit(1)
+    newest = of_trial.scalar_subquery()
+    hashed = of_trial.with_only_columns(runs.c.build_sass_hash).where(runs.c.build_sass_hash.is_not(None))
+    fastest = sa.select(sa.func.min(t.timing.c.median_ns)).where(t.timing.c.run_id == t.run.c.id)
     about: list[Any] = [t.variant.c[name] for name in ("family", "backend", "kind", "source_text")]
     about += [t.variant.c.name.label("variant"), t.problem.c.coordinates.label("problem")]
     about += [t.device.c.name.label("device"), t.device.c.identity.label("device_facts")]
-    ran = [coded.c.build_sass_hash.label("sass_hash"), t.run.c.sweep_id, fastest.label("median_ns")]
+    about += [hashed.label("sass_hash"), t.run.c.sweep_id, fastest.label("median_ns")]
     return (
-        sa.select(t.trial.c.id, t.trial.c.label, t.trial.c.tunables, *about, *ran)
+        sa.select(t.trial.c.id, t.trial.c.label, t.trial.c.tunables, *about)
         .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
         .join(t.problem, t.problem.c.id == t.trial.c.problem_id)
-        .outerjoin(newest, newest.c.trial_id == t.trial.c.id)
-        .outerjoin(t.run, t.run.c.id == newest.c.run_id)
-        .outerjoin(hashed, hashed.c.trial_id == t.trial.c.id)
-        .outerjoin(coded, coded.c.id == hashed.c.run_id)
+        .outerjoin(t.run, t.run.c.id == newest.correlate(t.trial))
         .outerjoin(t.device, t.device.c.id == device_id)
     )
-
-
-_QUERY = _select()
