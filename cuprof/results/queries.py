@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from difflib import get_close_matches
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,12 +116,10 @@ def list_queries() -> dict[str, str]:
 
 
 def _describe(sql: str) -> str:
-    lines = []
-    for line in sql.splitlines():
-        if not line.startswith("--"):
-            break
-        lines.append(line.removeprefix("--").strip())
-    return re.split(r"(?<=\.)\s", " ".join(lines), maxsplit=1)[0]
+    """Return the first sentence of the comment that a statement begins with."""
+    lines = takewhile(lambda line: line.startswith("--"), sql.splitlines())
+    text = " ".join(line.removeprefix("--").strip() for line in lines)
+    return re.split(r"(?<=\.)\s", text, maxsplit=1)[0]
 
 
 def _folders() -> list[Path]:
@@ -182,7 +180,9 @@ def _execute_on_server(
     """Return what the columns are, and what fetches rows."""
     from psycopg import capabilities
 
-    _limit_server(connection, time_limit_s)
+    if math.isfinite(time_limit_s):  # of each statement that follows; a moment where nothing is left
+        limit_ms = max(1, min(round(time_limit_s * 1000), _LONGEST_MS))
+        connection.execute("SELECT set_config('statement_timeout', %s, true)", [str(limit_ms)])
     if params:
         sql = _PLACE.sub(r"%(\1)s", sql.replace("%", "%%"))
     values = dict(params) if params else None
@@ -199,13 +199,6 @@ def _execute_on_server(
     rows = connection.cursor().stream(sql, values, binary=is_binary, size=together)
     opened.callback(rows.close)
     return described, lambda: list(islice(rows, AT_ONCE))
-
-
-def _limit_server(connection: Any, seconds: float) -> None:
-    """Let a server work so long on each statement that follows, and a moment where nothing is left."""
-    if math.isfinite(seconds):
-        limit_ms = max(1, min(round(seconds * 1000), _LONGEST_MS))
-        connection.execute("SELECT set_config('statement_timeout', %s, true)", [str(limit_ms)])
 
 
 def _batches(connection: Any, url: str, fetch: Fetch, give_up: float) -> Iterator[Batch]:

@@ -16,10 +16,7 @@ def list_variant_names(connection: Connection, sweep_ids: Collection[int]) -> li
     """Return the names of the variants that are members of these sweeps."""
     members = sa.select(t.trial.c.variant_id).join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id)
     chosen = members.where(t.sweep_trial.c.sweep_id.in_(sweep_ids))
-    return [
-        str(name)
-        for name in connection.scalars(sa.select(t.variant.c.name).where(t.variant.c.id.in_(chosen)).distinct())
-    ]
+    return list(connection.scalars(sa.select(t.variant.c.name).where(t.variant.c.id.in_(chosen)).distinct()))
 
 
 def list_ends(connection: Connection, sweep_id: int) -> list[tuple[int, State, str]]:
