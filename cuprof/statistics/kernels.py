@@ -6,8 +6,8 @@ uncompiled, since loading or compiling them takes longer; then NumPy searches wi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ NEAREST = 1e-9
 stands for, in the middle of the last bracket, so that samples moved by it tie with no other."""
 MOST_STEPS = 20
 """Of the search that narrows a quantile's range; five are common."""
+Loop = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def find_quantiles(
@@ -29,11 +30,9 @@ def find_quantiles(
     Args:
         first, second: ascending series, one behind the other.
         ends, second_ends: where each series ends.
-        shares: of the differences that are up to each quantile: a row a pair, NaN where none is asked for.
+        shares: of the differences that are up to each quantile: a row a pair.
     """
-    found = np.full(shares.shape, np.nan)
-    _choose_loops(ends.size)[0](first, ends, second, second_ends, shares, found)
-    return found
+    return _choose_loops(ends.size)[0](first, ends, second, second_ends, shares)
 
 
 def placement_variances(
@@ -45,37 +44,29 @@ def placement_variances(
         first, second: ascending series, one behind the other; see `find_quantiles`.
         shifts: what the first of each pair is moved by.
     """
-    found = np.zeros((ends.size, 2))
-    _choose_loops(ends.size)[1](first, ends, second, second_ends, shifts, found)
-    return found
+    return _choose_loops(ends.size)[1](first, ends, second, second_ends, shifts)
 
 
-def _choose_loops(pairs: int) -> tuple[Any, Any]:
+def _choose_loops(pairs: int) -> tuple[Loop, Loop]:
     """Return what computes quantiles and placements: compiled loops for many pairs, or where they are loaded."""
     is_loaded = _jitted.cache_info().currsize > 0
     return _jitted() if is_loaded or pairs >= WORTH_COMPILING else (_quantiles, _placements)
 
 
 def _quantiles(
-    first: np.ndarray,
-    ends: np.ndarray,
-    second: np.ndarray,
-    second_ends: np.ndarray,
-    shares: np.ndarray,
-    found: np.ndarray,
-) -> None:
+    first: np.ndarray, ends: np.ndarray, second: np.ndarray, second_ends: np.ndarray, shares: np.ndarray
+) -> np.ndarray:
     """Bisect the range of the differences of each pair until it is as narrow as `NEAREST` says.
 
     Differences are counted only where `_narrow` has not told on which side of the bound the quantile lies.
     """
+    found = np.empty(shares.shape)
     start, second_start = 0, 0
     for pair in range(ends.size):
         x, y = first[start : ends[pair]], second[second_start : second_ends[pair]]
         start, second_start = ends[pair], second_ends[pair]
         for place in range(shares.shape[1]):
             share = shares[pair, place]
-            if np.isnan(share):
-                continue
             rank = max(1, int(np.ceil(share * (x.size * y.size))))
             above, up_to = _narrow(x, y, share, rank)
             low, high = y[0] - x[-1], y[-1] - x[0]
@@ -86,6 +77,7 @@ def _quantiles(
                 else:
                     high = middle
             found[pair, place] = (low + high) / 2
+    return found
 
 
 def _narrow(x: np.ndarray, y: np.ndarray, share: float, rank: int) -> tuple[float, float]:
@@ -116,14 +108,10 @@ def _narrow(x: np.ndarray, y: np.ndarray, share: float, rank: int) -> tuple[floa
 
 
 def _placements(
-    first: np.ndarray,
-    ends: np.ndarray,
-    second: np.ndarray,
-    second_ends: np.ndarray,
-    shifts: np.ndarray,
-    found: np.ndarray,
-) -> None:
-    """Put the variances of the placements into `found`; of ties, half count as below."""
+    first: np.ndarray, ends: np.ndarray, second: np.ndarray, second_ends: np.ndarray, shifts: np.ndarray
+) -> np.ndarray:
+    """Return the variances of the placements; of ties, half count as below."""
+    found = np.zeros((ends.size, 2))
     start, second_start = 0, 0
     for pair in range(ends.size):
         x, y = first[start : ends[pair]] + shifts[pair], second[second_start : second_ends[pair]]
@@ -131,6 +119,7 @@ def _placements(
         if x.size > 1 and y.size > 1:
             found[pair, 0] = _variance(_places(y, x)) / (2.0 * y.size) ** 2
             found[pair, 1] = _variance(_places(x, y)) / (2.0 * x.size) ** 2
+    return found
 
 
 def _count(x: np.ndarray, y: np.ndarray, bound: float) -> tuple[int, float, float]:
@@ -180,7 +169,7 @@ def _variance(counts: np.ndarray) -> float:
 
 
 @cache
-def _jitted() -> tuple[Any, Any]:
+def _jitted() -> tuple[Loop, Loop]:
     """Return `_quantiles` and `_placements` compiled: in some seconds the first time on a machine, later from a cache.
 
     What they call is replaced or compiled by its name, since functions that are handed over would not be cached.
