@@ -199,8 +199,8 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
 
 def _noise(device: str, noise: SweepNoise) -> dict[str, Any]:
     times = [
-        {"of": one.what, "relative": factor * one.relative, "absolute_ns": factor * one.absolute_ns}
-        for one, factor in zip(noise.models, map(noise.factor, noise.models), strict=True)
+        {"of": model.what, "relative": scale.value * model.relative, "absolute_ns": scale.value * model.absolute_ns}
+        for model, scale in noise.scales.items()
     ]
     return {
         "device": device,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,7 +14,7 @@ from cuprof.comparison.trials import number_keys
 from cuprof.core.records import Measure
 from cuprof.statistics.contrasts import Contrasts
 from cuprof.statistics.noise import NO_NOISE, PREPARED, NoiseModel
-from cuprof.statistics.sweep_noise import SweepNoise, estimate_scale
+from cuprof.statistics.sweep_noise import AS_MODELLED, MANY_CONTROLS, SweepNoise, estimate_scale
 
 ONE_LAUNCH = NoiseModel("CUDA, one launch", 0.002, 75.0)
 SEVERAL_LAUNCHES = NoiseModel("CUDA, several launches or a library", 0.002, 200.0)
@@ -59,7 +60,7 @@ def noise_within(rows: pd.DataFrame) -> np.ndarray:
     found = np.tile(NO_NOISE, (len(rows), 1))
     prepared = ((rows["measure"] == Measure.COLD.value) & rows["base_on_host"] & rows["new_on_host"]).to_numpy(bool)
     times = (rows.loc[prepared, f"{side}_median_ns"].to_numpy(np.float64) for side in ("base", "new"))
-    found[prepared] = SweepNoise("assumed", (PREPARED,)).of(PREPARED, PREPARED, *times)
+    found[prepared] = SweepNoise("assumed", {PREPARED: AS_MODELLED}).of(PREPARED, PREPARED, *times)
     return found
 
 
@@ -90,7 +91,7 @@ def find_noises(rows: pd.DataFrame, stated: float | None, unchanged: Contrasts |
         unchanged: the contrasts of the rows in which nothing has changed, in their order.
     """
     if stated is not None:
-        return dict.fromkeys(rows["device"], SweepNoise("stated", (NoiseModel("", stated),)))
+        return dict.fromkeys(rows["device"], SweepNoise("stated", {NoiseModel("", stated): AS_MODELLED}))
     controls, found = rows[rows["unchanged"]], {}
     for device in dict.fromkeys(rows["device"]):
         chosen = (controls["device"] == device).to_numpy(bool)
@@ -101,17 +102,15 @@ def find_noises(rows: pd.DataFrame, stated: float | None, unchanged: Contrasts |
 
 def _find_noise(apart: pd.DataFrame, controls: pd.DataFrame, contrasts: Contrasts | None) -> SweepNoise:
     """Return the noise of one device's times."""
-    met = np.column_stack([apart["base_model"], apart["new_model"]]).ravel()
-    models = tuple(MODELS[place] for place in dict.fromkeys(met.tolist()))
-    assumed = SweepNoise("assumed", models)
+    met = dict.fromkeys(np.column_stack([apart["base_model"], apart["new_model"]]).ravel().tolist())
+    assumed = SweepNoise("assumed", {MODELS[place]: AS_MODELLED for place in met})
     if controls.empty or contrasts is None:
         return assumed
-    first = controls.drop_duplicates("match")["base_model"].to_numpy()
+    first = controls.drop_duplicates("match")["base_model"].tolist()
     deviations = noise_between(dict.fromkeys(controls["device"], assumed), controls)[:, 0]
-    return SweepNoise(
-        "estimated",
-        models,
-        estimate_scale(contrasts, deviations, first.size),
-        tuple(int((first == MODELS.index(model)).sum()) for model in models),
-        math.exp(max(contrasts.log_ratio.tolist(), key=abs)),
-    )
+    scale, shown = estimate_scale(contrasts, deviations, len(first)), Counter(first)
+    # Below 1 only where enough trials of that kind have shown it.
+    holds = {MODELS[place]: scale.value >= 1.0 or shown[place] >= MANY_CONTROLS for place in met}
+    scales = {model: scale if is_shown else AS_MODELLED for model, is_shown in holds.items()}
+    farthest = max(contrasts.log_ratio.tolist(), key=abs)
+    return SweepNoise("estimated", scales, len(first), math.exp(farthest))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,40 +33,29 @@ class SweepNoise:
 
     Args:
         source: "stated", "assumed" or "estimated".
-        models: of the kinds of times that are compared.
-        scale: what the models' deviations are multiplied by, itself a `Noise` in multiples of them.
-        controls: unchanged trials behind the scale, of each model.
-        farthest_ratio: of the control whose ratio NEW / BASE is farthest from 1; 1 without controls.
+        scales: model of the times that are compared → what its deviations are multiplied by, in multiples of them.
+        trials: unchanged trials behind an estimate.
+        farthest_ratio: of the one whose ratio NEW / BASE is farthest from 1; 1 without any.
     """
 
     source: str
-    models: tuple[NoiseModel, ...]
-    scale: Noise = AS_MODELLED
-    controls: tuple[int, ...] = ()
+    scales: Mapping[NoiseModel, Noise]
+    trials: int = 0
     farthest_ratio: float = 1.0
-
-    @property
-    def trials(self) -> int:
-        """Return the number of unchanged trials behind the estimate."""
-        return sum(self.controls)
-
-    def factor(self, model: NoiseModel) -> float:
-        """Return the factor for a model's deviation."""
-        return self._scale(model).value
 
     def of(self, base: NoiseModel, new: NoiseModel, base_ns: np.ndarray, new_ns: np.ndarray) -> np.ndarray:
         """Return the noise of either of two times, of many pairs: (n, 3), the fields of `Noise`."""
         if self.source == "stated":
-            base = new = self.models[0]
+            base = new = next(iter(self.scales))
         mean_square = (base.deviations(base_ns) ** 2 + new.deviations(new_ns) ** 2) / 2
-        scale = max(map(self._scale, (base, new)), key=lambda each: each.value)
+        scale = max(self.scales[base], self.scales[new], key=lambda each: each.value)
         factor = np.sqrt(mean_square)
         return np.column_stack((factor * scale.deviation, np.full(factor.size, scale.freedom), factor * scale.least))
 
     @property
     def text(self) -> str:
         """Return the figures and where they come from, in one line."""
-        figures = "; ".join(model.text(self.factor(model)) for model in self.models)
+        figures = "; ".join(model.text(scale.value) for model, scale in self.scales.items())
         if self.source == "stated":
             return f"{figures}, as given by --noise"
         if self.source == "assumed":
@@ -76,11 +65,6 @@ class SweepNoise:
             f"{figures}: estimated from {count(self.trials, 'trial')} in which nothing has "
             f"changed{few}; the ratio among them that is farthest from 1 is {self.farthest_ratio:.4f}"
         )
-
-    def _scale(self, model: NoiseModel) -> Noise:
-        """Return the scale for one kind of times; below 1 only where enough trials of that kind have shown it."""
-        own = self.controls[self.models.index(model)] if self.controls else MANY_CONTROLS
-        return self.scale if own >= MANY_CONTROLS or self.scale.value >= 1.0 else AS_MODELLED
 
 
 def estimate_scale(contrasts: Contrasts, deviations: Sequence[float] | np.ndarray, trials: int) -> Noise:

@@ -415,5 +415,5 @@ def test_the_times_of_equal_code_are_nulls_of_the_noise(store: Store, url: str) 
         fill(store, [*made, Made("other", 60.0 + seed, source=source, code=f"{seed}{CODE[1:]}")], seed=seed + 1)
     found = run(url, "1", "2")
     (noise,) = found.noises.values()
-    assert (noise.source, noise.controls) == ("estimated", (10,))
+    assert (noise.source, noise.trials) == ("estimated", 10)
     assert found.counts[Verdict.SAME_CODE] == 10

@@ -27,7 +27,7 @@ from cuprof.comparison.trials import each
 from cuprof.core.records import DeviceFacts, Measure
 from cuprof.statistics.contrasts import Contrasts
 from cuprof.statistics.noise import Noise, NoiseModel
-from cuprof.statistics.sweep_noise import SweepNoise, estimate_scale
+from cuprof.statistics.sweep_noise import AS_MODELLED, SweepNoise, estimate_scale
 from cuprof.statistics.verdict import Verdict
 from cuprof.store import Store
 
@@ -78,7 +78,7 @@ def test_a_figure_of_noise_is_written_without_a_power_of_ten(factor: float, said
 
 
 def test_the_noise_of_a_comparison_is_that_of_both_its_times() -> None:
-    noise = SweepNoise("assumed", (ONE_LAUNCH, SEVERAL_LAUNCHES))
+    noise = SweepNoise("assumed", dict.fromkeys((ONE_LAUNCH, SEVERAL_LAUNCHES), AS_MODELLED))
     models = {"base_model": [0], "new_model": [1]}
     rows = {"device": ["a"], **models, "base_median_ns": [5_000.0], "new_median_ns": [10_000.0]}
     ((deviation, freedom, _),) = noise_between({"a": noise}, pd.DataFrame(rows)).tolist()
@@ -93,7 +93,7 @@ def test_a_cpu_is_assumed_to_vary_more_than_a_gpu(store: Store, url: str, device
     fill(store, trials)
     fill(store, [replace(each, time=53.0, source="x") for each in trials], seed=2)
     found = run(url)
-    assert {name: noise.models for name, noise in found.noises.items()} == {
+    assert {name: (*noise.scales,) for name, noise in found.noises.items()} == {
         GPU.name: (ONE_LAUNCH,),
         device.name: (ON_HOST,),
     }
@@ -109,7 +109,7 @@ def test_kinds_of_times_on_one_device_have_a_figure_each(store: Store, url: str)
     fill(store, [replace(each, source="x") for each in trials], seed=2)
     found = run(url)
     (noise,) = found.noises.values()
-    assert noise.models == (ONE_LAUNCH, SEVERAL_LAUNCHES, OPENCL)
+    assert tuple(noise.scales) == (ONE_LAUNCH, SEVERAL_LAUNCHES, OPENCL)
     widths = {row.base_variant: row.high - row.low for row in each(found.rows)}
     assert widths["one"] < widths["several"] < widths["opencl"]
     assert noise.text == (
@@ -136,8 +136,8 @@ def test_few_unchanged_trials_show_a_noise_above_the_assumed_one(store: Store, u
     found = run(url)
     noise = found.noises[GPU.name]
     seen_deviation = math.sqrt((0.04**2 + 0.03**2 + 0.02**2) / 3 / 2)
-    assert noise.factor(ONE_LAUNCH) == pytest.approx(seen_deviation / ONE_LAUNCH.deviations(50_000.0), rel=0.1)
-    assert (noise.scale.freedom, noise.scale.least) == (3, 1.0)
+    assert noise.scales[ONE_LAUNCH].value == pytest.approx(seen_deviation / ONE_LAUNCH.deviations(50_000.0), rel=0.1)
+    assert (noise.scales[ONE_LAUNCH].freedom, noise.scales[ONE_LAUNCH].least) == (3, 1.0)
     assert "3 trials in which nothing has changed, few, so by Student's t" in noise.text
     assert noise.farthest_ratio == pytest.approx(1.04, abs=0.003)
     assert "the ratio among them that is farthest from 1 is 1.0" in noise.text
@@ -172,9 +172,9 @@ def test_a_quiet_kind_of_times_says_nothing_of_another(store: Store, url: str) -
     fill(store, trials)
     fill(store, [replace(each, source="x") if each.device is GPU_BY_OPENCL else each for each in trials], seed=2)
     noise = run(url).noises[GPU.name]
-    assert noise.controls == (10, 0)
-    assert noise.factor(ONE_LAUNCH) < 0.5
-    assert noise.factor(OPENCL) == 1.0
+    assert noise.trials == 10
+    assert noise.scales[ONE_LAUNCH].value < 0.5
+    assert noise.scales[OPENCL].value == 1.0
 
 
 def test_two_measures_of_a_trial_are_one_degree_of_freedom(store: Store, url: str) -> None:
@@ -182,7 +182,7 @@ def test_two_measures_of_a_trial_are_one_degree_of_freedom(store: Store, url: st
     fill(store, [replace(both, n=n) for n in range(1, 6)])
     fill(store, [replace(both, n=n) for n in range(1, 6)], seed=2)
     noise = run(url).noises[GPU.name]
-    assert noise.scale.freedom == 5
+    assert noise.scales[ONE_LAUNCH].freedom == 5
     assert "5 trials" in noise.text
 
 
@@ -201,5 +201,5 @@ def test_a_gpus_unchanged_trials_say_nothing_of_the_host(store: Store, url: str)
     fill(store, trials)
     fill(store, [replace(each, source="x") if each.device is HOST else each for each in trials], seed=2)
     noises = run(url).noises
-    assert noises[GPU.name].factor(ONE_LAUNCH) < 0.5  # of equal series
-    assert noises[HOST.name].factor(ON_HOST) == 1.0
+    assert noises[GPU.name].scales[ONE_LAUNCH].value < 0.5  # of equal series
+    assert noises[HOST.name].scales[ON_HOST].value == 1.0
