@@ -163,14 +163,14 @@ def summary(comparison: Comparison) -> str:
     parts = [f"{count} {verdict.value}" for verdict, count in comparison.counts.items() if count]
     if comparison.nothing_changed and parts:
         parts = [f"nothing changed between these two sweeps; the differences are noise ({', '.join(parts)})"]
-    if broken := len(comparison.missing.broken):
+    if broken := len(comparison.broken):
         parts.append(f"{broken} broken")
     return ", ".join(parts) or "nothing was measured anew, so nothing is different"
 
 
 def as_data(comparison: Comparison) -> dict[str, Any]:
     """Return the comparison as plain data; times in ns, shares and ratios plain."""
-    rule, missing, rows = comparison.options.rule, comparison.missing, comparison.rows
+    rule, rows = comparison.options.rule, comparison.rows
     columns = {name: name for name in ("verdict", "measure", "ratio", "low", "high", "error_rate", "paired")}
     columns |= {"base_median_ns": "base_ns", "new_median_ns": "new_ns", "unchanged": "unchanged"}
     judged = rows[list(columns)].rename(columns=columns).to_dict("records")
@@ -186,12 +186,12 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
             {**facts, "base": base, "new": new}
             for facts, base, new in zip(judged, _trials(rows, "base_"), _trials(rows, "new_"), strict=True)
         ],
-        "broken": _trials(missing.broken, more=("message",)),
-        "one_run": len(missing.one_run),
-        "skipped": len(missing.skipped),
-        "incomparable": missing.incomparable,
-        "only_base": _trials(missing.only_base),
-        "only_new": _trials(missing.only_new),
+        "broken": _trials(comparison.broken, more=("message",)),
+        "one_run": len(comparison.one_run),
+        "skipped": len(comparison.skipped),
+        "incomparable": comparison.incomparable,
+        "only_base": _trials(comparison.only_base),
+        "only_new": _trials(comparison.only_new),
         "warnings": comparison.warnings,
         "exit_code": comparison.exit_code,
     }
@@ -289,7 +289,7 @@ def _remarks(comparison: Comparison) -> Iterator[Line]:
     """Yield broken trials, trials left out, warnings, the noise, and the rule that the verdicts follow."""
     from cuprof.comparison.trials import each, ending_of
 
-    yield from (Line(f"BROKEN {ending_of(trial)}", "bold red") for trial in each(comparison.missing.broken))
+    yield from (Line(f"BROKEN {ending_of(trial)}", "bold red") for trial in each(comparison.broken))
     yield from (Line(text, "dim") for text in _left_out(comparison))
     yield from (Line(f"warning: {text}", "yellow") for text in comparison.warnings)
     for device, noise in comparison.noises.items():
@@ -310,19 +310,18 @@ def _remarks(comparison: Comparison) -> Iterator[Line]:
 def _left_out(comparison: Comparison) -> Iterator[str]:
     from cuprof.comparison.trials import each, label_of
 
-    missing = comparison.missing
-    if number := len(missing.one_run):
+    if number := len(comparison.one_run):
         what, they = ("trial is", "it was") if number == 1 else ("trials are", "they were")
         yield f"{number} {what} one and the same run on both sides: nothing has changed and {they} not tried again"
-    if number := len(missing.skipped):
+    if number := len(comparison.skipped):
         messages = chain.from_iterable(
-            zip(missing.skipped["base_message"], missing.skipped["new_message"], strict=True)
+            zip(comparison.skipped["base_message"], comparison.skipped["new_message"], strict=True)
         )
         reasons = list_first(list(dict.fromkeys(filter(None, messages))), MOST_NAMES, "; ")
         yield f"{number} skipped on both sides" + (f": {reasons}" if reasons else "")
-    if missing.incomparable:
-        yield f"{len(missing.incomparable)} not compared: {list_first(missing.incomparable, MOST_NAMES, '; ')}"
-    for side, trials in (("BASE", missing.only_base), ("NEW", missing.only_new)):
+    if comparison.incomparable:
+        yield f"{len(comparison.incomparable)} not compared: {list_first(comparison.incomparable, MOST_NAMES, '; ')}"
+    for side, trials in (("BASE", comparison.only_base), ("NEW", comparison.only_new)):
         if len(trials):
             labels = [label_of(trial) for trial in each(trials)]
             yield f"{len(trials)} only in {side}: {list_first(labels, MOST_NAMES, '; ')}"

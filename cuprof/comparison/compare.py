@@ -57,26 +57,6 @@ class Options:
 
 
 @dataclass(frozen=True, eq=False)
-class Missing:
-    """The trials that have no verdict: rows of the sides' trials, or of the matched ones.
-
-    Args:
-        broken: right in BASE, failed in NEW; as NEW has them.
-        one_run: matched trials that are one and the same measurement on both sides.
-        skipped: matched trials that could run on neither side.
-        incomparable: why others are not compared: one side has no time of it, the methods or measures differ, or which
-            of several devices is meant cannot be told.
-    """
-
-    only_base: pd.DataFrame
-    only_new: pd.DataFrame
-    broken: pd.DataFrame
-    one_run: pd.DataFrame
-    skipped: pd.DataFrame
-    incomparable: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
 class Comparison:
     """The verdicts on the trials of two sides.
 
@@ -87,6 +67,12 @@ class Comparison:
             software; or the same machine code and launches, `same_code`), `together` (the samples were
             taken side by side), `device`, `reach` (how far the interval reaches for noise within one sweep, in
             logarithms), and the verdict: `ratio` (NEW / BASE), `low`, `high`,
+        only_base, only_new: trials of the sides without a counterpart.
+        broken: right in BASE, failed in NEW; as NEW has them.
+        one_run: matched trials that are one and the same measurement on both sides.
+        skipped: matched trials that could run on neither side.
+        incomparable: why others are not compared: one side has no time of it, the methods or measures differ, or which
+            of several devices is meant cannot be told.
             `error_rate` (chance that this interval misses the truth), `paired` (by rounds), `verdict`.
         noises: device → noise from sweep to sweep; empty where every pair was taken together.
         nothing_changed: every matched trial is the same on both sides: source, device and software.
@@ -97,10 +83,15 @@ class Comparison:
     new: Side
     options: Options
     rows: pd.DataFrame
-    missing: Missing
-    noises: Mapping[str, SweepNoise] = field(default_factory=dict)
-    nothing_changed: bool = False
-    warnings: tuple[str, ...] = ()
+    only_base: pd.DataFrame
+    only_new: pd.DataFrame
+    broken: pd.DataFrame
+    one_run: pd.DataFrame
+    skipped: pd.DataFrame
+    incomparable: tuple[str, ...]
+    noises: Mapping[str, SweepNoise]
+    nothing_changed: bool
+    warnings: tuple[str, ...]
 
     @property
     def counts(self) -> dict[Verdict, int]:
@@ -126,7 +117,7 @@ class Comparison:
         A trial in which nothing has changed is not slower, however its times fell out.
         """
         slower = (self.rows["verdict"] == Verdict.SLOWER.value) & ~self.rows["unchanged"]
-        return 1 if slower.any() or len(self.missing.broken) else 0
+        return 1 if slower.any() or len(self.broken) else 0
 
 
 def compare(base: Side, new: Side, options: Options | None = None) -> Comparison:
@@ -147,7 +138,7 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
     rows, incomparable = _rows(matched, base, new, options)
     incomparable = (*incomparable, *matching.ambiguous)
     broken = matched[matched["base_timed"] & matched["new_state"].isin([*FAILED])]
-    one_run, skipped = matched[matched["one_run"]], matched[matched["skipped"]]
+    one_run = matched[matched["one_run"]]
     if rows.empty and broken.empty and (incomparable or one_run.empty):  # what was measured anew cannot be judged
         raise SelectionError(
             f"no matched trial can be compared: {incomparable[0] if incomparable else 'none is timed'}"
@@ -158,14 +149,12 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
         new=new,
         options=options,
         rows=rows,
-        missing=Missing(
-            matching.bases.loc[list(matching.only_base)],
-            matching.news.loc[list(matching.only_new)],
-            matching.news.loc[broken["new"]],
-            one_run,
-            skipped,
-            incomparable,
-        ),
+        only_base=matching.bases.loc[list(matching.only_base)],
+        only_new=matching.news.loc[list(matching.only_new)],
+        broken=matching.news.loc[broken["new"]],
+        one_run=one_run,
+        skipped=matched[matched["skipped"]],
+        incomparable=incomparable,
         noises=noises,
         nothing_changed=bool(matched["unchanged"].all()),
         warnings=_warnings(base, new, matched, rows),
@@ -235,9 +224,9 @@ def judge_anew(comparison: Comparison, later: Comparison) -> Comparison:
     taken = [anew.get(key, -1) if left else -1 for key, left in zip(_keys_of(rows, options), is_open, strict=True)]
     places = [len(rows) + new if new >= 0 else own for own, new in enumerate(taken)]
     rows = pd.concat([rows, later.rows[rows.columns]]).iloc[places].reset_index(drop=True)
-    broken = pd.concat([comparison.missing.broken, later.missing.broken])
+    broken = pd.concat([comparison.broken, later.broken])
     warnings = tuple(dict.fromkeys((*comparison.warnings, *later.warnings)))
-    return replace(comparison, rows=rows, missing=replace(comparison.missing, broken=broken), warnings=warnings)
+    return replace(comparison, rows=rows, broken=broken, warnings=warnings)
 
 
 def row_label(row: Any) -> str:

@@ -34,7 +34,7 @@ def test_sweeps_are_matched_by_what_they_time_whatever_the_source(store: Store, 
     assert found.rows["verdict"].tolist() == [Verdict.SLOWER] * 3
     assert all(row.low < 1.05 < row.high for row in each(found.rows))
     assert not any(row.paired or row.unchanged for row in each(found.rows))
-    assert [entry.variant for entry in each(found.missing.only_new)] == ["second"]
+    assert [entry.variant for entry in each(found.only_new)] == ["second"]
     assert found.exit_code == 1
     assert run(url, "2", "1").exit_code == 0
 
@@ -79,7 +79,7 @@ def test_a_measurement_taken_over_or_copied_is_not_compared_with_itself(store: S
     copy = tmp_path / "copy.sqlite"
     shutil.copy(file, copy)
     found = run(url, "1", str(copy))
-    assert (len(found.rows), len(found.missing.one_run), found.exit_code) == (0, 3, 0)
+    assert (len(found.rows), len(found.one_run), found.exit_code) == (0, 3, 0)
 
 
 def test_commits_take_every_sweep_of_theirs_the_newest_first(store: Store, url: str) -> None:
@@ -101,11 +101,11 @@ def test_a_trial_that_was_right_and_fails_now_is_broken(store: Store, url: str) 
     bad = Made(n=2**20, state=State.WRONG_RESULT, message="sum[0] = 3, expected 4", source="x")
     fill(store, [bad, replace(made_family(count=2)[1], source="y")], seed=2)
     found = run(url)
-    assert [broken.problem["n"] for broken in each(found.missing.broken)] == [2**20]
+    assert [broken.problem["n"] for broken in each(found.broken)] == [2**20]
     assert (len(found.rows), found.exit_code) == (1, 1)
     back = run(url, "2", "1")
-    assert (len(back.missing.broken), back.exit_code) == (0, 0)
-    assert "wrong_result in BASE" in back.missing.incomparable[0]
+    assert (len(back.broken), back.exit_code) == (0, 0)
+    assert "wrong_result in BASE" in back.incomparable[0]
 
 
 WRONG = Made("wrong", state=State.WRONG_RESULT, message="y[671] = 3, expected 4")
@@ -115,7 +115,7 @@ def test_a_variant_that_was_right_nowhere_stands_with_its_failure(store: Store, 
     fill(store, [Made("right"), WRONG])
     fill(store, [Made("right", source="x", n=7)], seed=2)
     found = run(url, "invented/right", "invented/wrong")
-    assert [ending_of(broken) for broken in each(found.missing.broken)] == [
+    assert [ending_of(broken) for broken in each(found.broken)] == [
         "invented/wrong · n=2^20 · block=64: wrong_result: y[671] = 3, expected 4"
     ]
     assert (len(found.rows), found.exit_code) == (0, 1)
@@ -134,7 +134,7 @@ def test_what_was_right_once_and_fails_in_the_newest_sweep_is_broken(store: Stor
     fill(store, [Made("right"), Made("wrong", 60.0)])
     fill(store, [Made("right", source="x"), replace(WRONG, source="x")], seed=2)
     found = run(url, "invented/right", "invented/wrong")
-    assert (found.new.sweeps, len(found.missing.broken), found.exit_code) == ((2,), 1, 1)
+    assert (found.new.sweeps, len(found.broken), found.exit_code) == ((2,), 1, 1)
 
 
 def test_a_narrower_sweep_later_takes_no_problem_away(store: Store, url: str) -> None:
@@ -335,7 +335,7 @@ def test_what_could_run_on_neither_side_is_no_measurement(store: Store, url: str
     for seed in (1, 2):
         fill(store, trials, seed=seed)
     found = run(url, "1", "2")
-    assert (len(found.missing.one_run), len(found.missing.skipped), found.missing.incomparable) == (0, 1, ())
+    assert (len(found.one_run), len(found.skipped), found.incomparable) == (0, 1, ())
 
 
 def test_rows_that_were_judged_anew_keep_to_their_own_tunables(store: Store, url: str) -> None:
@@ -377,7 +377,7 @@ def test_a_sweep_in_which_everything_failed_is_the_newest_all_the_same(store: St
     fill(store, [Made(state=State.WRONG_RESULT, message="y[0] = 3", source="x")], seed=2, commit=NEW)
     for base, new in (("latest~1", "latest"), ("1", "2"), (f"git:{OLD[:10]}", f"git:{NEW[:10]}")):
         found = run(url, base, new)
-        assert [ending_of(broken).rpartition(": ")[2] for broken in each(found.missing.broken)] == ["y[0] = 3"]
+        assert [ending_of(broken).rpartition(": ")[2] for broken in each(found.broken)] == ["y[0] = 3"]
         assert found.exit_code == 1
     with pytest.raises(SelectionError, match="wrong_result in BASE"):
         run(url, "latest", "latest~1")

@@ -105,7 +105,7 @@ def test_a_configuration_meets_the_trial_of_its_tunables(tmp_path: Path, store: 
     verdicts = {row.base_tunables["block"]: row.verdict for row in each(found.rows)}
     assert verdicts == {64: Verdict.SLOWER, 128: Verdict.FASTER}
     assert any("Kernel Tuner's times are of its own method" in text for text in found.warnings)
-    assert [entry.tunables["block"] for entry in each(found.missing.only_new)] == [256, 512]
+    assert [entry.tunables["block"] for entry in each(found.only_new)] == [256, 512]
 
 
 def test_what_is_neither_is_refused_in_one_line(tmp_path: Path) -> None:

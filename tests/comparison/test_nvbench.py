@@ -82,7 +82,7 @@ def test_a_state_meets_the_trial_at_its_axes(tmp_path: Path, store: Store, url: 
         1024: Verdict.SAME,
         4096: Verdict.FASTER,
     }
-    assert [entry.variant for entry in each(found.missing.only_base)] == ["other"]
+    assert [entry.variant for entry in each(found.only_base)] == ["other"]
     assert any("its own method" in text for text in found.warnings)
     back = compare(*load_sides(str(path), "latest", url), Options(noise=0.002))
     assert [row.verdict for row in each(back.rows) if row.base_problem["n"] == 4096] == [Verdict.SLOWER]
@@ -146,12 +146,12 @@ def test_a_state_that_raised_is_a_failure_and_one_that_skipped_itself_is_none(tm
     skip(new, 0, "Unexpected error: an illegal memory\naccess was encountered")
     skip(new, 1, "needs 80 GiB")
     found = sides(base, new)
-    assert [(trial.state, ending_of(trial)) for trial in each(found.missing.broken)] == [
+    assert [(trial.state, ending_of(trial)) for trial in each(found.broken)] == [
         (State.CRASHED, "copy · n=1024: crashed: Unexpected error: an illegal memory access was encountered")
     ]
     assert (len(found.rows), found.exit_code) == (0, 1)
-    assert found.missing.incomparable == ("copy · n=4096: skipped in NEW: needs 80 GiB",)
-    assert len(found.missing.skipped) == 1
+    assert found.incomparable == ("copy · n=4096: skipped in NEW: needs 80 GiB",)
+    assert len(found.skipped) == 1
     with pytest.raises(SelectionError, match="crashed in BASE: Unexpected error: an illegal memory access"):
         sides(new, base)
 
@@ -194,7 +194,7 @@ def test_which_of_several_devices_is_meant_is_not_guessed(tmp_path: Path) -> Non
     base, new = on_devices(tmp_path, "base.json", (0, 2)), on_devices(tmp_path, "new.json", (0, 1))
     found = sides(base, new)
     assert [row_label(row) for row in each(found.rows)] == ["copy · n=1024 · device 0"]
-    assert found.missing.incomparable == (
+    assert found.incomparable == (
         "copy · n=1024 · device 2: Test GPU 9000 is device 2 in BASE, Test GPU 9000 is device 1 in NEW; several "
         "devices have that name, and which is meant cannot be told",
     )
