@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise, starmap
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +14,7 @@ from cuprof.builds.machine_code import names_launches
 from cuprof.comparison.match import Matching, match
 from cuprof.comparison.noise import add_models, find_noises, noise_between, noise_within
 from cuprof.comparison.sides import Side
-from cuprof.comparison.trials import KERNEL_TIMES, each, label_of, name_of
+from cuprof.comparison.trials import KERNEL_TIMES, each, label_of, name_of, number_keys
 from cuprof.core.errors import SelectionError
 from cuprof.core.records import FAILED, NOT_RUN, Measure
 from cuprof.core.text import list_first
@@ -67,13 +66,13 @@ class Comparison:
             software; or the same machine code and launches, `same_code`), `together` (the samples were
             taken side by side), `device`, `reach` (how far the interval reaches for noise within one sweep, in
             logarithms), and the verdict: `ratio` (NEW / BASE), `low`, `high`,
+            `error_rate` (chance that this interval misses the truth), `paired` (by rounds), `verdict`.
         only_base, only_new: trials of the sides without a counterpart.
         broken: right in BASE, failed in NEW; as NEW has them.
         one_run: matched trials that are one and the same measurement on both sides.
         skipped: matched trials that could run on neither side.
         incomparable: why others are not compared: one side has no time of it, the methods or measures differ, or which
             of several devices is meant cannot be told.
-            `error_rate` (chance that this interval misses the truth), `paired` (by rounds), `verdict`.
         noises: device → noise from sweep to sweep; empty where every pair was taken together.
         nothing_changed: every matched trial is the same on both sides: source, device and software.
         warnings: what a reader must know before believing the verdicts.
@@ -178,7 +177,7 @@ def judge_rows(
 ) -> tuple[pd.DataFrame, list[dict[str, SweepNoise]]]:
     """Return matched rows with their verdicts, each group judged by itself, and each group's noise by device."""
     noise, noises = noise_within(rows), list[dict[str, SweepNoise]]()
-    groups = np.split(np.arange(len(rows)), np.flatnonzero(np.diff(rows["group"])) + 1)
+    groups = _stretches(rows["group"])
     is_apart = ~rows["together"].to_numpy(bool)
     for chosen in (places[is_apart[places]] for places in groups):
         noises.append({})
@@ -210,7 +209,8 @@ def contrast_rows(rows: pd.DataFrame, base: Side, new: Side, noise: np.ndarray |
     ours, theirs = (source.learn(timed) for source, timed in sides)
     known = ours._replace(new=theirs.new)
     parts = []
-    for part in starmap(slice, pairwise(_bounds(rows))):
+    held = (rows["base_samples"] + rows["new_samples"]).cumsum() - 1
+    for part in _stretches(held // AT_ONCE):
         samples, others = (source.read(timed.iloc[part]) for source, timed in sides)
         parts.append(contrast(samples, others, None if noise is None else noise[part], known=known.take(part)))
     return Contrasts.joined(parts)
@@ -218,11 +218,13 @@ def contrast_rows(rows: pd.DataFrame, base: Side, new: Side, noise: np.ndarray |
 
 def judge_anew(comparison: Comparison, later: Comparison) -> Comparison:
     """Return a comparison with the rows that a later one decided anew in place of its own."""
-    rows, options = comparison.rows, comparison.options
-    anew = {key: place for place, key in enumerate(_keys_of(later.rows, options))}
-    is_open = rows["verdict"] == Verdict.UNDECIDED.value
-    taken = [anew.get(key, -1) if left else -1 for key, left in zip(_keys_of(rows, options), is_open, strict=True)]
-    places = [len(rows) + new if new >= 0 else own for own, new in enumerate(taken)]
+    rows, names = comparison.rows, ["base_problem", "base_device", "new_device", "measure"]
+    if comparison.options.tunables != "best":  # the best tunables may be others a second time
+        names += ["base_tunables", "new_tunables"]
+    own, anew = number_keys(rows, later.rows, by=names)
+    places, is_open = np.arange(len(rows)), (rows["verdict"] == Verdict.UNDECIDED.value).to_numpy(bool)
+    found = {key: len(rows) + place for place, key in enumerate(anew.tolist())}
+    places[is_open] = [found.get(key, place) for key, place in zip(own[is_open], places[is_open], strict=True)]
     rows = pd.concat([rows, later.rows[rows.columns]]).iloc[places].reset_index(drop=True)
     broken = pd.concat([comparison.broken, later.broken])
     warnings = tuple(dict.fromkeys((*comparison.warnings, *later.warnings)))
@@ -241,14 +243,6 @@ def row_label(row: Any) -> str:
 def trial_of(row: Any, side: str, names: Sequence[str] = SIDE_COLUMNS) -> Any:
     """Return the trial of a side ("base", "new") that a row of `Comparison.rows` is about, with its columns' names."""
     return SimpleNamespace(**{name: getattr(row, f"{side}_{name}") for name in names})
-
-
-def _keys_of(rows: pd.DataFrame, options: Options) -> list[Hashable]:
-    """Return what each row compares of two variants; the best tunables may be others a second time."""
-    names = ["base_problem", "base_device", "new_device", "measure"]
-    if options.tunables != "best":
-        names += ["base_tunables", "new_tunables"]
-    return list(zip(*(rows[name] for name in names), strict=True))
 
 
 def pair_up(matching: Matching) -> pd.DataFrame:
@@ -285,13 +279,10 @@ def _rows(matched: pd.DataFrame, base: Side, new: Side, options: Options) -> tup
     """Return what can be compared, a row for each measure, and why the rest cannot."""
     still = matched[~(matched["one_run"] | matched["skipped"])]
     shared = share_measures(still, base, new)
-    if options.measures:
-        measures = [*options.measures]
-        wanted = shared["measure"].isin(measures)
-    else:
-        measures = [*KERNEL_TIMES, *sorted({*shared["measure"]} - {*KERNEL_TIMES})]
-        is_kernel = shared["measure"].isin([*KERNEL_TIMES])
-        wanted = is_kernel | ~is_kernel.groupby(shared["group"]).transform("any")
+    measures = options.measures or (*KERNEL_TIMES, *sorted({*shared["measure"]} - {*KERNEL_TIMES}))
+    wanted = shared["measure"].isin([*(options.measures or KERNEL_TIMES)])
+    if not options.measures:
+        wanted |= ~wanted.groupby(shared["group"]).transform("any")
     order = shared["measure"].map({measure: place for place, measure in enumerate(measures)})
     shared = shared.assign(order=order)[wanted].sort_values(["match", "order"], kind="stable")
     shared = shared.drop(columns="order").reset_index(drop=True)
@@ -316,11 +307,8 @@ def share_measures(matched: pd.DataFrame, base: Side, new: Side) -> pd.DataFrame
     shared = matched
     for name, side in (("base", base), ("new", new)):
         timed = side.trials.loc[side.trials["measure"] != "", ["trial", "measure", *TIME_COLUMNS]]
-        named = timed.rename(columns={column: f"{name}_{column}" for column in ("trial", *TIME_COLUMNS)})
-        ours, theirs = [name], [f"{name}_trial"]
-        if name == "new":
-            ours, theirs = [*ours, "measure"], [*theirs, "measure"]
-        shared = shared.merge(named, left_on=ours, right_on=theirs).drop(columns=f"{name}_trial")
+        named = timed.rename(columns={"trial": name} | {column: f"{name}_{column}" for column in TIME_COLUMNS})
+        shared = shared.merge(named)  # of the second side by the measure as well
         batched = side.trials[(side.trials["measure"] == Measure.COLD.value) & (side.trials["batch"] > 1)]
         shared[f"{name}_several"] = shared[name].isin(batched["trial"])
     together = (shared["base_rotation"] == shared["new_rotation"]) & (shared["base_rotation"] != "")
@@ -396,16 +384,9 @@ def _bridge(contrasts: Contrasts, rows: pd.DataFrame, base: Side, new: Side) -> 
     return replace(contrasts, bridges=contrast_rows(found, base, new), bridge=bridge)
 
 
-def _bounds(rows: pd.DataFrame) -> Iterator[int]:
-    """Yield where the parts begin whose samples are held at one time, and where the last one ends."""
-    held = AT_ONCE
-    for place, size in enumerate((rows["base_samples"] + rows["new_samples"]).tolist()):
-        held += size
-        if held > AT_ONCE:
-            yield place
-            held = size
-    if len(rows):
-        yield len(rows)
+def _stretches(column: pd.Series[Any]) -> list[np.ndarray]:
+    """Return the places of each stretch of equal values; of an empty column one stretch."""
+    return np.split(np.arange(len(column)), np.flatnonzero(np.diff(column)) + 1)
 
 
 def _warnings(base: Side, new: Side, matched: pd.DataFrame, rows: pd.DataFrame) -> tuple[str, ...]:
