@@ -160,12 +160,13 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
     )
 
 
-def compare_within(sweep: Side, pairs: Sequence[tuple[Side, Side]], options: Options) -> pd.DataFrame:
+def compare_within(sweep: Side, pairs: Sequence[tuple[Side, Side]]) -> pd.DataFrame:
     """Return the rows of many comparisons within one sweep as `compare` does of each, with their pair's `group`.
 
     Args:
         pairs: parts of the sweep.
     """
+    options = Options()
     found = [match(base, new, options.tunables).pairs.assign(group=group) for group, (base, new) in enumerate(pairs)]
     matched = pair_up(Matching(pd.concat(found, ignore_index=True), sweep.once, sweep.once, (), ()))
     rows, _ = _rows(matched, sweep, sweep, options)

@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from cuprof.comparison.compare import SIDE_COLUMNS, TIME_COLUMNS, Options, compare_within, contrast_rows
-from cuprof.comparison.noise import add_models, noise_within
+from cuprof.comparison.compare import compare_within, contrast_rows
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import each
 from cuprof.core.records import Measure
-from cuprof.results.read import make_columns
 
 
 class Contender(NamedTuple):
@@ -37,12 +35,10 @@ class VariantComparisons:
 
     Args:
         sweep: the trials of one sweep.
-        options: those of `cuprof compare` where none are given.
     """
 
-    def __init__(self, sweep: Side, options: Options | None = None) -> None:
+    def __init__(self, sweep: Side) -> None:
         self._sweep = sweep
-        self._options = options or Options()
         self._timed = sweep.trials[sweep.trials["measure"] != ""].set_index(["identity", "measure"], drop=False)
         first = sweep.trials.drop_duplicates("identity")
         facts = (first[name] for name in ("variant", "device", "tool", "backend"))
@@ -61,9 +57,7 @@ class VariantComparisons:
         left = [pair for pair in dict.fromkeys(pairs) if pair not in self._rows]
         self._rows |= {pair: {} for pair in left}
         if left:
-            found = compare_within(
-                self._sweep, [(self._side(base), self._side(new)) for base, new in left], self._options
-            )
+            found = compare_within(self._sweep, [(self._side(base), self._side(new)) for base, new in left])
             for row in each(found):  # in one pass: looking one up in a frame takes milliseconds
                 self._rows[left[row.group]][row.base_identity, row.new_identity, row.measure] = row
 
@@ -113,24 +107,24 @@ class VariantComparisons:
         self.foresee((base, new) for base, new, _ in missing)
         for key in missing:
             base, new, measure = key
-            row = self.find(base, new, measure) if base != new else None  # one run seen twice has no row
+            row = self.find(*key)
             timed = all((identity, measure.value) in self._timed.index for identity in (base, new))
             self._ratios[key] = float(row.ratio) if row else 1.0 if timed and base == new else None
             if row is None and timed and base != new:
                 left.append(key)
         if left:
-            rows = self._matched(left)
-            log_ratio = contrast_rows(rows, self._sweep, self._sweep, noise_within(rows)).log_ratio
+            log_ratio = contrast_rows(self._matched(left), self._sweep, self._sweep).log_ratio
             self._ratios |= dict(zip(left, np.exp(log_ratio).tolist(), strict=True))
 
     def _matched(self, keys: list[tuple[str, str, Measure]]) -> pd.DataFrame:
-        """Return rows for pairs of timed trials, whatever stands against a verdict."""
-        columns = {"measure": np.array([measure.value for *_, measure in keys], dtype=object)}
-        for place, side in enumerate(("base", "new")):
-            chosen = self._timed.loc[[(key[place], key[2].value) for key in keys]]
-            columns |= {f"{side}_{name}": chosen[name].to_numpy() for name in (*SIDE_COLUMNS, *TIME_COLUMNS)}
-            columns[f"{side}_several"] = (chosen["batch"] > 1).to_numpy()
-        return add_models(make_columns(columns))
+        """Return rows with what finds the samples of pairs of timed trials, whatever stands against a verdict."""
+        bases, news, measures = zip(*keys, strict=True)
+        words = [*map(str, measures)]
+        sides = [
+            self._timed.loc[[*zip(identities, words, strict=True)]].reset_index(drop=True).add_prefix(prefix)
+            for identities, prefix in ((bases, "base_"), (news, "new_"))
+        ]
+        return pd.concat(sides, axis=1).assign(measure=words)
 
     def _side(self, contender: Contender) -> Side:
         if contender not in self._sides:
