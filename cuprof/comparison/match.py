@@ -13,10 +13,7 @@ import pandas as pd
 
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import coordinates_of, each, label_of, name_of, number_keys
-from cuprof.core.errors import SelectionError
 
-TUNABLES = ("best", "equal")
-"""How two variants are compared: each at its own fastest tunables, or each choice with its equal."""
 WHICH = "; several devices have that name, and which is meant cannot be told"
 
 
@@ -47,11 +44,9 @@ def match(base: Side, new: Side, tunables: str = "best") -> Matching:
     and tunables; another tool's states by the benchmark's name and the axes that it names. Where a trial ran on several
     devices, equal ones meet: of equal name and number, or of equal name where each side has one such device.
 
-    Raises:
-        SelectionError: `tunables` is neither "best" nor "equal".
+    Args:
+        tunables: of two variants: each at its own fastest ("best"), or each choice with its equal ("equal").
     """
-    if tunables not in TUNABLES:
-        raise SelectionError(f"tunables are compared {' or '.join(TUNABLES)}, not {tunables!r}")
     if base.kind == "variant" and new.kind == "variant":
         if tunables == "equal":
             return _match_keys(base.once, new.once, ("problem", "tunables"))

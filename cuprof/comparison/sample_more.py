@@ -50,14 +50,12 @@ def sample_more(
     The new samples alone count, by the same rule. Two looks double the chance of an error, so give each half of it.
 
     Args:
+        comparison: of two variants; see `reason_against`.
         observe: gives the observer of one sweep; there is a sweep for every problem.
 
     Raises:
         UsageError: the source of the variants is not here, or the sweep cannot be carried out.
-        ValueError: the sides are not variants; see `reason_against`.
     """
-    if reason := reason_against(comparison.base, comparison.new):
-        raise ValueError(reason)
     rows = comparison.undecided[_may_decide(comparison)]
     if rows.empty:
         return _with_hopeless(comparison)
