@@ -178,7 +178,8 @@ class Finder:
             ran = [self._ran(connection, families[0], name, results, list(candidates)) for name in names]
             source = Stored(connection.engine)
             sides = []
-            for text, name, chosen in zip((base, new), names, _newest_common(*ran), strict=True):
+            for text, name, own_sweeps, others in zip((base, new), names, ran, reversed(ran), strict=True):
+                chosen = _choose_newest(own_sweeps, others)
                 places = zip(results["variant"], results["problem"], results["sweep_id"], strict=True)
                 own = [variant == name and chosen.get(problem) == sweep for variant, problem, sweep in places]
                 used = tuple(sweep for sweep in candidates if sweep in chosen.values())
@@ -338,19 +339,12 @@ def read_side(path: Path, text: str = "") -> Side:
     return Side(text or str(path), imported.kind, description, *make_trials(records), notes=imported.notes)
 
 
-def _newest_common(
-    base: Mapping[Point, Sequence[int]], new: Mapping[Point, Sequence[int]]
-) -> tuple[dict[Point, int], dict[Point, int]]:
-    """Return each side's sweep at every problem: the newest that ran both, else the newest of each."""
-    common = {
-        problem: next((sweep for sweep in sweeps if sweep in new.get(problem, ())), None)
-        for problem, sweeps in base.items()
+def _choose_newest(own: Mapping[Point, Sequence[int]], others: Mapping[Point, Sequence[int]]) -> dict[Point, int]:
+    """Return a variant's sweep at every problem: the newest that ran the other one too, else its newest."""
+    return {
+        problem: next((sweep for sweep in sweeps if sweep in others.get(problem, ())), sweeps[0])
+        for problem, sweeps in own.items()
     }
-
-    def choose(side: Mapping[Point, Sequence[int]]) -> dict[Point, int]:
-        return {problem: common.get(problem) or sweeps[0] for problem, sweeps in side.items()}
-
-    return choose(base), choose(new)
 
 
 def _resolve(revision: str) -> str:
