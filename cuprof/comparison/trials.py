@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import finalize
@@ -191,24 +190,18 @@ def choose_fastest(rows: pd.DataFrame) -> pd.DataFrame:
 
     Its column `choices` says how many it was chosen from.
     """
-    times: dict[int, tuple[int, float]] = {}
-    names = ("trial", "measure", "median_ns")
-    for trial, measure, median_ns in zip(*(rows[name].tolist() for name in names), strict=True):
-        if measure in RANKED:
-            found = RANKED.index(measure), median_ns
-            times[trial] = min(times.get(trial, found), found)
-    trials = once_each(rows)
+    trials, times = once_each(rows), dict[int, float]()
+    for measure in reversed(RANKED):
+        timed = rows[rows["measure"] == measure.value]
+        times |= dict(zip(timed["trial"], timed["median_ns"], strict=True))
     (groups,) = number_keys(trials, by=("problem", "device"))
-    best: dict[int, tuple[tuple[int, float], int]] = {}
-    choices: Counter[int] = Counter()
-    members = zip(trials["trial"].tolist(), groups.tolist(), trials["measure"], trials["state"], strict=True)
-    for trial, group, measure, state in members:
-        rank = (0, times[trial][1] if trial in times else np.inf) if measure else (1 if state in FAILED else 2, 0.0)
-        choices[group] += bool(measure)
-        if group not in best or rank < best[group][0]:
-            best[group] = rank, trial
-    chosen = trials.loc[[trial for _, trial in best.values()]]
-    return chosen.assign(choices=[max(1, choices[group]) for group in best])
+    is_right = (trials["measure"] != "").to_numpy(bool)
+    kinds = np.where(is_right, 0, np.where(trials["state"].isin([*FAILED]), 1, 2))
+    times_ns = np.array([times.get(trial, np.inf) for trial in trials["trial"]])
+    order = np.lexsort((times_ns, kinds))
+    _, first = np.unique(groups[order], return_index=True)
+    choices = np.bincount(groups, is_right).astype(np.int64)
+    return trials.iloc[order[first]].assign(choices=np.maximum(choices, 1))
 
 
 def each(rows: pd.DataFrame) -> Iterator[Any]:
