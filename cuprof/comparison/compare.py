@@ -382,7 +382,8 @@ def _bridge(contrasts: Contrasts, rows: pd.DataFrame, base: Side, new: Side) -> 
         base_timing_id=[ours for ours, _ in numbers], new_timing_id=[theirs for _, theirs in numbers],
         base_tick_ns=0.0, new_tick_ns=0.0, base_rotation="", new_rotation="",
     )  # fmt: skip
-    return replace(contrasts, bridges=contrast_rows(found, base, new), bridge=bridge)
+    nothing = replace(Contrasts.none_of(1), deviation=np.zeros(1))  # the last one, which -1 stands for
+    return replace(contrasts, bridges=Contrasts.joined([contrast_rows(found, base, new), nothing]).take(bridge))
 
 
 def _stretches(column: pd.Series[Any]) -> list[np.ndarray]:

@@ -59,9 +59,9 @@ class Contrasts:
         resolution: what the timer's ticks leave unknown of the log ratio.
         noise: of each side's time beside its samples, (n, 3): the fields of `cuprof.statistics.noise.Noise`.
         paired: by rounds.
-        bridges: how many times as long references took beside NEW as beside BASE. The ratio of a pair that was measured
-            apart, each side beside a reference, is freed of it at the cost of its error.
-        bridge: the number of each pair's bridge, -1 without one.
+        bridges: how many times as long references took beside NEW as beside BASE; 1, known for sure, without one. The
+            ratio of a pair that was measured apart, each side beside a reference, is freed of it at the cost of its
+            error.
     """
 
     estimate: np.ndarray
@@ -73,7 +73,6 @@ class Contrasts:
     resolution: np.ndarray
     noise: np.ndarray
     paired: np.ndarray
-    bridge: np.ndarray
     bridges: Contrasts | None = None
 
     @classmethod
@@ -81,8 +80,8 @@ class Contrasts:
         """Return `count` contrasts with nothing known of them."""
         zeros, infinite = np.zeros(count), np.full(count, np.inf)
         noise = np.tile([0.0, np.inf, 0.0], (count, 1))
-        slopes, paired, bridge = np.zeros((count, 2, 2)), np.zeros(count, dtype=bool), np.full(count, -1)
-        return cls(zeros, infinite, infinite, slopes, infinite, zeros, zeros, noise, paired, bridge)
+        slopes, paired = np.zeros((count, 2, 2)), np.zeros(count, dtype=bool)
+        return cls(zeros, infinite, infinite, slopes, infinite, zeros, zeros, noise, paired)
 
     @classmethod
     def joined(cls, parts: list[Contrasts]) -> Contrasts:
@@ -98,13 +97,12 @@ class Contrasts:
     @property
     def log_ratio(self) -> np.ndarray:
         """Return the logarithm of the ratio, freed of the bridges."""
-        if self.bridges is None:
-            return self.estimate
-        return self.estimate - np.where(self.bridge >= 0, self.bridges.log_ratio[self.bridge], 0.0)
+        return self.estimate if self.bridges is None else self.estimate - self.bridges.log_ratio
 
     def take(self, places: np.ndarray) -> Contrasts:
         """Return some of the contrasts."""
-        return replace(self, **{name: getattr(self, name)[places] for name in _ARRAYS})
+        bridges = self.bridges and self.bridges.take(places)
+        return replace(self, bridges=bridges, **{name: getattr(self, name)[places] for name in _ARRAYS})
 
     def put(self, places: np.ndarray, others: Contrasts) -> Contrasts:
         """Return the contrasts with others in some places."""
@@ -121,10 +119,8 @@ class Contrasts:
         """
         down, up = self._of_samples(error_rate)
         if self.bridges is not None:
-            low, high = self.bridges.interval(error_rate)
-            middle, bridged = self.bridges.log_ratio, self.bridge >= 0
-            down = np.where(bridged, np.hypot(down, (high - middle)[self.bridge]), down)
-            up = np.where(bridged, np.hypot(up, (middle - low)[self.bridge]), up)
+            (low, high), middle = self.bridges.interval(error_rate), self.bridges.log_ratio
+            down, up = np.hypot(down, high - middle), np.hypot(up, middle - low)
         beside, ratio = self.beside_samples(error_rate), self.log_ratio
         return ratio - np.hypot(down, beside) - self.resolution, ratio + np.hypot(up, beside) + self.resolution
 
@@ -192,8 +188,7 @@ def contrast(
     known = known or _pool_all(sides, differences).take(np.zeros(count, np.int64))
     found = _apart(sides, shared, known, count)
     found = _by_rounds(found, differences, known.differences, shared.pairs)
-    summarised = np.flatnonzero((base.standard_error > 0) | (new.standard_error > 0))
-    found = _summarised(found, base, new, sides, known, summarised)
+    found = _summarised(found, base, new, sides, known)
     resolution = TICK_SHARE * (sides[0].tick / base.medians() + sides[1].tick / new.medians())
     return replace(found, resolution=resolution, noise=found.noise if noise is None else noise)
 
@@ -347,7 +342,7 @@ def _excess(side: _Series, shared: np.ndarray, inflation: Inflation) -> np.ndarr
     return share
 
 
-def _signed_ranks(differences: _Series, pools: Pools, known_error: np.ndarray | float = 0.0) -> Contrasts:
+def _signed_ranks(differences: _Series, pools: Pools) -> Contrasts:
     """Return the contrasts by the averages of two differences (Wilcoxon's signed ranks)."""
     count, counts = differences.ends.size, differences.counts.astype(np.float64)
     number = np.arange(count).repeat(differences.counts)
@@ -368,7 +363,6 @@ def _signed_ranks(differences: _Series, pools: Pools, known_error: np.ndarray | 
         dof=dof,
         slopes=_slopes(asked, middle, deviation),
         constant=differences.constant(),
-        known_error=np.broadcast_to(known_error, count),
         paired=np.ones(count, dtype=bool),
     )
 
@@ -398,14 +392,13 @@ def _by_rounds(apart: Contrasts, differences: _Series, pools: Pools, pairs: np.n
 
 
 def _summarised(
-    found: Contrasts, base: Samples, new: Samples, sides: tuple[_Series, _Series], known: Known, pairs: np.ndarray
+    found: Contrasts, base: Samples, new: Samples, sides: tuple[_Series, _Series], known: Known
 ) -> Contrasts:
     """Return the contrasts with those in place in which a side is known by its mean and standard error alone."""
-    error = np.hypot(base.standard_error, new.standard_error)
-    is_base = base.standard_error[pairs] > 0
+    error, is_base = np.hypot(base.standard_error, new.standard_error), base.standard_error > 0
     for series, side, other, pools, sign, chosen in (
-        (new, sides[1], sides[0], known.new, 1, pairs[is_base]),
-        (base, sides[0], sides[1], known.base, -1, pairs[~is_base]),
+        (new, sides[1], sides[0], known.new, 1, np.flatnonzero(is_base)),
+        (base, sides[0], sides[1], known.base, -1, np.flatnonzero(~is_base & (new.standard_error > 0))),
     ):
         if not chosen.size:
             continue
@@ -413,13 +406,14 @@ def _summarised(
         places, ends = ragged(side.ends[chosen] - counts, counts)
         values = side.values[places] - other.values[other.ends[chosen] - 1].repeat(counts)
         differences = _Series.of(sign * values, ends)
-        one = _signed_ranks(differences, pools.take(chosen), error[chosen])
+        one = _signed_ranks(differences, pools.take(chosen))
         is_value = series.standard_error[chosen] > 0
         one = replace(
             one,
             deviation=np.where(is_value, 0.0, one.deviation),
             constant=np.where(is_value, np.inf, one.constant),
             dof=np.where(is_value, np.inf, one.dof),
+            known_error=error[chosen],
             paired=np.zeros(chosen.size, dtype=bool),
         )
         found = found.put(chosen, one)
