@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -97,20 +96,19 @@ _LISTS = sa.select(
     *(sa.cast(column, sa.Text) for column in (t.samples.c.durations_ns, t.samples.c.rounds, t.samples.c.exclusions)),
 ).order_by(t.samples.c.timing_id)
 _durations = msgspec.json.Decoder(list[float | None])
+_rounds = msgspec.json.Decoder(list[int])
 _exclusions = msgspec.json.Decoder(list[str])
 
 
 def _read_lists(connection: Connection, timing_ids: Sequence[int]) -> Samples:
-    """Return the samples of timings, given by rising number. One list of all is decoded faster than many lists."""
+    """Return the samples of timings, given by rising number."""
     rows = connection.execute(_LISTS.where(among(connection, t.samples.c.timing_id, timing_ids))).all()
     if [timing_id for timing_id, durations, *_ in rows if durations != "[]"] != timing_ids:
         raise ValueError("a timing has no samples")
     _, durations, rounds, exclusions = zip(*rows, strict=True)
-    joined = ",".join([text[1:-1] for text in durations])
-    values = np.array(_durations.decode(f"[{joined}]"), dtype=np.float64)  # one without a value is NaN
-    counts = np.array([text.count(",") + 1 for text in durations], dtype=np.int64)
-    numbers = [_rounds(text) for text in rounds]
-    if (counts != [each.size for each in numbers]).any():
+    values, counts = _join(durations, _durations, np.float64)  # one without a value is NaN
+    numbers, others = _join(rounds, _rounds, np.int64)
+    if (counts != others).any():
         raise ValueError("a timing has more or fewer durations than rounds")
     counted, starts = values > 0, np.cumsum(counts) - counts
     for place, text in enumerate(exclusions):
@@ -120,10 +118,11 @@ def _read_lists(connection: Connection, timing_ids: Sequence[int]) -> Samples:
     if not kept.all():
         raise ValueError("a timing has no sample that counts")
     of_all = np.zeros(kept.size), np.zeros(kept.size), np.full(kept.size, "", dtype=object)
-    return Samples(values[counted], np.concatenate(numbers)[counted], np.cumsum(kept), *of_all)
+    return Samples(values[counted], numbers[counted], np.cumsum(kept), *of_all)
 
 
-@lru_cache(maxsize=4096)
-def _rounds(text: str) -> np.ndarray:
-    """Return the rounds of a timing, which many timings share."""
-    return np.array(msgspec.json.decode(text, type=list[int]), dtype=np.int64)
+def _join(texts: Sequence[str], decoder: msgspec.json.Decoder[Any], dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values of many lists, and how many each has. One list of all is decoded faster than many lists."""
+    joined = ",".join([text[1:-1] for text in texts])
+    counts = np.array([text.count(",") + 1 for text in texts], dtype=np.int64)
+    return np.array(decoder.decode(f"[{joined}]"), dtype=dtype), counts
