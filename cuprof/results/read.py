@@ -40,9 +40,8 @@ def read_results(
       `device_key` (equal where timings are comparable)
     - `state` (a word of `State`), `message` (of the run, else why it is unavailable)
     - the run that the sweep goes by: `run_id` (0 before there is one), `run_sweep_id` (the sweep that made it),
-      `reused` (1 or 0), `started_at` (seconds since the epoch), `duration_ns`, `job` (equal for what was measured in
-      one job, empty where that is not known), `code` (hash of its machine code and launches; see
-      `cuprof.builds.machine_code.hash_program`)
+      `started_at` (seconds since the epoch), `duration_ns`, `job` (equal for what was measured in one job, empty where
+      that is not known), `code` (hash of its machine code and launches; see `cuprof.builds.machine_code.hash_program`)
     - the timing: `timing_id` (0 without one), `measure` (a word of `Measure`), `method` (its hash), `version` (of the
       method), `samples`, `excluded` (counts), `median_ns`, `low_ns`, `high_ns`, `confidence`, `min_ns`, `max_ns`,
       `rotation`, `batch` (executions that a sample is the mean of), `tick_ns` (of the timer, 0 where it is not known),
@@ -50,11 +49,9 @@ def read_results(
 
     With `whole`, what only pages show stands beside it:
 
-    - `label`, `description`, `origin` (of the variant), `unavailable_reason`, `unavailable_remedy`
-    - of the run: `phase`, `log`, `check_passed` (1, 0, NaN without a check), `check_error`, `check_error_absolute`,
-      `check_error_relative`, `check_message`, `check_seed` (an `int` of any size), `registers`, `shared_bytes`,
-      `spill_bytes`, `build_cached` (1, 0, NaN without a build), `build_ns`, `build_log`
-    - of the timing: `stopped_by`, `mean_ns`, `stdev_ns`, `q1_ns`, `q3_ns`, `energy_j`, `mean_w`, `idle_w`
+    - `origin` (of the variant)
+    - of the run: `log`, `check_error`, `registers`
+    - of the timing: `stopped_by`, `q1_ns`, `q3_ns`, `energy_j`, `mean_w`, `idle_w`
 
     Words are `str` in columns of dtype object, empty where the database has no value. Keys, counts and `duration_ns`
     are int64, 0 without a value. All other numbers are float64, NaN without a value.
@@ -181,7 +178,6 @@ _decoder = msgspec.json.Decoder(_Details)
 _to_points = partial(to_words, make=_point)
 _to_states = partial(to_words, make=lambda word: State(word).value)
 _to_measures = partial(to_words, make=lambda word: word and Measure(word).value)
-_to_seeds = partial(to_words, make=lambda text: int(text or 0))
 
 
 def named(reader: Reader, table: Any, *names: str) -> dict[str, tuple[Reader, Any]]:
@@ -223,7 +219,6 @@ _MEMBER_COLUMNS: dict[str, tuple[Reader, Any]] = {
     "message": (to_words, sa.func.coalesce(t.run.c.message, _UNAVAILABLE + _REMEDY)),
     "run_id": (to_integers, t.run.c.id),
     "run_sweep_id": (to_integers, t.run.c.sweep_id),
-    "reused": (to_integers, t.sweep_trial.c.reused),
     "started_at": (to_floats, t.run.c.started_at),
     "duration_ns": (to_integers, t.run.c.duration_ns),
     "job": (to_words, t.run.c.job),
@@ -241,19 +236,12 @@ TIMING_COLUMNS: dict[str, tuple[Reader, Any]] = {
     "details": (_to_details, sa.cast(t.timing.c.details, sa.Text)),
 }
 _MORE_MEMBER_COLUMNS: dict[str, tuple[Reader, Any]] = {
-    "label": (to_words, t.trial.c.label),
-    **named(to_words, t.variant, "description", "origin"),
-    **named(to_words, t.sweep_trial, "unavailable_reason", "unavailable_remedy"),
-    **named(to_words, t.run, "phase", "log", "check_message"),
-    "check_seed": (_to_seeds, t.run.c.check_seed),
-    **named(to_floats, t.run, "check_passed", "check_error", "check_error_absolute", "check_error_relative"),
+    "origin": (to_words, t.variant.c.origin),
+    "log": (to_words, t.run.c.log),
+    "check_error": (to_floats, t.run.c.check_error),
     "registers": (to_floats, t.run.c.build_registers),
-    "shared_bytes": (to_floats, t.run.c.build_shared_bytes),
-    "spill_bytes": (to_floats, t.run.c.build_spill_bytes),
-    **named(to_floats, t.run, "build_cached", "build_ns"),
-    "build_log": (to_words, t.run.c.build_log),
 }
 _MORE_TIMING_COLUMNS: dict[str, tuple[Reader, Any]] = {
     "stopped_by": (to_words, t.timing.c.stopped_by),
-    **named(to_floats, t.timing, "mean_ns", "stdev_ns", "q1_ns", "q3_ns", "energy_j", "mean_w", "idle_w"),
+    **named(to_floats, t.timing, "q1_ns", "q3_ns", "energy_j", "mean_w", "idle_w"),
 }

@@ -34,7 +34,7 @@ def fill_source_study(store: Store, *, without: str = "", same: tuple[str, ...] 
     made = [Made(name, time, problem, source=texts[name], code=codes.get(name, "")) for name, time in TIMES.items()]
     sweep = fill(store, made, experiment="reduction", baseline="interleaved_divergent")
     with store.snapshot() as connection:
-        rows = read_results(connection, [sweep], whole=True)
+        rows = read_results(connection, [sweep])
     for trial in rows[rows["variant"] != without].itertuples():
         launches = read_launches()[trial.variant]
         rolled = roll_up(launches)
@@ -42,6 +42,8 @@ def fill_source_study(store: Store, *, without: str = "", same: tuple[str, ...] 
         conditions = Conditions("cold", "none", "kernel")
         store.record_profile(
             sweep,
-            Profile(trial.identity, trial.label, State.OK, conditions, metrics=names, launches=launches, rolled=rolled),
+            Profile(
+                trial.identity, trial.variant, State.OK, conditions, metrics=names, launches=launches, rolled=rolled
+            ),
         )
     return sweep

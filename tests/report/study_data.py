@@ -132,7 +132,7 @@ def add_counters(
     """
     rules = rollups or {}
     with store.snapshot() as connection:
-        trial = read_results(connection, [sweep], [variant], whole=True).iloc[0]
+        trial = read_results(connection, [sweep], [variant]).iloc[0]
     records = tuple(
         LaunchRecord(
             i,
@@ -157,7 +157,7 @@ def add_counters(
         sweep,
         Profile(
             trial.identity,
-            trial.label,
+            trial.variant,
             State.OK,
             Conditions(cache_mode, clock_control, "kernel"),
             metrics=tuple(rolled),

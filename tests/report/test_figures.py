@@ -187,12 +187,12 @@ def test_a_counters_axis_has_its_short_heading_and_the_caption_its_name(store, m
     yaml = f"figures: [{{kind: lines, x: problem.n, y: {name}}}]"
     study = make_study([Made(variant, problem={"n": n}) for variant in "abc" for n in (8, 16)], yaml)
     with store.snapshot() as connection:
-        trials = read_results(connection, [study.sweep.id], whole=True)
+        trials = read_results(connection, [study.sweep.id])
     for i, mode in enumerate(("cold", "cold", "cold", "hot", "hot")):
         counter = CounterValue(name, 70.0 + i, "%", "mean", "a test")
         store.record_profile(
             study.sweep.id,
-            Profile(trials["identity"][i], trials["label"][i], State.OK, Conditions(mode), rolled=(counter,)),
+            Profile(trials["identity"][i], trials["variant"][i], State.OK, Conditions(mode), rolled=(counter,)),
         )
     study = load_study(store, sweep_id=study.sweep.id, folders=[study.experiment.folder.parent])
     (figure,) = study_figures(study)
