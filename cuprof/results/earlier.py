@@ -78,14 +78,11 @@ def list_earlier(
 
 def count_outdated(connection: Connection, family: str) -> int:
     """Return the stored trials of a family whose identities are of an earlier version, until it has newer ones."""
-    sweeps = connection.execute(
-        sa.select(t.sweep.c.id, t.sweep.c.software, sa.func.count(t.sweep_trial.c.run_id))
-        .join(t.sweep_trial, t.sweep_trial.c.sweep_id == t.sweep.c.id)
-        .where(t.sweep.c.family == family)
-        .group_by(t.sweep.c.id)
-    ).all()
-    stored = {row[0]: is_outdated(row[1]) for row in sweeps if row[2]}
+    has_run = t.sweep_trial.c.run_id.is_not(None)
+    tried = sa.exists().where(t.sweep_trial.c.sweep_id == t.sweep.c.id, has_run)
+    sweeps = sa.select(t.sweep.c.id, t.sweep.c.software).where(t.sweep.c.family == family, tried)
+    stored = {sweep_id: is_outdated(software) for sweep_id, software in connection.execute(sweeps)}
     if not all(stored.values()):
         return 0
-    trials = sa.select(sa.func.count(sa.distinct(t.sweep_trial.c.trial_id))).where(t.sweep_trial.c.sweep_id.in_(stored))
-    return connection.scalar(trials.where(t.sweep_trial.c.run_id.is_not(None))) or 0
+    trials = sa.select(sa.func.count(t.sweep_trial.c.trial_id.distinct()))
+    return connection.scalar(trials.where(t.sweep_trial.c.sweep_id.in_(stored), has_run)) or 0
