@@ -18,7 +18,7 @@ import numpy as np
 
 from cuprof.config.model import MeasureConfig
 from cuprof.statistics.contrasts import Contrasts, Known, contrast, learn
-from cuprof.statistics.median import median_interval
+from cuprof.statistics.median import locate_median
 from cuprof.statistics.noise import Noise
 from cuprof.statistics.samples import Samples
 from cuprof.statistics.sweep_noise import estimate_scale
@@ -277,7 +277,7 @@ def _stopped(durations: np.ndarray) -> np.ndarray:
     count = min(STOPPING.min_samples, durations.size)
     while count < durations.size:
         ordered = np.sort(durations[:count])
-        low, high = median_interval(ordered, STOPPING.confidence)
+        _, low, high = locate_median(ordered, STOPPING.confidence)
         median = float(np.median(ordered))
         if max(high - median, median - low) <= STOPPING.target * median:
             break

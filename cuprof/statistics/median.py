@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cuprof.core.records import Sample, Summary
-from cuprof.statistics.ticks import quartiles, spread_over_tick
+from cuprof.statistics.ticks import quantile, spread_over_tick
 
 TICK_ERROR = 0.09
 """The median of readings that fall on two neighbouring ticks, each spread over its tick, is off by at most this share
@@ -58,24 +58,11 @@ def is_narrow(durations_ns: Sequence[float], confidence: float, target: float, t
 def locate_median(
     ordered: np.ndarray, confidence: float, tick_ns: float = 0.0
 ) -> tuple[tuple[float, float, float], float, float]:
-    """Return the quartiles of ascending samples, and both ends of the interval of their median."""
-    spread = spread_over_tick(ordered, tick_ns)
-    low, high = median_interval(spread, confidence)
-    return quartiles(spread), max(low - TICK_ERROR * tick_ns, 0.0), high + TICK_ERROR * tick_ns
-
-
-def median_interval(ordered: np.ndarray, confidence: float) -> tuple[float, float]:
-    """Return the order-statistics interval of the median (David & Nagaraja, Order Statistics, 3rd ed., 7.1).
-
-    With n independent samples of any continuous distribution, the median lies between the k-th smallest and the k-th
-    largest with probability 1 - 2·P(Binomial(n, ½) < k). The widest k that still reaches `confidence` is taken; with
-    too few samples for any, the whole range is returned.
-
-    Args:
-        ordered: ascending samples, float64.
-    """
-    k = interval_rank(int(ordered.size), confidence)
-    return float(ordered[k]), float(ordered[ordered.size - 1 - k])
+    """Return the quartiles of ascending samples, and both ends of the interval of their median; see `interval_rank`."""
+    spread, rank = spread_over_tick(ordered, tick_ns), interval_rank(int(ordered.size), confidence)
+    quartiles = quantile(spread, 0.25), quantile(spread, 0.5), quantile(spread, 0.75)
+    low, high = float(spread[rank]), float(spread[ordered.size - 1 - rank])
+    return quartiles, max(low - TICK_ERROR * tick_ns, 0.0), high + TICK_ERROR * tick_ns
 
 
 def least_count(confidence: float) -> int:
@@ -110,7 +97,13 @@ def sure_time(median_ns: float, high_ns: float, count: int, confidence: float) -
 
 @functools.lru_cache(maxsize=8192)
 def interval_rank(count: int, confidence: float) -> int:
-    """Return the zero-based rank of the interval's lower end among `count` ascending samples."""
+    """Return the zero-based rank of the lower end of the interval of the median among `count` ascending samples.
+
+    The interval is that of order statistics (David & Nagaraja, Order Statistics, 3rd ed., 7.1). With n independent
+    samples of any continuous distribution, the median lies between the k-th smallest and the k-th largest with
+    probability 1 - 2·P(Binomial(n, ½) < k). The widest k that still reaches `confidence` is taken; with too few samples
+    for any, it is the whole range.
+    """
     ranks = np.arange(1, max(1, count // 2))
     choices = np.concatenate(([0.0], np.cumsum(np.log((count + 1 - ranks) / ranks))))  # ln (count over rank), from 0 on
     below = np.cumsum(np.exp(choices - count * math.log(2.0)))  # P(Binomial(count, ½) <= rank)
