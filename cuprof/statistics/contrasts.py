@@ -189,7 +189,7 @@ def contrast(
     found = _apart(sides, shared, known, count)
     found = _by_rounds(found, differences, known.differences, shared.pairs)
     found = _summarised(found, base, new, sides, known)
-    resolution = TICK_SHARE * (sides[0].tick / base.medians() + sides[1].tick / new.medians())
+    resolution = TICK_SHARE * (base.ticks() / base.medians() + new.ticks() / new.medians())
     return replace(found, resolution=resolution, noise=found.noise if noise is None else noise)
 
 
@@ -213,33 +213,28 @@ class _Series:
 
     Args:
         values: in the order in which they were taken.
-        tick: of each series' timer, ns; 0 where it is finer than matters.
         ordered: each series ascending.
         ranks: of the values in their series, the middle one 0.
     """
 
     values: np.ndarray
-    tick: np.ndarray
     ends: np.ndarray
     ordered: np.ndarray
     ranks: np.ndarray
     neighbours: Neighbours
 
     @classmethod
-    def of(
-        cls, values: np.ndarray, ends: np.ndarray, order: np.ndarray | None = None, tick: np.ndarray | None = None
-    ) -> _Series:
+    def of(cls, values: np.ndarray, ends: np.ndarray, order: np.ndarray | None = None) -> _Series:
         """Return series, sorted anew where the given order may have equal values in any turn."""
         if order is None or (np.diff(values[order]) == 0).any():
             order = order_of(values, ends)
         ranks = ranks_of(order, ends)
-        tick = np.zeros(ends.size) if tick is None else tick
-        return cls(values, tick, ends, values[order], ranks, neighbours_of(ranks, ends))
+        return cls(values, ends, values[order], ranks, neighbours_of(ranks, ends))
 
     @classmethod
     def of_samples(cls, samples: Samples, seed: int) -> _Series:
-        values, order, tick = samples.logarithms(seed)
-        return cls.of(values, samples.ends, order, tick)
+        values, order = samples.logarithms(seed)
+        return cls.of(values, samples.ends, order)
 
     @property
     def counts(self) -> np.ndarray:

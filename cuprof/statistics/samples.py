@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
@@ -97,8 +97,8 @@ class Samples:
         found: np.ndarray = high - (high - low) / 2
         return found
 
-    def logarithms(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the logarithms of the values with ties spread over their tick, what orders them, and each tick in ns.
+    def logarithms(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Return the logarithms of the values with ties spread over their tick, and what orders them.
 
         A timer that counts in ticks (32 ns for CUDA's events) puts many samples on one value. The same samples always
         spread alike.
@@ -106,21 +106,19 @@ class Samples:
         Args:
             seed: orders equal samples. Two series that are paired need two seeds.
         """
-        tick, order = self._ticks(), order_of(self.values, self.ends, seed)
+        tick, order = self.ticks(), order_of(self.values, self.ends, seed)
         least = np.where(tick > 0, np.maximum(tick / 4, 1e-3), 0.0)
         values = np.empty_like(self.values)
         values[order] = np.log(np.maximum(self._spread(tick), least.repeat(self.counts)))
-        return values, order, tick
+        return values, order
 
     @cached_property
     def _ordered(self) -> np.ndarray:
         """Return the samples of each series ascending."""
-        ordered = np.empty_like(self.values)
-        for places in _tables(self.ends):
-            ordered[places] = np.sort(self.values[places], axis=1)
+        ordered: np.ndarray = self.values[order_of(self.values, self.ends)]
         return ordered
 
-    def _ticks(self) -> np.ndarray:
+    def ticks(self) -> np.ndarray:
         """Return each series' tick in ns; where it is not known, the least step if some samples are equal, else 0."""
         steps = self._steps()
         least = self._least(np.where(steps > 0, steps, np.inf))
@@ -160,24 +158,16 @@ def order_of(values: np.ndarray, ends: np.ndarray, seed: int | None = None) -> n
         ends: where each ends.
         seed: orders equal values of one series; without it, they keep their order.
     """
-    order = np.empty(values.size, dtype=np.int64)
-    for places in _tables(ends):
-        turned = places if seed is None else places[:, _turns(seed, places.shape[1])]
+    order, counts = np.empty(values.size, dtype=np.int64), np.diff(ends, prepend=0)
+    by_count = np.argsort(counts, kind="stable")
+    # All series of one length are a table, whose rows are sorted many times faster than series one by one.
+    for alike in np.split(by_count, np.flatnonzero(np.diff(counts[by_count])) + 1):
+        length = counts[alike].max(initial=0)
+        places = (ends - counts)[alike, None] + np.arange(length)
+        turned = places if seed is None else places[:, np.random.default_rng(seed).permutation(length)]
         ranks = np.argsort(values[turned], axis=1, kind="stable")
         order[places] = np.take_along_axis(turned, ranks, axis=1)
     return order
-
-
-def _tables(ends: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the places of all series of one length as a table with a row for each.
-
-    Rows of a table are sorted many times faster than series one by one.
-    """
-    counts = np.diff(ends, prepend=0)
-    by_count = np.argsort(counts, kind="stable")
-    for alike in np.split(by_count, np.flatnonzero(np.diff(counts[by_count])) + 1):
-        if alike.size:
-            yield (ends - counts)[alike, None] + np.arange(counts[alike[0]])
 
 
 def ragged(starts: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -185,9 +175,3 @@ def ragged(starts: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarr
     ends = np.cumsum(counts, dtype=np.int64)
     numbers = np.arange(int(ends[-1]) if ends.size else 0) + (starts - (ends - counts)).repeat(counts)
     return numbers, ends
-
-
-@lru_cache(maxsize=2048)
-def _turns(seed: int, count: int) -> np.ndarray:
-    """Return the places of `count` equal samples in the order in which they take their turns; read-only."""
-    return np.random.default_rng(seed).permutation(count)

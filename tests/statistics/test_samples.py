@@ -45,8 +45,8 @@ def test_medians_are_those_stored_with_a_timing(series: list[np.ndarray]) -> Non
 
 def test_ties_are_spread_evenly_over_their_tick() -> None:
     samples = Samples.of([np.array([32.0, 64.0, 32.0, 64.0, 64.0, 96.0])], tick_ns=TICK)
-    logarithms, _, tick = samples.logarithms()
-    assert tick.tolist() == [TICK]
+    logarithms, _ = samples.logarithms()
+    assert samples.ticks().tolist() == [TICK]
     expected = [32 - 8, 32 + 8, 64 - 32 / 3, 64, 64 + 32 / 3, 96]
     assert sorted(np.exp(logarithms)) == pytest.approx(expected)
     assert np.exp(logarithms[5]) == pytest.approx(96)
@@ -54,12 +54,12 @@ def test_ties_are_spread_evenly_over_their_tick() -> None:
 
 def test_a_tick_that_is_not_known_is_the_least_step_of_tied_samples() -> None:
     tied, untied = np.array([8.0, 4.0, 4.0]), np.array([8.0, 4.0, 5.0])
-    assert Samples.of([tied, untied, np.array([4.0, 4.0])]).logarithms()[2].tolist() == [4.0, 0.0, 0.0]
+    assert Samples.of([tied, untied, np.array([4.0, 4.0])]).ticks().tolist() == [4.0, 0.0, 0.0]
 
 
 def test_each_series_is_spread_as_by_itself_and_two_seeds_order_ties_in_two_ways(series: list[np.ndarray]) -> None:
     samples = Samples.of(series)
-    together, *_ = samples.logarithms(7)
+    together, _ = samples.logarithms(7)
     alone = np.concatenate([Samples.of([each]).logarithms(7)[0] for each in series])
     assert np.array_equal(together, alone)
     assert not np.array_equal(together, samples.logarithms(8)[0])
@@ -67,16 +67,18 @@ def test_each_series_is_spread_as_by_itself_and_two_seeds_order_ties_in_two_ways
 
 
 def test_a_known_tick_spreads_what_fell_on_one_value() -> None:
-    logarithms, _, tick = Samples.of([np.full(4, 96.0)], tick_ns=32.0).logarithms()
-    assert tick.tolist() == [32.0]
+    samples = Samples.of([np.full(4, 96.0)], tick_ns=32.0)
+    logarithms, _ = samples.logarithms()
+    assert samples.ticks().tolist() == [32.0]
     assert sorted(np.exp(logarithms)) == pytest.approx([84.0, 92.0, 100.0, 108.0])
 
 
 @pytest.mark.parametrize("durations", [[1.0, 2.0, 4.5], [7.0, 7.0, 7.0], [3.0]])
 def test_samples_without_ties_or_without_a_second_value_stay(durations: list[float]) -> None:
-    logarithms, _, tick = Samples.of([np.array(durations)]).logarithms()
+    samples = Samples.of([np.array(durations)])
+    logarithms, _ = samples.logarithms()
     assert np.exp(logarithms) == pytest.approx(durations)
-    assert tick.tolist() == [0.0]
+    assert samples.ticks().tolist() == [0.0]
 
 
 def test_each_series_is_sorted_by_itself_and_a_seed_orders_what_is_equal(series: list[np.ndarray]) -> None:
