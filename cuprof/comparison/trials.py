@@ -128,8 +128,7 @@ def read_trials(
         results: what `read_results` returns of them, where it has been read already.
     """
     frame = read_results(connection, sweep_ids, variants) if results is None else results
-    devices = {device.id: device for device in list_devices(connection)}
-    on_host = {key: is_host(device.facts) for key, device in devices.items()}
+    on_host = {device.id: is_host(device.facts) for device in list_devices(connection)}
     names = ["sweep_id", "trial_id", "min_ns", "max_ns", *(name for name in COLUMNS if name in frame)]
     nowhere = is_host(None)
     frame = frame[names].assign(on_host=[on_host.get(key, nowhere) for key in frame["device_id"]])
@@ -146,7 +145,11 @@ def read_trials(
         raise ValueError("timing.median_ns is not a duration, though there are samples")
     untimed = frame[~frame["trial"].isin(timed["trial"])].drop_duplicates("trial").copy()
     untimed = untimed.assign(measure="", timing_id=-1, median_ns=np.nan, samples=0)
-    return _complete(pd.concat([timed, untimed]).sort_index(kind="stable"))
+    every: pd.DataFrame = pd.concat([timed, untimed]).sort_index(kind="stable")
+    frame = every.assign(**{name: value for name, value in COLUMNS.items() if name not in every})
+    frame["trial"] = pd.factorize(frame["trial"])[0]
+    frame["device_number"] = frame["device_number"].astype(object)  # another tool's may be of any size
+    return frame[["trial", *COLUMNS]].reset_index(drop=True)
 
 
 def is_timed(results: pd.DataFrame) -> pd.Series[bool]:
@@ -242,14 +245,6 @@ def number_keys(*frames: pd.DataFrame, by: Sequence[str]) -> list[np.ndarray]:
         codes = pd.factorize(together[name].to_numpy(object), use_na_sentinel=False)[0]
         numbers = pd.factorize(numbers * (len(together) + 1) + codes)[0]
     return np.split(numbers, np.cumsum([len(frame) for frame in frames])[:-1])
-
-
-def _complete(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of a side's trials, trials numbered in their order."""
-    frame = frame.assign(**{name: value for name, value in COLUMNS.items() if name not in frame})
-    frame["trial"] = pd.factorize(frame["trial"])[0]
-    frame["device_number"] = frame["device_number"].astype(object)  # another tool's may be of any size
-    return frame[["trial", *COLUMNS]].reset_index(drop=True)
 
 
 def _dtype(name: str) -> Any:
