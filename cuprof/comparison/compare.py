@@ -14,7 +14,7 @@ from cuprof.builds.machine_code import names_launches
 from cuprof.comparison.match import Matching, match
 from cuprof.comparison.noise import add_models, find_noises, noise_between, noise_within
 from cuprof.comparison.sides import Side
-from cuprof.comparison.trials import KERNEL_TIMES, each, label_of, name_of, number_keys
+from cuprof.comparison.trials import COLUMNS, KERNEL_TIMES, each, label_of, name_of, number_keys
 from cuprof.core.errors import SelectionError
 from cuprof.core.records import FAILED, NOT_RUN, Measure
 from cuprof.core.text import list_first
@@ -26,16 +26,12 @@ from cuprof.statistics.verdict import Rule, Verdict, judge
 
 AT_ONCE = 300_000
 """About how many samples are held at one time, in pairs."""
-SIDE_COLUMNS = (
-    "family", "variant", "backend", "problem", "tunables", "device", "device_key", "device_id", "device_number",
-    "device_repeats", "on_host", "identity", "state", "message", "run_id", "run_sweep_id", "started_at", "duration_ns",
-    "job", "code",
-)  # fmt: skip
-"""Columns that a row has twice, once for each side, with the prefix base_ or new_."""
+TIME_COLUMNS = ("method", "version", "tool", "batch", "samples", "median_ns", "timing_id", "tick_ns", "rotation")
+"""Columns of a time that a row has twice, once for each side, with the prefix base_ or new_."""
+SIDE_COLUMNS = tuple(name for name in COLUMNS if name not in ("expected", "measure", *TIME_COLUMNS))
+"""Of a trial, the same."""
 LABEL_COLUMNS = ("family", "variant", "problem", "tunables", "device_number", "device_repeats")
 """Those of them that name a trial."""
-TIME_COLUMNS = ("method", "version", "tool", "batch", "samples", "median_ns", "timing_id", "tick_ns", "rotation")
-"""Of a measure of a matched trial, the same."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +60,7 @@ class Comparison:
             `measure`, `match` (a number, equal in the rows of one matched trial), `choices` (pairs of tunables that
             could have been compared in its place), `unchanged` (the same trial on both sides: source, device and
             software; or the same machine code and launches, `same_code`), `together` (the samples were
-            taken side by side), `device`, `reach` (how far the interval reaches for noise within one sweep, in
-            logarithms), and the verdict: `ratio` (NEW / BASE), `low`, `high`,
+            taken side by side), `device`, and the verdict: `ratio` (NEW / BASE), `low`, `high`,
             `error_rate` (chance that this interval misses the truth), `paired` (by rounds), `verdict`.
         only_base, only_new: trials of the sides without a counterpart.
         broken: right in BASE, failed in NEW; as NEW has them.
@@ -184,8 +179,8 @@ def judge_rows(
         noises.append({})
         if chosen.size:
             apart = rows.take(chosen)
-            unchanged = contrast_rows(apart[apart["unchanged"]], base, new) if options.noise is None else None
-            noises[-1] = find_noises(apart, options.noise, unchanged)
+            unchanged = apart[apart["unchanged"] & (options.noise is None)]
+            noises[-1] = find_noises(apart, options.noise, contrast_rows(unchanged, base, new))
             noise[chosen] = noise_between(noises[-1], apart)
     contrasts = _bridge(contrast_rows(rows, base, new, noise), rows, base, new)
     choices = rows["choices"].to_numpy()
@@ -193,7 +188,7 @@ def judge_rows(
         pd.DataFrame(judge(contrasts.take(places), options.rule, int(choices[places].sum())), places)
         for places in groups
     ]
-    rows = rows.assign(reach=contrasts.beside_samples(options.rule.error_rate), **pd.concat(parts))
+    rows = rows.assign(**pd.concat(parts))
     rows.loc[rows["same_code"], "verdict"] = Verdict.SAME_CODE.value
     return rows, noises
 
@@ -332,16 +327,10 @@ def _method_difference(row: Any, base: Side, new: Side) -> str:
     if row.base_backend != row.new_backend:  # their versions and settings may be equal by chance
         both = f"{row.base_backend} and {row.new_backend}"
         return f"timed by different methods, those of {both}; the sweep's page has their ratio"
-    settings = [
-        {**side.source.settings(sweep_id, Measure(row.measure)), "version": version}
-        for side, sweep_id, version in (
-            (base, row.base_run_sweep_id, row.base_version),
-            (new, row.new_run_sweep_id, row.new_version),
-        )
-    ]
-    names = sorted({*settings[0], *settings[1]})
-    differing = [name for name in names if settings[0].get(name) != settings[1].get(name)]
-    ours, theirs = settings
+    measure = Measure(row.measure)
+    ours = {**base.source.settings(row.base_run_sweep_id, measure), "version": row.base_version}
+    theirs = {**new.source.settings(row.new_run_sweep_id, measure), "version": row.new_version}
+    differing = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
     if "version" in differing:
         return f"timed by versions {ours['version']} and {theirs['version']} of the method; time BASE again"
     if not differing:

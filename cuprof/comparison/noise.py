@@ -80,7 +80,7 @@ def noise_between(noises: Mapping[str, SweepNoise], rows: pd.DataFrame) -> np.nd
     return found
 
 
-def find_noises(rows: pd.DataFrame, stated: float | None, unchanged: Contrasts | None) -> dict[str, SweepNoise]:
+def find_noises(rows: pd.DataFrame, stated: float | None, unchanged: Contrasts) -> dict[str, SweepNoise]:
     """Return device → noise of the times that the two sides took in different sweeps.
 
     Each device has its own: a GPU's times say nothing of how much the host's vary.
@@ -88,23 +88,22 @@ def find_noises(rows: pd.DataFrame, stated: float | None, unchanged: Contrasts |
     Args:
         rows: matched rows with `device` and the models, those that were not taken together.
         stated: taken for all times, as a share of each, where it is not None.
-        unchanged: the contrasts of the rows in which nothing has changed, in their order.
+        unchanged: the contrasts of the rows in which nothing has changed, in their order; not read of a stated noise.
     """
     if stated is not None:
         return dict.fromkeys(rows["device"], SweepNoise("stated", {NoiseModel("", stated): AS_MODELLED}))
     controls, found = rows[rows["unchanged"]], {}
     for device in dict.fromkeys(rows["device"]):
         chosen = (controls["device"] == device).to_numpy(bool)
-        contrasts = None if unchanged is None else unchanged.take(chosen)
-        found[device] = _find_noise(rows[rows["device"] == device], controls[chosen], contrasts)
+        found[device] = _find_noise(rows[rows["device"] == device], controls[chosen], unchanged.take(chosen))
     return found
 
 
-def _find_noise(apart: pd.DataFrame, controls: pd.DataFrame, contrasts: Contrasts | None) -> SweepNoise:
+def _find_noise(apart: pd.DataFrame, controls: pd.DataFrame, contrasts: Contrasts) -> SweepNoise:
     """Return the noise of one device's times."""
     met = dict.fromkeys(np.column_stack([apart["base_model"], apart["new_model"]]).ravel().tolist())
     assumed = SweepNoise("assumed", {MODELS[place]: AS_MODELLED for place in met})
-    if controls.empty or contrasts is None:
+    if controls.empty:
         return assumed
     first = controls.drop_duplicates("match")["base_model"].tolist()
     deviations = noise_between(dict.fromkeys(controls["device"], assumed), controls)[:, 0]
