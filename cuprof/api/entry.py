@@ -15,7 +15,7 @@ from typing import Any
 from cuprof.api.result import Defined, run
 from cuprof.api.snapshot import find_script, take_snapshot
 from cuprof.core.errors import UnknownNameError, UsageError
-from cuprof.core.point import Coordinate
+from cuprof.core.point import Axes, Coordinate
 from cuprof.core.processes import MARK
 from cuprof.core.project import find_project
 from cuprof.core.scratch import ScratchFolder
@@ -128,13 +128,7 @@ def compare(
         scratch.cleanup()
 
 
-def define(
-    kernels: Sequence[Kernel],
-    name: str,
-    place: Path,
-    given: Mapping[str, Any],
-    asked: Mapping[str, tuple[Coordinate, ...]],
-) -> Family:
+def define(kernels: Sequence[Kernel], name: str, place: Path, given: Mapping[str, Any], asked: Axes) -> Family:
     """Return the family of a call, which lies in a folder or is a script."""
     own_name = family_name(place) if place.suffix == ".py" else place.name
     family = Computation(name or own_name, kernels, place, **given).make_family()

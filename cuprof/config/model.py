@@ -18,7 +18,7 @@ from cuprof.backends.registry import get_spec, list_backends
 from cuprof.config.setting import Settings, check_choice
 from cuprof.core.errors import ConfigError
 from cuprof.core.plugins import list_plugins
-from cuprof.core.point import Coordinate
+from cuprof.core.point import Axes
 from cuprof.core.project import Project, database_url
 from cuprof.core.records import Measure
 from cuprof.search.registry import DEFAULT, GROUP, STRATEGIES
@@ -26,9 +26,6 @@ from cuprof.search.registry import DEFAULT, GROUP, STRATEGIES
 MOST_DEVICES = 1024
 DEFAULT_FRACTION = 0.1
 """Share of all configurations that a search tries by default."""
-
-Axes = Mapping[str, tuple[Coordinate, ...]]
-"""Axis or tunable name → the values asked for; arithmetic such as "2**24" is still text here."""
 
 
 Seconds = Annotated[float, Meta(ge=0.1, le=86_400)]

@@ -6,6 +6,8 @@ from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any
 
 Coordinate = int | float | str | bool
+Axes = Mapping[str, tuple[Coordinate, ...]]
+"""Axis or tunable → its values, which stand for all their combinations; as settings, arithmetic is still text."""
 
 
 class Point(Mapping[str, Coordinate]):

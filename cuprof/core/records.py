@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 from cuprof.core.point import Point
 
@@ -82,6 +82,10 @@ class Unavailable:
 
     def __str__(self) -> str:
         return f"{self.reason}; {self.remedy}" if self.remedy else self.reason
+
+
+Devices: TypeAlias = Mapping[str, DeviceFacts | Unavailable]
+"""Back end → its device, or why there is none."""
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from cuprof.backends.registry import get_spec, is_host
 from cuprof.config.model import LimitsConfig
-from cuprof.core.records import DeviceFacts, Outcome, Unavailable
+from cuprof.core.records import DeviceFacts, Devices, Outcome, Unavailable
 from cuprof.engine.measurement import Measurement
 from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.engine.workers import Workers
@@ -67,7 +67,7 @@ class Executor(Workers):
         settings: WorkerSettings,
         limits: LimitsConfig,
         sandbox: Sandbox | None = None,
-        devices: Mapping[str, DeviceFacts | Unavailable] | None = None,
+        devices: Devices | None = None,
     ) -> None:
         super().__init__(settings, limits, sandbox)
         self.devices = devices or {}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cuprof.core.point import Point
 from cuprof.core.project import Project
-from cuprof.core.records import DeviceFacts, Trial, Unavailable
+from cuprof.core.records import Devices, Trial
 from cuprof.core.scratch import write_whole
 from cuprof.families import Family
 from cuprof.plan import Plan, plan
@@ -57,9 +57,7 @@ class OpenedFiles:
             write_whole(self._file, json.dumps(known).encode())
         return known
 
-    def find_ran(
-        self, trial: Trial, opened: Iterable[str], planned: Plan, devices: Mapping[str, DeviceFacts | Unavailable]
-    ) -> Trial:
+    def find_ran(self, trial: Trial, opened: Iterable[str], planned: Plan, devices: Devices) -> Trial:
         """Return the trial that was really run, if the plan did not yet know the files that its variant opens.
 
         Args:

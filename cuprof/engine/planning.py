@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cuprof.backends.registry import is_host
-from cuprof.config.model import Axes, SweepConfig
+from cuprof.config.model import SweepConfig
 from cuprof.core.errors import FamilyError, WorkerError
+from cuprof.core.point import Axes
 from cuprof.core.project import Project
-from cuprof.core.records import FAILED, DeviceFacts, Measure, State, Trial, Unavailable
+from cuprof.core.records import FAILED, DeviceFacts, Devices, Measure, State, Trial, Unavailable
 from cuprof.engine.devices import enroll
 from cuprof.engine.executor import Executor
 from cuprof.engine.opened import OpenedFiles
@@ -47,7 +48,7 @@ class Prepared:
     config: SweepConfig
     family: Family
     plan: Plan
-    devices: Mapping[str, DeviceFacts | Unavailable]
+    devices: Devices
     methods: Mapping[str, Mapping[Measure, str]]
     hash: str
     extension: Extension | None = None

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from cuprof.core.errors import UsageError
-from cuprof.core.point import Coordinate, Point
+from cuprof.core.point import Axes, Coordinate, Point
 from cuprof.families.model import Sample, Tunable, as_names
 from cuprof.families.program import Argument, Array, Copy, Fill, Invoke, Launch, Program, Reduced
 from cuprof.families.tunables import (
@@ -68,7 +68,7 @@ class Kernel:
     compiler: str = ""
     files: tuple[str, ...] = ()
     constraint: GivenConstraint = None
-    tunables: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
+    tunables: Axes = field(default_factory=dict)
     scratch: Mapping[str, tuple[Sizes, str]] = field(default_factory=dict)
     results: Mapping[str, str | Reduced] = field(default_factory=dict)
     setup: tuple[Fill | Copy, ...] = ()

@@ -24,15 +24,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from cuprof.core.errors import FamilyError, UnknownNameError
-from cuprof.core.point import Coordinate, Point
+from cuprof.core.point import Axes, Coordinate, Point
 from cuprof.families.program import Argument, Array, Program
-from cuprof.families.tunables import (
-    Constraint,
-    explain_unlisted,
-    list_tunables,
-    read_configurations,
-    read_constraint,
-)
+from cuprof.families.tunables import Constraint, explain_unlisted, list_tunables, read_configurations, read_constraint
 
 if TYPE_CHECKING:
     # Planning and composing need no NumPy, and it takes longer to import than everything else here.
@@ -330,7 +324,7 @@ class Family:
     """What `sample` has returned for each problem."""
     add_solution: Callable[[Path], Variant] | None = None
     """For the family of a definition: a solution's JSON → the variant that it is."""
-    usual: Mapping[str, Mapping[str, tuple[Coordinate, ...]]] = field(default_factory=dict)
+    usual: Mapping[str, Axes] = field(default_factory=dict)
     """"problem" and "tune" → axis → the values that a sweep takes if it names none; without them, the default."""
 
     def learn(self, samples: Mapping[Point, Sample]) -> None:

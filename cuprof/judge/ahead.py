@@ -19,6 +19,7 @@ from cuprof.backends.buffers import available_bytes
 from cuprof.backends.registry import is_host
 from cuprof.config.model import SweepConfig
 from cuprof.core.processes import count_at_once
+from cuprof.core.records import Devices
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.executor import Executor
 from cuprof.engine.jobs import list_jobs
@@ -26,7 +27,7 @@ from cuprof.engine.planning import Prepared
 from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.families import Family
 from cuprof.interop.origins import AnyOrigin
-from cuprof.judge.contenders import Contender, Devices
+from cuprof.judge.contenders import Contender
 from cuprof.judge.warden import LEAST_AHEAD
 from cuprof.plan import Plan, Selection, plan_hash
 from cuprof.sandbox.settings import Sandbox

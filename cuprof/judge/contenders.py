@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import msgspec
 
 from cuprof.backends.registry import is_host
 from cuprof.core.errors import UnknownNameError, UsageError
-from cuprof.core.records import DeviceFacts, Trial, Unavailable
+from cuprof.core.records import DeviceFacts, Devices, Trial
 from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES, PYTHON, SOLUTION, Extension, copy_family
 from cuprof.families.origin import Folder
@@ -26,7 +26,6 @@ from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Outlined
 from cuprof.worker.wire import NonsenseError, decode
 
-Devices = Mapping[str, DeviceFacts | Unavailable]
 MOST_BYTES = 16 << 20
 """Of a candidate's file. Sources and solutions have a thousandth of it."""
 _IDENTITY = re.compile(r"[0-9a-f]{32}")

@@ -16,7 +16,7 @@ from cuprof.config.model import MeasureConfig, SweepConfig
 from cuprof.core.errors import UsageError
 from cuprof.core.processes import import_ahead
 from cuprof.core.project import Project
-from cuprof.core.records import FAILED, DeviceFacts, State, Trial, Unavailable
+from cuprof.core.records import FAILED, DeviceFacts, Devices, State, Trial, Unavailable
 from cuprof.core.scratch import ScratchFolder
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.devices import find_devices, open_executors
@@ -28,7 +28,7 @@ from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES, PYTHON
 from cuprof.judge.ahead import Ahead, is_apart, make_executor, open_ahead
 from cuprof.judge.border.fork_server import ForkServer
-from cuprof.judge.contenders import Contender, Devices, Entrance, check_file
+from cuprof.judge.contenders import Contender, Entrance, check_file
 from cuprof.judge.report import Candidate, Evidence, Report, Ruling
 from cuprof.judge.request import Request
 from cuprof.judge.warden import Warden

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from cuprof.config.model import SweepConfig
 from cuprof.core.project import Project
-from cuprof.core.records import Outcome, State, Trial
+from cuprof.core.records import Devices, Outcome, State, Trial
 from cuprof.engine.executor import Executor
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared
@@ -19,7 +19,7 @@ from cuprof.engine.running import Run, SweepResult
 from cuprof.families import Family
 from cuprof.judge.ahead import Ahead
 from cuprof.judge.border.fork_server import ForkServer
-from cuprof.judge.contenders import Contender, Devices
+from cuprof.judge.contenders import Contender
 from cuprof.judge.referee import BorderExecutor, Kept
 from cuprof.store import Store
 from cuprof.worker.messages import WorkerSettings

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from weakref import WeakValueDictionary
@@ -22,7 +22,7 @@ from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE
 from cuprof.config.model import LimitsConfig
 from cuprof.core.errors import FamilyError, LaunchError
 from cuprof.core.point import Point
-from cuprof.core.records import OF_FAMILY, Check, DeviceFacts, Measure, Outcome, State, Timing, Unavailable
+from cuprof.core.records import OF_FAMILY, Check, Devices, Measure, Outcome, State, Timing
 from cuprof.engine.executor import Executor
 from cuprof.families import Family
 from cuprof.families.candidate import Extension
@@ -66,7 +66,7 @@ class BorderExecutor(Executor):
         limits: LimitsConfig,
         family: Family,
         confined: Sandbox | None,
-        devices: Mapping[str, DeviceFacts | Unavailable],
+        devices: Devices,
         server: ForkServer,
         kept: Kept,
     ) -> None:

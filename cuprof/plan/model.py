@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cuprof.core.errors import SelectionError
-from cuprof.core.point import Coordinate
+from cuprof.core.point import Axes
 from cuprof.core.records import Trial
 
 
@@ -24,8 +23,8 @@ class Selection:
     """
 
     variants: tuple[str, ...] = ("all",)
-    problem: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
-    tune: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
+    problem: Axes = field(default_factory=dict)
+    tune: Axes = field(default_factory=dict)
     presets: tuple[str, ...] = ()
     optional: frozenset[str] = frozenset()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from cuprof.core.errors import CuprofError, FamilyError, ImpossibleError, SelectionError
 from cuprof.core.point import Point
-from cuprof.core.records import DeviceFacts, Trial, Unavailable
+from cuprof.core.records import DeviceFacts, Devices, Trial, Unavailable
 from cuprof.core.text import list_first, summarize
 from cuprof.families.fingerprint import contract_text, hash_text, source_text
 from cuprof.families.model import Family, Signature, Variant
@@ -29,7 +29,7 @@ MOST_WORK = 2**63 - 1
 """The largest integer that databases hold."""
 
 
-def plan(family: Family, selection: Selection, devices: Mapping[str, DeviceFacts | Unavailable]) -> Plan:
+def plan(family: Family, selection: Selection, devices: Devices) -> Plan:
     """Return the trials of a selection, in an order that depends on nothing but family and selection.
 
     Args:
@@ -102,13 +102,7 @@ class _Problem:
 class _VariantPlanner:
     """Make the trials of one variant."""
 
-    def __init__(
-        self,
-        family: Family,
-        variant: Variant,
-        devices: Mapping[str, DeviceFacts | Unavailable],
-        contract: str,
-    ) -> None:
+    def __init__(self, family: Family, variant: Variant, devices: Devices, contract: str) -> None:
         self.family, self.variant = family, variant
         there = devices.get(variant.backend, Unavailable(f"no {variant.backend} device was looked for"))
         self.device = there if isinstance(there, DeviceFacts) else None

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cuprof.core.errors import SelectionError, UnknownNameError
-from cuprof.core.point import Coordinate, Point
+from cuprof.core.point import Axes, Coordinate, Point
 from cuprof.families.model import Family, Variant
 from cuprof.plan.axes import ALL, axis_values, tunable_values
 from cuprof.plan.model import Exclusion, Selection
@@ -18,14 +18,10 @@ MAX_COMBINATIONS = 1_000_000
 """More than any sweep measures; a typing error must not plan for hours."""
 
 
-Grid = Mapping[str, tuple[Coordinate, ...]]
-"""Axis → values; it stands for all their combinations."""
-
-
-def points_of(grid: Grid) -> Iterator[Point]:
+def points_of(axes: Axes) -> Iterator[Point]:
     """Yield the combinations of the values, the last axis varying fastest."""
-    names = tuple(grid)
-    for combination in itertools.product(*grid.values()):
+    names = tuple(axes)
+    for combination in itertools.product(*axes.values()):
         yield Point(zip(names, combination, strict=True))
 
 
@@ -43,7 +39,7 @@ class Choice:
 
     variants: tuple[Variant, ...]
     problems: tuple[tuple[str, Point], ...]
-    tunables: Mapping[str, Grid]
+    tunables: Mapping[str, Axes]
     excluded: tuple[Exclusion, ...]
     notes: tuple[str, ...] = ()
 
@@ -102,7 +98,7 @@ def _matching(family: Family, word: str) -> set[str]:
     return {variant.name for variant in family.variants.values() if word in (variant.kind, variant.backend)}
 
 
-def _problem_axes(family: Family, selection: Selection) -> tuple[Sequence[tuple[str, Grid]], list[str]]:
+def _problem_axes(family: Family, selection: Selection) -> tuple[Sequence[tuple[str, Axes]], list[str]]:
     """Return the values by axis for each preset (without presets for the name ""), and notes."""
     given = {name: axis_values(family.axis(name), values) for name, values in selection.problem.items()}
     for preset in selection.presets:
@@ -123,7 +119,7 @@ def _problem_axes(family: Family, selection: Selection) -> tuple[Sequence[tuple[
 
 def _tunable_axes(
     variants: Sequence[Variant], selection: Selection, family: Family
-) -> tuple[Mapping[str, Grid], tuple[Exclusion, ...]]:
+) -> tuple[Mapping[str, Axes], tuple[Exclusion, ...]]:
     """Return each variant's values by tunable, and the requested values that it does not allow."""
     grids: dict[str, dict[str, tuple[Coordinate, ...]]] = {
         variant.name: {tunable.name: (tunable.default,) for tunable in variant.tunables} for variant in variants

@@ -7,13 +7,12 @@ stranger → trusted side   one byte; after `Answer.REFUSED` and `Answer.OUTLINE
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
-from cuprof.core.records import DeviceFacts, Unavailable
+from cuprof.core.records import Devices
 from cuprof.families import Signature
 from cuprof.families.candidate import Extension
 from cuprof.interop.origins import AnyOrigin
@@ -66,7 +65,7 @@ class Outline:
     origin: AnyOrigin
     extension: Extension
     selection: Selection
-    devices: Mapping[str, DeviceFacts | Unavailable]
+    devices: Devices
 
 
 class Refusal(msgspec.Struct, frozen=True):
