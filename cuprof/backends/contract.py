@@ -54,6 +54,12 @@ GRACE_S = 0.2
 """Wait this long for a variant's threads to finish."""
 
 
+def arena_bytes(program: Program | None) -> int:
+    """Return the bytes of an arena for a program's scratch buffers, aligned as sessions align them."""
+    arrays = program.scratch.values() if program is not None else ()
+    return sum(array.nbytes + SCRATCH_ALIGNMENT for array in arrays)
+
+
 class DeviceLostError(LaunchError):
     """Report an error after which the process can use the device no more (illegal address, trap, lost device)."""
 

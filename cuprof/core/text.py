@@ -55,6 +55,15 @@ def compare(what: str, asked: float, most: float, unit: str = "") -> str:
     return f"{what} {asked:,} > {most:,}"
 
 
+def format_bytes(count: int) -> str:
+    """Return bytes as text with a decimal prefix: 4294967296 as "4.29 GB"."""
+    value, units = float(count), ["B", "kB", "MB", "GB", "TB"]
+    while value >= 1000 and len(units) > 1:
+        value /= 1000
+        del units[0]
+    return f"{value:.0f} {units[0]}" if units[0] == "B" or value >= 1000 else f"{value:.3g} {units[0]}"
+
+
 def summarize(reasons: Iterable[str]) -> Iterator[tuple[int, str]]:
     """Group the reasons that differ only in their numbers; yield each group's count and first reason, largest first."""
     kinds: dict[str, Counter[str]] = {}

@@ -17,6 +17,7 @@ from cuprof.core.errors import FamilyError
 if TYPE_CHECKING:
     import numpy as np
 
+WARP_THREADS = 32
 Argument: TypeAlias = "str | int | float | np.generic | Texture | TensorMap"
 """A kernel argument: a buffer's name, a scalar, a struct by value, or a `Texture` or `TensorMap` of a buffer. A Python
 int becomes int32, a Python float float32; a struct is a `np.void` of an aligned structured dtype."""
@@ -250,9 +251,10 @@ class Program:
 
     @property
     def block_threads(self) -> int | None:
-        """Return the threads of the largest block; None where launches do not have them, as Triton's."""
+        """Return the threads of the largest block, Triton's by `num_warps`; None where they show when it runs."""
         largest = max((math.prod(map(int, launch.block)) for launch in self.launches), default=1)
-        return largest if largest > 1 else None
+        warps = self.defines.get("num_warps")
+        return largest if largest > 1 else WARP_THREADS * warps if isinstance(warps, int) else None
 
     def find_result(self, output: str) -> str:
         """Return the buffer that holds an output at the end."""

@@ -19,7 +19,7 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {shorten(visible(text, ''), 200)}".removesuffix(": ")
 
 
-def blame(error: BaseException, folder: Path, what: str) -> str:
+def blame(error: BaseException, folder: Path | None, what: str) -> str:
     """Return "what raised ValueError: text (file.py, line 12, in helper)".
 
     Args:

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cuprof.backends.contract import arena_bytes
 from cuprof.core.errors import CuprofError, FamilyError, ImpossibleError, SelectionError
 from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts, Devices, Trial, Unavailable
-from cuprof.core.text import list_first, summarize
+from cuprof.core.text import format_bytes, list_first, summarize
 from cuprof.families.fingerprint import contract_text, hash_text, source_text
 from cuprof.families.model import Family, Signature, Variant
 from cuprof.families.program import Program
 from cuprof.families.toolchain import check_requirements
-from cuprof.families.trace import describe, place_of
+from cuprof.families.trace import blame
 from cuprof.plan.identity import Identifier
-from cuprof.plan.memory import arena_bytes, explain_excess
 from cuprof.plan.model import Exclusion, Plan, Selection
 from cuprof.plan.program_check import check_program
 from cuprof.plan.selection import points_of, read_selection
@@ -24,7 +24,6 @@ from cuprof.plan.selection import points_of, read_selection
 T = TypeVar("T")
 
 MOST_REASONS = 4
-WARP_THREADS = 32
 MOST_WORK = 2**63 - 1
 """The largest integer that databases hold."""
 
@@ -152,21 +151,20 @@ class _VariantPlanner:
             useful_bytes=problem.useful_bytes,
             flops=problem.flops,
             unavailable=self._explain_absence(problem, program),
-            threads=_count_threads(program),
+            threads=None if program is None else program.block_threads,
         )
 
     def _explain_absence(self, problem: _Problem, program: Program | None) -> Unavailable | None:
-        if self.unavailable is not None or self.device is None:
+        """Return why a trial cannot run: it has no device, or needs more than all of its memory (0: unknown)."""
+        device, needed = self.device, problem.bytes + arena_bytes(program)
+        if self.unavailable is not None or device is None or not 0 < device.memory_bytes < needed:
             return self.unavailable
-        return explain_excess(self.family, problem.point, problem.bytes + arena_bytes(program), self.device)
-
-
-def _count_threads(program: Program | None) -> int | None:
-    """Return the threads of a program's largest block, where they are known before it runs."""
-    if program is None:
-        return None
-    warps = program.defines.get("num_warps")
-    return program.block_threads or (WARP_THREADS * warps if isinstance(warps, int) else None)
+        sizes = [axis.name for axis in self.family.axes if axis.is_integer and not axis.choices]
+        return Unavailable(
+            f"{problem.point.label} needs {format_bytes(needed)} of memory for inputs, outputs and scratch, "
+            f"and {device.name} has {format_bytes(device.memory_bytes)}",
+            f"choose a smaller {' or '.join(sizes) or 'problem'}",
+        )
 
 
 def check_reason(reason: object, where: str) -> None:
@@ -184,7 +182,7 @@ def guarded(where: str, folder: Path | None, function: Callable[..., T], *argume
     except CuprofError:
         raise
     except (Exception, SystemExit) as error:
-        raise FamilyError(f"{where}: raised {describe(error)}{place_of(error, folder)}") from error
+        raise FamilyError(blame(error, folder, f"{where}:")) from error
 
 
 def _nothing_left(excluded: list[str]) -> str:

@@ -11,12 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from cuprof.backends.contract import Backend, Runnable, Session
+from cuprof.backends.contract import Backend, Runnable, Session, arena_bytes
 from cuprof.backends.registry import is_host
 from cuprof.builds.pool import MOST_PROCESSES
 from cuprof.core.point import Point
 from cuprof.families import Program, Variant
-from cuprof.plan.memory import arena_bytes
 from cuprof.worker.messages import Finished, Job, JobTrial
 from cuprof.worker.method import reading_options
 from cuprof.worker.opened import recorded

@@ -15,13 +15,12 @@ from typing import IO
 
 import numpy as np
 
-from cuprof.backends.contract import Backend, DeviceLostError, ReadingOptions, Runnable, Session
+from cuprof.backends.contract import Backend, DeviceLostError, ReadingOptions, Runnable, Session, arena_bytes
 from cuprof.backends.registry import open_backend
 from cuprof.families import Family, Point, Program
 from cuprof.families.candidate import extend
 from cuprof.families.fingerprint import source_text
 from cuprof.ncu.task import ProfilingTask, Step, TaskTrial, mark, read_task, wait_for_task, write_progress
-from cuprof.plan.memory import arena_bytes
 from cuprof.worker.problem import as_long_as
 
 

@@ -25,6 +25,7 @@ from cuprof.backends.contract import (
     Runnable,
     Session,
     Tally,
+    arena_bytes,
 )
 from cuprof.backends.registry import find_facts, get_spec, list_backends, list_devices, open_backend
 from cuprof.config.model import MeasureConfig
@@ -33,7 +34,6 @@ from cuprof.core.records import Measure
 from cuprof.families import Array, Copy, Family, Fill, Point, Reduced, Signature, Tolerance
 from cuprof.families.fingerprint import source_text
 from cuprof.families.origin import load_family
-from cuprof.plan.memory import arena_bytes
 from cuprof.worker.compare import compare
 from cuprof.worker.sampler import Sampler, Subject
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from cuprof.backends.contract import arena_bytes
 from cuprof.core.errors import FamilyError, SelectionError, UnknownNameError
 from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.families import Point
 from cuprof.families.origin import load_family
 from cuprof.plan import Selection, plan
-from cuprof.plan.memory import arena_bytes
 from tests.plan.test_identity import identity
 
 FAMILIES = Path(__file__).parent.parent / "data" / "families"

@@ -1,7 +1,7 @@
 import pytest
 
+from cuprof.core.text import format_bytes
 from cuprof.families import Array
-from cuprof.plan.memory import format_bytes
 
 
 @pytest.mark.parametrize(
