@@ -21,7 +21,7 @@ from cuprof.engine.planning import prepare
 from cuprof.families import Family, Program
 from cuprof.families.origin import find_folder
 from cuprof.families.sources import relocate
-from cuprof.plan.identity import canonical_json, describe_program
+from cuprof.plan.identity import canonical_json
 from cuprof.results.named_trials import NamedTrial
 
 
@@ -63,7 +63,7 @@ def build_selection(config: SweepConfig, project: Project, arch: str) -> tuple[l
             others[trial.variant] = None
             continue
         program: Program = family.variant(trial.variant).make(trial.problem, trial.tunables)
-        compiled = describe_program(replace(program, steps=()))
+        compiled = replace(program, steps=()).describe()
         kernels = sorted({launch.kernel for launch in program.launches})
         programs.setdefault(canonical_json([trial.variant, compiled, kernels]), (trial, program))
     with ThreadPoolExecutor(count_cores()) as threads:

@@ -266,6 +266,20 @@ class Program:
         """Return whether the program runs code of the variant in the worker's own process."""
         return any(isinstance(step, Invoke) for step in self.steps)
 
+    def describe(self) -> dict[str, object]:
+        """Return what the program is to an identity, as plain data; see `cuprof.plan.identity`."""
+        return {
+            "constants": dict(self.constants),
+            "defines": {name: str(value) for name, value in self.defines.items()},
+            "options": self.options,
+            "results": {
+                name: each if isinstance(each, str) else [each.by, each.buffer] for name, each in self.results.items()
+            },
+            "scratch": {name: _array(array) for name, array in self.scratch.items()},
+            **({"setup": [_step(step) for step in self.setup]} if self.setup else {}),
+            "steps": [_step(step) for step in self.steps],
+        }
+
 
 @cache
 def read_dtype(text: str) -> np.dtype:
@@ -307,3 +321,50 @@ def as_scalar(value: object) -> np.generic:
     if not isinstance(value, int | float):
         raise TypeError(f"{value!r} is not a number that a kernel takes")
     return np.int32(value) if isinstance(value, int) else np.float32(value)
+
+
+def _step(step: Step) -> tuple[object, ...]:
+    """Return a step as nested tuples, which are JSON's arrays."""
+    if isinstance(step, Launch):
+        return (
+            "launch",
+            step.kernel,
+            tuple(map(int, step.grid)),
+            tuple(map(int, step.block)),
+            tuple(map(_argument, step.args)),
+            int(step.shared_bytes),
+            *(("cooperative",) if step.cooperative else ()),
+            *((("cluster", *map(int, step.cluster)),) if step.cluster else ()),
+            *(("overlaps",) if step.overlaps else ()),
+        )
+    if isinstance(step, Copy):
+        return ("copy", step.source, step.target)
+    if isinstance(step, Repeat):
+        return ("repeat", int(step.times), step.until, tuple(map(_step, step.steps)))
+    if isinstance(step, Fill):
+        return ("fill", step.buffer, int(step.value))
+    if isinstance(step, Invoke):
+        return ("invoke", step.function, tuple(map(_argument, step.args)))
+    words = tuple((word.buffer, word.format) if isinstance(word, File) else str(word) for word in step.arguments)
+    return ("execute", words, step.stdout, tuple(sorted(step.environment.items())))
+
+
+def _argument(argument: Argument) -> tuple[object, ...]:
+    import numpy as np
+
+    if isinstance(argument, np.generic):  # before float: np.float64 is one
+        if isinstance(argument, np.void):
+            return (str(argument.dtype.descr), argument.tobytes().hex())
+        return (argument.dtype.str, repr(argument.item()))
+    if isinstance(argument, str):
+        return ("buffer", argument)
+    if isinstance(argument, Texture):
+        return ("texture", argument.buffer, argument.width, argument.channels, bool(argument.interpolates))
+    if isinstance(argument, TensorMap):
+        return ("tensor map", argument.buffer, tuple(map(int, argument.box)), argument.swizzle)
+    return ("float", repr(argument)) if isinstance(argument, float) else ("int", str(int(argument)))
+
+
+def _array(array: Array) -> list[object]:
+    kind = array.type
+    return [[int(length) for length in array.shape], array.dtype if kind.kind == "V" else kind.str]

@@ -36,27 +36,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from cuprof.backends.registry import get_spec
 from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts
 from cuprof.families.fingerprint import hash_text
 from cuprof.families.model import Family, Variant
-from cuprof.families.program import (
-    Argument,
-    Array,
-    Copy,
-    File,
-    Fill,
-    Invoke,
-    Launch,
-    Program,
-    Repeat,
-    Step,
-    TensorMap,
-    Texture,
-)
+from cuprof.families.program import Program
 from cuprof.families.toolchain import find_headers, get_compiler, get_version, uses_headers
 from cuprof.plan.model import Plan
 
@@ -100,7 +85,7 @@ class Identifier:
 
     def identify(self, problem: Point, tunables: Point, program: Program | None) -> str:
         """Return the identity of one trial; `program` is None for anything but a kernel variant."""
-        described = None if program is None else describe_program(program)
+        described = None if program is None else program.describe()
         content = {"problem": dict(problem.items()), "program": described, "tunables": dict(tunables.items())}
         digest = self._shared.copy()
         digest.update(canonical_json(content).encode())
@@ -134,63 +119,3 @@ def plan_hash(plan: Plan, methods: Mapping[str, str]) -> str:
 canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 """Makes JSON that is the same for equal content: keys sorted, ASCII, no spaces. Raises TypeError for anything but plain
 data, ValueError for numbers that are not finite."""
-
-
-def describe_program(program: Program) -> dict[str, object]:
-    """Return what a program is to an identity, as plain data."""
-    return {
-        "constants": dict(program.constants),
-        "defines": {name: str(value) for name, value in program.defines.items()},
-        "options": program.options,
-        "results": {
-            name: each if isinstance(each, str) else [each.by, each.buffer] for name, each in program.results.items()
-        },
-        "scratch": {name: _array(array) for name, array in program.scratch.items()},
-        **({"setup": [_step(step) for step in program.setup]} if program.setup else {}),
-        "steps": [_step(step) for step in program.steps],
-    }
-
-
-def _step(step: Step) -> tuple[object, ...]:
-    """Return a step as nested tuples, which are JSON's arrays."""
-    if isinstance(step, Launch):
-        return (
-            "launch",
-            step.kernel,
-            tuple(map(int, step.grid)),
-            tuple(map(int, step.block)),
-            tuple(map(_argument, step.args)),
-            int(step.shared_bytes),
-            *(("cooperative",) if step.cooperative else ()),
-            *((("cluster", *map(int, step.cluster)),) if step.cluster else ()),
-            *(("overlaps",) if step.overlaps else ()),
-        )
-    if isinstance(step, Copy):
-        return ("copy", step.source, step.target)
-    if isinstance(step, Repeat):
-        return ("repeat", int(step.times), step.until, tuple(map(_step, step.steps)))
-    if isinstance(step, Fill):
-        return ("fill", step.buffer, int(step.value))
-    if isinstance(step, Invoke):
-        return ("invoke", step.function, tuple(map(_argument, step.args)))
-    words = tuple((word.buffer, word.format) if isinstance(word, File) else str(word) for word in step.arguments)
-    return ("execute", words, step.stdout, tuple(sorted(step.environment.items())))
-
-
-def _argument(argument: Argument) -> tuple[object, ...]:
-    if isinstance(argument, np.generic):  # before float: np.float64 is one
-        if isinstance(argument, np.void):
-            return (str(argument.dtype.descr), argument.tobytes().hex())
-        return (argument.dtype.str, repr(argument.item()))
-    if isinstance(argument, str):
-        return ("buffer", argument)
-    if isinstance(argument, Texture):
-        return ("texture", argument.buffer, argument.width, argument.channels, bool(argument.interpolates))
-    if isinstance(argument, TensorMap):
-        return ("tensor map", argument.buffer, tuple(map(int, argument.box)), argument.swizzle)
-    return ("float", repr(argument)) if isinstance(argument, float) else ("int", str(int(argument)))
-
-
-def _array(array: Array) -> list[object]:
-    kind = array.type
-    return [[int(length) for length in array.shape], array.dtype if kind.kind == "V" else kind.str]

@@ -31,12 +31,7 @@ from cuprof.families.fingerprint import contract_text, hash_text, source_text
 from cuprof.families.origin import load_family
 from cuprof.families.toolchain import Compiler, Headers
 from cuprof.plan import Selection, plan, plan_hash
-from cuprof.plan.identity import (
-    Identifier,
-    canonical_json,
-    describe_program,
-    method_hash,
-)
+from cuprof.plan.identity import Identifier, canonical_json, method_hash
 
 PROGRAM = Program(
     steps=(Fill("y", 1), Launch("k", (2, 3), (32,), ("x", "y", 5, 0.5, np.int64(7)), 16)),
@@ -341,13 +336,13 @@ def test_json_differs_where_points_differ(one, other):
 )
 def test_programs_have_canonical_json_whatever_is_in_them(args, defines):
     made = Program(steps=(Launch("k", (1,), (1,), tuple(args)), Fill("y")), defines=defines)
-    text = canonical_json(describe_program(made))
+    text = canonical_json(made.describe())
     assert canonical_json(json.loads(text)) == text
 
 
 def test_equal_numbers_of_other_types_are_other_programs():
     def text(argument):
-        return canonical_json(describe_program(Program(steps=(Launch("k", (1,), (1,), (argument,)),))))
+        return canonical_json(Program(steps=(Launch("k", (1,), (1,), (argument,)),)).describe())
 
     different = [5, 5.0, np.int64(5), np.int32(5), np.float32(5), 0.0, -0.0]
     assert len({text(argument) for argument in different}) == len(different)
