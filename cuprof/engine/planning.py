@@ -225,7 +225,7 @@ def _probe(family: Family, selection: Selection, config: SweepConfig, executor: 
     """
     if family.sample is None or family.origin is None:
         return
-    problems = tuple(point for _, point in read_selection(family, selection).problems)
+    problems = tuple(read_selection(family, selection).problems)
     try:
         probed = executor.worker.ask(Probe(family.origin, problems), Probed, config.limits.trial_s)
     except WorkerError as error:

@@ -40,13 +40,13 @@ class Home:
         """Return a session's array, with elements of this type, as the library's on the same memory."""
         return array
 
-    def bring(self, array: np.ndarray) -> Any:
-        """Return a NumPy array as the library's."""
+    def bring(self, array: Any) -> Any:
+        """Return a NumPy array, or an array of the library's own, as the library's."""
         return array
 
     def copy(self, result: Any, output: Any, kind: np.dtype) -> None:
         """Copy the library's result into a session's output, with elements of this type."""
-        output[...] = self.host(result)
+        output[...] = self.bring(result)
 
     def finish(self, returned: Any) -> Any:
         """Return a function's result once the session's own stream waits for it."""
@@ -64,9 +64,6 @@ class _Cupy(Home):
 
     def bring(self, array: Any) -> Any:
         return importlib.import_module("cupy").asarray(array)
-
-    def copy(self, result: Any, output: Any, kind: np.dtype) -> None:
-        output[...] = self.bring(result)
 
 
 class _Torch(Home):

@@ -254,12 +254,13 @@ def kernel(
             options and compiler are such names too; of a kernel a function gives what follows from axes, scalars and
             tunables.
     """
+    options = tuple(shlex.split(options) if isinstance(options, str) else options)
     given: dict[str, Any] = locals()
     given = {key: value for key, value in given.items() if key not in ("what", "tunables")}
     described = Kernel(
         tunables={key: read_values(key, one) for key, one in tunables.items() if not callable(one)},
         derived={key: one for key, one in tunables.items() if callable(one)},
-        **given | {"options": _read_options(options), "files": as_names(files), "setup": tuple(setup)},
+        **given | {"files": as_names(files), "setup": tuple(setup)},
     )
     if what is None:
         return lambda function: _of_function(described, function)
@@ -268,10 +269,6 @@ def kernel(
             raise UsageError(f"kernel {what!r} needs source=, a file or CUDA C++ text")
         return replace(described, symbol=what, backend="cpu" if compiler in HOST_COMPILERS else backend)
     return _of_function(described, what)
-
-
-def _read_options(given: str | Sequence[str]) -> tuple[str, ...]:
-    return tuple(shlex.split(given) if isinstance(given, str) else given)
 
 
 def _of_function(described: Kernel, function: Any) -> Kernel:

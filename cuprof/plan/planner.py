@@ -48,7 +48,7 @@ def plan(family: Family, selection: Selection, devices: Devices) -> Plan:
     trials: list[Trial] = []
     refused: dict[str, list[str]] = {}
     excluded = list(choice.excluded)
-    for preset, point in choice.problems:
+    for point, preset in choice.problems.items():
         problem = _Problem(family, point, preset)
         if problem.excluded:
             excluded.append(Exclusion(f"{family.name} · {problem.label}", str(problem.excluded)))

@@ -31,14 +31,14 @@ class Choice:
 
     Args:
         variants: in the order of the family.
-        problems: preset name ("" for none) and coordinates, each point once.
+        problems: the points, each with the name of its first preset ("" for none).
         tunables: variant name → the grid of its tunables, in their order.
         excluded: requested tunable values that a variant does not allow.
         notes: what was given and is not used.
     """
 
     variants: tuple[Variant, ...]
-    problems: tuple[tuple[str, Point], ...]
+    problems: Mapping[Point, str]
     tunables: Mapping[str, Axes]
     excluded: tuple[Exclusion, ...]
     notes: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ def read_selection(family: Family, selection: Selection) -> Choice:
     for preset, values in axes:
         for point in points_of(values):
             points.setdefault(point, preset)
-    return Choice(variants, tuple((preset, point) for point, preset in points.items()), grids, excluded, tuple(notes))
+    return Choice(variants, points, grids, excluded, tuple(notes))
 
 
 def select_variants(family: Family, wanted: Sequence[str]) -> tuple[Variant, ...]:
