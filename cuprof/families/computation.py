@@ -21,10 +21,10 @@ from cuprof.core.errors import FamilyError, UsageError
 from cuprof.core.point import Point
 from cuprof.core.text import list_first
 from cuprof.families import calling, tolerances
-from cuprof.families.arrays import HOMES, as_scalar, describe, home_of, is_floating, to_host, widen
+from cuprof.families.arrays import HOMES, as_scalar, describe, home_of, is_floating, permute, to_host, widen
 from cuprof.families.calling import Calling, FunctionFamily, call_with, find_import, find_module, origin_of, unwrap
 from cuprof.families.fingerprint import installed_modules
-from cuprof.families.inputs import Inputs, blamed
+from cuprof.families.inputs import blamed, digest, draw, list_axes
 from cuprof.families.kernel import Kernel, call_by_name, list_named
 from cuprof.families.model import Arrays, Family, Sample, Signature, Tolerance, Tolerances, Variant, Verdict
 from cuprof.families.origin import FAMILY_FILE
@@ -67,7 +67,7 @@ class Computation(FunctionFamily):
     def __post_init__(self) -> None:
         tolerances.check_given(self.tolerance)
         self.kernels = calling.with_names(self.given)
-        self.drawing = Inputs(self.inputs, self.kernels, self.place)
+        self.draw = partial(draw, self.inputs, self.kernels, self.place)
         self.outputs = (*self.outputs, *(name for name in self.in_place if name not in self.outputs))
         self.functions = [one for one in self.kernels if one.function is not None]
         self.known: dict[Point, Sample] = {}
@@ -86,7 +86,7 @@ class Computation(FunctionFamily):
         return Family(
             name=self.name,
             title=self.name.replace("_", " "),
-            axes=self.drawing.list_axes(),
+            axes=list_axes(self.inputs),
             signature=self.signature,
             generate=self.generate,
             reference=self.compute_reference,
@@ -115,9 +115,12 @@ class Computation(FunctionFamily):
         return self.known[problem]
 
     def generate(self, problem: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Draw arrays on the host; see `Inputs.draw_arrays`."""
+        """Draw arrays on the host; those given once are permuted, see `permute`."""
         known = self.sample(problem).signature
-        arrays = self.drawing.draw_arrays((*known.inputs, *self.in_place), problem, rng)
+        drawn, _ = self.draw(problem, rng)
+        arrays = {name: to_host(drawn[name], f"input {name}") for name in (*known.inputs, *self.in_place)}
+        if not callable(self.inputs):
+            arrays = {name: permute(one, rng) for name, one in arrays.items()}
         for name, array in arrays.items():
             wanted = {**known.outputs, **known.inputs}[name].shape
             if array.shape != wanted and name not in self.at_most:
@@ -210,8 +213,7 @@ class Computation(FunctionFamily):
         return self.bind_function(one.function, call, dict(tunables), inputs, outputs)
 
     def _take_sample(self, problem: Point) -> Sample:
-        drawn = self.drawing.draw(problem, np.random.default_rng(0))
-        by_name = self.drawing.are_named
+        drawn, by_name = self.draw(problem, np.random.default_rng(0))
         if absent := [name for name in self.outputs if name not in drawn]:
             raise FamilyError(f"outputs names {', '.join(absent)}; the inputs are {', '.join(drawn)}")
         homes = {name: home for name, value in drawn.items() if (home := home_of(value))}
@@ -305,7 +307,9 @@ class Computation(FunctionFamily):
         judged = [self.at_most] if self.at_most else []
         return {
             **({"verify": _content(self.verify)} if self.verify is not None else {}),
-            "inputs": _content(self.inputs) if callable(self.inputs) else self.drawing.digest(),
+            "inputs": _content(self.inputs)
+            if callable(self.inputs)
+            else digest(self.draw(Point(), np.random.default_rng())[0]),
             "reference": partial(_content(decides), VERSION, self.reference is None, self.outputs, *judged),
             "tolerance": tolerances.plain(self.tolerance),
         }
@@ -313,7 +317,7 @@ class Computation(FunctionFamily):
     def _variant(self, one: Kernel) -> Variant:
         shared: dict[str, Any] = {
             "tunables": one.list_tunables(),
-            "constraint": one.read_constraint([axis.name for axis in self.drawing.list_axes()]),
+            "constraint": one.read_constraint([axis.name for axis in list_axes(self.inputs)]),
             "files": (*self.files, *one.files),
         }
         if one.function is None:

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import random
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from cuprof.core.errors import FamilyError, UsageError
 from cuprof.core.point import Point
-from cuprof.families.arrays import permute, to_host
+from cuprof.families.arrays import to_host
 from cuprof.families.calling import list_parameters, unwrap
 from cuprof.families.kernel import Kernel
 from cuprof.families.model import Axis
@@ -26,67 +26,56 @@ GENERATOR = "rng"
 GIVEN = Axis("inputs", "given", choices=("given",), description="arrays that were given once, permuted for each set")
 
 
-class Inputs:
-    """Draw the arguments of one computation.
+def list_axes(given: Any) -> tuple[Axis, ...]:
+    """Return the problem axes: the parameters of a function, or one that says that nothing can be chosen."""
+    parameters = inspect.signature(given).parameters.values() if callable(given) else ()
+    return tuple(_axis(one) for one in parameters if one.name != GENERATOR) or (GIVEN,)
+
+
+def draw(
+    given: Any, kernels: Sequence[Kernel], place: Path, problem: Point, rng: np.random.Generator
+) -> tuple[dict[str, Any], bool]:
+    """Return the arguments of one computation by name, in the order in which functions take them.
+
+    The second part says whether they came by name, and not in an order.
 
     Args:
         given: a function, or arrays and numbers as a sequence or by name.
         kernels: whose parameters name what comes without names.
         place: the family's folder, or the file that it is.
-
-    Attributes:
-        are_named: whether the arguments last drawn came by name, and not in an order.
     """
+    drawn = given
+    if callable(given):
+        asked: dict[str, Any] = {} if problem.keys() == {GIVEN.name} else dict(problem)
+        if GENERATOR in inspect.signature(given).parameters:
+            asked[GENERATOR] = rng
+        else:
+            seed_all(rng)
+        drawn = blamed(place, "inputs", problem, partial(given, **asked))
+    if isinstance(drawn, Mapping):
+        return {str(name): value for name, value in drawn.items()}, True
+    values = list(drawn) if isinstance(drawn, tuple | list) else [drawn]
+    return dict(zip(_argument_names(kernels, len(values)), values, strict=True)), False
 
-    def __init__(self, given: Any, kernels: Sequence[Kernel], place: Path) -> None:
-        self.given, self.kernels, self.place = given, kernels, place
-        self.parameters = dict(inspect.signature(given).parameters) if callable(given) else {}
-        self.are_named = isinstance(given, Mapping)
 
-    def list_axes(self) -> tuple[Axis, ...]:
-        """Return the problem axes: the function's parameters, or one that says that nothing can be chosen."""
-        axes = [_axis(one) for name, one in self.parameters.items() if name != GENERATOR]
-        return tuple(axes) or (GIVEN,)
+def digest(arguments: Mapping[str, Any]) -> str:
+    """Return a digest that distinguishes the arrays and numbers that were given once."""
+    found = hashlib.sha256()
+    for name, value in arguments.items():
+        array = to_host(value, f"input {name}")
+        found.update(f"{name} {array.dtype} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
 
-    def draw(self, problem: Point, rng: np.random.Generator) -> dict[str, Any]:
-        """Return the arguments by name, in the order in which functions take them."""
-        drawn = self.given
-        if callable(self.given):
-            asked: dict[str, Any] = {} if problem.keys() == {GIVEN.name} else dict(problem)
-            if GENERATOR in self.parameters:
-                asked[GENERATOR] = rng
-            else:
-                seed_all(int(rng.integers(2**31)))
-            drawn = blamed(self.place, "inputs", problem, partial(self.given, **asked))
-        self.are_named = isinstance(drawn, Mapping)
-        if isinstance(drawn, Mapping):
-            return {str(name): value for name, value in drawn.items()}
-        values = list(drawn) if isinstance(drawn, tuple | list) else [drawn]
-        return dict(zip(self._argument_names(len(values)), values, strict=True))
 
-    def draw_arrays(self, names: Iterable[str], problem: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Return some of the arguments on the host; those given once are permuted, see `permute`."""
-        drawn = self.draw(problem, rng)
-        arrays = {name: to_host(drawn[name], f"input {name}") for name in names}
-        return arrays if callable(self.given) else {name: permute(one, rng) for name, one in arrays.items()}
-
-    def digest(self) -> str:
-        """Return a digest that distinguishes the arrays and numbers that were given once."""
-        digest = hashlib.sha256()
-        for name, value in self.draw(Point(), np.random.default_rng()).items():
-            array = to_host(value, f"input {name}")
-            digest.update(f"{name} {array.dtype} {array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).data)
-        return digest.hexdigest()
-
-    def _argument_names(self, many: int) -> list[str]:
-        """Return this many parameter names of the first function that has enough, else x0, x1, …"""
-        for one in self.kernels:
-            names = list_parameters(unwrap(one.jit) if one.function is None else one.function)
-            names = [name for name in names if name not in {**one.tunables, **one.derived}]
-            if len(names) >= many:
-                return names[:many]
-        return [f"x{number}" for number in range(many)]
+def _argument_names(kernels: Sequence[Kernel], many: int) -> list[str]:
+    """Return this many parameter names of the first function that has enough, else x0, x1, …"""
+    for one in kernels:
+        names = list_parameters(unwrap(one.jit) if one.function is None else one.function)
+        names = [name for name in names if name not in {**one.tunables, **one.derived}]
+        if len(names) >= many:
+            return names[:many]
+    return [f"x{number}" for number in range(many)]
 
 
 def blamed(place: Path, what: str, problem: Point, function: Callable[[], Any]) -> Any:
@@ -120,8 +109,9 @@ def _axis(parameter: inspect.Parameter) -> Axis:
     )
 
 
-def seed_all(seed: int) -> None:
+def seed_all(rng: np.random.Generator) -> None:
     """Seed the generators that a function without one of its own draws from."""
+    seed = int(rng.integers(2**31))
     random.seed(seed)
     np.random.seed(seed)
     if (torch := sys.modules.get("torch")) is not None:

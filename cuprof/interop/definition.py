@@ -256,7 +256,7 @@ class DefinitionFamily(FunctionFamily):
 
     def _make_custom(self, workload: Workload, rng: np.random.Generator) -> Mapping[str, Any]:
         device = importlib.import_module("torch").device("cuda") if self.on_device else "cpu"
-        seed_all(int(rng.integers(2**31)))
+        seed_all(rng)
         function = self.definition.custom_inputs_entrypoint or ""
         made = load_function(self._make_own(function))(self.definition.size(workload.axes), device)
         if not isinstance(made, Mapping) or made.keys() != self.definition.inputs.keys():
