@@ -119,13 +119,10 @@ def compare(
     if MARK in os.environ:  # a worker that imports a module which compares something of its own
         return Defined()
     prestart(modules=[library for library in LIBRARIES if library in sys.modules])
-    scratch = ScratchFolder()
-    try:
-        place = find_script() or _make_folder(scratch.path, name, kernels)
+    with ScratchFolder() as scratch:
+        place = find_script() or _make_folder(Path(scratch), name, kernels)
         family = define([_with_absolute_paths(one) for one in kernels], name, place, given, asked)
-        return run(take_snapshot(family, scratch.path), as_names(settings), find_project())
-    finally:
-        scratch.cleanup()
+        return run(take_snapshot(family, Path(scratch)), as_names(settings), find_project())
 
 
 def define(kernels: Sequence[Kernel], name: str, place: Path, given: Mapping[str, Any], asked: Axes) -> Family:

@@ -17,6 +17,7 @@ import msgspec
 
 from cuprof.core.errors import BuildError
 from cuprof.core.project import user_cache
+from cuprof.core.scratch import write_whole
 from cuprof.families.origin import own_imports, run_module
 from cuprof.families.syntax import imported_names
 from cuprof.interop.schema import CompileOptions, Solution, parse_python
@@ -91,9 +92,7 @@ def _unpack(solution: Solution) -> Path:
         file = folder / source.path
         file.parent.mkdir(parents=True, exist_ok=True)
         if not file.exists():
-            part = file.with_name(f"{file.name}.{os.getpid()}")
-            part.write_text(source.content, encoding="utf-8")
-            part.replace(file)
+            write_whole(file, source.content.encode())
     return folder
 
 

@@ -51,7 +51,7 @@ def plan(family: Family, selection: Selection, devices: Devices) -> Plan:
     for point, preset in choice.problems.items():
         problem = _Problem(family, point, preset)
         if problem.excluded:
-            excluded.append(Exclusion(f"{family.name} · {problem.label}", str(problem.excluded)))
+            excluded.append(Exclusion(f"{family.name} · {problem.label}", problem.excluded))
             continue
         for line in lines:
             for tunables in points_of(choice.tunables[line.variant.name]):
@@ -80,8 +80,8 @@ class _Problem:
     def __init__(self, family: Family, point: Point, preset: str) -> None:
         self.family, self.point = family, point
         self.label = f"{preset} ({point.label})" if preset else point.label
-        self.excluded = self._value("constraint", family.constraint) if family.constraint else None
-        check_reason(self.excluded, f"family {family.name}: constraint at {self.label}")
+        where = f"family {family.name}: constraint at {self.label}"
+        self.excluded = find_reason(where, family.folder, family.constraint, point)
         if self.excluded:
             return
         self.signature: Signature = self._value("signature", family.signature)
@@ -123,12 +123,9 @@ class _VariantPlanner:
 
     def _make(self, problem: _Problem, tunables: Point, label: str) -> Trial | Exclusion:
         variant, program = self.variant, None
-        if variant.constraint is not None:
-            where = f"{label}: constraint"
-            reason = guarded(where, self.family.folder, variant.constraint, problem.point, tunables)
-            check_reason(reason, where)
-            if reason:
-                return Exclusion(label, reason)
+        where = f"{label}: constraint"
+        if reason := find_reason(where, self.family.folder, variant.constraint, problem.point, tunables):
+            return Exclusion(label, reason)
         if variant.kind == "kernel":
             program = variant.make(problem.point, tunables)
             check_program(program, problem.signature, variant.backend, label, self.family.constants)
@@ -167,12 +164,14 @@ class _VariantPlanner:
         )
 
 
-def check_reason(reason: object, where: str) -> None:
-    """Raise `FamilyError` if a constraint returned anything but a reason or None, such as a bool."""
+def find_reason(where: str, folder: Path | None, constraint: Callable[..., Any] | None, *points: Point) -> str | None:
+    """Return a constraint's reason; raise `FamilyError` if it returned anything but a text or None, such as a bool."""
+    reason = None if constraint is None else guarded(where, folder, constraint, *points)
     if reason is not None and not isinstance(reason, str):
         raise FamilyError(
             f"{where}: returned {reason!r}; return the reason why the combination is not defined, or None where it is"
         )
+    return reason
 
 
 def guarded(where: str, folder: Path | None, function: Callable[..., T], *arguments: Any) -> T:
