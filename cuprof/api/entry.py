@@ -7,12 +7,11 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cuprof.api.result import Defined, run
 from cuprof.api.snapshot import find_script, take_snapshot
 from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.point import Axes, Coordinate
@@ -122,7 +121,46 @@ def compare(
     with ScratchFolder() as scratch:
         place = find_script() or _make_folder(Path(scratch), name, kernels)
         family = define([_with_absolute_paths(one) for one in kernels], name, place, given, asked)
+        from cuprof.api.result import run  # late: a wrong argument is told at once
+
         return run(take_snapshot(family, Path(scratch)), as_names(settings), find_project())
+
+
+class Defined:
+    """Stand for a comparison in a file that is loaded to be swept: whatever the file does with it does nothing.
+
+    What the file reads of it, and computes from that, is the same object. It prints as the empty text and has no
+    items, and every comparison of it is true, so that a script's assertions about its results pass.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # NumPy and others ask for protocols by such names
+            raise AttributeError(name)
+        return self
+
+    def _itself(self, *arguments: Any, **named: Any) -> Any:
+        return self
+
+    def _true(self, other: object) -> bool:
+        return True
+
+    __call__ = __getitem__ = _itself
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __round__ = _itself
+    __lt__ = __le__ = __gt__ = __ge__ = __contains__ = _true
+    __eq__ = __ne__ = _true
+    __hash__ = object.__hash__
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __float__(self) -> float:
+        return 0.0
+
+    def __str__(self) -> str:
+        return ""
+
+    def __format__(self, specification: str) -> str:
+        return ""
 
 
 def define(kernels: Sequence[Kernel], name: str, place: Path, given: Mapping[str, Any], asked: Axes) -> Family:

@@ -1,19 +1,28 @@
-"""What came of a comparison, for a script or a notebook: rows, verdicts, the table, the page."""
+"""What came of a comparison, for a script or a notebook: rows, verdicts, the table, the page.
+
+It is imported when a comparison is run: one that is only defined needs none of it.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cuprof.cli.output import Line, Part, Table, terminal_width, to_text
+from cuprof.cli.progress import make_observer
+from cuprof.cli.results import list_verdicts, result_parts, trial_facts, verdict_lines
+from cuprof.cli.sweep import show_results
+from cuprof.config.composer import compose
+from cuprof.config.overrides import quoted
 from cuprof.core.project import Project
+from cuprof.engine.running import run_sweep
 from cuprof.families import Family
-
-if TYPE_CHECKING:
-    from cuprof.cli.output import Part, Table
-    from cuprof.report.study import Study
+from cuprof.report.load import load_study
+from cuprof.report.study import Study
+from cuprof.store import Store
 
 
 def run(family: Family, settings: Sequence[str], project: Project) -> Comparison:
@@ -21,14 +30,6 @@ def run(family: Family, settings: Sequence[str], project: Project) -> Comparison
 
     A notebook shows the table by itself, so nothing is printed there.
     """
-    from cuprof.cli.progress import make_observer
-    from cuprof.cli.sweep import show_results
-    from cuprof.config.composer import compose
-    from cuprof.config.overrides import quoted
-    from cuprof.engine.running import run_sweep
-    from cuprof.report.load import load_study
-    from cuprof.store import Store
-
     config = compose([f"family={quoted(family.name)}", *settings], project)
     with make_observer() as observer:
         result = run_sweep(config, project, observer, family=family)
@@ -54,8 +55,6 @@ class Comparison:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """Return one mapping a trial, as `output=json` of the command gives it; times in ns."""
-        from cuprof.cli.results import trial_facts
-
         return [trial_facts(self.study, trial) for trial in self.study.trials]
 
     @property
@@ -64,8 +63,6 @@ class Comparison:
 
         A variant whose result is wrong, or that failed, has its state in place of a verdict.
         """
-        from cuprof.cli.results import list_verdicts
-
         study, found = self.study, dict[str, dict[str, str]]()
         for trial in study.trials:
             if trial.variant != study.baseline:
@@ -77,27 +74,20 @@ class Comparison:
     @property
     def summary(self) -> str:
         """Return a line for each variant: at how many problems it is faster, slower, the same or undecided."""
-        from cuprof.cli.results import verdict_lines
-
         return "\n".join(verdict_lines(self.study))
 
     def report(self, path: str | Path = "") -> Path:
         """Write the page about the comparison into a folder, the project's own where none is given; return its path."""
-        from cuprof.report.page import write
+        from cuprof.report.page import write  # a page takes more, and may not be asked for
 
         return write(self.study, Path(path) if path else self._pages, folders=self._project.report_folders)
 
     def __str__(self) -> str:
-        from cuprof.cli.output import terminal_width, to_text
-        from cuprof.cli.results import result_parts
-
         return to_text(result_parts(self.study), terminal_width()).removesuffix("\n")
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from cuprof.cli.results import result_parts
-
         return to_html(result_parts(self.study))
 
 
@@ -110,8 +100,6 @@ def is_notebook() -> bool:
 
 def to_html(parts: Iterable[Part]) -> str:
     """Return parts as HTML for a notebook's cell."""
-    from cuprof.cli.output import Line
-
     return "".join(
         (f"<p>{escape(part.text)}</p>" if part.text else "") if isinstance(part, Line) else _html_table(part)
         for part in parts
@@ -129,40 +117,3 @@ def _html_table(table: Table) -> str:
         for tag, row in rows
     )
     return f"<table>{''.join(f'<tr>{each}</tr>' for each in cells)}</table>"
-
-
-class Defined:
-    """Stand for a comparison in a file that is loaded to be swept: whatever the file does with it does nothing.
-
-    What the file reads of it, and computes from that, is the same object. It prints as the empty text and has no
-    items, and every comparison of it is true, so that a script's assertions about its results pass.
-    """
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # NumPy and others ask for protocols by such names
-            raise AttributeError(name)
-        return self
-
-    def _itself(self, *arguments: Any, **named: Any) -> Any:
-        return self
-
-    def _true(self, other: object) -> bool:
-        return True
-
-    __call__ = __getitem__ = _itself
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __round__ = _itself
-    __lt__ = __le__ = __gt__ = __ge__ = __contains__ = _true
-    __eq__ = __ne__ = _true
-    __hash__ = object.__hash__
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(())
-
-    def __float__(self) -> float:
-        return 0.0
-
-    def __str__(self) -> str:
-        return ""
-
-    def __format__(self, specification: str) -> str:
-        return ""

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from cuprof.api.result import Comparison, Defined, is_notebook
+from cuprof.api.entry import Defined
+from cuprof.api.result import Comparison, is_notebook
 from cuprof.core.project import Project
 from cuprof.core.records import State
 from cuprof.report.load import load_study

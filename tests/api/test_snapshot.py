@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import cuprof
-from cuprof.api import entry
+from cuprof.api import entry, result
 from cuprof.api.snapshot import take_snapshot
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
@@ -391,7 +391,7 @@ def test_a_name_that_no_family_may_have_is_refused_before_anything_is_written(
 
 def test_settings_may_be_a_single_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(entry, "run", lambda family, settings, project: (family.name, settings))
+    monkeypatch.setattr(result, "run", lambda family, settings, project: (family.name, settings))
     found = cuprof.compare(np.negative, inputs=np.ones(8), name="mine", settings="measure=quick")
     assert found == ("mine", ("measure=quick",))
 
@@ -407,7 +407,7 @@ def test_a_worker_starts_with_a_scripts_libraries_before_the_script_plans(
     for name in {*entry.LIBRARIES} - {"torch", "numba"}:
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(entry, "prestart", lambda modules: begun.extend(modules))
-    monkeypatch.setattr(entry, "run", lambda *_: [*begun])
+    monkeypatch.setattr(result, "run", lambda *_: [*begun])
     assert cuprof.compare(np.negative, inputs=np.ones(8)) == ["torch", "numba"]
 
 
