@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ import numpy as np
 
 from cuprof.core.errors import LaunchError
 from cuprof.core.scratch import find_worker_folder
-from cuprof.families import Invoke, Launch, Program, Repeat, Signature
+from cuprof.families import Invoke, Launch, Program, Signature
 from cuprof.families.program import Argument, as_scalar
 
 TYPES = {
@@ -53,7 +53,7 @@ def find_mismatch(program: Program, text: str, signature: Signature) -> str:
     """
     arrays = {**signature.inputs, **signature.outputs, **program.scratch}
     types = {name: array.type for name, array in arrays.items()}
-    for call in _list_calls(program):
+    for call in program.calls:
         if fault := _find_fault(call, text, types, program.defines):
             return fault
     return ""
@@ -61,17 +61,10 @@ def find_mismatch(program: Program, text: str, signature: Signature) -> str:
 
 def find_absent(program: Program, text: str) -> str:
     """Return an error for the first function called whose name is not in the source, or an empty string."""
-    for name in map(_name_of, _list_calls(program)):
+    for name in map(_name_of, program.calls):
         if not ("##" in text or re.search(rf"\b{re.escape(name)}\b", text)):  # ## pastes names together
             return f"there is no function {name} in the source"
     return ""
-
-
-def _list_calls(program: Program) -> Iterator[Launch | Invoke]:
-    for step in (*program.setup, *program.steps):
-        for each in step.steps if isinstance(step, Repeat) else (step,):
-            if isinstance(each, Launch | Invoke):
-                yield each
 
 
 def _name_of(step: Launch | Invoke) -> str:

@@ -243,11 +243,16 @@ class Program:
     setup: tuple[Step, ...] = ()
 
     @property
-    def launches(self) -> tuple[Launch, ...]:
-        """Return the kernel launches, with those of the set-up and of one round of each `Repeat`."""
+    def calls(self) -> tuple[Launch | Invoke, ...]:
+        """Return the launches and the host's calls, with those of the set-up and of one round of each `Repeat`."""
         steps = (*self.setup, *self.steps)
         inner = (each for step in steps for each in (step.steps if isinstance(step, Repeat) else (step,)))
-        return tuple(step for step in inner if isinstance(step, Launch))
+        return tuple(step for step in inner if isinstance(step, Launch | Invoke))
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """Return the kernel launches among the calls."""
+        return tuple(step for step in self.calls if isinstance(step, Launch))
 
     @property
     def block_threads(self) -> int | None:
