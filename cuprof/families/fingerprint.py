@@ -43,7 +43,7 @@ from cuprof.core.errors import FamilyError
 from cuprof.families import syntax
 from cuprof.families.model import Family, Variant
 from cuprof.families.sources import TRITON, expand_includes, read_variant_source
-from cuprof.families.syntax import SourceFile, is_cell, parse_file, python_files
+from cuprof.families.syntax import Import, SourceFile, is_cell, parse_file, python_files
 
 CONTRACT = ("signature", "generate", "reference", "tolerance")
 """The functions that make the inputs and say which results are right."""
@@ -350,15 +350,11 @@ class _Closure:
         """Add the imports that code makes when it runs, and every file if it looks names up."""
         self.whole |= syntax.looks_up(tree)
         for node in ast.walk(tree):
-            if isinstance(node, ast.Import | ast.ImportFrom):
+            if isinstance(node, Import):
                 self.read_import(file, node, chains)
 
     def read_import(
-        self,
-        file: Path,
-        node: ast.Import | ast.ImportFrom,
-        chains: Mapping[str, Chains],
-        wanted: set[str] | None = None,
+        self, file: Path, node: Import, chains: Mapping[str, Chains], wanted: set[str] | None = None
     ) -> None:
         """Add the wanted names that an import takes from the family's files, and record packages."""
         level, is_own = getattr(node, "level", 0), False
@@ -382,7 +378,7 @@ class _Closure:
             if not wanted:
                 continue
             self._read |= {(file, name) for name in wanted}
-            if isinstance(statement, ast.Import | ast.ImportFrom):
+            if isinstance(statement, Import):
                 self.texts += [f"# {line}" for line in syntax.import_lines(statement, wanted)]
                 self.read_import(file, statement, source.chains, wanted)
                 continue

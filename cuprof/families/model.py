@@ -38,6 +38,7 @@ Tolerances: TypeAlias = "Tolerance | Mapping[str, Tolerance]"
 Kind = Literal["kernel", "library", "cpu"]
 ProgramMaker = Callable[[Point, Point], Program]
 CallMaker = Callable[[Point, Point, Mapping[str, Any], Mapping[str, Any]], Callable[[], object]]
+Registering = Callable[[ProgramMaker], ProgramMaker]
 OWN_CLASSES = ("builtins", "cupy", "jaxlib", "numba", "numpy", "torch")
 """Packages whose classes results may have. A class of the variant's own could compute untimed, when it is copied."""
 
@@ -336,7 +337,7 @@ class Family:
                     kind: Kind = "cpu" if backend == "cpu" else "library"
                     self.variants[name] = replace(variant, backend=backend, kind=kind)
 
-    def kernel(self, name: str, *, backend: str, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
+    def kernel(self, name: str, *, backend: str, source: str, **details: Any) -> Registering:
         """Register a variant with its own source; the decorated function returns its `Program`.
 
         Args:
@@ -348,13 +349,11 @@ class Family:
         """
         return self._register(name, backend, "kernel", source=source, **details)
 
-    def cuda(self, name: str, *, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
+    def cuda(self, name: str, *, source: str, **details: Any) -> Registering:
         """Register a CUDA C++ variant; see `kernel`."""
         return self.kernel(name, backend="cuda", source=source, **details)
 
-    def triton(
-        self, name: str, *, source: str, kernel: str = "", **details: Any
-    ) -> Callable[[ProgramMaker], ProgramMaker]:
+    def triton(self, name: str, *, source: str, kernel: str = "", **details: Any) -> Registering:
         """Register a variant of `@triton.jit` functions; see `kernel`.
 
         Args:
@@ -376,11 +375,11 @@ class Family:
 
         return register
 
-    def program(self, name: str, *, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
+    def program(self, name: str, *, source: str, **details: Any) -> Registering:
         """Register a whole executable, or a source that becomes one; see `kernel`."""
         return self.kernel(name, backend="program", source=source, **details)
 
-    def opencl(self, name: str, *, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
+    def opencl(self, name: str, *, source: str, **details: Any) -> Registering:
         """Register an OpenCL C variant; see `kernel`."""
         return self.kernel(name, backend="opencl", source=source, **details)
 

@@ -29,6 +29,7 @@ REACHING = frozenset(
 """Names that give access to a namespace, a module or subclasses, as an attribute, an import or getattr's argument."""
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+Import = ast.Import | ast.ImportFrom
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,7 @@ def bound_names(statement: ast.stmt) -> set[str]:
     """Return the names that a top-level statement binds; "*" for a star import."""
     names = set()
     for node in [statement] if isinstance(statement, Definition) else ast.walk(statement):
-        if isinstance(node, ast.Import | ast.ImportFrom):
+        if isinstance(node, Import):
             names |= {bound_name(alias) for alias in node.names}
         elif isinstance(node, Definition):
             names.add(node.name)
@@ -228,7 +229,7 @@ def bound_name(alias: ast.alias) -> str:
     return alias.asname or alias.name.partition(".")[0]
 
 
-def import_lines(node: ast.Import | ast.ImportFrom, names: set[str]) -> list[str]:
+def import_lines(node: Import, names: set[str]) -> list[str]:
     """Return an import's text with only these names, without cuprof's submodules; nothing for relative imports."""
     aliases = [alias for alias in node.names if bound_name(alias) in names]
     if isinstance(node, ast.Import):
@@ -255,7 +256,7 @@ def _is_inert(statement: ast.stmt, own: set[str]) -> bool:
     if isinstance(statement, ast.Assign | ast.AnnAssign):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         return not any(isinstance(node, ast.Attribute | ast.Subscript) for one in targets for node in ast.walk(one))
-    return isinstance(statement, ast.Import | ast.ImportFrom | ast.Pass | ast.Raise)
+    return isinstance(statement, Import | ast.Pass | ast.Raise)
 
 
 def kept_decorators(node: Definition) -> list[ast.expr]:

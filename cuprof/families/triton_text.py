@@ -10,7 +10,6 @@ import builtins
 import math
 import sys
 import sysconfig
-from functools import lru_cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -28,7 +27,6 @@ _INSTALLED = (
 )
 
 
-@lru_cache(maxsize=64)
 def source_of(function: Any) -> tuple[str, tuple[str, ...]]:
     """Return the text of a `@triton.jit` function with all that it uses, and further files that count.
 

@@ -8,7 +8,7 @@ from cuprof.core.errors import SelectionError
 from cuprof.core.expression import ExpressionError, evaluate, shorten
 from cuprof.core.point import Coordinate
 from cuprof.core.text import list_first
-from cuprof.families.model import Axis, Variant
+from cuprof.families.model import Axis, Variant, is_among
 
 ALL = "all"
 """The value that stands for every choice of an axis, every allowed value of a tunable, or every variant."""
@@ -72,9 +72,8 @@ def match(value: Coordinate, allowed: Sequence[Coordinate]) -> Coordinate | None
     Where the allowed values are numbers, text is evaluated ("2**7" is 128); where they are booleans, "true" and
     "false" are read; where they are text, a number stands for its text. 1 is never true.
     """
-    for one in allowed:
-        if type(one) is type(value) and one == value:
-            return one
+    if is_among(value, allowed):
+        return value
     meant = _read(value) if isinstance(value, str) else None if isinstance(value, bool) else value
     for one in allowed:
         if isinstance(one, bool) or isinstance(meant, bool):
