@@ -44,7 +44,7 @@ def plan(family: Family, selection: Selection, devices: Devices) -> Plan:
     """
     choice = read_selection(family, selection)
     contract = hash_text(contract_text(family))
-    lines = [_VariantPlanner(family, variant, devices, contract) for variant in choice.variants]
+    lines = {name: _VariantPlanner(family, family.variants[name], devices, contract) for name in choice.tunables}
     trials: list[Trial] = []
     refused: dict[str, list[str]] = {}
     excluded = list(choice.excluded)
@@ -53,14 +53,14 @@ def plan(family: Family, selection: Selection, devices: Devices) -> Plan:
         if problem.excluded:
             excluded.append(Exclusion(f"{family.name} · {problem.label}", problem.excluded))
             continue
-        for line in lines:
-            for tunables in points_of(choice.tunables[line.variant.name]):
-                made = line.make(problem, tunables)
+        for name, axes in choice.tunables.items():
+            for tunables in points_of(axes):
+                made = lines[name].make(problem, tunables)
                 if isinstance(made, Trial):
                     trials.append(made)
                 else:
                     excluded.append(made)
-                    refused.setdefault(line.variant.name, []).append(made.reason)
+                    refused.setdefault(name, []).append(made.reason)
     if not trials:
         raise SelectionError(_nothing_left([each.reason for each in excluded]))
     impossible = [each.reason for each in excluded if each.is_impossible]

@@ -30,14 +30,12 @@ class Choice:
     """A selection read against a family, before constraints.
 
     Args:
-        variants: in the order of the family.
         problems: the points, each with the name of its first preset ("" for none).
-        tunables: variant name → the grid of its tunables, in their order.
+        tunables: chosen variant → the grid of its tunables, both in the order of the family.
         excluded: requested tunable values that a variant does not allow.
         notes: what was given and is not used.
     """
 
-    variants: tuple[Variant, ...]
     problems: Mapping[Point, str]
     tunables: Mapping[str, Axes]
     excluded: tuple[Exclusion, ...]
@@ -64,7 +62,7 @@ def read_selection(family: Family, selection: Selection) -> Choice:
     for preset, values in axes:
         for point in points_of(values):
             points.setdefault(point, preset)
-    return Choice(variants, points, grids, excluded, tuple(notes))
+    return Choice(points, grids, excluded, tuple(notes))
 
 
 def select_variants(family: Family, wanted: Sequence[str]) -> tuple[Variant, ...]:
