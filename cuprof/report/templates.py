@@ -14,33 +14,46 @@ from markupsafe import Markup, escape
 from cuprof.core.project import bundled
 from cuprof.core.text import count, level_text, list_first, visible
 from cuprof.report.provenance import moment
-from cuprof.report.units import (
-    describe_age,
-    format_counter,
-    format_ratio,
-    format_value,
-    list_names,
-    shorten,
-)
-
-FOLDER = "templates"
+from cuprof.report.units import describe_age, format_counter, format_ratio, format_value, list_names, shorten
 
 
 def list_folders(folders: Sequence[Path]) -> list[Path]:
     """Return where templates are looked for: in the users' folders, then among the bundled ones."""
-    return [folder / FOLDER for folder in (*folders, bundled("reports"))]
+    return [folder / "templates" for folder in (*folders, bundled("reports"))]
 
 
-def make_environment(folders: Sequence[Path] = ()) -> Environment:
-    """Return the environment of the HTML templates.
+def make_environment(folders: Sequence[Path] = (), finalize: Callable[[Any], Any] | None = None) -> Environment:
+    """Return the environment of the templates, by default of those of HTML.
 
     Args:
         folders: folders that hold `templates`; an earlier one wins, the bundled one comes last.
+        finalize: makes of each value what a text has of it; values in HTML are escaped.
     """
-    environment = _make_environment(folders, lambda value: visible(value) if type(value) is str else value)
-    environment.autoescape = True
+    environment = Environment(
+        loader=FileSystemLoader(list_folders(folders)),
+        finalize=finalize or (lambda value: visible(value) if type(value) is str else value),
+        autoescape=finalize is None,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
     environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False, "ensure_ascii": False}
-    environment.filters |= {"moment": moment, "breakable": breakable, "coded": coded}
+    environment.filters |= {
+        "ratio": format_ratio,
+        "short": shorten,
+        "names": list_names,
+        "first_of": list_first,
+        "level": level_text,
+        "counter": format_counter,
+        "time": partial(format_value, "time"),
+        "bandwidth": partial(format_value, "bandwidth"),
+        "rate": partial(format_value, "rate"),
+        "age": describe_age,
+        "count": count,
+        "moment": moment,
+        "breakable": breakable,
+        "coded": coded,
+    }
     return environment
 
 
@@ -58,7 +71,7 @@ def say_once(template: str, macro: str, *facts: Any) -> str:
 
 def render_text(template: str, **facts: Any) -> str:
     """Return a text template with its facts filled in."""
-    return _make_environment((), lambda value: value).get_template(template).render(**facts) + "\n"
+    return make_environment(finalize=str).get_template(template).render(**facts) + "\n"
 
 
 def breakable(text: str) -> Markup:
@@ -76,28 +89,4 @@ def _words(template: str) -> Any:
     def on_one_line(value: Any) -> Any:
         return value.strip("\n").replace("\n", " ") if isinstance(value, str) else value
 
-    return _make_environment((), on_one_line).get_template(template).module
-
-
-def _make_environment(folders: Sequence[Path], finalize: Callable[[Any], Any]) -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(list_folders(folders)),
-        finalize=finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    environment.filters |= {
-        "ratio": format_ratio,
-        "short": shorten,
-        "names": list_names,
-        "first_of": list_first,
-        "level": level_text,
-        "counter": format_counter,
-        "time": partial(format_value, "time"),
-        "bandwidth": partial(format_value, "bandwidth"),
-        "rate": partial(format_value, "rate"),
-        "age": describe_age,
-        "count": count,
-    }
-    return environment
+    return make_environment(finalize=on_one_line).get_template(template).module
