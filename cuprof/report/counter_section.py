@@ -17,7 +17,7 @@ from cuprof.report.counters import OTHER_ALGORITHM
 from cuprof.report.study import Pair, Study
 from cuprof.report.tables import Cell, Column, Row, Table
 from cuprof.report.templates import say, say_once
-from cuprof.report.trials import StudyTrial, by_sure_time, grouped
+from cuprof.report.trials import StudyTrial, grouped
 from cuprof.report.units import Scale, choose_scale, format_counter
 
 WORDS = "counters.txt"
@@ -149,7 +149,7 @@ def _profiled(study: Study) -> tuple[list[StudyTrial], list[StudyTrial]]:
 
 
 def _fastest(trials: Sequence[StudyTrial], problem: Point) -> StudyTrial:
-    return min((trial for trial in trials if trial.problem == problem), key=by_sure_time)
+    return min((trial for trial in trials if trial.problem == problem), key=lambda trial: trial.sure_ns)
 
 
 def _at_one_problem(study: Study, trials: Sequence[StudyTrial]) -> list[StudyTrial]:
@@ -157,7 +157,9 @@ def _at_one_problem(study: Study, trials: Sequence[StudyTrial]) -> list[StudyTri
     here = [trial for trial in trials if trial.problem == trials[0].problem]
     left_out = study.rows(study.frame[study.frame["id"].isin([key for key, _ in study.counters.other_algorithm])])
     found = [trial for trial in left_out if here and trial.problem == here[0].problem]
-    found += [min(group, key=by_sure_time) for group in grouped(here, lambda trial: trial.contender).values()]
+    found += [
+        min(group, key=lambda trial: trial.sure_ns) for group in grouped(here, lambda trial: trial.contender).values()
+    ]
     return sorted(dict.fromkeys(found), key=lambda trial: trial.order)
 
 

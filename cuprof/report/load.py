@@ -25,12 +25,13 @@ from cuprof.report.provenance import provenance
 from cuprof.report.published import read_published
 from cuprof.report.study import COLUMNS, Device, Study
 from cuprof.report.templates import say_once
-from cuprof.report.trials import RANKING, Timed, are_few
+from cuprof.report.trials import RANKING, Timed
 from cuprof.results.devices import DeviceRow, find_calibration, list_devices
 from cuprof.results.read import read_results
 from cuprof.results.sessions import compare_sessions
 from cuprof.results.source import KernelSource, list_trial_sources
 from cuprof.results.sweeps import count_looked_again, find_finished_before, get_sweep, is_search, read_configurations
+from cuprof.statistics.median import is_mere_range, sure_time
 from cuprof.store import Store
 from cuprof.store.connection import reading
 
@@ -141,8 +142,11 @@ def make_frames(
     """
     is_first = ~results["trial_id"].duplicated().to_numpy()
     place, has_median = np.cumsum(is_first) - 1, results["median_ns"].notna().to_numpy()
-    names = ["measure", *Timed._fields, *ENERGIES, "energy_unavailable"]
-    timings = results.loc[has_median, names].set_index(place[has_median])
+    timings = results[has_median].set_index(place[has_median])
+    sure = zip(*(timings[name] for name in ("median_ns", "high_ns", "samples", "confidence")), strict=True)
+    timings["sure_ns"] = [sure_time(*each) for each in sure]
+    is_few = list(map(is_mere_range, timings["samples"], timings["confidence"]))
+    timings.loc[is_few, ["low_ns", "high_ns"]] = np.nan  # they are of the range of the samples
     trials = results[is_first].reset_index(drop=True).drop(columns=["measure", *Timed._fields, *ENERGIES, "device"])
     trials = trials.rename(columns={"trial_id": "id", "variant_order": "order"})
     was_run = ~trials["state"].isin([*NOT_RUN])
@@ -186,11 +190,9 @@ def _times(timings: pd.DataFrame) -> dict[str, pd.Series[Any]]:
     of_measure = {measure: timings[timings["measure"] == measure.value] for measure in Measure}
     ranking = pd.concat([of_measure[measure] for measure in RANKING])
     ranking = ranking[~ranking.index.duplicated()]
-    is_few = are_few(ranking) & ranking["high_ns"].notna()
     return {
         **{f"{measure}_ns": timed["median_ns"] for measure, timed in of_measure.items()},
-        **{name: ranking[name] for name in ("measure", "median_ns")},
-        "sure_ns": ranking["high_ns"].where(is_few, ranking["median_ns"]),  # see `sure_time`
+        **{name: ranking[name] for name in ("measure", "median_ns", "sure_ns")},
     }
 
 

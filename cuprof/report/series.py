@@ -15,7 +15,7 @@ from cuprof.report.grid import choose, describe, fact_label, keep, ordered
 from cuprof.report.published import whole
 from cuprof.report.study import Study
 from cuprof.report.templates import say, say_once
-from cuprof.report.trials import StudyTrial, by_sure_time, grouped
+from cuprof.report.trials import StudyTrial, grouped
 from cuprof.report.units import QUANTITIES, Scale, choose_scale, is_number, shorten, value_label
 
 LOW_IS_BEST = ("time", "energy", "power")
@@ -237,7 +237,7 @@ def scaling_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
     def describe_ends(points: Points) -> str:
         """Return from where to where it goes, and which is the fastest at the end."""
         first, *_, last = (x for (x,) in ordered((point.x,) for point in points.measured))
-        fastest = min((point.trial for point in points.measured if point.x == last), key=by_sure_time)
+        fastest = min((point.trial for point in points.measured if point.x == last), key=lambda trial: trial.sure_ns)
         ends, devices = map(value_label, (first, last)), list(points.roofs)
         return say_once(plot.CAPTIONS, "scaling", along, *ends, others, fastest, devices)
 

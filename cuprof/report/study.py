@@ -20,7 +20,7 @@ from cuprof.core.text import count, describe_tried
 from cuprof.report.counters import Counters
 from cuprof.report.experiment import Experiment
 from cuprof.report.published import PublishedValue
-from cuprof.report.trials import RANKING, StudyTrial, Timed, by_sure_time
+from cuprof.report.trials import RANKING, StudyTrial, Timed
 from cuprof.report.units import describe_age
 from cuprof.results.source import KernelSource
 from cuprof.results.sweeps import SweepRow, is_search
@@ -255,7 +255,7 @@ class Study:
         """Return the library variants among `best`, the fastest first."""
         names = self.experiment.libraries
         chosen = [trial for trial in self.best if (trial.variant in names if names else trial.kind == "library")]
-        return sorted(chosen, key=by_sure_time)
+        return sorted(chosen, key=lambda trial: trial.sure_ns)
 
     def baseline_of(self, trial: StudyTrial, against: str = "") -> StudyTrial | None:
         """Return the best trial of the baseline or of `against` at this problem, on the same device if there is one."""
@@ -318,7 +318,7 @@ class Study:
     def _fastest_of(self) -> dict[tuple[Point, str], dict[str, StudyTrial]]:
         """Return problem and variant or contender → device → its fastest right trial, the fastest device first."""
         found: dict[tuple[Point, str], dict[str, StudyTrial]] = {}
-        for trial in sorted(self.fastest, key=by_sure_time):
+        for trial in sorted(self.fastest, key=lambda trial: trial.sure_ns):
             for name in (trial.variant, trial.contender):
                 found.setdefault((trial.problem, name), {}).setdefault(trial.device, trial)
         return found

@@ -20,7 +20,7 @@ from cuprof.core.text import list_first
 from cuprof.report.study import Pair, Study
 from cuprof.report.tables import ENDINGS, WRONG_AS_EXPECTED
 from cuprof.report.templates import say, say_once
-from cuprof.report.trials import RANKING, StudyTrial, are_few, by_sure_time, grouped
+from cuprof.report.trials import RANKING, StudyTrial, grouped
 from cuprof.report.tuning import describe_standing
 from cuprof.report.units import shorten
 from cuprof.statistics.verdict import Verdict
@@ -55,7 +55,7 @@ class Conclusions:
 def conclude(study: Study) -> Conclusions:
     """Return what the study's measurements say at its reference problem."""
     cautions = tuple(dict.fromkeys(say(WORDS, "cautions", study, _cautions(study))))
-    ranked = sorted(study.best, key=by_sure_time)
+    ranked = sorted(study.best, key=lambda trial: trial.sure_ns)
     endings: Counter[str] = Counter()
     for group in failure_groups(study):
         endings[group.words] += group.trials
@@ -131,7 +131,7 @@ def _winners(study: Study) -> tuple[int, list[tuple[tuple[list[str], ...], list[
         return None
     groups: dict[str, tuple[tuple[list[str], ...], list[str]]] = {}
     for trials in in_order:
-        first = min(trials, key=by_sure_time)
+        first = min(trials, key=lambda trial: trial.sure_ns)
         study.foresee(first, trials)
         verdicts = {trial: Verdict.SAME if trial is first else Pair(study, first, trial).verdict for trial in trials}
         names = tuple(
@@ -183,7 +183,7 @@ def _sampling(study: Study) -> dict[str, Any]:
     lost = ranked["excluded"] / (ranked["excluded"] + ranked["samples"])
     lossy = ranked[(ranked["stopped_by"] == "excluded") | (lost >= MANY)]
     wide = ranked[~ranked["stopped_by"].isin(["interval", "slower"])]
-    known = wide[~are_few(wide) & (wide["low_ns"] + wide["high_ns"]).notna()]
+    known = wide[(wide["low_ns"] + wide["high_ns"]).notna()]
     reach = np.maximum(known["high_ns"] - known["median_ns"], known["median_ns"] - known["low_ns"]) / known["median_ns"]
     silent = frame[frame["energy_unavailable"] != ""].groupby("energy_unavailable", sort=False)["variant"]
     return {

@@ -7,14 +7,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-import numpy as np
-import pandas as pd
-
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
 from cuprof.core.text import count
 from cuprof.report.units import choose_scale
-from cuprof.statistics.median import is_mere_range
 
 RANKING = (Measure.COLD, Measure.HOT)
 """The measures that trials are ranked by: the first that a trial has."""
@@ -26,24 +22,21 @@ Item = TypeVar("Item")
 
 
 class Timed(NamedTuple):
-    """One measure of a trial, named as the columns of the results frame."""
+    """One measure of a trial, named as the columns of the results frame; samples too few for an interval have none."""
 
     samples: int
     excluded: int
     median_ns: float
     low_ns: float
     high_ns: float
-    confidence: float
     q1_ns: float
     q3_ns: float
     stopped_by: str
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Return the interval of the median in ns; None of samples too few for one, whose bounds are their range."""
-        if is_mere_range(self.samples, self.confidence) or math.isnan(self.low_ns + self.high_ns):
-            return None
-        return self.low_ns, self.high_ns
+        """Return the interval of the median in ns, None where there is none."""
+        return None if math.isnan(self.low_ns + self.high_ns) else (self.low_ns, self.high_ns)
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
@@ -173,21 +166,9 @@ class StudyTrial:
         return scale.format(self.median_ns, unit=True) + (known_by if self.timing else "")
 
 
-def are_few(timings: pd.DataFrame) -> np.ndarray:
-    """Return, for each timing, whether its samples are too few for an interval of the median."""
-    counts = list(zip(timings["samples"], timings["confidence"], strict=True))
-    few = {each: is_mere_range(*each) for each in set(counts)}
-    return np.array([few[each] for each in counts], dtype=bool)
-
-
 def by_time(trial: StudyTrial) -> float:
     """Return a key that sorts trials by time, those without a time last."""
     return math.inf if trial.median_ns is None else trial.median_ns
-
-
-def by_sure_time(trial: StudyTrial) -> float:
-    """Return a key that sorts trials by the time that counts."""
-    return trial.sure_ns
 
 
 def rank_of(kind: str) -> int:

@@ -15,7 +15,7 @@ from cuprof.report import figure as plot
 from cuprof.report.figures import rows_layout
 from cuprof.report.study import Study
 from cuprof.report.templates import say_once
-from cuprof.report.trials import RANKING, StudyTrial, by_sure_time, by_time
+from cuprof.report.trials import RANKING, StudyTrial, by_time
 from cuprof.report.units import choose_scale, format_value
 from cuprof.search.space import Space
 from cuprof.search.standing import LOOKS, describe_failed, find_differing, look
@@ -67,7 +67,7 @@ def _list_last(study: Study) -> list[StudyTrial]:
 
 def _slices(tried: Sequence[StudyTrial]) -> dict[str, list[StudyTrial]]:
     """Return tunable → the trials that differ from the best in it alone, the best among them, by its value."""
-    winner = min(tried, key=by_sure_time)
+    winner = min(tried, key=lambda trial: trial.sure_ns)
     contender, names = winner.contender, winner.tunables.keys()
     of_it = [trial for trial in tried if trial.contender == contender and trial.tunables.keys() == names]
     near = {
@@ -144,7 +144,7 @@ def _progress(tried: Sequence[StudyTrial]) -> plot.Figure:
 
     A best time of few samples counts by the longest of them.
     """
-    best_ns = list(accumulate(map(by_sure_time, tried), min))
+    best_ns = list(accumulate((trial.sure_ns for trial in tried), min))
     scale, first = choose_scale("time", best_ns), best_ns.index(best_ns[-1])
     best, places = tried[first], range(1, len(tried) + 1)
     facts = [(each.contender, each.tunables.label, format_value("time", each.median_ns)) for each in tried]
@@ -174,7 +174,7 @@ def _importance(tried: Sequence[StudyTrial]) -> list[plot.Figure]:
 
 def _slice(tried: Sequence[StudyTrial]) -> list[plot.Figure]:
     """Return the times of trials that differ from the best in one tunable alone, where there are any."""
-    best_ns = min(map(by_sure_time, tried))
+    best_ns = min(trial.sure_ns for trial in tried)
     points = {
         plot.plain(name): {plot.plain(f"{name}={each.tunables[name]}"): by_time(each) / best_ns for each in trials}
         for name, trials in _slices(tried).items()

@@ -16,7 +16,7 @@ from cuprof.report.published import PublishedValue
 from cuprof.report.study import Pair, Study, one_each
 from cuprof.report.tables import APART, MISSING, Cell, CellKind, Column, Row, Table, ending_cell
 from cuprof.report.templates import say
-from cuprof.report.trials import StudyTrial, by_sure_time, grouped, rank_of
+from cuprof.report.trials import StudyTrial, grouped, rank_of
 from cuprof.report.units import QUANTITIES, Scale, choose_scale, format_ratio, format_value, shorten
 
 HEADINGS = {
@@ -183,8 +183,8 @@ def fastest_table(study: Study) -> Table | None:
     rows = []
     for trial in listed:
         time = Cell(scale.format(trial.median_ns), note=trial.few_samples)
-        cells = (time, Cell(format_ratio(by_sure_time(trial) / best_ns)))
-        mark = "fastest" if by_sure_time(trial) == best_ns else ""
+        cells = (time, Cell(format_ratio(trial.sure_ns / best_ns)))
+        mark = "fastest" if trial.sure_ns == best_ns else ""
         rows.append(Row(trial.contender, trial.tunables.label, cells, mark))
     few = any(trial.few_samples for trial in study.rows(tried))
     notes = say("tables.txt", "fastest", TOP, len(tried), listed[0].problem_name, few)
@@ -220,7 +220,7 @@ def make_overview(study: Study) -> tuple[Table, list[Table], int | None] | None:
 
 def _choose_contenders(study: Study) -> list[str]:
     """Return the contenders with a right result anywhere, in the family's order; of too many those with short times."""
-    by_time = sorted(study.fastest, key=lambda trial: (trial.variant != study.baseline, by_sure_time(trial)))
+    by_time = sorted(study.fastest, key=lambda trial: (trial.variant != study.baseline, trial.sure_ns))
     kept = set(list(dict.fromkeys(trial.contender for trial in by_time))[:MOST_VARIANTS])
     return [name for name in dict.fromkeys(trial.contender for trial in study.fastest) if name in kept]
 
@@ -228,7 +228,7 @@ def _choose_contenders(study: Study) -> list[str]:
 def _problem_row(study: Study, names: Sequence[str], trials: Sequence[StudyTrial], scale: Scale) -> Row:
     ended = {trial.contender: trial for trial in trials}
     best = sorted((trial for trial in trials if trial.is_right), key=lambda trial: trial.order)
-    winner = min(best, key=by_sure_time, default=None)
+    winner = min(best, key=lambda trial: trial.sure_ns, default=None)
     cells = [Cell("none is right", "missing")]
     if winner is not None:
         study.foresee(winner, best)
@@ -246,7 +246,7 @@ def _problem_cell(study: Study, trial: StudyTrial | None, winner: StudyTrial | N
     cell = Cell(scale.format(trial.median_ns), note=", ".join(filter(None, [trial.doubt, study.age(trial)])))
     if trial is winner:
         return replace(cell, mark="★", heat=0.0)
-    ratio = by_sure_time(trial) / by_sure_time(winner)
+    ratio = trial.sure_ns / winner.sure_ns
     mark = "≈" if Pair(study, winner, trial).is_level else ""
     return replace(cell, mark=mark, heat=min(1.0, max(0.0, (ratio - 1) / (SLOWEST - 1))))
 
