@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,8 +27,6 @@ from cuprof.results.sweeps import SweepRow, is_search
 from cuprof.statistics.samples import Samples
 from cuprof.statistics.verdict import Verdict
 
-LEVEL = (Verdict.SAME, Verdict.UNDECIDED, Verdict.SAME_CODE)
-"""Verdicts on two times that are not shown to differ."""
 COLUMNS = tuple(each.name for each in fields(StudyTrial) if each.name != "timings")
 
 
@@ -115,7 +113,7 @@ class Pair(NamedTuple):
     @property
     def is_level(self) -> bool:
         """Return whether the two times are not shown to differ."""
-        return self.verdict in LEVEL
+        return self.verdict not in (None, Verdict.FASTER, Verdict.SLOWER)
 
     @property
     def doubt(self) -> str:
@@ -158,6 +156,7 @@ class Study:
     side: Side
     database: str
     kernels: Callable[[int], list[KernelSource]]
+    _made: dict[int, StudyTrial] = field(default_factory=dict, init=False)
 
     @property
     def is_search(self) -> bool:
@@ -192,7 +191,7 @@ class Study:
         return self.experiment.findings if self.has_gpu or self.experiment.findings_about != "gpu" else ""
 
     def rows(self, chosen: pd.DataFrame) -> list[StudyTrial]:
-        """Return rows of the frame as trials; the same row is always the same object."""
+        """Return rows of the frame as trials; the same row is always the same object, kept by its place."""
         missing = [place for place in chosen.index if place not in self._made]
         if missing:
             timings = self.timings[self.timings.index.isin(missing)]
@@ -308,11 +307,6 @@ class Study:
         if trial.started_at is None or self.sweep.started_at is None:
             return None
         return max(0.0, self.sweep.started_at - trial.started_at)
-
-    @cached_property
-    def _made(self) -> dict[int, StudyTrial]:
-        """Hold the trials made so far, by place."""
-        return {}
 
     @cached_property
     def _fastest_of(self) -> dict[tuple[Point, str], dict[str, StudyTrial]]:

@@ -54,8 +54,7 @@ class Step(NamedTuple):
 def steps_table(study: Study, spec: TableSpec) -> Table:
     """Return the table of a study's steps at the problem that `where` names, else at the reference problem."""
     trials = keep(study.here if is_of_reference(spec) else study.frame, spec.where)
-    problem = trials["problem"].iloc[-1] if len(trials) else study.reference
-    return variants_table(study, one_each(trials[[each == problem for each in trials["problem"]]]), problem, spec)
+    return variants_table(study, one_each(trials[trials["at"].isin(trials["at"].tail(1))]), spec)
 
 
 def is_of_reference(spec: TableSpec) -> bool:
@@ -63,15 +62,13 @@ def is_of_reference(spec: TableSpec) -> bool:
     return spec.kind == "steps" and not any(fact.startswith("problem") for fact in spec.where)
 
 
-def variants_table(
-    study: Study, standings: pd.DataFrame, problem: Point, spec: TableSpec, *, notes: bool = True
-) -> Table:
+def variants_table(study: Study, standings: pd.DataFrame, spec: TableSpec) -> Table:
     """Return time, bandwidth, shares of the peaks, step and cumulative speedup and total time of every variant.
 
     Args:
-        standings: a row of the study's frame for each contender, all at the problem.
-        notes: whether to explain the columns below the table.
+        standings: a row of the study's frame for each contender, all at one problem.
     """
+    problem = standings["problem"].iloc[0] if len(standings) else study.reference
     steps = _steps(study, study.rows(standings))
     published, other = _published(study, spec, problem)
     filled = {name for step in steps for name in step.values}
@@ -93,8 +90,8 @@ def variants_table(
     title = f"{spec.title or 'Variants'} at {study.experiment.problem_name(problem) or problem.label}"
     ratios = ", ".join(note for step in steps for note in step.notes.values()).split(", ")
     timed = [step for step in steps if step.values]
-    said = [*say("tables.txt", "steps", study, timed, bool(published), ratios), *filter(None, [spec.note])]
-    return Table(title, "Variant", tuple(columns), tuple(rows), tuple(said) if notes else ())
+    notes = [*say("tables.txt", "steps", study, timed, bool(published), ratios), *filter(None, [spec.note])]
+    return Table(title, "Variant", tuple(columns), tuple(rows), tuple(notes))
 
 
 def _steps(study: Study, trials: Sequence[StudyTrial]) -> list[Step]:
@@ -252,12 +249,11 @@ def _problem_cell(study: Study, trial: StudyTrial | None, winner: StudyTrial | N
 
 
 def _problem_tables(study: Study, groups: Sequence[pd.DataFrame], chosen: int) -> list[Table]:
-    """Return each problem's table; the reference problem's comes first where not all have room."""
+    """Return each problem's table, without notes; the reference problem's comes first where not all have room."""
     tables: dict[int, Table] = {}
     characters = 0
     for place in sorted(range(len(groups)), key=lambda place: place != chosen):
-        group = groups[place]
-        table = variants_table(study, group, group["problem"].iloc[0], TableSpec(), notes=False)
+        table = replace(variants_table(study, groups[place], TableSpec()), notes=())
         characters += sum(len(row.heading) + len(row.note) for row in table.rows)
         characters += sum(len(cell.text) + len(cell.note) for row in table.rows for cell in row.cells)
         if characters > MOST_CHARACTERS and tables:
