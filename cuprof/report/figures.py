@@ -67,8 +67,7 @@ def fastest_variants(study: Study) -> tuple[list[StudyTrial], list[str]]:
 
     Kernels come before libraries before CPU variants.
     """
-    ranked = sorted(study.best, key=lambda trial: (rank_of(trial.kind), trial.order))
-    every = [trial for trial in ranked if trial.median_ns is not None]
+    every = sorted(study.best, key=lambda trial: (rank_of(trial.kind), trial.order))
     kept = set(sorted(every, key=by_time)[:MOST_BARS])
     notes = say(plot.CAPTIONS, "fewer", MOST_BARS, len(every), "variant", "fastest")
     return [trial for trial in every if trial in kept], notes

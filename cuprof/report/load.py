@@ -25,8 +25,8 @@ from cuprof.report.provenance import provenance
 from cuprof.report.published import read_published
 from cuprof.report.study import COLUMNS, Device, Study
 from cuprof.report.templates import say_once
-from cuprof.report.trials import RANKING, Timed
-from cuprof.results.devices import DeviceRow, find_calibration, list_devices
+from cuprof.report.trials import RANKING, Timed, grouped
+from cuprof.results.devices import find_calibration, list_devices
 from cuprof.results.read import read_results
 from cuprof.results.sessions import compare_sessions
 from cuprof.results.source import KernelSource, list_trial_sources
@@ -116,20 +116,17 @@ def list_sweep_devices(connection: Connection, sweep_id: int) -> dict[int, Devic
 
     A device is called by its name, with its back end or number where others are called the same.
     """
-    rows = list_devices(connection, [sweep_id])
-    first: dict[str, DeviceRow] = {}
-    for row in rows:
-        first.setdefault(row.comparable, row)
-    names = Counter(row.facts.name for row in first.values())
-    labels: dict[str, DeviceRow] = {}
-    for row in first.values():
-        label = row.facts.name if names[row.facts.name] == 1 else f"{row.facts.name} ({row.facts.backend})"
-        labels[f"{label} #{row.id}" if label in labels else label] = row
-    devices = {
-        row.comparable: Device(label, row.facts, find_calibration(connection, row.comparable, sweep_id))
-        for label, row in labels.items()
-    }
-    return {row.id: devices[row.comparable] for row in rows}
+    kinds = grouped(list_devices(connection, [sweep_id]), lambda row: row.comparable)
+    names = Counter(rows[0].facts.name for rows in kinds.values())
+    devices: dict[int, Device] = {}
+    for comparable, rows in kinds.items():
+        facts = rows[0].facts
+        label = facts.name if names[facts.name] == 1 else f"{facts.name} ({facts.backend})"
+        if label in (each.label for each in devices.values()):
+            label = f"{label} #{rows[0].id}"
+        device = Device(label, facts, find_calibration(connection, comparable, sweep_id))
+        devices |= {row.id: device for row in rows}
+    return devices
 
 
 def make_frames(
@@ -152,9 +149,7 @@ def make_frames(
     was_run = ~trials["state"].isin([*NOT_RUN])
     is_reused = was_run & ~trials["run_sweep_id"].isin([0, *trials["sweep_id"].unique()])
     trials = trials.assign(**_names(trials, devices, experiment), **_times(timings), **_energies(timings))
-    trials["sure_ns"] = trials["sure_ns"].fillna(np.inf)
-    trials["measure"] = trials["measure"].fillna("")
-    trials["energy_unavailable"] = trials["energy_unavailable"].fillna("")
+    trials = trials.fillna({"sure_ns": np.inf, "measure": "", "energy_unavailable": ""})
     has_samples = is_timed(results)
     sampled = [trials.index.isin(place[has_samples & (results["measure"] == measure.value)]) for measure in RANKING]
     trials["sampled"] = [tuple(compress(RANKING, each)) for each in zip(*sampled, strict=True)]

@@ -18,7 +18,6 @@ from cuprof.core.project import bundled
 from cuprof.core.text import visible
 from cuprof.report.code_section import code_section, describe_kernels
 from cuprof.report.counter_section import counter_section
-from cuprof.report.experiment import STANDARD
 from cuprof.report.figure import Figure, styles_of
 from cuprof.report.figures import standard_figures
 from cuprof.report.freshness import page_name
@@ -149,7 +148,7 @@ def study_figures(study: Study) -> list[Figure]:
     figures: list[Figure] = []
     for index, spec in enumerate(study.experiment.figures):
         if isinstance(spec, str):
-            figures += standard_figures(study, styles) if spec == STANDARD else []
+            figures += standard_figures(study, styles)
         elif (figure := study_figure(study, spec, styles, f"study-{index}")) is not None:
             figures.append(figure)
     return figures

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import string
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from cuprof.core.errors import SelectionError
 from cuprof.core.point import Coordinate, Point
 from cuprof.core.records import State
 from cuprof.report.templates import render_text
+from cuprof.report.trials import grouped
 from cuprof.results.earlier import EarlierRun
 from cuprof.search.portfolio import assign, find_portfolio
 from cuprof.statistics.median import is_mere_range, sure_time
@@ -92,8 +92,7 @@ def make_portfolio(family: str, runs: Sequence[EarlierRun], within: float, devic
     cells = {(problems[run.problem], columns[run.variant, run.tunables]): run for run in here}
     times = np.full((len(problems), len(columns)), np.nan)
     for cell, run in cells.items():
-        assert run.median_ns is not None
-        times[cell] = sure_time(run.median_ns, run.high_ns or math.nan, run.samples, run.confidence)
+        times[cell] = sure_time(run.median_ns or math.nan, run.high_ns or math.nan, run.samples, run.confidence)
     chosen = find_portfolio(times, within)
     best = np.nanmin(times, axis=1)
     configurations = list(columns)
@@ -109,11 +108,8 @@ def _choose_looks(runs: Iterable[EarlierRun]) -> list[EarlierRun]:
 
     It is of the newest sweep that took enough samples for an interval, the one with the most samples there.
     """
-    groups: dict[object, list[EarlierRun]] = defaultdict(list)
-    for run in runs:
-        groups[run.variant, run.tunables, run.problem].append(run)
     chosen = []
-    for group in groups.values():
+    for group in grouped(runs, lambda run: (run.variant, run.tunables, run.problem)).values():
         newest = group[-1]
         looks = [run for run in reversed(group) if run.identity == newest.identity and _is_right(run)]
         if looks and newest.state is State.OK:

@@ -9,7 +9,6 @@ from typing import Any
 import yaml
 
 from cuprof.report.study import Device, Study
-from cuprof.report.trials import RANKING
 from cuprof.report.units import format_value
 from cuprof.store.types import plain
 
@@ -19,9 +18,8 @@ GIT_FACTS = ("commit", "branch", "dirty")
 def provenance(study: Study) -> dict[str, Any]:
     """Return what somebody needs to judge the numbers or to measure them again: groups of facts, a configuration."""
     sweep = study.sweep
-    of_own = study.timings.index.isin(study.frame.index[study.frame["run_sweep_id"] == sweep.id])
-    own = study.timings[of_own]
-    timed, reused = own.index[own["measure"].isin([*RANKING])].nunique(), int(study.frame["is_reused"].sum())
+    own, reused = study.frame[study.frame["run_sweep_id"] == sweep.id], int(study.frame["is_reused"].sum())
+    timed, samples = (own["measure"] != "").sum(), study.timings["samples"][study.timings.index.isin(own.index)].sum()
     about = {
         "Command": sweep.command_line,
         "Sweep": f"{sweep.id}, {sweep.state}",
@@ -29,7 +27,7 @@ def provenance(study: Study) -> dict[str, Any]:
         "Started": moment(sweep.started_at),
         "Finished": moment(sweep.finished_at),
         "Host": sweep.host,
-        "Trials": f"{len(study.frame)}, {timed} timed with {own['samples'].sum()} samples"
+        "Trials": f"{len(study.frame)}, {timed} timed with {samples} samples"
         + (f", {reused} taken over from earlier sweeps" if reused else ""),
     }
     git = {name.capitalize(): sweep.git[name] for name in GIT_FACTS if name in sweep.git}
@@ -55,12 +53,9 @@ def _device(device: Device) -> dict[str, Any]:
         facts["Read bandwidth, measured"] = format_value("bandwidth", device.read_bandwidth)
     if device.calibration and device.calibration.event_overhead_ns:
         facts["Event overhead, measured"] = format_value("time", device.calibration.event_overhead_ns)
-    known = {
-        name.replace("_", " ").capitalize(): value
-        for source in (device.facts.identity, device.facts.details)
-        for name, value in source.items()
-    }
-    return {**facts, **{name: value for name, value in known.items() if name != "Name"}}
+    known = {**device.facts.identity, **device.facts.details}
+    known = {name.replace("_", " ").capitalize(): value for name, value in known.items() if name.lower() != "name"}
+    return facts | known
 
 
 def _pairs(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
