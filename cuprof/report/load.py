@@ -163,9 +163,8 @@ def make_frames(
 
 def _names(trials: pd.DataFrame, devices: Mapping[int, Device], experiment: Experiment) -> dict[str, Any]:
     """Return what trials, their devices and problems are called."""
-    numbers: dict[Point, int] = {}
-    at = [numbers.setdefault(problem, len(numbers)) for problem in trials["problem"]]
-    problems = [experiment.problem_name(problem) or problem.label for problem in numbers]
+    at, problems = pd.factorize(trials["problem"])
+    names = [experiment.problem_name(problem) or problem.label for problem in problems]
     known = {key: device.label for key, device in devices.items()}
     hosts = [key for key, device in devices.items() if is_host(device.facts)]
     labels = pd.Series([known.get(key, "") for key in trials["device_id"]], trials.index, dtype=object)
@@ -173,7 +172,7 @@ def _names(trials: pd.DataFrame, devices: Mapping[int, Device], experiment: Expe
     several = trials["variant"].isin(ran_on["variant"][ran_on["variant"].duplicated()]) & (labels != "")
     return {
         "at": at,
-        "problem_name": [problems[number] for number in at],
+        "problem_name": [names[number] for number in at],
         "device": labels,
         "on_host": trials["device_id"].isin(hosts),
         "contender": trials["variant"].where(~several, trials["variant"] + " @ " + labels),

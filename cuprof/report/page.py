@@ -149,7 +149,7 @@ def study_figures(study: Study) -> list[Figure]:
     for index, spec in enumerate(study.experiment.figures):
         if isinstance(spec, str):
             figures += standard_figures(study, styles)
-        elif (figure := study_figure(study, spec, styles, f"study-{index}")) is not None:
+        elif (figure := study_figure(study, spec, styles, f"study-{index}", study.frame)) is not None:
             figures.append(figure)
     return figures
 

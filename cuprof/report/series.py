@@ -73,17 +73,17 @@ def study_figure(
     spec: FigureSpec,
     styles: plot.Styles,
     name: str,
-    trials: pd.DataFrame | None = None,
+    trials: pd.DataFrame,
     say_what: Callable[[Points], str] | None = None,
 ) -> plot.Figure | None:
     """Return the figure, or None where nothing was measured for it, or too little for a line.
 
     Args:
         name: the figure's id is `figure-NAME`.
-        trials: rows of the study's frame, of which it draws those that `where` keeps; None takes all.
+        trials: rows of the study's frame, of which it draws those that `where` keeps.
         say_what: gives its text; else it has the lowest or highest value.
     """
-    trials = keep(study.frame if trials is None else trials, spec.where)
+    trials = keep(trials, spec.where)
     points = figure_points(study, spec, trials)
     measured = points.measured
     if not measured or (spec.kind == "lines" and len({point.x for point in measured}) < 2):

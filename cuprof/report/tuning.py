@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate, combinations
-from typing import Any
 
 import numpy as np
 
@@ -66,7 +65,7 @@ def _list_last(study: Study) -> list[StudyTrial]:
 
 
 def _slices(tried: Sequence[StudyTrial]) -> dict[str, list[StudyTrial]]:
-    """Return tunable → the trials that differ from the best in it alone, the best among them, by its value."""
+    """Return tunable → the trials that differ from the best in it alone, the best among them, words after numbers."""
     winner = min(tried, key=lambda trial: trial.sure_ns)
     contender, names = winner.contender, winner.tunables.keys()
     of_it = [trial for trial in tried if trial.contender == contender and trial.tunables.keys() == names]
@@ -74,8 +73,11 @@ def _slices(tried: Sequence[StudyTrial]) -> dict[str, list[StudyTrial]]:
         name: [each for each in of_it if find_differing(each.tunables, winner.tunables).keys() <= {name}]
         for name in winner.tunables
     }
-    ranked = {name: sorted(trials, key=lambda each: _rank(each.tunables[name])) for name, trials in near.items()}
-    return {name: trials for name, trials in ranked.items() if len(trials) > 1}
+    return {
+        name: sorted(trials, key=lambda each: (isinstance(each.tunables[name], str), each.tunables[name]))
+        for name, trials in near.items()
+        if len(trials) > 1
+    }
 
 
 def explain(trials: Sequence[StudyTrial]) -> dict[tuple[str, ...], float]:
@@ -126,11 +128,6 @@ def _explained(surface: np.ndarray, codes: np.ndarray) -> float:
     within = float(((surface - means[cells]) ** 2).mean())
     between = float((counts * (means - surface.mean()) ** 2).sum()) / surface.size
     return max(0.0, between - within * (counts.size - 1) / max(1, surface.size - counts.size))
-
-
-def _rank(value: Any) -> tuple[bool, bool, Any]:
-    """Return a key that sorts numbers by size, then words, then none."""
-    return value is None, isinstance(value, str), 0.0 if value is None else value
 
 
 def search_figures(study: Study, styles: plot.Styles) -> list[plot.Figure]:
