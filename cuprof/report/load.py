@@ -137,18 +137,22 @@ def make_frames(
     Args:
         results: what `read_results` returns of one sweep, whole.
     """
-    is_first = ~results["trial_id"].duplicated().to_numpy()
-    place, has_median = np.cumsum(is_first) - 1, results["median_ns"].notna().to_numpy()
+    place, has_median = pd.factorize(results["trial_id"])[0], results["median_ns"].notna().to_numpy()
     timings = results[has_median].set_index(place[has_median])
     sure = zip(*(timings[name] for name in ("median_ns", "high_ns", "samples", "confidence")), strict=True)
     timings["sure_ns"] = [sure_time(*each) for each in sure]
     is_few = list(map(is_mere_range, timings["samples"], timings["confidence"]))
     timings.loc[is_few, ["low_ns", "high_ns"]] = np.nan  # they are of the range of the samples
-    trials = results[is_first].reset_index(drop=True).drop(columns=["measure", *Timed._fields, *ENERGIES, "device"])
+    medians = timings.set_index("measure", append=True)["median_ns"].unstack().reindex(columns=[*Measure])
+    ranking = pd.concat([timings[timings["measure"] == measure.value] for measure in RANKING])
+    ranked = ranking[["measure", "median_ns", "sure_ns"]].groupby(level=0).first()
+    told = timings[[*ENERGIES, "energy_unavailable"]]
+    energies = told.mask(told == "").groupby(level=0).first()  # of the measure that was taken first
+    trials = results.drop_duplicates("trial_id", ignore_index=True)
     trials = trials.rename(columns={"trial_id": "id", "variant_order": "order"})
     was_run = ~trials["state"].isin([*NOT_RUN])
     is_reused = was_run & ~trials["run_sweep_id"].isin([0, *trials["sweep_id"].unique()])
-    trials = trials.assign(**_names(trials, devices, experiment), **_times(timings), **_energies(timings))
+    trials = trials.assign(**_names(trials, devices, experiment), **medians.add_suffix("_ns"), **ranked, **energies)
     trials = trials.fillna({"sure_ns": np.inf, "measure": "", "energy_unavailable": ""})
     has_samples = is_timed(results)
     sampled = [trials.index.isin(place[has_samples & (results["measure"] == measure.value)]) for measure in RANKING]
@@ -168,35 +172,13 @@ def _names(trials: pd.DataFrame, devices: Mapping[int, Device], experiment: Expe
     known = {key: device.label for key, device in devices.items()}
     hosts = [key for key, device in devices.items() if is_host(device.facts)]
     labels = pd.Series([known.get(key, "") for key in trials["device_id"]], trials.index, dtype=object)
-    ran_on = pd.DataFrame({"variant": trials["variant"], "device": labels})[labels != ""].drop_duplicates()
-    several = trials["variant"].isin(ran_on["variant"][ran_on["variant"].duplicated()]) & (labels != "")
+    several = labels.mask(labels == "").groupby(trials["variant"]).transform("nunique") > 1
     return {
         "at": at,
         "problem_name": [names[number] for number in at],
         "device": labels,
         "on_host": trials["device_id"].isin(hosts),
-        "contender": trials["variant"].where(~several, trials["variant"] + " @ " + labels),
-    }
-
-
-def _times(timings: pd.DataFrame) -> dict[str, pd.Series[Any]]:
-    """Return the median of each measure, the measure that trials are ranked by, and the time of it that counts."""
-    of_measure = {measure: timings[timings["measure"] == measure.value] for measure in Measure}
-    ranking = pd.concat([of_measure[measure] for measure in RANKING])
-    ranking = ranking[~ranking.index.duplicated()]
-    return {
-        **{f"{measure}_ns": timed["median_ns"] for measure, timed in of_measure.items()},
-        **{name: ranking[name] for name in ("measure", "median_ns", "sure_ns")},
-    }
-
-
-def _energies(timings: pd.DataFrame) -> dict[str, pd.Series[Any]]:
-    """Return the energies, of the measure that was taken first, and why there are none."""
-    metered = timings[timings["energy_j"].notna()]
-    why = timings["energy_unavailable"][timings["energy_unavailable"] != ""]
-    return {
-        **{name: metered[name][~metered.index.duplicated()] for name in ENERGIES},
-        "energy_unavailable": why[~why.index.duplicated()],
+        "contender": trials["variant"].where(~several | (labels == ""), trials["variant"] + " @ " + labels),
     }
 
 

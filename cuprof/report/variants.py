@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from cuprof.core.point import Point
@@ -168,8 +167,7 @@ def _below(study: Study, trial: StudyTrial) -> str:
 
 def fastest_table(study: Study) -> Table | None:
     """Return the ten fastest configurations of each variant at the reference problem; None where few were tried."""
-    has_tunables = np.array([len(point) > 0 for point in study.here["tunables"]], dtype=bool)
-    tried = study.here[study.here["is_right"] & has_tunables]
+    tried = study.here[study.here["is_right"] & (study.here["tunables"].map(len) > 0)]
     if len(tried) <= ENOUGH:
         return None
     ranked = tried.sort_values("sure_ns", kind="stable").groupby("contender", sort=False).head(TOP)
