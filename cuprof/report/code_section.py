@@ -17,7 +17,7 @@ from cuprof.ncu.report_file import EXCESSIVE as METRICS
 from cuprof.report.counter_section import MOST_PAIRS, list_pairs
 from cuprof.report.study import Pair, Study
 from cuprof.report.templates import say, say_once
-from cuprof.report.trials import StudyTrial, grouped
+from cuprof.report.trials import StudyTrial
 from cuprof.results.source import FEW_SAMPLES, KernelSource
 from cuprof.statistics.verdict import Verdict
 
@@ -176,9 +176,8 @@ def _files(kernel: KernelSource, waits: Sequence[Wait]) -> list[tuple[str, list[
     fits = ranked["instructions"].cumsum() <= MOST_INSTRUCTIONS
     lines = kernel.lines.assign(is_cause=own["is_cause"].any().to_numpy(), sass=own["sass"].agg(list).to_numpy())
     lines["sass"] = lines["sass"].where(fits, "")
-    rows = lines.itertuples()
-    files = grouped(rows, lambda row: str(row.file))
-    return [(Path(file).name, _with_context(kernel, file, of_it)) for file, of_it in files.items()]
+    files = ((str(file), list(of_it.itertuples())) for file, of_it in lines.groupby("file"))  # in the order of `lines`
+    return [(Path(file).name, _with_context(kernel, file, of_it)) for file, of_it in files]
 
 
 def _with_context(kernel: KernelSource, file: str, rows: Sequence[Any]) -> list[Any]:

@@ -19,7 +19,6 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from sqlalchemy.engine import Connection
 
@@ -193,5 +192,5 @@ def blank_undefined(counters: pd.DataFrame, *together: str) -> pd.DataFrame:
     is_undefined = own.isin(pd.MultiIndex.from_frame(zeros))
     absences = {name: METRICS[name].absence if name in METRICS else "" for name in weights[is_undefined]}
     texts = weights.map(lambda name: absences.get(name) or f"{name} is 0")
-    text = pd.Series(np.where(is_undefined, texts, counters["text"]), counters.index, dtype=object)
+    text = counters["text"].mask(is_undefined, texts)
     return counters.assign(value=counters["value"].mask(is_undefined), text=text)
