@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from cuprof.core.point import Point
 
@@ -488,6 +488,28 @@ class Profile:
     started_at: float = 0.0
     """Seconds since the epoch, UTC."""
     duration_ns: int = 0
+
+
+class StoredTrial(NamedTuple):
+    """What the database knows of a trial that has been run.
+
+    Args:
+        state: of its newest run; a skipped run does not hide an earlier one that was not skipped.
+        complete: nothing is left to do for it: it failed, or one ok run has every timing that was asked for.
+        run_id: that run; otherwise the newest.
+        sweep_id: the sweep that made it.
+        median_ns: of the shortest of the timings that were asked for, None without any.
+        half_width: of the widest interval among them, as a share of its median; 0 without any.
+    """
+
+    identity: str
+    state: State
+    complete: bool
+    run_id: int
+    message: str = ""
+    sweep_id: int = 0
+    median_ns: float | None = None
+    half_width: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from cuprof.config.model import SweepConfig
 from cuprof.core.project import Project
-from cuprof.core.records import CounterValue, Trial
+from cuprof.core.records import CounterValue, StoredTrial, Trial
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.devices import open_executors
 from cuprof.engine.observer import Observer
@@ -18,7 +18,7 @@ from cuprof.engine.running import Run, SweepResult
 from cuprof.ncu import BACKENDS
 from cuprof.ncu.collector import Collector
 from cuprof.results.counters import read_newest_counters
-from cuprof.store import Store, StoredTrial
+from cuprof.store import Store
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from cuprof.config.model import SweepConfig
 from cuprof.core.errors import FamilyError, WorkerError
 from cuprof.core.point import Axes
 from cuprof.core.project import Project
-from cuprof.core.records import FAILED, DeviceFacts, Devices, Measure, State, Trial, Unavailable
+from cuprof.core.records import FAILED, DeviceFacts, Devices, Measure, State, StoredTrial, Trial, Unavailable
 from cuprof.engine.devices import enroll
 from cuprof.engine.executor import Executor
 from cuprof.engine.opened import OpenedFiles
@@ -29,7 +29,7 @@ from cuprof.worker.messages import Load, Probe, Probed
 from cuprof.worker.method import ignored_settings, methods
 
 if TYPE_CHECKING:
-    from cuprof.store import Store, StoredTrial
+    from cuprof.store import Store
 
 
 @dataclass(frozen=True)

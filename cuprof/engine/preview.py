@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from cuprof.config.model import SweepConfig
 from cuprof.core.errors import EmptyStoreError
 from cuprof.core.project import Project
-from cuprof.core.records import Outcome, State, StoredProfile, Trial
+from cuprof.core.records import Outcome, State, StoredProfile, StoredTrial, Trial
 from cuprof.engine.devices import open_executors
 from cuprof.engine.planning import prepare
 from cuprof.engine.profiling import find_settled, reason_to_skip
 from cuprof.ncu.setting import make_request
-from cuprof.store import Store, StoredTrial
+from cuprof.store import Store
 from cuprof.store.connection import database_file, parse_url
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from cuprof.core.records import FAILED, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial
+from cuprof.core.records import FAILED, DeviceFacts, Outcome, Profile, State, StoredProfile, StoredTrial, Trial
 from cuprof.engine.observer import Observer
 from cuprof.ncu import BACKENDS, TITLE
 from cuprof.ncu.task import Step
@@ -19,7 +19,7 @@ from cuprof.ncu.task import Step
 if TYPE_CHECKING:
     from cuprof.ncu.collector import Collector
     from cuprof.ncu.setting import Request
-    from cuprof.store import Store, StoredTrial
+    from cuprof.store import Store
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from cuprof.core.records import State, Trial
+from cuprof.core.records import State, StoredTrial, Trial
 from cuprof.core.text import count, list_first
 from cuprof.engine.planning import Prepared
 from cuprof.engine.recorder import Recorder
 from cuprof.results.sessions import compare_sessions
-from cuprof.store import Store, StoredTrial
+from cuprof.store import Store
 
 
 def take_up(recorder: Recorder) -> tuple[list[Trial], set[str]]:

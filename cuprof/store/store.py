@@ -20,10 +20,9 @@ from cuprof.store.connection import database_file, explained, is_unreachable, ma
 from cuprof.store.schema import REVISION
 
 if TYPE_CHECKING:
-    from cuprof.core.records import Trial
+    from cuprof.core.records import StoredTrial, Trial
     from cuprof.store.merge import Merged
     from cuprof.store.source import Source
-    from cuprof.store.trials import StoredTrial
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.core.records import FAILED, DeviceFacts, Measure, State, Trial
+from cuprof.core.records import FAILED, DeviceFacts, Measure, State, StoredTrial, Trial
 from cuprof.store import ranking, sweeps
 from cuprof.store import tables as t
 from cuprof.store.rows import among, columns_of, save, upsert
@@ -20,28 +20,6 @@ DESCRIPTIVE = ("label", "useful_bytes", "flops")
 """Facts that may differ between two descriptions of one trial; the latest counts."""
 ENLISTING = "enlisting"
 """The lock that processes share on a server while they enlist, so that no trial that they found is removed."""
-
-
-class StoredTrial(NamedTuple):
-    """What the database knows of a trial that has been run.
-
-    Args:
-        state: of its newest run; a skipped run does not hide an earlier one that was not skipped.
-        complete: nothing is left to do for it: it failed, or one ok run has every timing that was asked for.
-        run_id: that run; otherwise the newest.
-        sweep_id: the sweep that made it.
-        median_ns: of the shortest of the timings that were asked for, None without any.
-        half_width: of the widest interval among them, as a share of its median; 0 without any.
-    """
-
-    identity: str
-    state: State
-    complete: bool
-    run_id: int
-    message: str = ""
-    sweep_id: int = 0
-    median_ns: float | None = None
-    half_width: float = 0.0
 
 
 def enlist(

@@ -24,9 +24,9 @@ from stored_records import get_outcome, list_trials
 
 from cuprof.core.errors import StoreError
 from cuprof.core.point import Point
-from cuprof.core.records import Check, Measure, Outcome, State
+from cuprof.core.records import Check, Measure, Outcome, State, StoredTrial
 from cuprof.results.queries import query
-from cuprof.store import Store, StoredTrial, sweeps
+from cuprof.store import Store, sweeps
 from cuprof.store import tables as t
 from cuprof.store.rows import upsert
 from cuprof.store.trials import ENLISTING
