@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -72,12 +71,10 @@ def back_up(url: str, file: Path, *, overwrite: bool = False) -> Copy:
 
 
 def _write(database: sqlite3.Connection, source: Path, file: Path) -> int:
-    """Write the copy under another name, check it and give it its own; return its size in bytes."""
+    """Write the copy in a folder beside its place, check it and move it there; return its size in bytes."""
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{file.name}-", suffix=".part", dir=file.absolute().parent)
-        os.close(handle)
-        part = Path(name)
-        try:
+        with tempfile.TemporaryDirectory(prefix=f".{file.name}-", dir=file.absolute().parent) as folder:
+            part = Path(folder) / file.name
             with closing(sqlite3.connect(part, isolation_level=None)) as target:
                 # Python handles Ctrl-C when it calls the function.
                 database.backup(target, pages=PAGES_AT_ONCE, progress=lambda *_: None)
@@ -86,10 +83,7 @@ def _write(database: sqlite3.Connection, source: Path, file: Path) -> int:
             shutil.copymode(source, part)
             size_bytes = part.stat().st_size
             part.replace(file)
-            return size_bytes
-        finally:
-            for suffix in ("", "-journal", "-wal", "-shm"):
-                Path(f"{part}{suffix}").unlink(missing_ok=True)
+        return size_bytes
     except OSError as error:
         raise StoreError(f"{file} cannot be written: {error.strerror}; name another file") from None
     except sqlite3.OperationalError as error:

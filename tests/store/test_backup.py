@@ -43,13 +43,18 @@ def refusal(url: str, file: Path, **options: bool) -> str:
     return str(caught.value)
 
 
+def left_in(folder: Path) -> list[str]:
+    """Return the names of what a copy has left, besides the folder of the copied database."""
+    return [path.name for path in folder.iterdir() if path.is_file() or path.name.startswith(".")]
+
+
 def test_what_is_in_the_wal_file_is_in_the_copy(filled: str, tmp_path: Path) -> None:
     file = tmp_path / "a copy.sqlite"
     with Store.open(filled) as store:  # open, so that the rows of the second sweep stay in the -wal file
         store.begin_sweep(FACTS)
         copy = back_up(filled, file)
     assert (copy.sweeps, copy.runs, copy.size_bytes) == (1, 1, file.stat().st_size)
-    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["a copy.sqlite"]
+    assert left_in(tmp_path) == ["a copy.sqlite"]
     file.chmod(0o400)
     assert len(query(f"sqlite:///{file}", "SELECT * FROM sample")) == len(query(filled, "SELECT * FROM sample"))
 
@@ -147,11 +152,11 @@ def test_a_full_disk_leaves_nothing(filled: str, tmp_path: Path) -> None:
     file = tmp_path / "copy.sqlite"
     done = subprocess.run([sys.executable, "-c", FULL, filled, str(file)], capture_output=True, text=True, check=True)
     assert f"{file} cannot be written" in done.stdout
-    assert [path for path in tmp_path.iterdir() if path.is_file()] == []
+    assert left_in(tmp_path) == []
 
 
 def test_an_interrupt_leaves_nothing(filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backup, "check_pages", lambda *_: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         back_up(filled, tmp_path / "copy.sqlite")
-    assert [path for path in tmp_path.iterdir() if path.is_file()] == []
+    assert left_in(tmp_path) == []
