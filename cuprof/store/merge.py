@@ -114,19 +114,17 @@ class Merge:
         self._now = stations.clock(connection)
         self._keys: dict[str, dict[int, int]] = {}
         self._new: dict[str, set[int]] = {}
-        self._moments: dict[int, float] = {}
-        self._newest: dict[int, float] = {}
         self._ok: set[int] = set()
+        self._ran: set[int] = set()
         self._doubted: set[int] = set()
         self._both: Count[int] = Count()
 
     def run(self) -> Merged:
         """Take all tables, each after those that it refers to."""
         lock(self.connection, "merge")  # sweeps go on: no merge writes what they write
-        here = {row.trial_id: row.moment for row in self.connection.execute(_NEWEST_RUNS)}
         for part in PARTS:
             self._take(part)
-        self._settle_states(here)
+        self._settle_states()
         ranking.refresh(self.connection)
         for sweep_id, count in self._both.items():
             label = self.connection.scalar(sa.select(t.sweep.c.name).where(t.sweep.c.id == sweep_id))
@@ -168,12 +166,8 @@ class Merge:
             return {}
         names = dict.fromkeys((*part.key, *part.same, "id", "run_id"))
         columns = [part.table.c[name] for name in names if name in part.table.c]
-        known = {
-            part.mark(row): row for row in (each._asdict() for each in self.connection.execute(sa.select(*columns)))
-        }
-        if part.table is t.run:
-            self._moments = {row["id"]: row["recorded_at"] for row in known.values()}
-        return known
+        rows = (row._asdict() for row in self.connection.execute(sa.select(*columns)))
+        return {part.mark(row): row for row in rows}
 
     def _translate(self, part: Part, row: Row, rules: Sequence[Rule]) -> int:
         """Give a row the keys that what it refers to has here; return SEEN or REFUSED where it is not taken, else 0.
@@ -232,8 +226,6 @@ class Merge:
             row |= {"left_at": row["seen_at"], "doing": ""}
         if part.table is t.artifact:
             row["path"] = self.paths.get(row["sha256"], row["path"])
-        if part.table is t.run and row["state"] != State.SKIPPED:
-            self._newest[row["trial_id"]] = max(row["recorded_at"], self._newest.get(row["trial_id"], 0.0))
 
     def _insert(self, part: Part, new: Mapping[int, Row], keys: dict[int, int]) -> None:
         """Insert rows, and note the keys that they have here, where they have any."""
@@ -250,28 +242,30 @@ class Merge:
         keys.update(zip(new, inserted, strict=True))
         self._new.setdefault(part.table.name, set()).update(inserted)
         if part.table is t.run:
-            self._moments.update((key, row["recorded_at"]) for key, row in zip(inserted, rows, strict=True))
+            self._ran.update(row["trial_id"] for row in rows)
             self._ok.update(key for key, row in zip(inserted, rows, strict=True) if row["state"] == State.OK)
 
     def _reconcile(self, part: Part, row: Row, there: Row) -> None:
         """Update a row here with the other database's data on the same thing."""
         table = part.table
+
+        def update(values: Row, *conditions: sa.ColumnElement[bool]) -> None:
+            same = [table.c[name] == row[name] for name in part.key]
+            self.connection.execute(sa.update(table).where(*same, *conditions).values(values))
+
         if table is t.sweep:
-            of_it = sa.select(table).where(table.c.id == there["id"])
-            here = self.connection.execute(of_it).one()._asdict()
+            here = self.connection.execute(sa.select(table).where(table.c.id == there["id"])).one()._asdict()
             if here["state"] != "running" and _progress(row) > _progress(here):
-                self.connection.execute(sa.update(table).where(table.c.id == there["id"]).values(row))
+                update(row)
         elif table is t.calibration:
-            same = [table.c[name] == row[name] for name in part.key]
-            self.connection.execute(sa.update(table).where(*same, table.c.measured_at < row["measured_at"]).values(row))
+            update(row, table.c.measured_at < row["measured_at"])
         elif table is t.sweep_trial and row["run_id"] not in (None, there["run_id"]):
-            if there["run_id"] is not None:
-                self._both[row["sweep_id"]] += 1
-                if self._moments[row["run_id"]] < self._moments[there["run_id"]]:
-                    return
-            same = [table.c[name] == row[name] for name in part.key]
             values = {name: row[name] for name in ("run_id", "reused", "station_id")}
-            self.connection.execute(sa.update(table).where(*same).values(values))
+            if there["run_id"] is None:
+                update(values)
+            else:
+                self._both[row["sweep_id"]] += 1
+                update(values, _moment(table.c.run_id) <= _moment(row["run_id"]))
 
     def _tell_differing(self, part: Part, differing: Sequence[str]) -> None:
         """Note the rows that differ from those here; raise StoreError where no honest database could differ."""
@@ -283,28 +277,26 @@ class Merge:
             )
         self.merged.notes.append(f"{what} differs from what is stored here, which is kept")
 
-    def _settle_states(self, here: Mapping[int, float]) -> None:
+    def _settle_states(self) -> None:
         """Give the state of its newest run to each trial that both knew, or whose state a refused run may have set."""
-        new = self._new.get("trial", set())
-        later = {key for key, moment in self._newest.items() if moment > here.get(key, 0.0) and key not in new}
-        doubted = self._doubted & new
-        run = t.run.c
-        runs = sa.select(run.trial_id, run.state, run.message).where(
-            among(self.connection, run.trial_id, later | doubted)
-        )
+        new, new_runs = self._new.get("trial", set()), self._new.get("run", set())
+        doubted, run = self._doubted & new, t.run.c
+        chosen = among(self.connection, run.trial_id, (self._ran - new) | doubted)
+        runs = sa.select(run.trial_id, run.id, run.state, run.message).where(chosen)
         newest_last = runs.order_by(run.state != State.SKIPPED.value, run.recorded_at)
+        newest = {row.trial_id: row for row in self.connection.execute(newest_last)}
         ends = dict.fromkeys(doubted, (State.PLANNED.value, ""))
-        ends |= {key: (state, message) for key, state, message in self.connection.execute(newest_last)}
+        for key, (_, run_id, state, message) in newest.items():
+            if key in doubted or (run_id in new_runs and state != State.SKIPPED):
+                ends[key] = state, message
         if ends:
             values = [{"trial": key, "became": state, "said": text} for key, (state, text) in sorted(ends.items())]
             self.connection.execute(SET_STATE, values)
 
 
-_NEWEST_RUNS = (
-    sa.select(t.run.c.trial_id, sa.func.max(t.run.c.recorded_at).label("moment"))
-    .where(t.run.c.state != State.SKIPPED.value)
-    .group_by(t.run.c.trial_id)
-)
+def _moment(run: Any) -> Any:
+    """Return the query for when a run was recorded."""
+    return sa.select(t.run.c.recorded_at).where(t.run.c.id == run).scalar_subquery()
 
 
 def _check_hashes(part: Part, row: Row) -> None:
