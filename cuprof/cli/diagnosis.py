@@ -84,7 +84,7 @@ def examine(project: Project, store: str = "") -> Iterator[Diagnosis]:
         found = get_compiler(name)
         detail = f"{found.version} ({found.path})" if found.path else ""
         yield _optional(name, detail, f'variants with compiler="{name}"', REMEDIES[name])
-    yield _examine(TITLE, lambda: f"{(ncu := get_executable()).version_text} at {ncu.path}", driver)
+    yield _examine(TITLE, lambda: f"{(ncu := get_executable()).version} at {ncu.path}", driver)
     yield examine_counters(driver, PROFILING_PARAMETERS)
     yield examine_opencl(driver, list_platforms(), "pyopencl" in installed, has_nvidia_icd())
     for name, (needed, purpose) in EXTRAS.items():

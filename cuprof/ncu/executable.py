@@ -17,7 +17,7 @@ OLDEST = (2022, 2)
 """First release whose --nvtx-include takes regular expressions for push/pop ranges."""
 
 _INSTALL = "install Nsight Compute (it comes with the CUDA toolkit) or name the program with ncu.path=/path/to/ncu"
-_VERSION = re.compile(r"Version\s+(\d+)\.(\d+)\.(\d+)(?:\.(\d+))?")
+_VERSION = re.compile(r"Version\s+(\d+)\.(\d+)\.(\d+)")
 
 
 class NcuExecutable:
@@ -34,24 +34,13 @@ class NcuExecutable:
         thread.shutdown(wait=False)
 
     @property
-    def version(self) -> tuple[int, ...]:
-        """Return the release, waiting for it if necessary.
+    def version(self) -> str:
+        """Return the release as NVIDIA writes it ("2025.3.1"), waiting for it if necessary.
 
         Raises:
             ProfilerError: the program does not run, or is older than `OLDEST`.
         """
-        version = self._answer.result()
-        if version[:2] < OLDEST:
-            raise ProfilerError(
-                f"{self.path} is Nsight Compute {'.'.join(map(str, version))}, and cuprof needs "
-                f"{'.'.join(map(str, OLDEST))} or newer; {_INSTALL}"
-            )
-        return version
-
-    @property
-    def version_text(self) -> str:
-        """Return the release as NVIDIA writes it ("2025.3.1")."""
-        return ".".join(map(str, self.version))
+        return self._answer.result()
 
 
 def get_executable(
@@ -83,11 +72,13 @@ def get_executable(
 
 
 def list_metric_names(executable: NcuExecutable) -> list[str]:
-    """Return the base names of the metrics that the devices here have; empty where ncu fails."""
+    """Return the base names (without .sum, …) of the metrics that the devices here have; empty where ncu fails."""
     try:
-        return list_queried_metrics(_ask(executable.path, "--query-metrics").stdout)
+        output = _ask(executable.path, "--query-metrics").stdout
     except (OSError, subprocess.TimeoutExpired):
         return []
+    rows = re.findall(r"^([A-Za-z][\w.]*__\w+)\s+(?:Counter|Ratio|Throughput)\b", output, re.MULTILINE)
+    return list(dict.fromkeys(rows))
 
 
 def list_candidates(environment: Mapping[str, str], root: Path = Path("/")) -> Iterator[Path]:
@@ -119,7 +110,7 @@ def _ask(path: Path, option: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _read_version(path: Path) -> tuple[int, ...]:
+def _read_version(path: Path) -> str:
     try:
         run = _ask(path, "--version")
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -131,7 +122,12 @@ def _read_version(path: Path) -> tuple[int, ...]:
             f"{path} --version ended with exit code {run.returncode} and named no version"
             f"{f' ({lines[-1]})' if lines else ''}; {_INSTALL}"
         )
-    return tuple(int(part) for part in match.groups()[:3])
+    release = tuple(map(int, match.groups()))
+    version = ".".join(map(str, release))
+    if release < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise ProfilerError(f"{path} is Nsight Compute {version}, and cuprof needs {oldest} or newer; {_INSTALL}")
+    return version
 
 
 _ERROR = re.compile(r"^==ERROR==\s*(.*?(?::[ \t]*\n\s*[^=\s].*)?)$", re.MULTILINE)
@@ -196,12 +192,6 @@ def list_unknown_metrics(output: str) -> list[str]:
     """Return the metrics that ncu names as unknown, each once, as they were given where that is known."""
     names = (_UNKNOWN_METRIC.findall(text) for text in list_messages(output))
     return list(dict.fromkeys(_plain(name) for found in names for name in found))
-
-
-def list_queried_metrics(output: str) -> list[str]:
-    """Return the base names (without .sum, .avg, …) that `ncu --query-metrics` prints."""
-    rows = re.findall(r"^([A-Za-z][\w.]*__\w+)\s+(?:Counter|Ratio|Throughput)\b", output, re.MULTILINE)
-    return list(dict.fromkeys(rows))
 
 
 def missing_metric_reason(name: str, known: Iterable[str]) -> str:

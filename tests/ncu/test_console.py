@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from cuprof.ncu.executable import (
     find_explanation,
+    get_executable,
     list_messages,
-    list_queried_metrics,
+    list_metric_names,
     list_unknown_metrics,
     missing_metric_reason,
 )
@@ -85,8 +85,8 @@ def test_unknown_metrics_as_older_releases_report_them() -> None:
     assert list_unknown_metrics("dram__bytes_raed.sum: Failed to find metric x") == []
 
 
-def test_the_nearest_names_are_suggested_with_the_suffix_asked_for(recorded: Path) -> None:
-    known = list_queried_metrics((recorded / "query_metrics.txt").read_text())
+def test_the_nearest_names_are_suggested_with_the_suffix_asked_for(fake_ncu) -> None:
+    known = list_metric_names(get_executable(str(fake_ncu.path)))
     reason = missing_metric_reason("dram__bytes_raed.sum", known)
     assert reason.startswith(
         "metric dram__bytes_raed.sum does not exist on this chip; did you mean dram__bytes_read.sum"

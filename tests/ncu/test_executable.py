@@ -19,7 +19,7 @@ def _program(path: Path, output: str = "Version 2025.3.1.0 (build 1)", code: int
 
 def test_the_recorded_version_is_read(fake_ncu) -> None:
     found = get_executable(str(fake_ncu.path))
-    assert (found.path, found.version_text) == (fake_ncu.path, "2025.3.1")
+    assert (found.path, found.version) == (fake_ncu.path, "2025.3.1")
     assert get_executable(str(fake_ncu.folder)).path == fake_ncu.path  # a folder stands for the ncu in it
 
 
