@@ -101,7 +101,7 @@ def _print_counters(result: ProfilingResult, collector: Collector, output: str) 
     """Print the counters that are stored of these trials, those of earlier collections included."""
     from cuprof.ncu.metrics import METRICS, list_matches
 
-    trials, request = result.trials, collector.request
+    trials, request = result.trials, collector.setting.request
     values: dict[str, dict[str, float | str | None]] = {trial.identity: {} for trial in trials}
     units: dict[str, str] = {}
     for identity, counters in result.counters.items():

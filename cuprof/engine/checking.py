@@ -58,7 +58,7 @@ def profile_selection(
             store.finish_sweep(sweep_id, state)
         with store.snapshot() as connection:
             identities = [trial.identity for trial in trials]
-            counters = read_newest_counters(connection, identities, collector.request.conditions)
+            counters = read_newest_counters(connection, identities, collector.setting.request.conditions)
     return ProfilingResult(trials, collected, counters, max(collected.exit_code, checked.exit_code))
 
 

@@ -88,7 +88,7 @@ class ObjectiveCounters:
     def read(self, identities: Sequence[str]) -> Values:
         """Return the stored values of these trials."""
         with self.profiling.store.snapshot() as connection:
-            stored = read_newest_counters(connection, identities, self.profiling.collector.request.conditions)
+            stored = read_newest_counters(connection, identities, self.profiling.collector.setting.request.conditions)
         return {identity: self._pick(stored.get(identity, {})) for identity in identities}
 
     def collect(self, trials: Sequence[Trial], outcomes: Mapping[str, Outcome]) -> Values:

@@ -93,14 +93,14 @@ class Profiling:
         reasons = {trial.identity: reason_to_skip(trial, outcomes.get(trial.identity)) for trial in trials}
         skipped = {identity: reason for identity, reason in reasons.items() if reason}
         right = [trial for trial in trials if trial.identity not in skipped]
-        settled = find_settled(right, collector.request, self.store, retry)
+        settled = find_settled(right, collector.setting.request, self.store, retry)
         self.observer.started(len(right), settled)
         todo = [trial for trial in right if trial.identity not in settled]
-        profiles: list[Profile] = []
+        profiles, most = list[Profile](), collector.setting.collection.batch
         for _, of_device in groupby(sorted(todo, key=_device_of), _device_of):
             members = list(of_device)
-            for start in range(0, len(members), collector.batch):
-                profiles += self._profile(members[start : start + collector.batch])
+            for start in range(0, len(members), most):
+                profiles += self._profile(members[start : start + most])
         if self.sweep_id is not None:
             self.observer.finished(self.sweep_id)
         failures = [
@@ -114,7 +114,7 @@ class Profiling:
             if each.state in FAILED
         ]
         missing = {name: reason for found in settled.values() for name, reason in found.missing.items()}
-        missing |= collector.missing
+        missing |= collector.setting.missing
         return CollectResult(tuple(profiles), tuple(failures), skipped, missing)
 
     def _profile(self, batch: Sequence[Trial]) -> Iterator[Profile]:

@@ -100,7 +100,7 @@ class Counting:
             if profile.identity and profile.state is State.OK
         }
         names = dict.fromkeys(name for of_trial in values.values() for name in of_trial)
-        request = collector.request
+        request = collector.setting.request
         shown = sorted(names, key=listing_order) if request.whole else list_matches(request.metrics, names)
         return {key: {name: found[name] for name in shown if name in found} for key, found in values.items()}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import Thread
 from typing import Any, Self
@@ -23,12 +23,12 @@ from cuprof.core.records import LaunchRecord, Trial
 from cuprof.core.scratch import ScratchFolder
 from cuprof.ncu import EXECUTED, IN_PROCESS
 from cuprof.ncu.attribution import Attribution, BatchResult
-from cuprof.ncu.executable import find_explanation, list_metric_names
+from cuprof.ncu.executable import find_explanation, list_metric_names, missing_metric_reason
 from cuprof.ncu.files import check_folder, keep_artifact
 from cuprof.ncu.metrics import METRICS
 from cuprof.ncu.process import NcuProcess, ProcessResult
 from cuprof.ncu.report_file import read_report
-from cuprof.ncu.setting import Request, Setting, build_command, make_setting
+from cuprof.ncu.setting import Setting, build_command, make_setting
 from cuprof.ncu.task import ProfilingTask, TaskTrial, read_progress, write_task
 
 
@@ -99,25 +99,13 @@ class Collector:
 
     Args:
         ahead: an ncu process that already waits for the first batch.
+
+    Attributes:
+        setting: without the metrics that turned out to be missing, which it names.
     """
 
     def __init__(self, setting: Setting, ahead: Batch | None = None) -> None:
         self.setting, self._ahead = setting, ahead
-
-    @property
-    def request(self) -> Request:
-        """Return the request that profiles are stored under."""
-        return self.setting.request
-
-    @property
-    def batch(self) -> int:
-        """Return how many trials are given to one ncu process."""
-        return self.setting.collection.batch
-
-    @property
-    def missing(self) -> Mapping[str, str]:
-        """Return the requested metrics that this chip does not have, and why."""
-        return self.setting.missing
 
     def check(self) -> None:
         """Raise `ProfilerError` where ncu does not run or is too old."""
@@ -176,14 +164,16 @@ class Collector:
         return Attribution(trials, setting, result, progress, launches, artifact, started_at).decide()
 
     def _leave_out(self, metrics: Sequence[str]) -> tuple[str, ...]:
-        """Continue without these metrics, and return what to say about it."""
-        before = self.setting.missing
-        known = list_metric_names(self.setting.executable) or list(METRICS)
-        self.setting = self.setting.without(metrics, known)
-        if not (self.setting.collection.metrics or self.setting.request.whole):
-            raise ProfilerError(f"nothing is left to collect: {'; '.join(self.setting.missing.values())}")
-        reasons = [reason for name, reason in self.setting.missing.items() if name not in before]
-        return tuple(f"{reason} The other metrics are collected." for reason in reasons)
+        """Continue without these metrics, and return what to say about those that were requested."""
+        setting, request = self.setting, self.setting.request
+        known = list_metric_names(setting.executable) or list(METRICS)
+        reasons = {name: missing_metric_reason(name, known) for name in metrics if name in request.metrics}
+        left = tuple(name for name in setting.collection.metrics if name not in metrics)
+        missing = {**setting.missing, **reasons}
+        if not (left or request.whole):
+            raise ProfilerError(f"nothing is left to collect: {'; '.join(missing.values())}")
+        self.setting = replace(setting, collection=replace(setting.collection, metrics=left), missing=missing)
+        return tuple(f"{reason} The other metrics are collected." for reason in reasons.values())
 
     def __enter__(self) -> Self:
         return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -14,7 +14,7 @@ from cuprof.core.records import Conditions
 from cuprof.families.candidate import Extension
 from cuprof.families.origin import is_path
 from cuprof.interop.origins import AnyOrigin, find_origin
-from cuprof.ncu.executable import NcuExecutable, get_executable, missing_metric_reason
+from cuprof.ncu.executable import NcuExecutable, get_executable
 from cuprof.ncu.metrics import companions
 from cuprof.ncu.task import RANGE_FILTER
 
@@ -52,18 +52,6 @@ class Setting:
     artifacts: Path
     missing: Mapping[str, str] = field(default_factory=dict)
     extension: Extension | None = None
-
-    def without(self, metrics: Sequence[str], known: Iterable[str]) -> Setting:
-        """Return the setting without metrics that the chip does not have, with the reason for requested ones.
-
-        Args:
-            known: names of metrics that exist, for the suggestion.
-        """
-        names = tuple(known)
-        left = tuple(name for name in self.collection.metrics if name not in metrics)
-        reasons = {name: missing_metric_reason(name, names) for name in metrics if name in self.request.metrics}
-        collection = replace(self.collection, metrics=left)
-        return replace(self, collection=collection, missing={**self.missing, **reasons})
 
 
 def make_setting(config: NcuConfig, project: Project, family: str = "") -> Setting:

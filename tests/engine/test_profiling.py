@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import pytest
 
+from cuprof.config.model import NcuConfig
 from cuprof.core.point import Point
 from cuprof.core.records import Conditions, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial, Unavailable
 from cuprof.engine.observer import Observer
@@ -22,17 +24,12 @@ class ToyCollector:
     """Answer with prepared results, in turn; without one, every trial is fine."""
 
     def __init__(self, *results: Callable[[Sequence[Trial]], BatchResult], batch: int = 2) -> None:
-        self.request, self.batch = Request(("cycles",), COLD), batch
+        request, collection = Request(("cycles",), COLD), NcuConfig(batch=batch)
+        self.setting = SimpleNamespace(request=request, collection=collection, missing={})
         self.given: list[list[str]] = []
         self.held: list[DeviceFacts] = []
         self.turns: list[int] = []
-        self.left_out: dict[str, str] = {}
         self._results = list(results)
-
-    @property
-    def missing(self) -> Mapping[str, str]:
-        """Return what was left out."""
-        return self.left_out
 
     def check(self) -> None:
         """Always works."""
