@@ -174,8 +174,6 @@ class Process:
         self._reach[:count] = scipy.linalg.solve_triangular(factor.astype(np.float32), known, lower=True)
         self._base = scipy.linalg.solve_triangular(factor, trend[self.points], lower=True)
         self._pool_trend = trend[pool] - self._reach[:count].T @ self._base
-        self._values = self._seen = np.zeros((0, 0))
-        self._mean = np.zeros((len(pool), 0))
         self.variance = np.maximum(1 - np.einsum("ij,ij->j", self._reach[:count], self._reach[:count]), JITTER)
         """The remaining uncertainty at each point of the pool, as a share of the process's variance, (p,)."""
 
@@ -210,29 +208,12 @@ class Process:
     def predict(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean at the points of the pool, (p, k), and the process's variance, (k,).
 
-        Only what differs from the last call's values is computed again.
-
         Args:
             values: (n, k), k quantities observed at the points in the order in which they were added.
         """
-        count, quantities = values.shape
-        if not self._values.size:
-            self._values = self._seen = np.zeros((0, quantities))
-            self._mean = np.zeros((len(self.pool), quantities))
-        before = len(self._values)
-        differing = np.flatnonzero((values[:before] != self._values).any(axis=1))
-        first = int(differing[0]) if differing.size else before
-        if first < count:
-            rest = values[first:] - self._factor[first:count, :first] @ self._seen[:first]
-            new = scipy.linalg.solve_triangular(
-                self._factor[first:count, first:count], rest, lower=True, check_finite=False
-            )
-            change = new.copy()
-            change[: before - first] -= self._seen[first:]
-            self._mean += self._reach[first:count].T @ change.astype(np.float32)
-            self._seen = np.vstack([self._seen[:first], new])
-            self._values = values.copy()
-        factors = np.linalg.lstsq(self._base, self._seen, rcond=None)[0]
-        rest = self._seen - self._base @ factors
-        mean = self._mean + self._pool_trend @ factors
+        count = len(values)
+        seen = scipy.linalg.solve_triangular(self._factor[:count, :count], values, lower=True, check_finite=False)
+        factors = np.linalg.lstsq(self._base, seen, rcond=None)[0]
+        rest = seen - self._base @ factors
+        mean = self._reach[:count].T @ seen.astype(np.float32) + self._pool_trend @ factors
         return mean, ((rest**2).sum(axis=0) + SCALE_WEIGHT * SCALE**2) / (len(rest) + SCALE_WEIGHT)

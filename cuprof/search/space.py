@@ -88,11 +88,6 @@ class Space:
                 features.append(_positions(levels)[codes])
         return np.array(features).T if features else np.zeros((self.size, 1))
 
-    @cached_property
-    def centre(self) -> np.ndarray:
-        """Return each configuration's squared distance from the middle of all places, (n,)."""
-        return np.asarray(((self.places - np.median(self.places, axis=0)) ** 2).sum(axis=1))
-
     def neighbours(self, index: int, *, within: int = 1) -> np.ndarray:
         """Return the configurations of the same group that differ from one in at most `within` columns."""
         differing = (self.codes != self.codes[index]).sum(axis=1)

@@ -62,7 +62,6 @@ class Surrogate(Strategy):
         """Logarithms of the results."""
         self._logs = np.full((space.size, 2), np.nan)
         """Logarithms of value and cost as the model sees them: results, drawn nearer, or its expectations."""
-        self._changed_groups: set[int] = set()
         self._is_right, self._is_believed = np.zeros(space.size, bool), np.zeros(space.size, bool)
         self._elsewhere = self._spread_hints() if hints else space.supposed
         self._expected = self._elsewhere
@@ -86,7 +85,6 @@ class Surrogate(Strategy):
         counted = self._successes if works else self._failures
         counted += np.exp(-distance / FAILURE_REACH)
         self._is_right[index] = works
-        self._changed_groups.add(int(self.space.groups[index]))
         if not works:
             return
         self._told[index], self._logs[index, 1] = np.log([self.values[index], self.costs[index]])
@@ -101,14 +99,13 @@ class Surrogate(Strategy):
         Logarithms of times still have a long tail of bad ones, and the model would mostly explain what makes bad ones
         worse.
         """
-        for group in self._changed_groups:
+        for group in range(self.space.group_count):
             right = np.flatnonzero(self._is_right & (self.space.groups == group))
             if not right.size:
                 continue
             told = self._told[right]
             above = told - told.min()
             self._logs[right, 0] = told - (1 - FAR_SHARE) * np.maximum(above - max(np.median(above), FAR_LEAST), 0)
-        self._changed_groups.clear()
 
     def _choose(self) -> int:
         if self._process is None and (start := self._choose_start()) is not None:
@@ -139,7 +136,8 @@ class Surrogate(Strategy):
             supposed = self.space.supposed[free]
             free = free[supposed == supposed.min()]
         if taken[group] == 0:
-            return int(free[np.argmin(self.space.centre[free] + 1e-3 * self.random.random(free.size))])
+            away = ((self.space.places - np.median(self.space.places, axis=0)) ** 2).sum(axis=1)
+            return int(free[np.argmin(away[free] + 1e-3 * self.random.random(free.size))])
         if self._is_right.sum() >= 2 and taken[group] >= START / self.space.group_count:
             return None
         among = self.random.choice(free, min(free.size, FAR_AMONG), replace=False)
