@@ -97,7 +97,7 @@ def explain(trials: Sequence[StudyTrial]) -> dict[tuple[str, ...], float]:
     drawn: list[dict[str, Coordinate]] = [
         {name: values[name][int(random.integers(len(values[name])))] for name in names} for _ in range(MOST_DRAWN)
     ]
-    from cuprof.search.gaussian import Kernel, Layout, Process, fit  # SciPy's optimisers take a second to import
+    from cuprof.search.gaussian import Kernel, Process, fit  # SciPy's optimisers take a second to import
 
     space = Space([*({name: trial.tunables[name] for name in names} for trial in kept), *drawn])
     logs = np.log([by_time(trial) for trial in kept])
@@ -106,7 +106,7 @@ def explain(trials: Sequence[StudyTrial]) -> dict[tuple[str, ...], float]:
         Kernel.default(space.features.shape[1]), space.features[:count], (logs - logs.mean()) / (logs.std() or 1.0)
     )
     pool = np.arange(count, space.size)
-    process = Process(kernel, Layout(space.features), pool, range(count), np.ones((space.size, 1)))
+    process = Process(kernel, space.features, pool, range(count), np.ones((space.size, 1)))
     means, _ = process.predict(logs[:, None])
     surface, codes = means[:, 0], space.codes[count:]
     total = float(surface.var())

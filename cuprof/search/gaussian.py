@@ -26,32 +26,6 @@ SCALE, SCALE_WEIGHT = 0.7, 1.0
 STEPS = 15
 
 
-class Layout:
-    """Points whose features take few different values, as indices into one row of all features' values.
-
-    Args:
-        features: (n, d).
-    """
-
-    def __init__(self, features: np.ndarray) -> None:
-        found = [np.unique(column, return_inverse=True) for column in features.T]
-        self.features = features
-        self.values = np.concatenate([values for values, _ in found])
-        self.owner = np.repeat(np.arange(len(found)), [len(values) for values, _ in found])
-        first = np.searchsorted(self.owner, np.arange(len(found)))
-        self.codes = np.array([codes for _, codes in found]).reshape(features.shape[1], len(features)) + first[:, None]
-
-    def covariance(self, kernel: Kernel, index: int, codes: np.ndarray) -> np.ndarray:
-        """Return the covariance of one point with others, (k,), without the noise.
-
-        Args:
-            codes: of the others, (d, k).
-        """
-        squares = ((self.values - self.features[index][self.owner]) * kernel.scales[self.owner]) ** 2
-        joint, additive = np.stack([squares, _matern(squares)], axis=1).take(codes, axis=0).sum(axis=0).T
-        return np.asarray(kernel.share / len(codes) * additive + (1 - kernel.share) * _matern(joint))
-
-
 @dataclass(frozen=True)
 class Kernel:
     """The covariance of a sum of effects of single features and an effect of all together, both Matérn 3/2.
@@ -82,6 +56,13 @@ class Kernel:
     def pack(self) -> np.ndarray:
         """Return the parameters that a fit varies, (d + 2,): log lengths, log noise, logit of the share."""
         return np.append(-np.log(self.scales), [np.log(self.noise), np.log(self.share / (1 - self.share))])
+
+    def covariance(self, point: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return the covariance of one point, (d,), with others, (d, k), without the noise."""
+        # Contiguous, so that the sums do not depend on how the points were chosen, not even in the last digit.
+        squares = ((np.ascontiguousarray(others) - point[:, None]) * self.scales[:, None]) ** 2
+        joint, additive = squares.sum(axis=0), _matern(squares).sum(axis=0)
+        return np.asarray(self.share / len(point) * additive + (1 - self.share) * _matern(joint))
 
 
 def fit(kernel: Kernel, points: np.ndarray, values: np.ndarray) -> Kernel:
@@ -151,24 +132,24 @@ class Process:
     limited by memory, so the pool's part is in single precision; the noise has a lower bound for that.
 
     Args:
-        layout: all points; the others are indices into it.
+        features: (n, d), of all points; the others are indices into it.
         pool: where to predict, (p,).
         points: observed from the start, not empty.
         trend: (n, t), for all points: the mean is a sum of these columns with factors that are estimated.
     """
 
     def __init__(
-        self, kernel: Kernel, layout: Layout, pool: np.ndarray, points: Sequence[int], trend: np.ndarray
+        self, kernel: Kernel, features: np.ndarray, pool: np.ndarray, points: Sequence[int], trend: np.ndarray
     ) -> None:
-        self.kernel, self.layout, self.pool, self.points, self.trend = kernel, layout, pool, list(points), trend
-        self._codes = layout.codes[:, pool]
-        self._place = np.full(len(layout.features), -1)
+        self.kernel, self.features, self.pool, self.points, self.trend = kernel, features, pool, list(points), trend
+        self._of_pool = np.ascontiguousarray(features[pool].T)
+        self._place = np.full(len(features), -1)
         self._place[pool] = np.arange(len(pool))
         count, room = len(points), 2 * len(points) + 16
-        codes = layout.codes[:, self.points]
-        own = np.array([layout.covariance(kernel, index, codes) for index in self.points])
+        seen = features[self.points]
+        own = np.array([kernel.covariance(each, seen.T) for each in seen])
         own[np.diag_indices(count)] += kernel.noise + JITTER
-        known = np.array([layout.covariance(kernel, index, self._codes) for index in self.points], np.float32)
+        known = np.array([kernel.covariance(each, self._of_pool) for each in seen], np.float32)
         self._factor, self._reach = np.zeros((room, room)), np.empty((room, len(pool)), np.float32)
         self._factor[:count, :count] = factor = scipy.linalg.cholesky(own, lower=True)
         self._reach[:count] = scipy.linalg.solve_triangular(factor.astype(np.float32), known, lower=True)
@@ -185,13 +166,13 @@ class Process:
         if place >= 0:
             row = self._reach[:count, place].astype(float)
         else:
-            shared = self.layout.covariance(self.kernel, index, self.layout.codes[:, self.points])
+            shared = self.kernel.covariance(self.features[index], self.features[self.points].T)
             row = np.asarray(
                 scipy.linalg.solve_triangular(self._factor[:count, :count], shared, lower=True, check_finite=False)
             )
         own = np.sqrt(max(1 + self.kernel.noise - row @ row, self.kernel.noise + JITTER))
         self._factor[count, :count], self._factor[count, count] = row, own
-        known = self.layout.covariance(self.kernel, index, self._codes)
+        known = self.kernel.covariance(self.features[index], self._of_pool)
         self._reach[count] = reach = (known - row.astype(np.float32) @ self._reach[:count]) / own
         self.variance = np.maximum(self.variance - reach**2, JITTER)
         base = (self.trend[index] - row @ self._base) / own

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from threadpoolctl import ThreadpoolController
 
-from cuprof.search.gaussian import Kernel, Layout, Process, fit
+from cuprof.search.gaussian import Kernel, Process, fit
 from cuprof.search.space import Space
 from cuprof.search.strategy import Strategy
 
@@ -54,7 +54,6 @@ class Surrogate(Strategy):
         self.kernel = Kernel.default(space.features.shape[1])
         self._process: Process | None = None
         self._pool = np.arange(space.size)
-        self._layout = Layout(space.features)
         self._trend = np.ones((space.size, 1))
         if space.group_count > 1:
             self._trend = np.hstack([self._trend, np.eye(space.group_count)[space.groups]])
@@ -168,7 +167,7 @@ class Surrogate(Strategy):
         for index in self.values.keys() & set(map(int, np.flatnonzero(self._is_believed))):
             self._is_believed[index] = False  # it failed
         points = [*map(int, right[self._select(rest, PROCESS_MOST)]), *map(int, np.flatnonzero(self._is_believed))]
-        self._process = Process(self.kernel, self._layout, self._pool, points, self._trend)
+        self._process = Process(self.kernel, self.space.features, self._pool, points, self._trend)
 
     def _spread_hints(self) -> np.ndarray:
         """Return the hint of every configuration, around zero, (n,); a process predicts those without one."""
@@ -180,7 +179,9 @@ class Surrogate(Strategy):
             with self._libraries.limit(limits=1):
                 kernel = fit(self.kernel, self.space.features[known[kept]], values[kept] / (values.std() or 1.0))
                 for pool in np.split(np.arange(self.space.size), range(POOL, self.space.size, POOL)):
-                    process = Process(kernel, self._layout, pool, list(map(int, known[kept])), self._trend[:, :1])
+                    process = Process(
+                        kernel, self.space.features, pool, list(map(int, known[kept])), self._trend[:, :1]
+                    )
                     spread[pool] = process.predict(values[kept, None])[0][:, 0]
         spread[known] = values
         return spread

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cuprof.search.gaussian import Kernel, Layout, Process
+from cuprof.search.gaussian import Kernel, Process
 
 POINTS = np.array(list(product(np.linspace(0, 1, 5), np.linspace(0, 1, 4), [0.0, 1.0])))
 KERNEL = Kernel(np.array([1.0, 2.0, 0.5]), 1e-3, 0.4)
@@ -33,7 +33,7 @@ def at_once(points: list[int], values: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def test_a_process_that_grew_and_was_told_otherwise_is_the_one_worked_out_at_once(pool: np.ndarray) -> None:
     random = np.random.default_rng(1)
     points = list(map(int, random.permutation(len(POINTS))[:24]))
-    process = Process(KERNEL, Layout(POINTS), pool, points[:2], TREND)
+    process = Process(KERNEL, POINTS, pool, points[:2], TREND)
     for count in range(2, len(points)):
         process.add(points[count])
         values = VALUES[points[: count + 1]].copy()
