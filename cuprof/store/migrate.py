@@ -29,10 +29,8 @@ _LOCK = 0x6375_7072_6F66
 """The advisory lock of migrations on PostgreSQL: "cuprof" in ASCII."""
 
 
-def is_current(connection: Connection) -> bool:
-    """Return whether tables and views are those of this cuprof."""
-    if read_revision(connection) != REVISION:
-        return False
+def has_own_views(connection: Connection) -> bool:
+    """Return whether the views are those of this cuprof."""
     return _read_views(connection) == describe_views(list_views(connection.dialect.name))
 
 

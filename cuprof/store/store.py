@@ -94,7 +94,7 @@ class Store:
             with explained(parsed):
                 with engine.connect() as connection:
                     revision = migrate.check_revision(connection, parsed)
-                    current = revision is not None and migrate.is_current(connection)
+                    current = revision == REVISION and migrate.has_own_views(connection)
                 if revision is None and not create:
                     raise EmptyStoreError(f"database {show(parsed)} is empty; run a sweep first")
                 if not current and (not read_only or revision != REVISION):

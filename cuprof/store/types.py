@@ -106,7 +106,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
-        return float(value) if math.isfinite(value) else _name(value)
+        return float(value) if math.isfinite(value) else json.dumps(value)  # as Python's own JSON names it
     if isinstance(value, Mapping):
         return {clean_text(str(key)): plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
@@ -121,12 +121,6 @@ def plain(value: Any) -> Any:
 
 
 _NUMBERS = frozenset({int, float})
-
-
-def _name(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
 
 
 def to_json(value: Any) -> str:
