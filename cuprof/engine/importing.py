@@ -9,9 +9,9 @@ from pathlib import Path
 
 from cuprof.core.records import Artifact, Conditions, Profile, State
 from cuprof.core.text import count
-from cuprof.ncu.files import keep_artifact
+from cuprof.ncu.files import find_conditions, keep_artifact
 from cuprof.ncu.launches import Group, Owner, group_launches, roll_up
-from cuprof.ncu.report_file import find_conditions, read_report
+from cuprof.ncu.report_file import read_report
 from cuprof.results.trials import list_taken_in, read_known
 from cuprof.store import Store
 

@@ -157,9 +157,8 @@ class Collector:
         result = batch.process.watch(progress_file, setting.collection.time_limit_s, show)
         launches, artifact = _read(batch, result, setting), None
         if launches:
-            version = setting.executable.version
-            command = result.command
-            artifact = keep_artifact(batch.report, setting.artifacts, tool_version=version, command=command, move=True)
+            version, command = setting.executable.version, result.command
+            artifact = keep_artifact(batch.report, setting.artifacts, tool_version=version, command=command)
         progress = read_progress(progress_file)
         return Attribution(trials, setting, result, progress, launches, artifact, started_at).decide()
 

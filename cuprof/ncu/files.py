@@ -21,7 +21,7 @@ from pathlib import Path
 
 from cuprof.core.errors import ProfilerError
 from cuprof.core.project import try_writing
-from cuprof.core.records import Artifact
+from cuprof.core.records import Artifact, Conditions
 
 MAGIC = b"NVR\0"
 NEWEST_VERSION = 7
@@ -64,10 +64,12 @@ def check_frame(path: Path) -> Frame:
         ) from None
 
 
-def find_options(path: Path) -> dict[str, str]:
-    """Return cache-control, clock-control and replay-mode from the ncu command line in a report, if it is there."""
+def find_conditions(path: Path) -> Conditions:
+    """Return how a report's launches were profiled: its command line where it names it, otherwise ncu's defaults."""
     found = re.findall(rb"--(cache-control|clock-control|replay-mode)[ =]+([a-z-]+)", path.read_bytes())
-    return {name.decode(): value.decode() for name, value in found}
+    options = {name.decode(): value.decode() for name, value in found}
+    cache_mode = "hot" if options.get("cache-control") == "none" else "cold"
+    return Conditions(cache_mode, options.get("clock-control", "base"), options.get("replay-mode", "kernel"))
 
 
 def _read_headers(data: memoryview) -> Frame:
@@ -150,13 +152,8 @@ def check_folder(folder: Path) -> None:
         raise _unwritable(folder, error) from error
 
 
-def keep_artifact(
-    report: Path, folder: Path, *, tool_version: str = "", command: Sequence[str] = (), move: bool = False
-) -> Artifact:
+def keep_artifact(report: Path, folder: Path, *, tool_version: str = "", command: Sequence[str] = ()) -> Artifact:
     """Copy a report file into the artifacts folder, under a name that follows from its contents.
-
-    Args:
-        move: move the file instead; it may be on another file system.
 
     Returns:
         The artifact, its path relative to the folder.
@@ -171,9 +168,7 @@ def keep_artifact(
     name = kept.name if kept else f"ncu-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{digest[:12]}.ncu-rep"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if move:
-            shutil.move(report, folder / name)
-        elif kept is None:
+        if kept is None:
             shutil.copyfile(report, folder / name)
     except OSError as error:
         raise _unwritable(folder, error) from error

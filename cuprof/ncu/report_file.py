@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from cuprof.core.errors import ProfilerError
-from cuprof.core.records import Advice, Conditions, CounterValue, LaunchRecord, SourceCounters
-from cuprof.ncu.files import NEWEST_VERSION, check_frame, find_options
+from cuprof.core.records import Advice, CounterValue, LaunchRecord, SourceCounters
+from cuprof.ncu.files import NEWEST_VERSION, check_frame
 from cuprof.ncu.metrics import METRICS, get_rule, select
 from cuprof.ncu.task import find_identity
 
@@ -38,17 +38,6 @@ _WIDEST = 2**63
 """Whole numbers from here on cannot belong to a launch, and fit no column."""
 _LINK = re.compile(r"@(?:url:([^:@]*)[^@]*|(?:section|sass|source):(?:[^@]*:)?([^:@]*))@")
 """Nsight Compute's links in advice: of "@url:text:address@" and "@section:name:text@" the text is shown."""
-_DAMAGE = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""Errors while a damaged report is decoded, from `ncu_report` or from what it returned."""
 _WORKLOADS = {1: "range", 2: "command list", 3: "graph"}
 """Workloads that Nsight Compute profiles as a whole, other than a single kernel."""
 _SEVERITIES = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
@@ -75,7 +64,7 @@ def read_report(path: Path, metrics: Sequence[str] | None = None) -> Launches:
             # Counted by identity, so that what another trial launched never shifts an ordinal.
             of_trial = found.setdefault(find_identity(ranges), [])
             of_trial.append(_read_action(module, action, metrics, ranges, len(of_trial)))
-    except _DAMAGE as error:
+    except Exception as error:  # of `ncu_report`, or of what it returned for damaged bytes
         cause = " ".join(str(error).split()) or type(error).__name__
         raise ProfilerError(
             f"{path} could not be read ({cause}); it is damaged, or comes from a newer Nsight Compute than the reader "
@@ -90,13 +79,6 @@ def read_report(path: Path, metrics: Sequence[str] | None = None) -> Launches:
             "again with a recent one, or pip install --upgrade ncu-report"
         )
     return {identity: tuple(launches) for identity, launches in found.items()}
-
-
-def find_conditions(path: Path) -> Conditions:
-    """Return how a report's launches were profiled: its command line where it names it, otherwise ncu's defaults."""
-    options = find_options(path)
-    cache_mode = "hot" if options.get("cache-control") == "none" else "cold"
-    return Conditions(cache_mode, options.get("clock-control", "base"), options.get("replay-mode", "kernel"))
 
 
 def _load_module() -> Any:

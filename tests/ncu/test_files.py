@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cuprof.core.errors import ProfilerError
-from cuprof.ncu.files import NEWEST_VERSION, check_frame, find_options
+from cuprof.core.records import Conditions
+from cuprof.ncu.files import NEWEST_VERSION, check_frame, find_conditions
 from cuprof.ncu.report_file import read_report
 
 
@@ -80,8 +81,7 @@ def test_absent_and_unreadable_files(tmp_path: Path) -> None:
 
 
 def test_how_it_was_profiled_is_read_from_the_command_line_in_the_report(recorded: Path, tmp_path: Path) -> None:
-    cold = find_options(recorded / "memory_cold.ncu-rep")
-    assert (cold["cache-control"], cold["clock-control"]) == ("all", "none")
-    assert find_options(recorded / "memory_hot.ncu-rep")["cache-control"] == "none"
+    assert find_conditions(recorded / "memory_cold.ncu-rep") == Conditions("cold", "none", "kernel")
+    assert find_conditions(recorded / "memory_hot.ncu-rep").cache_mode == "hot"
     (tmp_path / "x").write_bytes(b"NVR\0")
-    assert find_options(tmp_path / "x") == {}
+    assert find_conditions(tmp_path / "x") == Conditions("cold", "base", "kernel")

@@ -12,7 +12,8 @@ import pytest
 from store_samples import FACTS, make_trial
 
 from cuprof.core.records import LaunchRecord, Profile, State
-from cuprof.ncu.report_file import find_conditions, read_report
+from cuprof.ncu.files import find_conditions
+from cuprof.ncu.report_file import read_report
 from cuprof.results.source import (
     NO_STALLS,
     KernelSource,

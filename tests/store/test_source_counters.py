@@ -9,7 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from cuprof.core.records import Profile, State, read_opcode
-from cuprof.ncu.report_file import find_conditions, read_report
+from cuprof.ncu.files import find_conditions
+from cuprof.ncu.report_file import read_report
 from cuprof.results.queries import query
 from cuprof.store import Store
 from cuprof.store import tables as t
