@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from typing import Any
 
 Coordinate = int | float | str | bool
@@ -17,16 +17,14 @@ class Point(Mapping[str, Coordinate]):
     (`values`) is read as `point["values"]` only.
     """
 
-    __slots__ = ("__weakref__", "_coordinates", "_hash")
+    __slots__ = ("__weakref__", "_coordinates")
 
     _coordinates: dict[str, Coordinate]
-    _hash: int | None
 
     def __init__(
         self, values: Mapping[str, Coordinate] | Iterable[tuple[str, Coordinate]] = (), /, **named: Coordinate
     ) -> None:
         object.__setattr__(self, "_coordinates", dict(values, **named))
-        object.__setattr__(self, "_hash", None)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -53,19 +51,8 @@ class Point(Mapping[str, Coordinate]):
         """Return the names with their coordinates, in a fifth of the time that `Mapping` takes."""
         return self._coordinates.items()
 
-    def values(self) -> ValuesView[Coordinate]:
-        """Return the coordinates."""
-        return self._coordinates.values()
-
     def __hash__(self) -> int:
-        if self._hash is None:  # points are the keys of large dictionaries
-            object.__setattr__(self, "_hash", hash(frozenset(self._coordinates.items())))
-        return self._hash  # type: ignore[return-value]
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Point):
-            return self._coordinates == other._coordinates
-        return isinstance(other, Mapping) and self._coordinates == dict(other)
+        return hash(frozenset(self._coordinates.items()))
 
     def __repr__(self) -> str:
         return f"Point({self.label})"
