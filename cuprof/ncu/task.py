@@ -13,7 +13,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -116,7 +116,7 @@ class Progress:
     """
 
     steps: dict[str, Step] = field(default_factory=dict)
-    messages: Mapping[str, str] = field(default_factory=dict)
+    messages: dict[str, str] = field(default_factory=dict)
 
     @property
     def open(self) -> str | None:
@@ -136,19 +136,18 @@ def read_progress(path: Path) -> Progress:
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
-        return Progress()
-    steps: dict[str, Step] = {}
-    messages: dict[str, str] = {}
+        lines = []
+    progress = Progress()
     for line in lines:
         try:
             data = json.loads(line)
             identity, step = data["identity"], Step(data["step"])
         except (ValueError, KeyError, TypeError):
             continue
-        steps[identity] = step
+        progress.steps[identity] = step
         if step is Step.FAILED:
-            messages[identity] = data.get("message", "")
-    return Progress(steps, messages)
+            progress.messages[identity] = data.get("message", "")
+    return progress
 
 
 RANGE_PREFIX = "cuprof-"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,11 +119,9 @@ def _check_tables(connection: Connection, url: URL, names: list[str]) -> None:
     raw = connection.connection.driver_connection
     if not isinstance(raw, sqlite3.Connection):
         return
-    plain = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND rootpage > 0 AND name = ?"
+    plain = {name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0")}
     for name in names:
-        with closing(raw.execute(plain, (name,))) as found:
-            is_plain = found.fetchone() is not None
-        if not is_plain or any(column[6] for column in raw.execute(f"PRAGMA table_xinfo({name})")):
+        if name not in plain or any(column[6] for column in raw.execute(f"PRAGMA table_xinfo({name})")):
             raise StoreError(f"database {show(url)} is damaged or was not made by cuprof: {name} is not a plain table")
 
 
