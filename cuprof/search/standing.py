@@ -49,17 +49,13 @@ class Standing(Generic[K]):
         """
         level = self.list_judged(Verdict.SAME)
         unsure, beaten = len(self.list_judged(Verdict.UNDECIDED)), len(self.list_judged(Verdict.SLOWER))
-        earlier = f"than {beaten_before} in earlier comparisons" if beaten_before else ""
-        parts = [
-            f"level with {list_first([*map(name, level)], MOST_NAMED, '; ')} (within {level_text(effect)})"
-            if level
-            else "",
-            f"undecided against {unsure} more" if unsure else "",
-            f"faster {', '.join(filter(None, [f'than {beaten}' if beaten else '', earlier]))}"
-            if beaten or earlier
-            else "",
-        ]
-        return f"{', '.join(filter(None, parts))}; error rate {level_text(error_rate)}"
+        slower = {f"than {beaten}": beaten, f"than {beaten_before} in earlier comparisons": beaten_before}
+        parts = {
+            f"level with {list_first([*map(name, level)], MOST_NAMED, '; ')} (within {level_text(effect)})": level,
+            f"undecided against {unsure} more": unsure,
+            f"faster {', '.join(text for text, number in slower.items() if number)}": beaten or beaten_before,
+        }
+        return f"{', '.join(part for part, found in parts.items() if found)}; error rate {level_text(error_rate)}"
 
 
 def describe_failed(candidates: int) -> str:
