@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cuprof.core.records import Artifact, Conditions, Profile, State
+from cuprof.core.records import Profile, State
 from cuprof.core.text import count
 from cuprof.ncu.files import find_conditions, keep_artifact
-from cuprof.ncu.launches import Group, Owner, group_launches, roll_up
+from cuprof.ncu.launches import Group, Owner, group_launches
 from cuprof.ncu.report_file import read_report
 from cuprof.results.trials import list_taken_in, read_known
 from cuprof.store import Store
@@ -36,14 +36,15 @@ class ImportResult:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return notes for the user: trials that matched nothing and why, and launches that crashed."""
-        return tuple(f"{group.name}: {group.message}" for group in self.taken if group.message)
+        profiles = (group.profile for group in self.taken)
+        return tuple(f"{profile.name}: {profile.message}" for profile in profiles if profile.message)
 
     def describe(self) -> str:
         """Describe the import in one line."""
         owners = Counter(group.owner for group in self.taken)
         joined, unknown, elsewhere = owners[Owner.TRIAL], owners[Owner.UNKNOWN], owners[Owner.OTHER_DEVICE]
-        outside = sum(len(group.launches) for group in self.taken if group.owner is Owner.FOREIGN)
-        crashed = sum(group.state is State.CRASHED for group in self.taken)
+        outside = sum(len(group.profile.launches) for group in self.taken if group.owner is Owner.FOREIGN)
+        crashed = sum(group.profile.state is State.CRASHED for group in self.taken)
         under = f"under {self.name + '/IDENTITY'!r}"
         parts = {
             f"{count(joined, 'trial')} joined": joined,
@@ -85,31 +86,14 @@ def _import_report(path: Path, store: Store, artifacts: Path, name: str, cache_m
     artifact = keep_artifact(path, artifacts)
     found = find_conditions(path)
     conditions = replace(found, cache_mode=cache_mode or found.cache_mode)
+    common = Profile(None, name, State.OK, conditions, metric_set=METRIC_SET, artifact=artifact)
     with store.snapshot() as connection:
         labels, devices = read_known(connection, [identity for identity in launches if identity is not None])
         before = list_taken_in(connection, artifact.sha256)
-    groups = group_launches(launches, labels, devices, name)
+    groups = group_launches(launches, labels, devices, common)
     taken = []
     for group in groups:
-        profile = _profile(group, artifact, conditions)
-        if (profile.identity or profile.name, conditions.cache_mode) not in before:
-            store.record_profile(None, profile)
+        if (group.profile.identity or group.profile.name, conditions.cache_mode) not in before:
+            store.record_profile(None, group.profile)
             taken.append(group)
     return ImportResult(path, tuple(taken), len(groups) - len(taken), name, conditions.cache_mode)
-
-
-def _profile(group: Group, artifact: Artifact, conditions: Conditions) -> Profile:
-    # A crash has left counters of a part of the work at most, which are kept by launch but make no value of a trial.
-    rolled = roll_up(group.launches) if group.state is State.OK else ()
-    return Profile(
-        identity=group.identity if group.owner is Owner.TRIAL else None,
-        name=group.name,
-        state=group.state,
-        conditions=conditions,
-        message=group.message,
-        metric_set=METRIC_SET,
-        metrics=tuple(counter.metric for counter in rolled),
-        artifact=artifact,
-        launches=group.launches,
-        rolled=rolled,
-    )

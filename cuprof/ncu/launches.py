@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from cuprof.core.records import CounterValue, LaunchRecord, State
+from cuprof.core.records import CounterValue, LaunchRecord, Profile, State
 from cuprof.ncu.metrics import DURATION, get_rule
 from cuprof.ncu.report_file import Launches
 
@@ -31,34 +31,28 @@ class Owner(StrEnum):
 
 @dataclass(frozen=True)
 class Group:
-    """Launches that are rolled up together.
+    """Launches that are rolled up together, as they are stored.
 
     Attributes:
-        owner: launches of a trial are joined to it, all others are stored under the name.
-        identity: of the range around them; empty outside our ranges.
-        name: the trial's label; NAME/identity[:8] for those in a range of ours that belong to no trial here;
-            NAME/kernel for foreign ones.
-        state: "crashed" where one of the launches did not get to its end.
-        message: why they were not joined, or what crashed; empty otherwise.
+        owner: launches of a trial are joined to it, all others are stored under a name.
+        profile: under the trial's label; NAME/identity[:8] for launches in a range of ours that belong to no trial
+            here; NAME/kernel for foreign ones. Its state is "crashed" where one of the launches did not get to its end,
+            and its message says why they were not joined, or what crashed.
     """
 
     owner: Owner
-    identity: str
-    name: str
-    launches: tuple[LaunchRecord, ...]
-    state: State = State.OK
-    message: str = ""
+    profile: Profile
 
 
 def group_launches(
-    launches: Launches, labels: Mapping[str, str], devices: Mapping[str, str], name: str
+    launches: Launches, labels: Mapping[str, str], devices: Mapping[str, str], common: Profile
 ) -> tuple[Group, ...]:
     """Return the launches of a report by trial, and those outside our ranges by kernel.
 
     Args:
         labels: identity → label of the trials that are in the database.
         devices: identity → model of the device that such a trial is of, where it is known.
-        name: for launches that belong to no trial.
+        common: what the profiles share; its name is for launches that belong to no trial.
     """
     groups = []
     for identity, found in launches.items():
@@ -66,16 +60,18 @@ def group_launches(
             label, device = labels.get(identity), devices.get(identity, "")
             theirs = (str(launch.details.get("device") or "") for launch in found)
             other = next((each for each in theirs if not _same_device(each, device)), None)
-            owner = Owner.UNKNOWN if label is None else Owner.OTHER_DEVICE if other is not None else Owner.TRIAL
-            message = f"not joined to {label}: the trial is of {device}, the report of {other}"
-            called = label if label and owner is Owner.TRIAL else f"{name}/{identity[:8]}"
-            words = message if owner is Owner.OTHER_DEVICE else ""
-            groups.append(Group(owner, identity, called, found, message=words))
-    groups += _foreign(launches.get(None, ()), name)
-    return tuple(map(_with_crash, groups))
+            profile = replace(common, name=f"{common.name}/{identity[:8]}")
+            if label is None:
+                groups.append(_group(Owner.UNKNOWN, profile, found))
+            elif other is None:
+                groups.append(_group(Owner.TRIAL, replace(profile, identity=identity, name=label), found))
+            else:
+                message = f"not joined to {label}: the trial is of {device}, the report of {other}"
+                groups.append(_group(Owner.OTHER_DEVICE, replace(profile, message=message), found))
+    return *groups, *_foreign(launches.get(None, ()), common)
 
 
-def _foreign(launches: Sequence[LaunchRecord], name: str) -> Iterator[Group]:
+def _foreign(launches: Sequence[LaunchRecord], common: Profile) -> Iterator[Group]:
     """Yield a group for each kernel; the signature distinguishes the instances of a template."""
     by_kernel: dict[tuple[str, str], list[LaunchRecord]] = defaultdict(list)
     for launch in launches:
@@ -84,23 +80,31 @@ def _foreign(launches: Sequence[LaunchRecord], name: str) -> Iterator[Group]:
     kernels = [kernel for kernel, _ in by_kernel]
     for (kernel, signature), found in by_kernel.items():
         called = kernel if kernels.count(kernel) == 1 else signature
-        yield Group(Owner.FOREIGN, "", f"{name}/{called}", tuple(found))
+        yield _group(Owner.FOREIGN, replace(common, name=f"{common.name}/{called}"), tuple(found))
 
 
-def _with_crash(group: Group) -> Group:
-    """Return a group whose launch has no grid, or a duration that is not a number, as crashed.
+def _group(owner: Owner, profile: Profile, launches: tuple[LaunchRecord, ...]) -> Group:
+    """Return launches with the values rolled up from them.
+
+    A crash has left counters of a part of the work at most, which are kept by launch but make no value of a trial.
+    """
+    if crash := next(filter(None, map(_find_crash, launches)), ""):
+        message = "; ".join(filter(None, (profile.message, crash)))
+        return Group(owner, replace(profile, state=State.CRASHED, message=message, launches=launches))
+    rolled = roll_up(launches)
+    metrics = tuple(counter.metric for counter in rolled)
+    return Group(owner, replace(profile, metrics=metrics, launches=launches, rolled=rolled))
+
+
+def _find_crash(launch: LaunchRecord) -> str:
+    """Return what is missing of a launch that has no grid, or a duration that is not a number; empty otherwise.
 
     A range or graph that was profiled as a whole has no grid of its own.
     """
-    for launch in group.launches:
-        lacks = ["grid"] if "workload" not in launch.details and not all(launch.grid) else []
-        lacks += ["duration"] if launch.duration_ns is not None and math.isnan(launch.duration_ns) else []
-        if lacks:
-            crash = (
-                f"launch {launch.ordinal} ({launch.kernel}) crashed: the report has no {' and no '.join(lacks)} of it"
-            )
-            return replace(group, state=State.CRASHED, message="; ".join(filter(None, (group.message, crash))))
-    return group
+    lacks = ["grid"] if "workload" not in launch.details and not all(launch.grid) else []
+    lacks += ["duration"] if launch.duration_ns is not None and math.isnan(launch.duration_ns) else []
+    crash = f"launch {launch.ordinal} ({launch.kernel}) crashed: the report has no {' and no '.join(lacks)} of it"
+    return crash if lacks else ""
 
 
 def _same_device(one: str, other: str) -> bool:

@@ -59,7 +59,7 @@ def take_in(url: str, tmp_path: Path) -> Callable[..., ImportResult]:
 
 
 def list_joined(result: ImportResult) -> list[str]:
-    return [group.identity for group in result.taken if group.owner is Owner.TRIAL]
+    return [group.profile.identity for group in result.taken if group.owner is Owner.TRIAL]
 
 
 def test_our_ranges_join_their_trials_and_the_others_get_a_name(
