@@ -6,12 +6,10 @@ the first one is started before its trials are known. Meanwhile trials are plann
 
 from __future__ import annotations
 
-import importlib
 import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from threading import Thread
 from typing import Any, Self
 
 from cuprof.config.model import SweepConfig
@@ -122,7 +120,6 @@ class Collector:
         Raises:
             ProfilerError: ncu failed for a reason that is no trial's own (permission, disk, another profiler).
         """
-        Thread(target=importlib.import_module, args=("ncu_report",), daemon=True).start()  # while ncu works
         first = trials[0]
         device = first.backend, first.device.index if first.device is not None else 0
         if self._ahead is not None and self._ahead.device != device:

@@ -57,8 +57,6 @@ class Surrogate(Strategy):
         self._trend = np.ones((space.size, 1))
         if space.group_count > 1:
             self._trend = np.hstack([self._trend, np.eye(space.group_count)[space.groups]])
-        self._told = np.full(space.size, np.nan)
-        """Logarithms of the results."""
         self._logs = np.full((space.size, 2), np.nan)
         """Logarithms of value and cost as the model sees them: results, drawn nearer, or its expectations."""
         self._is_right, self._is_believed = np.zeros(space.size, bool), np.zeros(space.size, bool)
@@ -86,7 +84,7 @@ class Surrogate(Strategy):
         self._is_right[index] = works
         if not works:
             return
-        self._told[index], self._logs[index, 1] = np.log([self.values[index], self.costs[index]])
+        self._logs[index, 1] = np.log(self.costs[index])
         if self._process is not None and index not in self._process.points:
             with self._libraries.limit(limits=1):
                 self._process.add(index)
@@ -102,7 +100,7 @@ class Surrogate(Strategy):
             right = np.flatnonzero(self._is_right & (self.space.groups == group))
             if not right.size:
                 continue
-            told = self._told[right]
+            told = np.log([self.values[int(index)] for index in right])
             above = told - told.min()
             self._logs[right, 0] = told - (1 - FAR_SHARE) * np.maximum(above - max(np.median(above), FAR_LEAST), 0)
 
