@@ -34,7 +34,7 @@ def run(family: Family, settings: Sequence[str], project: Project) -> Comparison
     with make_observer() as observer:
         result = run_sweep(config, project, observer, family=family)
     with Store.open(config.store.url or project.database_url, create=False, read_only=True) as store:
-        study = load_study(store, sweep_id=result.sweep_id, folders=project.experiment_folders)
+        study = load_study(store, sweep_id=result.sweep_id, folders=project.folders("experiments"))
     if not is_notebook():
         show_results(config, project, result)
     return Comparison(study, project, config.report.folder(project))
@@ -80,7 +80,7 @@ class Comparison:
         """Write the page about the comparison into a folder, the project's own where none is given; return its path."""
         from cuprof.report.page import write  # a page takes more, and may not be asked for
 
-        return write(self.study, Path(path) if path else self._pages, folders=self._project.report_folders)
+        return write(self.study, Path(path) if path else self._pages, folders=self._project.folders("reports"))
 
     def __str__(self) -> str:
         return to_text(result_parts(self.study), terminal_width()).removesuffix("\n")

@@ -118,7 +118,7 @@ def _read(arguments: argparse.Namespace) -> Portfolio:
     with reading(arguments.store) as connection:
         runs = list_earlier(connection, family, Measure(arguments.measure))
         known = set() if runs else {each.family for each in list_tried_sweeps(connection)}
-    if not runs and family not in (known := known | {*list_families(find_project().kernel_folders)}):
+    if not runs and family not in (known := known | {*list_families(find_project().folders("kernels"))}):
         raise UnknownNameError("family", family, known)
     return make_portfolio(family, runs, arguments.within, arguments.device)
 

@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
     named = arguments.family.removeprefix("family=")  # as for cuprof sweep
     project = find_project()
     if not named or "=" in named:
-        return tell_choice("check", project, [*list_families(project.kernel_folders)])
+        return tell_choice("check", project, [*list_families(project.folders("kernels"))])
     config = compose([f"family={quoted(named)}", *arguments.settings], project)
     every, others = build_selection(replace(config, tune={"all": ("all",), **config.tune}), project, arguments.arch)
     faults = [built for built in every if built.error]

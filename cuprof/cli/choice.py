@@ -49,7 +49,7 @@ def name_setting(word: str, project: Project) -> str:
     """
     from cuprof.families.origin import list_families
 
-    families, experiments = list_families(project.kernel_folders), list_choices(project, "experiment")
+    families, experiments = list_families(project.folders("kernels")), list_choices(project, "experiment")
     if word in families or word in experiments:
         return f"{'family' if word in families else 'experiment'}={word}"
     meant = find_meant(word)
@@ -60,7 +60,7 @@ def name_setting(word: str, project: Project) -> str:
 def list_choices(project: Project, group: str) -> dict[str, Path]:
     """Return name → file of every choice of a group of the configuration, the project's own first."""
     found: dict[str, Path] = {}
-    for folder in project.conf_folders:
+    for folder in project.folders("conf"):
         for file in sorted((folder / group).rglob("*.yaml")):
             if not file.name.startswith("_"):
                 found.setdefault(file.relative_to(folder / group).with_suffix("").as_posix(), file)
@@ -72,7 +72,7 @@ def is_chosen(argv: Sequence[str], project: Project) -> bool:
 
     In a checkout of cuprof its default experiment is meant; elsewhere it would be somebody else's kernels.
     """
-    own = (folder for folder in project.conf_folders if folder != bundled("conf"))
+    own = (folder for folder in project.folders("conf") if folder != bundled("conf"))
     if project.root == checkout() or any((folder / "config.yaml").is_file() for folder in own):
         return True
     before = ["", *argv]
@@ -90,7 +90,7 @@ def tell_choice(command: str, project: Project, families: Sequence[str] = ()) ->
         families: what it takes in place of experiments and the project's own families.
     """
     print_message(f"error: name what cuprof {command} is to {'check' if families else 'run'}")
-    own = [folder for folder in project.kernel_folders if folder.is_relative_to(project.root)]
+    own = [folder for folder in project.folders("kernels") if folder.is_relative_to(project.root)]
     files = filter(Path.is_file, sorted(Path.cwd().glob("*.py")))
     scripts = (file for file in files if CALLS.search(file.read_text(encoding="utf-8", errors="replace")))
     found = [(quote_path(file.name), "a file here") for file in islice(scripts, MOST_FILES)]

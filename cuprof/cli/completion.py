@@ -53,7 +53,7 @@ def _words(command: str) -> Iterator[str]:
 
         yield from list_queries()
     if command in ("judge", "check", "best", "portfolio"):
-        yield from list_families(find_project().kernel_folders)
+        yield from list_families(find_project().folders("kernels"))
     parser = COMMANDS[command].parser if command in COMMANDS else None
     for action in parser._actions if parser else ():
         if action.help != SUPPRESS:
@@ -71,7 +71,7 @@ def _of_family(before: Sequence[str]) -> dict[str, Iterable[object]]:
     project = find_project()
     try:
         config = compose([text for text in before if _CHOICE.fullmatch(text)], project)
-        family = find_origin(config.family, project.kernel_folders).load()
+        family = find_origin(config.family, project.folders("kernels")).load()
     except CuprofError:
         return {}
     values: dict[str, Iterable[object]] = {"variants": (*family.variants, "all"), "baseline": family.variants}
@@ -88,7 +88,7 @@ def _of_family(before: Sequence[str]) -> dict[str, Iterable[object]]:
 def _settings(key: str) -> dict[str, Iterable[object]]:
     """Return setting → values, which one setting alone is given: a group, or the family."""
     project = find_project()
-    choices = list_families(project.kernel_folders) if key == "family" else list_choices(project, key)
+    choices = list_families(project.folders("kernels")) if key == "family" else list_choices(project, key)
     known: dict[str, Iterable[object]] = dict.fromkeys((*GROUPS, *list_settings()), ())
     return known | ({key: choices} if key in known else {})
 

@@ -115,7 +115,7 @@ def _judge(server: ForkServer, arguments: argparse.Namespace) -> int:
 
     project = find_project()
     with ScratchFolder() as workshop:
-        origin = _find_origin(arguments.family, project.kernel_folders, Path(workshop))
+        origin = _find_origin(arguments.family, project.folders("kernels"), Path(workshop))
         # of a link to itself, `resolve` makes a traceback
         files = [Path(os.path.realpath(each)) for each in arguments.candidates]
         given = project.root, files, arguments.sandbox, arguments.memory_bytes

@@ -76,7 +76,7 @@ def list_variants(project: Project, names: Sequence[str] = ()) -> Iterator[dict[
     """
     for name in names or _find_families(project):
         try:
-            family = find_origin(name, project.kernel_folders).load()
+            family = find_origin(name, project.folders("kernels")).load()
         except FamilyError as error:
             if names:
                 raise
@@ -157,5 +157,5 @@ SUCH_AS = 33
 
 def _find_families(project: Project) -> dict[str, Path]:
     """Return name → folder of every family, the project's own first."""
-    folders = project.kernel_folders
+    folders = project.folders("kernels")
     return origin.list_families(folders[:1]) | origin.list_families(folders)

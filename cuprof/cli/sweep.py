@@ -159,7 +159,7 @@ def show_results(config: SweepConfig, project: Project, result: SweepResult) -> 
             with store.snapshot() as connection:
                 sweep = get_sweep(connection, "", result.sweep_id)
                 number = None if is_newest(connection, sweep) else sweep.id
-            return load_study(store, sweep_id=sweep.id, folders=project.experiment_folders), number
+            return load_study(store, sweep_id=sweep.id, folders=project.folders("experiments")), number
 
     study, number = wait_for(read)
     page = None
@@ -217,7 +217,7 @@ def write_page(
     from cuprof.report.load import load_study
     from cuprof.report.page import write
 
-    folders, reports = project.experiment_folders, project.report_folders
+    folders, reports = project.folders("experiments"), project.folders("reports")
     file, folder = name_page(sweep, name, number, project), config.report.folder(project)
     path, made_of = folder / f"{file}.html", digest(store, sweep, name, experiments=folders, reports=reports)
     if not is_current(path, made_of):

@@ -61,7 +61,7 @@ class Composer:
 
     def __init__(self, project: Project, typed: Sequence[str], options: Mapping[str, Any] | None = None) -> None:
         self.project, self.options = project, options or {}
-        self.folders = [*map(Path, filter(None, [self.options.get("config_dir")])), *project.conf_folders]
+        self.folders = [*map(Path, filter(None, [self.options.get("config_dir")])), *project.folders("conf")]
         self.settings = choose_experiments(typed, self.folders, self._main.removesuffix(".yaml"))
         self.overrides, self.axes, self.has_lists = read_settings(self.settings)
 
@@ -100,7 +100,7 @@ class Composer:
         """Return Hydra, with the folders of configuration in their order."""
         path = create_config_search_path(str(bundled("conf")))
         for folder in self.folders[:-1]:
-            provider = "project" if folder in self.project.conf_folders else "command-line"
+            provider = "project" if folder in self.project.folders("conf") else "command-line"
             if not folder.is_dir():
                 raise ConfigError(f"--config-dir: folder {str(folder)!r} not found")
             path.prepend(provider, f"file://{folder.absolute()}", SearchPathQuery(provider="main"))

@@ -16,7 +16,11 @@ OWN_BUILDS = "CUPROF_OWN_BUILDS"
 """Environment variable of a process in a sandbox: the folder of cuprof's own compiled kernels."""
 
 BUNDLED = ("conf", "kernels", "experiments", "db", "reports")
-"""The folders that travel with cuprof: at the top of a checkout, under cuprof/_bundled in a wheel."""
+"""The folders that travel with cuprof: at the top of a checkout, under cuprof/_bundled in a wheel.
+
+They hold Hydra's configuration, families (a folder each), studies (published numbers, findings), migrations with views
+and queries, and page templates.
+"""
 
 DATABASES = (".sqlite", ".sqlite3", ".db")
 """Endings of files that are databases."""
@@ -35,26 +39,6 @@ class Project:
 
     root: Path
     database: str = ""
-
-    @property
-    def kernel_folders(self) -> tuple[Path, ...]:
-        """Return the folders that hold families, a folder each."""
-        return self._folders("kernels")
-
-    @property
-    def conf_folders(self) -> tuple[Path, ...]:
-        """Return the folders that hold Hydra configuration."""
-        return self._folders("conf")
-
-    @property
-    def experiment_folders(self) -> tuple[Path, ...]:
-        """Return the folders that hold studies (published numbers, findings)."""
-        return self._folders("experiments")
-
-    @property
-    def report_folders(self) -> tuple[Path, ...]:
-        """Return the folders that hold page templates."""
-        return self._folders("reports")
 
     @property
     def database_url(self) -> str:
@@ -76,7 +60,8 @@ class Project:
         """Return the folder where a launcher of several jobs keeps its files."""
         return self.root / "db" / "jobs"
 
-    def _folders(self, name: str) -> tuple[Path, ...]:
+    def folders(self, name: str) -> tuple[Path, ...]:
+        """Return the project's folders of one name of `BUNDLED`."""
         own, shipped = self.root / name, bundled(name)
         if own.is_dir() and own.resolve() != shipped.resolve():
             return own, shipped

@@ -124,7 +124,7 @@ def _build(trial: NamedTrial, project: Project, target: str = "sm_") -> tuple[Pr
         raise UsageError(
             f"{trial.label} has no machine code that is built here: it is {trial.kind} for {trial.backend}"
         )
-    family = find_folder(trial.family, project.kernel_folders).load()
+    family = find_folder(trial.family, project.folders("kernels")).load()
     variant = family.variant(trial.variant)
     program = variant.make(trial.problem, trial.tunables)
     capability = str(trial.device_facts.get("compute_capability", ""))

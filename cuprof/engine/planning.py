@@ -210,7 +210,7 @@ def _hash(config: SweepConfig, planned: Plan, by_backend: Mapping[str, Mapping[M
 
 def _load(config: SweepConfig, project: Project, executor: Executor) -> Family:
     """Load the configuration's family; a script may take seconds to import, so a worker imports it meanwhile."""
-    origin = find_origin(config.family, project.kernel_folders)
+    origin = find_origin(config.family, project.folders("kernels"))
     if not isinstance(origin, Folder):
         with suppress(WorkerError):
             executor.worker.send(Load(origin))

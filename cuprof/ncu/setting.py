@@ -69,7 +69,7 @@ def make_setting(config: NcuConfig, project: Project, family: str = "") -> Setti
         executable=get_executable(config.path),
         request=make_request(config),
         collection=replace(settled, metrics=(*settled.metrics, *companions(settled.metrics))),
-        find_origin=lambda name: find_origin(family if is_path(family) else name, project.kernel_folders),
+        find_origin=lambda name: find_origin(family if is_path(family) else name, project.folders("kernels")),
         artifacts=project.artifacts,
     )
 

@@ -147,7 +147,7 @@ def _try_command(command: str, words: list[str], text: str) -> None:
 def _select(settings: tuple[str, ...]) -> None:
     """Compose the settings, and choose from the family what they ask for."""
     config = compose(settings, PROJECT)
-    family = find_origin(config.family, PROJECT.kernel_folders).load()
+    family = find_origin(config.family, PROJECT.folders("kernels")).load()
     read_selection(
         family,
         Selection(

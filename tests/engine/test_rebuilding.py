@@ -18,7 +18,7 @@ from cuprof.results.named_trials import NamedTrial
 @pytest.fixture
 def trial() -> NamedTrial:
     pytest.importorskip("cuda.bindings.nvrtc")
-    family = find_folder("reduction", find_project().kernel_folders).load()
+    family = find_folder("reduction", find_project().folders("kernels")).load()
     text = source_text(family, family.variant("sequential"))
     problem, tunables = Point(n=2**20, dtype="float32"), Point(block=128)
     facts = {"name": "Test GPU", "compute_capability": "9.0"}

@@ -25,14 +25,14 @@ def test_in_the_checkout_it_is_the_checkout() -> None:
     if root is None:
         pytest.skip("not a source checkout")
     assert find_project(root / "cuprof" / "cli").root == root
-    assert find_project(root).kernel_folders == (root / "kernels",)
+    assert find_project(root).folders("kernels") == (root / "kernels",)
 
 
 def test_own_folders_come_first(project: Project) -> None:
-    assert project.kernel_folders == (bundled("kernels"),)
+    assert project.folders("kernels") == (bundled("kernels"),)
     (project.root / "kernels").mkdir()
-    assert project.kernel_folders == (project.root / "kernels", bundled("kernels"))
-    for folders in (project.conf_folders, project.experiment_folders, project.report_folders):
+    assert project.folders("kernels") == (project.root / "kernels", bundled("kernels"))
+    for folders in (project.folders("conf"), project.folders("experiments"), project.folders("reports")):
         assert folders[-1] in [bundled(name) for name in BUNDLED]
 
 
