@@ -13,7 +13,7 @@ from cuprof.core.records import Outcome, State, StoredProfile, StoredTrial, Tria
 from cuprof.engine.devices import open_executors
 from cuprof.engine.planning import prepare
 from cuprof.engine.profiling import find_settled, reason_to_skip
-from cuprof.ncu.setting import make_request
+from cuprof.ncu.setting import make_request, settle
 from cuprof.store import Store
 from cuprof.store.connection import database_file, parse_url
 
@@ -45,7 +45,7 @@ def preview(config: SweepConfig, project: Project, *, profiling: bool = False) -
     Raises:
         UsageError: the selection cannot be carried out.
     """
-    request = make_request(config.ncu) if profiling else None
+    request = make_request(settle(config.ncu)) if profiling else None
     with open_executors(config) as executors:
         prepared = prepare(config, project, executors, timed=not profiling)
     trials = prepared.plan.trials

@@ -55,15 +55,20 @@ def read_report(path: Path, metrics: Sequence[str] | None = None) -> Launches:
         ProfilerError: the file is absent, foreign, truncated, damaged or of a version that cannot be read.
     """
     frame = check_frame(path)
-    module = _load_module()
+    try:
+        import ncu_report
+    except ImportError as error:
+        raise ProfilerError(
+            f"the package that reads Nsight Compute's reports is not usable ({error}); pip install ncu-report"
+        ) from error
     found: dict[str | None, list[LaunchRecord]] = {}
     try:
-        context = module.load_report(str(path))
+        context = ncu_report.load_report(str(path))
         for action in (each for index in range(context.num_ranges()) for each in context.range_by_idx(index)):
             ranges = list(_ranges(action))
             # Counted by identity, so that what another trial launched never shifts an ordinal.
             of_trial = found.setdefault(find_identity(ranges), [])
-            of_trial.append(_read_action(module, action, metrics, ranges, len(of_trial)))
+            of_trial.append(_read_action(ncu_report, action, metrics, ranges, len(of_trial)))
     except Exception as error:  # of `ncu_report`, or of what it returned for damaged bytes
         cause = " ".join(str(error).split()) or type(error).__name__
         raise ProfilerError(
@@ -79,16 +84,6 @@ def read_report(path: Path, metrics: Sequence[str] | None = None) -> Launches:
             "again with a recent one, or pip install --upgrade ncu-report"
         )
     return {identity: tuple(launches) for identity, launches in found.items()}
-
-
-def _load_module() -> Any:
-    try:
-        import ncu_report
-    except ImportError as error:
-        raise ProfilerError(
-            f"the package that reads Nsight Compute's reports is not usable ({error}); pip install ncu-report"
-        ) from error
-    return ncu_report
 
 
 def _read_action(

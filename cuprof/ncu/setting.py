@@ -67,7 +67,7 @@ def make_setting(config: NcuConfig, project: Project, family: str = "") -> Setti
     settled = settle(config)
     return Setting(
         executable=get_executable(config.path),
-        request=make_request(config),
+        request=make_request(settled),
         collection=replace(settled, metrics=(*settled.metrics, *companions(settled.metrics))),
         find_origin=lambda name: find_origin(family if is_path(family) else name, project.folders("kernels")),
         artifacts=project.artifacts,
@@ -91,13 +91,8 @@ def settle(config: NcuConfig) -> NcuConfig:
     return replace(config, metrics=metrics, extra_metrics=(), replay=replay)
 
 
-def make_request(config: NcuConfig) -> Request:
-    """Return what a configuration asks for, on any machine.
-
-    Raises:
-        ConfigError: nothing is to be collected.
-    """
-    settled = settle(config)
+def make_request(settled: NcuConfig) -> Request:
+    """Return what a settled configuration asks for, on any machine."""
     conditions = Conditions("cold" if settled.cache_control == "all" else "hot", settled.clock_control, settled.replay)
     wholes = [*(f"section:{name}" for name in settled.sections), *([f"set:{settled.set}"] if settled.set else [])]
     return Request((*settled.metrics, *wholes), conditions, bool(wholes))

@@ -15,7 +15,7 @@ from cuprof.core.records import Measure, State
 from cuprof.results.read import TIMING_COLUMNS, make_columns, read_timings
 from cuprof.statistics.samples import Samples
 from cuprof.store import tables as t
-from cuprof.store.rows import among, chunks
+from cuprof.store.rows import among
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +38,8 @@ def read_samples(connection: Connection, rows: pd.DataFrame) -> Samples:
         StoreError: a timing has no sample that counts, or its lists are damaged.
     """
     wanted, places = np.unique(rows["timing_id"].to_numpy(np.int64), return_inverse=True)
-    read = Samples.joined([_read_lists(connection, chunk) for chunk in chunks(wanted.tolist(), TOGETHER)])
+    parts = [wanted[start : start + TOGETHER].tolist() for start in range(0, wanted.size, TOGETHER)]
+    read = Samples.joined([_read_lists(connection, part) for part in parts])
     facts = {"tick_ns": rows["tick_ns"].to_numpy(np.float64), "rotation": rows["rotation"].to_numpy(object)}
     return replace(read.take(places), **facts)
 

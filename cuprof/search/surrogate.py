@@ -108,18 +108,15 @@ class Surrogate(Strategy):
         if self._process is None and (start := self._choose_start()) is not None:
             return start
         with self._libraries.limit(limits=1):
-            return self._choose_by_model()
-
-    def _choose_by_model(self) -> int:
-        self._draw_near()
-        if self._process is None or len(self.values) >= self._next_fit or self.is_taken[self._pool].all():
-            self._fit()
-        assert self._process is not None
-        scores, means = self._judge_pool()
-        position = int(np.argmax(scores))
-        index = int(self._pool[position])
-        self._logs[index], self._is_believed[index] = means[position], True
-        self._process.add(index)
+            self._draw_near()
+            if self._process is None or len(self.values) >= self._next_fit or self.is_taken[self._pool].all():
+                self._fit()
+            assert self._process is not None
+            scores, means = self._judge_pool()
+            position = int(np.argmax(scores))
+            index = int(self._pool[position])
+            self._logs[index], self._is_believed[index] = means[position], True
+            self._process.add(index)
         return index
 
     def _choose_start(self) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -48,7 +48,9 @@ def record_profile(connection: Connection, sweep_id: int | None, profile: Profil
     )
     profile_id = insert_row(connection, t.profile, row)
     values = [counter for launch in profile.launches for counter in launch.counters]
-    metrics = _save_metrics(connection, [*values, *profile.rolled])
+    described = {_key(value): columns_of(t.metric, value, name=value.metric) for value in (*values, *profile.rolled)}
+    key = ["rollup", "unit", "name"]
+    metrics = save(connection, t.metric, list(described.values()), key=key, update=["meaning"])
     cache_mode = profile.conditions.cache_mode
     for launch in profile.launches:
         _record_launch(connection, profile_id, launch, metrics, cache_mode)
@@ -116,11 +118,6 @@ def _record_launch(
 def _insert(connection: Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
     if rows:
         connection.execute(sa.insert(table), rows)
-
-
-def _save_metrics(connection: Connection, values: Iterable[CounterValue]) -> Metrics:
-    rows = {_key(value): columns_of(t.metric, value, name=value.metric) for value in values}
-    return save(connection, t.metric, list(rows.values()), key=["rollup", "unit", "name"], update=["meaning"])
 
 
 def _key(value: CounterValue) -> tuple[str, str, str]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cuprof.core.project import find_existing
+
 NETWORKS = {
     "9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs2", "glusterfs", "gpfs", "lustre", "nfs",
     "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs", "wekafs",
@@ -32,8 +34,7 @@ def find_filesystem(file: Path) -> str:
     """Return the type of the file system that the file is on, or will be; empty where it is unknown."""
     import psutil
 
-    place = file.absolute()
-    place = next(each for each in (place, *place.parents) if each.exists()).resolve()
+    place = find_existing(file).resolve()
     try:
         mounts = {Path(each.mountpoint): each.fstype for each in psutil.disk_partitions(all=True)}
     except OSError:

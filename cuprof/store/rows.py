@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -14,8 +14,6 @@ from cuprof.store.types import plain
 
 CHUNK = 5000
 """Values of one IN list; SQLite takes 32,766 parameters a statement, PostgreSQL 65,535."""
-
-Item = TypeVar("Item")
 
 
 def upsert(
@@ -115,9 +113,3 @@ def insert_row(connection: Connection, table: sa.Table, row: Mapping[str, Any]) 
     """Insert one row and return its key."""
     key: Any = connection.execute(sa.insert(table), dict(row)).inserted_primary_key
     return int(key[0])
-
-
-def chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """Yield the items in pieces of at most `size`."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

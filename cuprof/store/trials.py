@@ -36,7 +36,9 @@ def enlist(
         reused: identity → the stored run that the sweep goes by, as `stored` returned it.
     """
     sweeps.lock(connection, ENLISTING, shared=True)
-    devices = _save_devices(connection, trials)
+    # A hundred thousand trials share a handful of device objects; the object's id saves hashing each one's facts.
+    facts: dict[int, DeviceFacts] = {id(trial.device): trial.device for trial in trials if trial.device is not None}
+    devices = {key: sweeps.save_device(connection, device) for key, device in facts.items()}
     keys = _save_trials(connection, trials, devices)
     members = {
         trial.identity: {
@@ -134,12 +136,6 @@ def _judge(history: Sequence[StoredTrial]) -> StoredTrial:
     if newest.state is State.OK:
         return next((run for run in reversed(history) if run.state is State.OK and run.complete), newest)
     return newest._replace(complete=False)
-
-
-def _save_devices(connection: Connection, trials: Sequence[Trial]) -> dict[int, int]:
-    # A hundred thousand trials share a handful of device objects; the object's id saves hashing each one's facts.
-    facts: dict[int, DeviceFacts] = {id(trial.device): trial.device for trial in trials if trial.device is not None}
-    return {key: sweeps.save_device(connection, device) for key, device in facts.items()}
 
 
 def _save_trials(connection: Connection, trials: Sequence[Trial], devices: Mapping[int, int]) -> dict[str, int]:
