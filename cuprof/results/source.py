@@ -22,7 +22,7 @@ from cuprof.families.sources import ENCODED, INCLUDING, SEPARATOR
 from cuprof.results.named_trials import NamedTrial, find_trials
 from cuprof.results.sweeps import get_sweep
 from cuprof.store import tables as t
-from cuprof.store.source_counters import read_source_counters
+from cuprof.store.source_counters import from_row
 
 NO_STALLS = ("selected", "not_selected")
 """Reasons of samples whose warp could issue (Nsight Compute, "Warp Stall Reasons")."""
@@ -239,12 +239,11 @@ def _select(*columns: Any) -> sa.Select[Any]:
 def read_sources(connection: Connection, profile_id: int) -> list[KernelSource]:
     """Return the launches of one profile."""
     about = (t.profile.c.name, t.profile.c.cache_mode, t.trial.c.id.label("trial_id"), t.trial.c.label)
-    query = _select(t.launch, *about, t.variant.c.source_text).where(t.profile.c.id == profile_id)
+    query = _select(t.launch, t.source_counters, *about, t.variant.c.source_text).where(t.profile.c.id == profile_id)
     query = query.outerjoin(t.trial, t.trial.c.id == t.profile.c.trial_id)
     query = query.outerjoin(t.variant, t.variant.c.id == t.trial.c.variant_id)
-    rows = connection.execute(query.order_by(t.launch.c.ordinal)).all()
-    counters = read_source_counters(connection, [row.id for row in rows])
-    return [_make(row, counters[row.id]) for row in rows]
+    rows = connection.execute(query.order_by(t.launch.c.ordinal))
+    return [_make(row, from_row(row._asdict())) for row in rows]
 
 
 def _make(row: Any, counters: SourceCounters) -> KernelSource:

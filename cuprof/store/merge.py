@@ -21,7 +21,7 @@ from cuprof.store import ranking, stations
 from cuprof.store import tables as t
 from cuprof.store.connection import checking
 from cuprof.store.outcomes import SET_STATE
-from cuprof.store.refusals import Rule, find_fault, find_samples_fault, find_timing_fault, list_rules
+from cuprof.store.refusals import Rule, find_samples_fault, find_timing_fault, list_rules
 from cuprof.store.rows import among
 from cuprof.store.source import Source
 from cuprof.store.sweeps import lock, mark_device
@@ -190,14 +190,18 @@ class Merge:
             owner = next(iter(part.table.c[part.owner].foreign_keys)).column.table.name
             if row[part.owner] not in self._new.get(owner, ()):
                 return SEEN
-        if fault := find_fault(rules, row) or self._find_other_fault(part, row):
+        if fault := self._find_fault(part, row, rules):
             self._refuse(part, row, fault)
             return REFUSED
         _check_hashes(part, row)
         self._adapt(part, row)
         return 0
 
-    def _find_other_fault(self, part: Part, row: Row) -> str:
+    def _find_fault(self, part: Part, row: Row, rules: Sequence[Rule]) -> str:
+        """Return why a row is refused, empty when it is not."""
+        for column, allows, fault in rules:
+            if (value := row[column]) is not None and not allows(value):
+                return fault
         if part.table is t.timing and row["run_id"] in self._ok:
             return find_timing_fault(row)
         return find_samples_fault(row) if part.table is t.samples else ""

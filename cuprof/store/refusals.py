@@ -75,14 +75,6 @@ def _is_past(now: float, value: float) -> bool:
     return value <= now + CLOCK_SKEW_S
 
 
-def find_fault(rules: Sequence[Rule], row: Mapping[str, Any]) -> str:
-    """Return why a row is refused, empty when it is not."""
-    for column, allows, fault in rules:
-        if (value := row[column]) is not None and not allows(value):
-            return fault
-    return ""
-
-
 def find_timing_fault(timing: Mapping[str, Any]) -> str:
     """Return why a timing of an ok run is refused, empty when it is not."""
     tick_ns, median_ns = timing["details"].get("tick_ns"), timing["median_ns"]

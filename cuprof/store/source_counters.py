@@ -9,8 +9,6 @@ from dataclasses import fields
 from typing import Any
 
 import msgspec
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection
 
 from cuprof.core.records import INSTRUCTION_BYTES, SourceCounters, read_opcode
 from cuprof.store import tables as t
@@ -45,12 +43,6 @@ def from_row(row: Mapping[str, Any]) -> SourceCounters:
         return msgspec.convert(found, SourceCounters, strict=False)  # JSON's keys are text, also those that are numbers
     except msgspec.ValidationError as error:
         raise ValueError(f"counters by instruction are damaged: {error}") from error
-
-
-def read_source_counters(connection: Connection, launch_ids: list[int]) -> dict[int, SourceCounters]:
-    """Return the counters by instruction of these launches that have some, by the launch's key."""
-    found = connection.execute(sa.select(t.source_counters).where(t.source_counters.c.launch_id.in_(launch_ids)))
-    return {row["launch_id"]: from_row(dict(row)) for row in found.mappings()}
 
 
 def pack(text: str) -> str:
