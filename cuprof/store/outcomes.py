@@ -27,18 +27,6 @@ SET_STATE = (
     .where(t.trial.c.id == sa.bindparam("trial"))
     .values(state=sa.bindparam("became"), message=sa.bindparam("said"))
 )
-_GO_BY = (
-    sa.update(t.sweep_trial)
-    .where(t.sweep_trial.c.sweep_id == sa.bindparam("sweep"), t.sweep_trial.c.trial_id == sa.bindparam("trial"))
-    .values(run_id=sa.bindparam("run"), reused=sa.bindparam("is_reused"))
-)
-_FIND_SKIPPED = (
-    sa.select(t.run.c.id, t.run.c.sweep_id)
-    .where(t.run.c.trial_id == sa.bindparam("trial"), t.run.c.state == State.SKIPPED)
-    .where(t.run.c.message == sa.bindparam("said"), t.run.c.log == sa.bindparam("logged"))
-    .order_by(t.run.c.id.desc())
-    .limit(1)
-)
 
 
 @dataclass(frozen=True)
@@ -79,12 +67,13 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
     is_claimed = origin.station_id is not None and not origin.again
     if is_claimed and (trial.station_id != origin.station_id or trial.run_id is not None):
         return None
-    going_by = {"sweep": sweep_id, "trial": trial.id, "is_reused": False}
+    member = t.sweep_trial.c.sweep_id == sweep_id, t.sweep_trial.c.trial_id == trial.id
+    go_by = sa.update(t.sweep_trial).where(*member)
     if outcome.state is State.SKIPPED and trial.state == State.SKIPPED and not origin.again:
-        reason = {"trial": trial.id, "said": outcome.message, "logged": outcome.log}
-        if earlier := connection.execute(_FIND_SKIPPED, reason).first():
-            is_reused = earlier.sweep_id != sweep_id
-            connection.execute(_GO_BY, {**going_by, "run": earlier.id, "is_reused": is_reused})
+        skipped = sa.select(t.run.c.id, t.run.c.sweep_id).where(t.run.c.trial_id == trial.id)
+        reason = t.run.c.state == State.SKIPPED, t.run.c.message == outcome.message, t.run.c.log == outcome.log
+        if earlier := connection.execute(skipped.where(*reason).order_by(t.run.c.id.desc())).first():
+            connection.execute(go_by.values(run_id=earlier.id, reused=earlier.sweep_id != sweep_id))
             return int(earlier.id)
     place = {
         "trial_id": trial.id,
@@ -104,7 +93,7 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
         if outcome.state is not State.SKIPPED or trial.state in (State.PLANNED, State.SKIPPED):
             values = {"trial": trial.id, "became": outcome.state.value, "said": outcome.message}
             connection.execute(SET_STATE, values)
-        connection.execute(_GO_BY, {**going_by, "run": run_id})
+        connection.execute(go_by.values(run_id=run_id, reused=False))
     ranking.refresh(connection, trial.id)
     return run_id
 

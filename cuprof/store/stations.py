@@ -23,9 +23,6 @@ from cuprof.store.types import BigId
 
 LEASE_S = 60.0
 BEAT_S = 5.0
-_PRESENT = sa.select(
-    *(t.station.c[name] for name in ("id", "seen_at", "process_host", "process_id", "process_started"))
-).where(t.station.c.sweep_id == sa.bindparam("sweep"), t.station.c.left_at.is_(None))
 
 
 @dataclass(frozen=True)
@@ -67,24 +64,21 @@ def leave(connection: Connection, station_ids: Collection[int]) -> None:
 
 def list_present(connection: Connection, sweep_id: int) -> list[int]:
     """Return the stations that work on a sweep; those whose lease or process has ended are marked as left."""
-    rows = connection.execute(_PRESENT, {"sweep": sweep_id})
+    station = t.station.c
+    columns = station.id, station.seen_at, station.process_host, station.process_id, station.process_started
+    rows = connection.execute(sa.select(*columns).where(station.sweep_id == sweep_id, station.left_at.is_(None))).all()
     now, me = clock(connection), this_process()
     present: list[int] = []
     gone: list[int] = []
     alive = {me: True}  # a process has many stations, and one look at it takes as long as a query
-    for key, seen_at, host, pid, started in rows.all():
-        process = Process(host, pid, started)
+    for key, seen_at, *place in rows:
+        process = Process(*place)
         if process not in alive:
             alive[process] = process.host != me.host or process.is_alive()
         (present if now - seen_at < LEASE_S and alive[process] else gone).append(key)
     if gone:
         leave(connection, gone)
     return present
-
-
-def is_known(connection: Connection, sweep_id: int) -> bool:
-    """Return whether a sweep ever had stations; only then does the lack of present ones prove that it is idle."""
-    return connection.execute(sa.select(t.station.c.id).where(t.station.c.sweep_id == sweep_id)).first() is not None
 
 
 def claim(connection: Connection, sweep_id: int, station_id: int, places: Mapping[str, int]) -> Claim:

@@ -70,7 +70,8 @@ def _may_continue(connection: Connection, sweep_id: int, process: Process, has_o
     me = this_process()
     if process == me:
         return True
-    is_known = stations.is_known(connection, sweep_id)
+    # Only of a sweep that ever had stations does the lack of present ones prove that it is idle.
+    is_known = connection.scalar(sa.select(t.station.c.id).where(t.station.c.sweep_id == sweep_id).limit(1)) is not None
     if has_others or (process.is_alive() and not is_known):
         raise UsageError(
             f"the same sweep is running (pid {process.pid}, sweep {sweep_id}); let it end or stop it first"
