@@ -55,9 +55,9 @@ def main_backup(argv: Sequence[str]) -> int:
     """Write the copy and print its size and contents."""
     arguments = BACKUP.parse_args(argv)
     copy = back_up(arguments.store, arguments.file, overwrite=arguments.force)
-    record = {"backup": str(copy.file), "bytes": copy.size_bytes, "sweeps": copy.sweeps, "runs": copy.runs}
+    record = {"backup": str(arguments.file), "bytes": copy.size_bytes, "sweeps": copy.sweeps, "runs": copy.runs}
     size = f"{copy.size_bytes / 2**20:.1f} MiB"
-    emit(record, arguments.json, [Line(f"{copy.file}: {size}, sweeps: {copy.sweeps}, runs: {copy.runs}")])
+    emit(record, arguments.json, [Line(f"{arguments.file}: {size}, sweeps: {copy.sweeps}, runs: {copy.runs}")])
     return 0
 
 
@@ -75,17 +75,17 @@ def main_merge(argv: Sequence[str]) -> int:
                 merged = merge_source(source, store, find_project().artifacts)
             added = {f"{name}s": merged.added[name] for name in SHOWN} | {"reports": merged.reports}
             rest = {"missing_reports": merged.missing, "refused": merged.refused, "notes": merged.notes}
-            told.append({"database": merged.place, **added, **rest})
+            told.append({"database": source.place, **added, **rest})
             if not arguments.json:
-                show(*map(Line, _describe(merged, added)))
+                show(*map(Line, _describe(source.place, merged, added)))
     if arguments.json:
         emit(told, as_json=True)
     return 0
 
 
-def _describe(merged: Merged, added: Mapping[str, int]) -> Iterator[str]:
+def _describe(place: str, merged: Merged, added: Mapping[str, int]) -> Iterator[str]:
     said = ", ".join(f"{what}: {number}" for what, number in added.items() if number)
-    yield f"{merged.place}: {said or 'nothing new'}"
+    yield f"{place}: {said or 'nothing new'}"
     if merged.missing:
         yield f"  reports of its counters that are not in the folder artifacts beside it: {merged.missing}"
     for fault, number in merged.refused.items():

@@ -91,8 +91,7 @@ def list_candidates(environment: Mapping[str, str], root: Path = Path("/")) -> I
             yield Path(environment[name]) / "bin" / "ncu"
     yield root / "usr/local/cuda/bin/ncu"
     yield from (folder / "bin/ncu" for folder in _newest_first(root / "usr/local", "cuda-*"))
-    for folder in _newest_first(root / "opt/nvidia/nsight-compute", "*"):
-        yield folder / "ncu"
+    yield from (folder / "ncu" for folder in _newest_first(root / "opt/nvidia/nsight-compute", "*"))
 
 
 def _is_program(path: Path) -> bool:

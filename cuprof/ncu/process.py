@@ -94,8 +94,7 @@ class NcuProcess:
         began = time.monotonic()
         timed_out = interrupted = False
         try:
-            timed_out = self._watch(progress, limit_s, tick)
-            if timed_out:
+            if timed_out := self._watch(progress, limit_s, tick):
                 self._ask_to_stop(GRACE_S)
         except KeyboardInterrupt:
             interrupted = True

@@ -179,8 +179,5 @@ def find_identity(range_names: Sequence[str]) -> str | None:
     Args:
         range_names: push/pop ranges around a launch, outermost first; a library may add its own.
     """
-    for name in reversed(range_names):
-        match = _RANGE.fullmatch(name)
-        if match:
-            return match.group(1)
-    return None
+    found = filter(None, map(_RANGE.fullmatch, reversed(range_names)))
+    return next((match[1] for match in found), None)

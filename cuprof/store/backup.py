@@ -22,9 +22,8 @@ PAGES_AT_ONCE = 2000
 
 @dataclass(frozen=True)
 class Copy:
-    """A finished copy and its contents."""
+    """The size and the contents of a finished copy."""
 
-    file: Path
     size_bytes: int
     sweeps: int
     runs: int
@@ -67,7 +66,7 @@ def back_up(url: str, file: Path, *, overwrite: bool = False) -> Copy:
             size_bytes = _write(raw, source, file)
     finally:
         engine.dispose()
-    return Copy(file, size_bytes, sweeps or 0, runs or 0)
+    return Copy(size_bytes, sweeps or 0, runs or 0)
 
 
 def _write(database: sqlite3.Connection, source: Path, file: Path) -> int:

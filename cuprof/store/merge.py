@@ -92,7 +92,6 @@ class Merged:
         missing: how many were not found at that database's paths, or are on a machine out of reach.
     """
 
-    place: str
     added: Count[str] = field(default_factory=Count)
     refused: Count[str] = field(default_factory=Count)
     notes: list[str] = field(default_factory=list)
@@ -110,7 +109,7 @@ class Merge:
 
     def __init__(self, connection: Connection, source: Source, paths: Mapping[str, str]) -> None:
         self.connection, self.source, self.paths = connection, source, paths
-        self.merged = Merged(source.place)
+        self.merged = Merged()
         self._now = stations.clock(connection)
         self._keys: dict[str, dict[int, int]] = {}
         self._new: dict[str, set[int]] = {}
