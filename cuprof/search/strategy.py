@@ -63,8 +63,6 @@ class Strategy(ABC):
 
     def _choose_hinted(self) -> int | None:
         """Return the best hinted configuration of a group in which little has been tried, or None."""
-        if not self.hints:
-            return None
         known = np.array([*self.hints], int)
         groups = self.space.groups
         taken = np.bincount(groups[self.is_taken], minlength=self.space.group_count)

@@ -159,8 +159,7 @@ class Surrogate(Strategy):
             self.kernel = fit(self.kernel, features[right[kept]], unknown / (unknown.std() or 1.0))
         self._next_fit = max(len(self.values) + 1, int(len(self.values) * FIT_GROWTH))
         self._pool = self._draw_pool(right[np.argsort(rest)[:BEST]])
-        for index in self.values.keys() & set(map(int, np.flatnonzero(self._is_believed))):
-            self._is_believed[index] = False  # it failed
+        self._is_believed[[*self.values]] = False  # one with a result that still was has failed
         points = [*map(int, right[self._select(rest, PROCESS_MOST)]), *map(int, np.flatnonzero(self._is_believed))]
         self._process = Process(self.kernel, self.space.features, self._pool, points, self._trend)
 
