@@ -101,11 +101,7 @@ def read_parameters(
         defines: macros, whose values may appear in parameter types.
     """
     declared = _find_declared(text, function)
-    if declared is None:
-        return None
-    words = {*re.findall(r"\w+", " ".join(declared))}
-    macros = tuple((name, str(value)) for name, value in defines.items() if name in words)
-    return tuple(_read(each, macros) for each in declared)
+    return None if declared is None else tuple(_read(each, defines) for each in declared)
 
 
 @lru_cache(maxsize=256)
@@ -122,10 +118,8 @@ def _find_declared(text: str, function: str) -> tuple[str, ...] | None:
     return () if inside in ("", "void") else tuple(each.strip() for each in inside.split(","))
 
 
-@lru_cache(maxsize=1024)
-def _read(text: str, macros: tuple[tuple[str, str], ...]) -> Parameter:
-    defines = dict(macros)
-    replaced = re.sub(r"\w+", lambda match: defines.get(match[0], match[0]), text)
+def _read(text: str, defines: Mapping[str, str | int]) -> Parameter:
+    replaced = re.sub(r"\w+", lambda match: str(defines.get(match[0], match[0])), text)
     plain = re.sub(r"=.*|\[[^\]]*\]", lambda match: "*" if match[0][0] == "[" else "", replaced)
     is_signed = re.search(r"\b(un)?signed\b", plain) is not None
     words = re.findall(r"\w+", re.sub(QUALIFIERS, " ", plain))

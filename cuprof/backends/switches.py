@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -152,10 +153,8 @@ def list_switches(torch: Any, cupy: Any) -> tuple[Switch, ...]:
     found = []
     if torch is not None:
         for path in TORCH:
-            *parts, name = path.split(".")
-            owner = torch
-            for part in parts:
-                owner = getattr(owner, part)
+            place, _, name = path.rpartition(".")
+            owner = attrgetter(place)(torch)
             found.append(Switch(path, partial(getattr, owner, name), partial(setattr, owner, name)))
         found += [
             Switch("torch default dtype", torch.get_default_dtype, torch.set_default_dtype),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import platform
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 from cuprof.backends.cuda.driver import call, load_driver, read_attribute
 from cuprof.backends.device_state import StateMonitor, ask, find_nvml
@@ -14,7 +13,7 @@ from cuprof.backends.spec import ListedDevice
 from cuprof.builds.nvrtc import nvrtc_version
 from cuprof.core.errors import CuprofError, MissingDependencyError
 from cuprof.core.records import DeviceFacts
-from cuprof.families.toolchain import get_version
+from cuprof.families.toolchain import get_version, is_installed
 
 
 @dataclass(frozen=True)
@@ -85,11 +84,7 @@ def require_device(index: int) -> None:
         raise CuprofError(f"device.cuda={index}: there are {count} CUDA devices, numbered from 0")
     _load_library().cuDriverGetVersion(ctypes.byref(version))
     for module, what in (("cupy", "CuPy"), ("cuda.bindings", "cuda-bindings")):
-        try:
-            found = find_spec(module) is not None
-        except ModuleNotFoundError:
-            found = False
-        if not found:
+        if not is_installed(module):
             raise MissingDependencyError(what, f"pip install 'cuprof[cuda{13 if version.value >= 13000 else 12}]'")
 
 
