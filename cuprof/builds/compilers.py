@@ -21,7 +21,7 @@ import subprocess
 import tempfile
 import time
 from contextlib import suppress
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from threading import Lock
 from typing import NoReturn
@@ -40,8 +40,6 @@ END_S = 2.0
 """How long an origin may take to end; one that still imports is killed then."""
 MADE, REFUSED, ENDED = "made", "refused", "ended"
 """Keys of an answer: an image follows; why there is none; how the process has ended."""
-LOOK_S = 0.01
-"""Look this often whether an origin has loaded its compiler."""
 MOST_BYTES = 1 << 30
 """No answer is longer; code in the process could write any length."""
 RAISED = {each.__name__: each for each in (BuildError, ImpossibleError, MissingDependencyError)}
@@ -69,7 +67,7 @@ class Origin:
     def __init__(self, preload: Preload, folder: Path) -> None:
         self._folder = Path(tempfile.mkdtemp(dir=folder))
         self._printed = self._folder / PRINTED
-        self._loaded, self._idle = False, list[tuple[Connection, Path]]()
+        self._idle: list[tuple[Connection, Path]] = []
         (self._folder / "preload").write_bytes(pickle.dumps(preload))
         self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, self._printed.open("wb") as printed:
@@ -84,14 +82,10 @@ class Origin:
 
     def is_loaded(self, limit_s: float = 0.0) -> bool:
         """Return whether the compiler has been loaded, within this time; false for ever where that failed."""
-        until = time.monotonic() + limit_s
-        while not self._loaded:
-            with suppress(OSError):
-                self._loaded = self._orders.recv(len(READY), socket.MSG_DONTWAIT) == READY
-            if self._loaded or time.monotonic() >= until or self._process.poll() is not None:
-                break
-            time.sleep(LOOK_S)
-        return self._loaded
+        with suppress(OSError, ValueError):  # it has been ended
+            if wait([self._orders], limit_s):
+                return self._orders.recv(len(READY), socket.MSG_PEEK) == READY  # for all threads that ask, and again
+        return False
 
     def run(self, build: Build, limit_s: float | None = None) -> Built:
         """Compile in a process.
