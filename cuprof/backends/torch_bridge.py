@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any
 
-from cuprof.core.errors import MissingDependencyError
+from cuprof.core.errors import MissingDependencyError, needing
 
 REMEDY = "pip install torch (a build for CUDA; https://pytorch.org/get-started/locally)"
 
@@ -28,10 +28,8 @@ def get_torch() -> Any:
     Raises:
         MissingDependencyError: PyTorch is absent, or built without CUDA or cuDNN.
     """
-    try:
+    with needing("PyTorch", REMEDY):
         torch: Any = import_module("torch")
-    except ImportError:
-        raise MissingDependencyError("PyTorch", REMEDY) from None
     if not torch.backends.cudnn.is_available():
         raise MissingDependencyError(f"cuDNN in PyTorch {torch.__version__}", REMEDY)
     return torch

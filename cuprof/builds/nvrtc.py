@@ -19,7 +19,7 @@ from typing import Any
 
 from cuprof.builds.ptxas import read_resources, refusal
 from cuprof.builds.result import VIRTUAL, Build, Built, Preload
-from cuprof.core.errors import BuildError, MissingDependencyError
+from cuprof.core.errors import BuildError, MissingDependencyError, needing
 from cuprof.families.toolchain import INSTALL, REMEDY, explain_absence, find_headers, uses_headers
 
 STANDARD_OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v", "-lineinfo")
@@ -173,10 +173,8 @@ def _hint(text: str, error: str) -> str:
 @cache
 def load_nvrtc() -> ModuleType:
     """Return `cuda.bindings.nvrtc` with its library loaded, or raise `MissingDependencyError`."""
-    try:
+    with needing("cuda-bindings, through which NVRTC is called,", INSTALL):
         from cuda.bindings import nvrtc
-    except ImportError:
-        raise MissingDependencyError("cuda-bindings, through which NVRTC is called,", INSTALL) from None
     try:
         answer = nvrtc.nvrtcVersion()
     except Exception as error:  # cuda-bindings raises several unrelated types where the shared library is absent

@@ -25,7 +25,8 @@ from __future__ import annotations
 import copyreg
 import difflib
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -102,6 +103,15 @@ class MissingDependencyError(CuprofError):
     def __init__(self, what: str, remedy: str) -> None:
         self.what, self.remedy = what, remedy
         super().__init__(f"{what} is not available; {remedy}")
+
+
+@contextmanager
+def needing(what: str, remedy: str) -> Iterator[None]:
+    """Raise `MissingDependencyError` where an import fails."""
+    try:
+        yield
+    except ImportError:
+        raise MissingDependencyError(what, remedy) from None
 
 
 class BuildError(CuprofError):

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from cuprof.core.errors import MissingDependencyError, StoreError, UsageError
+from cuprof.core.errors import StoreError, UsageError, needing
 from cuprof.core.scratch import ScratchFolder
 from cuprof.results.rows import Batch, Rows, plain_columns
 
@@ -81,10 +81,8 @@ def iter_parquet(rows: Rows) -> Iterator[bytes]:
         MissingDependencyError: pyarrow is not installed.
         UsageError: two columns of one name, or a column of several types.
     """
-    try:
+    with needing("pyarrow, which writes Parquet,", "pip install 'cuprof[parquet]'"):
         import pyarrow
-    except ImportError:
-        raise MissingDependencyError("pyarrow, which writes Parquet,", "pip install 'cuprof[parquet]'") from None
     from pyarrow import parquet
 
     names, schema, paths = list(_distinct_names(rows.names, "Parquet")), pyarrow.schema([]), list[Path]()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.core.errors import MissingDependencyError
+from cuprof.core.errors import needing
 from cuprof.search.space import Space
 from cuprof.search.strategy import Strategy
 
@@ -93,10 +93,8 @@ class OptunaSampler(Strategy):
 
     def __init__(self, space: Space, seed: int, hints: Mapping[int, float]) -> None:
         super().__init__(space, seed, hints)
-        try:
+        with needing("Optuna", "pip install optuna"):
             import optuna
-        except ImportError:
-            raise MissingDependencyError("Optuna", "pip install optuna") from None
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._optuna = optuna
         sampler = optuna.samplers.TPESampler(seed=seed % 2**32)

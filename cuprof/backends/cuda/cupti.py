@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from cuprof.core.errors import LaunchError, MissingDependencyError
+from cuprof.core.errors import LaunchError, needing
 
 BUFFER_BYTES = 1 << 20
 OWN_PREFIX = "cuprof_"
@@ -27,11 +27,8 @@ class CuptiRecords:
     """Collect records of this process's kernels; one instance a process, since CUPTI serves one subscriber."""
 
     def __init__(self) -> None:
-        try:
+        with needing("cupti-python", "pip install cupti-python, or use measure.timer=events"):
             from cupti import cupti
-        except ImportError:
-            remedy = "pip install cupti-python, or use measure.timer=events"
-            raise MissingDependencyError("cupti-python", remedy) from None
         self._cupti = cupti
         self._records: list[Record] = []
         cupti.activity_register_callbacks(lambda: (BUFFER_BYTES, 0), self._take)  # 0: as many records as fit

@@ -28,7 +28,7 @@ from cuprof.backends.cuda.driver import (
 from cuprof.backends.cuda.timing import CudaTimer
 from cuprof.builds import BuildPool
 from cuprof.builds.nvrtc import NvrtcBuild, pick_arch
-from cuprof.core.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.core.errors import DeviceMemoryError, ImpossibleError, LaunchError, needing
 from cuprof.core.project import own_builds
 from cuprof.families import Launch
 from cuprof.families.program import is_extended
@@ -51,10 +51,8 @@ class CudaDevice:
     """One device, chosen by ordinal. Opening it makes its primary context current in this thread."""
 
     def __init__(self, index: int = 0, cache: BuildPool | None = None) -> None:
-        try:
+        with needing("CuPy", "pip install 'cuprof[cuda13]' (or [cuda12])"):
             import cupy
-        except ImportError:
-            raise MissingDependencyError("CuPy", "pip install 'cuprof[cuda13]' (or [cuda12])") from None
         self.cupy, self.driver, self.index = cupy, load_driver(), index
         # CuPy would make the context too, and let no other thread run for the quarter of a second that it takes; what
         # the driver refuses is CuPy's to say.

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cuprof.backends.contract import DeviceLostError
-from cuprof.core.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.core.errors import DeviceMemoryError, ImpossibleError, LaunchError, needing
 from cuprof.core.text import compare
 from cuprof.families import Array, Launch, TensorMap, Texture
 
@@ -34,10 +34,8 @@ NO_MEMORY = 2
 @cache
 def load_driver() -> Any:
     """Return the module `cuda.bindings.driver`, or raise `MissingDependencyError`."""
-    try:
+    with needing("cuda-bindings", "pip install 'cuprof[cuda13]' (or [cuda12])"):
         from cuda.bindings import driver
-    except ImportError:
-        raise MissingDependencyError("cuda-bindings", "pip install 'cuprof[cuda13]' (or [cuda12])") from None
     return driver
 
 

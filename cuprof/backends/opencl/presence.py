@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from cuprof.backends.spec import ListedDevice
-from cuprof.core.errors import MissingDependencyError
+from cuprof.core.errors import MissingDependencyError, needing
 
 OPENCL_VENDORS = Path("/etc/OpenCL/vendors")
 
 
 def import_pyopencl() -> Any:
     """Return the module `pyopencl`, or raise `MissingDependencyError`."""
-    try:
+    with needing("PyOpenCL", "pip install 'cuprof[opencl]'"):
         import pyopencl
-    except ImportError:
-        raise MissingDependencyError("PyOpenCL", "pip install 'cuprof[opencl]'") from None
     return pyopencl
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from cuprof.core.errors import MissingDependencyError
+from cuprof.core.errors import needing
 from cuprof.engine.launchers.launcher import JobState, Launcher
 
 
@@ -18,10 +18,8 @@ class Joblib(Launcher):
 
     def start(self) -> None:
         """Begin, in a thread: joblib's own call returns at the end of all jobs."""
-        try:
+        with needing("joblib", "pip install 'cuprof[joblib]'"):
             import joblib
-        except ImportError:
-            raise MissingDependencyError("joblib", "pip install 'cuprof[joblib]'") from None
         work, config = self.work, self.work.config
         self._ended: dict[int, JobState] = {}
         self._failure = ""

@@ -8,7 +8,7 @@ import socket
 import time
 from typing import Any
 
-from cuprof.core.errors import MissingDependencyError, UsageError
+from cuprof.core.errors import UsageError, needing
 from cuprof.engine.launchers.launcher import JobState, Launcher
 
 TRAVELS = ("PG", "CUPROF_", "OMP_", "MKL_", "OPENBLAS_", "NUMBA_", "GOTO_", "VECLIB_", "NUMEXPR_", "PYTHONPATH")
@@ -26,10 +26,8 @@ class Ray(Launcher):
 
     def start(self) -> None:
         """Connect to `launch.address`, RAY_ADDRESS or the cluster of this host; without any, start one here."""
-        try:
+        with needing("Ray", "pip install 'cuprof[ray]'"):
             import ray
-        except ImportError:
-            raise MissingDependencyError("Ray", "pip install 'cuprof[ray]'") from None
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # how Ray will treat a job without a GPU
         config, options = self.work.config, dict(self.work.config.options)
         environment: dict[str, Any] = dict(options.pop("runtime_env", {}))
