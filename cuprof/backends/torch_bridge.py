@@ -52,7 +52,11 @@ def on_current_stream() -> AbstractContextManager[Any]:
     """Return a context in which PyTorch works on CuPy's current stream and device."""
     import cupy
 
-    torch, pointer = get_torch(), cupy.cuda.get_current_stream().ptr
-    device = torch.device("cuda", cupy.cuda.Device().id)
-    stream = torch.cuda.ExternalStream(pointer, device) if pointer else torch.cuda.default_stream(device)
+    torch = get_torch()
+    stream = stream_of(torch, cupy.cuda.get_current_stream().ptr, cupy.cuda.Device().id)
     return torch.cuda.stream(stream)  # type: ignore[no-any-return]
+
+
+def stream_of(torch: Any, pointer: int, device: int) -> Any:
+    """Return PyTorch's object for a stream of a device, of which 0 is the default one."""
+    return torch.cuda.ExternalStream(pointer, device) if pointer else torch.cuda.default_stream(device)

@@ -26,6 +26,7 @@ from cuprof.backends.cuda.driver import (
     read_attribute,
 )
 from cuprof.backends.cuda.timing import CudaTimer
+from cuprof.backends.torch_bridge import stream_of
 from cuprof.builds import BuildPool
 from cuprof.builds.nvrtc import NvrtcBuild, pick_arch
 from cuprof.core.errors import DeviceMemoryError, ImpossibleError, LaunchError, needing
@@ -98,7 +99,7 @@ class CudaDevice:
         return CudaTimer(self)
 
     def claim(self) -> None:
-        """Make this device and the legacy default stream current, in CuPy and, if loaded, in PyTorch.
+        """Make this device and its stream, the legacy default one, current, in CuPy and, if loaded, in PyTorch.
 
         Called before a variant's own code runs, so that it does not inherit another variant's current device or stream.
         A library without an explicit stream uses the legacy default stream, and every blocking stream synchronises with
@@ -108,7 +109,7 @@ class CudaDevice:
         self.stream.use()
         torch = sys.modules.get("torch")
         if torch is not None and torch.cuda.is_initialized():
-            torch.cuda.set_stream(torch.cuda.default_stream(self.index))
+            torch.cuda.set_stream(stream_of(torch, self.stream.ptr, self.index))
 
     def find_runtimes(self) -> None:
         """Record the copies of CUDA's runtime loaded by now; none if the system does not list them."""

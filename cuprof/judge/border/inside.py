@@ -169,19 +169,12 @@ class _CudaBench(_HostBench):
         super().__init__(host, rows, task)
         self.device, self.cupy = host.device, host.device.cupy
         self.stream = self.cupy.cuda.Stream()  # a blocking one: it keeps the order with work on the default stream
-        host.device.stream, host.device.claim = self.stream, self._claim
+        host.device.stream = self.stream
         # The trusted side compares, and to compile what takes checksums takes a second.
         host.device.checksums = lambda parts: [0 for _ in parts]
-        self._claim()
+        self.device.claim()
         self._nothing = self.cupy.zeros(64, self.cupy.uint8)
         self._null = self.capture([lambda: self._nothing.fill(0)])
-
-    def _claim(self) -> None:
-        self.cupy.cuda.Device(self.device.index).use()
-        self.stream.use()
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.cuda.is_initialized():
-            torch.cuda.set_stream(torch.cuda.ExternalStream(self.stream.ptr, self.device.index))
 
     def _array(self, row: Any, place: Place, like: Any) -> Any:
         return self.cupy.ndarray(like.shape, like.dtype, memptr=row.data + place.offset)
@@ -193,7 +186,7 @@ class _CudaBench(_HostBench):
     def capture(self, calls: Sequence[Callable[[], object]]) -> Callable[[], object]:
         """Return what replays these calls as one graph."""
         torch = sys.modules.get("torch")
-        self._claim()
+        self.device.claim()
         self.wait()
         if torch is not None and torch.cuda.is_initialized():
             graph = torch.cuda.CUDAGraph()
