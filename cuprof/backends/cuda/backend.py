@@ -15,6 +15,7 @@ from cuprof.backends.cuda.binding import CudaRunnable, ProgramBinder, bind_call
 from cuprof.backends.cuda.comparison import DeviceComparison, Results
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import call
+from cuprof.backends.cuda.loading import load_program
 from cuprof.backends.cuda.memory import CudaMemory
 from cuprof.backends.cuda.presence import find_facts
 from cuprof.backends.cuda.timing import EXPIRED, PENDING, Work
@@ -55,7 +56,8 @@ class CudaSession(Session[CudaRunnable]):
         if program is None:
             return bind_call(self.device, variant, (problem, tunables), self.inputs, self.outputs)
         buffers, results = self._lay_out(program, text)
-        binder = ProgramBinder(self.device, self.signature, variant, program, text, buffers)
+        loaded = load_program(self.device, variant, program, text, self.signature)
+        binder = ProgramBinder(self.device, loaded, program, self.signature, buffers)
         return binder.bind(results, graph=self.options.graph)
 
     def stock(self, sets: Sequence[Arrays], references: Sequence[Arrays] = ()) -> None:

@@ -24,7 +24,7 @@ from cuprof.backends.cuda.driver import (
     make_tensor_map,
     make_texture,
 )
-from cuprof.backends.cuda.loading import load_program
+from cuprof.backends.cuda.loading import Loaded
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
 from cuprof.backends.functions import bind
 from cuprof.backends.switches import prepare_call
@@ -100,23 +100,14 @@ class ProgramBinder:
     """Turn a program's steps into functions that each enqueue one step on a stream.
 
     Args:
-        text: the source with its includes expanded.
-        arrays: the program's inputs, outputs and scratch by name.
+        loaded: the program's modules.
+        arrays: its inputs, outputs and scratch by name.
     """
 
     def __init__(
-        self,
-        device: CudaDevice,
-        signature: Signature,
-        variant: Variant,
-        program: Program,
-        text: str,
-        arrays: Mapping[str, Any],
+        self, device: CudaDevice, loaded: Loaded, program: Program, signature: Signature, arrays: Mapping[str, Any]
     ) -> None:
-        self.device, self.driver, self.program = device, device.driver, program
-        started = time.monotonic_ns()
-        self.loaded = load_program(device, variant, program, text, signature)
-        self.build_ns = time.monotonic_ns() - started
+        self.device, self.driver, self.loaded, self.program = device, device.driver, loaded, program
         self.buffers = {**signature.inputs, **signature.outputs, **program.scratch}
         self.addresses = {name: int(array.data.ptr) for name, array in arrays.items()}
         self._kernels: dict[str, BuildFacts] = {}
@@ -148,7 +139,7 @@ class ProgramBinder:
             build=replace(
                 facts,
                 cached=loaded.cached,
-                build_ns=self.build_ns,
+                build_ns=loaded.build_ns,
                 log=loaded.log,
                 sass_hash=hash_program(loaded.sass_hash, program),
             ),

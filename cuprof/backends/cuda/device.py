@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -63,6 +63,7 @@ class CudaDevice:
         cupy.cuda.runtime.free(0)
         self.stream = cupy.cuda.Stream.null
         self.claim()
+        self.attribute = partial(read_attribute, index)
         self.cache = cache or BuildPool()
         self.own_cache = cache or BuildPool(own_builds())
         self.arch = pick_arch(self.attribute("COMPUTE_CAPABILITY_MAJOR"), self.attribute("COMPUTE_CAPABILITY_MINOR"))
@@ -233,10 +234,6 @@ class CudaDevice:
     def load(self, image: bytes) -> Any:
         """Return a loaded module; it stays loaded as long as the process."""
         return call(self.driver.cuModuleLoadData(image), "load the compiled module")
-
-    def attribute(self, name: str) -> int:
-        """Return a device attribute from the driver; see `read_attribute`."""
-        return read_attribute(self.index, name)
 
     @contextmanager
     def errors(self, what: str) -> Iterator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -46,6 +47,7 @@ class Loaded:
     places: dict[str, int] = field(default_factory=dict)
     library: ctypes.CDLL | None = None
     cached: bool = True
+    build_ns: int = 0
     log: str = ""
     resources: dict[str, KernelFacts] = field(default_factory=dict)
 
@@ -111,7 +113,7 @@ def load_program(device: CudaDevice, variant: Variant, program: Program, text: s
         BuildError, MissingDependencyError: see `Build.run`.
         LaunchError: the driver refused.
     """
-    loaded = Loaded(variant.source or variant.name)
+    started, loaded = time.monotonic_ns(), Loaded(variant.source or variant.name)
     builds = list_builds(variant, program, text, signature, device.arch)
     if not builds:
         image = to_bytes(text)
@@ -133,6 +135,7 @@ def load_program(device: CudaDevice, variant: Variant, program: Program, text: s
             else:
                 loaded.library = load_library(built.image, loaded.name)
         loaded.places[kernel] = made[id(build)]
+    loaded.build_ns = time.monotonic_ns() - started
     return loaded
 
 

@@ -188,10 +188,6 @@ class OpenClBackend(Backend[Runnable]):
 
     def facts(self) -> DeviceFacts:
         """Return the device's name, memory and the versions that its timings depend on."""
-        return self._facts
-
-    @cached_property
-    def _facts(self) -> DeviceFacts:
         device, kinds = self.handle, self.cl.device_type
         known = {kinds.GPU: "GPU", kinds.CPU: "CPU", kinds.ACCELERATOR: "accelerator"}
         identity = {
