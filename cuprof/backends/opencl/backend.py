@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -69,8 +69,10 @@ class OpenClSession(Session[Runnable]):
             raise LaunchError(f"{variant.name}: library calls run on the back ends cuda and cpu, not on opencl")
         if program.constants:
             raise LaunchError(f"{variant.name}: `constants` are for CUDA; OpenCL passes a `constant` pointer argument")
+        options = [f"-D{macro}={value}" for macro, value in program.defines.items()]
+        options += ["-cl-nv-verbose", *program.options] if self.backend.is_nvidia else program.options
         started = time.monotonic_ns()
-        built, log = self.backend.build(text, variant.source or variant.name, program)
+        built, log = self.backend.build(text, variant.source or variant.name, tuple(options))
         build_ns = time.monotonic_ns() - started
         with self.backend.errors(f"prepare {variant.name}"):
             buffers, results = self._lay_out(program, text)
@@ -185,6 +187,7 @@ class OpenClBackend(Backend[Runnable]):
         profiling = self.cl.command_queue_properties.PROFILING_ENABLE
         self.queue = self.cl.CommandQueue(self.context, self.handle, properties=profiling)
         self.is_nvidia = "NVIDIA" in self.handle.platform.name
+        self.build = lru_cache(1)(self._build)  # the judge binds one program to hundreds of sets of arrays
 
     def facts(self) -> DeviceFacts:
         """Return the device's name, memory and the versions that its timings depend on."""
@@ -245,14 +248,12 @@ class OpenClBackend(Backend[Runnable]):
             },
         )
 
-    def build(self, text: str, name: str, program: Program) -> tuple[Any, str]:
+    def _build(self, text: str, name: str, options: tuple[str, ...]) -> tuple[Any, str]:
         """Return the built program and the compiler's log; PyOpenCL and the drivers cache builds by themselves."""
-        options = [f"-D{macro}={value}" for macro, value in program.defines.items()]
-        options += ["-cl-nv-verbose", *program.options] if self.is_nvidia else program.options
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", self.cl.CompilerWarning)  # the log is kept; it is no failure
             try:
-                built = self.cl.Program(self.context, text).build(options, [self.handle])
+                built = self.cl.Program(self.context, text).build([*options], [self.handle])
             except self.cl.RuntimeError as error:
                 log = str(error)
                 first = next((line.strip() for line in log.splitlines() if "error:" in line), log.partition("\n")[0])

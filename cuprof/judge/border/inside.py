@@ -137,18 +137,6 @@ class _HostBench:
 class _OpenClBench(_HostBench):
     """Sets in the host's memory, used in place by an OpenCL device that is the host's own processor."""
 
-    def open(self, scratch_bytes: int) -> None:
-        """Open the session; the one program is built once, and each of hundreds of sets has kernels of its own."""
-        build, built = self.host.build, list[Any]()
-
-        def build_once(*given: Any) -> Any:
-            if not built:
-                built.append(build(*given))
-            return built[0]
-
-        self.host.build = build_once
-        super().open(scratch_bytes)
-
     def _array(self, row: Any, place: Place, like: Any) -> Any:
         cl = self.host.cl
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
