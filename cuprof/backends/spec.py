@@ -107,7 +107,3 @@ class BackendSpec:
     builder: str = ""
     times_by_profile: bool = False
     usual_block: UsualBlock = UsualBlock()
-
-    def heeds(self, setting: str) -> bool:
-        """Return whether a setting of `measure` has an effect on it."""
-        return setting not in self.unheeded

@@ -51,7 +51,7 @@ def check_trials(trials: Sequence[Trial], measure: Measure, settings: SearchConf
         if measure not in spec.measures:
             asked = f"a search goes by the first of measure.modes, {measure}, which is not measured {of}"
             raise UsageError(f"{asked}; name another one first, or {leave}")
-        if "energy" in settings.factors and not spec.heeds("energy"):
+        if "energy" in settings.factors and "energy" in spec.unheeded:
             asked = f"search.objective asks for energy, which is not measured {of}"
             raise UsageError(f"{asked}; {leave}, or take search.objective=time")
         if settings.counters and backend not in BACKENDS:

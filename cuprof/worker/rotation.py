@@ -169,7 +169,7 @@ class Rotations:
     def _time(self, trials: Sequence[Trial], measures: Sequence[Measure]) -> Iterator[Finished]:
         """Take each measure of all trials side by side, and answer each trial after its last one."""
         steps: list[Step] = [partial(self._sample, measure) for measure in measures]
-        if self.job.measure.energy and self.backend.spec.heeds("energy"):
+        if self.job.measure.energy and "energy" not in self.backend.spec.unheeded:
             steps[1:1] = [partial(self._meter, measures[0]), *([iter] if len(measures) == 1 else [])]
         going = {trial.index: trial for trial in trials}
         for number, step in enumerate(steps, 1):

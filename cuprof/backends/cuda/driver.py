@@ -80,8 +80,6 @@ def read_attribute(index: int, name: str) -> int:
 class PackedLaunch:
     """One kernel launch with its arguments laid out in memory, ready to be repeated at the cost of one driver call."""
 
-    __slots__ = ("_enqueue", "_keep", "block", "function", "grid", "name", "params", "shared_bytes")
-
     def __init__(
         self, launch: Launch, function: Any, arguments: Sequence[int | np.generic], owners: Sequence[Any] = ()
     ) -> None:

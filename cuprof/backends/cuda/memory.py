@@ -125,8 +125,10 @@ class SharedCudaMemory:
         self._driver, self._index = load_driver(), number or 0
         cupy.cuda.Device(self._index).use()
         cupy.cuda.runtime.free(0)
-        self._size, kinds = self._round(count * stride), self._driver.CUmemAllocationHandleType
-        kind = kinds.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+        least = self._driver.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
+        step = call(self._driver.cuMemGetAllocationGranularity(self._properties, least), "ask for shared memory")
+        self._size = -(-count * stride // int(step)) * int(step)
+        kind = self._driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
         if handle is None:
             made = call(self._driver.cuMemCreate(self._size, self._properties, 0), "allocate shared memory")
             handle = int(call(self._driver.cuMemExportToShareableHandle(made, kind, 0), "share memory"))
@@ -184,9 +186,3 @@ class SharedCudaMemory:
         wanted.location.type = self._driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
         wanted.location.id = self._index
         return wanted
-
-    def _round(self, size: int) -> int:
-        """Return the size of an allocation for this number of bytes."""
-        flag = self._driver.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
-        step = int(call(self._driver.cuMemGetAllocationGranularity(self._properties, flag), "ask for shared memory"))
-        return -(-size // step) * step
