@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
@@ -11,22 +12,23 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.contract import Backend, Draw, Draws, Frame, Reading, ReadingOptions, Session, Tally
-from cuprof.backends.cuda.binding import CudaRunnable, ProgramBinder, bind_call
+from cuprof.backends.cuda.binding import STEPS_OF_A_CALL, CudaRunnable, ProgramBinder, claiming
 from cuprof.backends.cuda.comparison import DeviceComparison, Results
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import call
 from cuprof.backends.cuda.loading import load_program
 from cuprof.backends.cuda.memory import CudaMemory
 from cuprof.backends.cuda.presence import find_facts
-from cuprof.backends.cuda.timing import EXPIRED, PENDING, Work
+from cuprof.backends.cuda.timing import EXPIRED, LAUNCH_PHASES, PENDING, Work
 from cuprof.backends.device_state import find_other_processes
 from cuprof.backends.registry import CUDA
+from cuprof.backends.switches import prepare_call
 from cuprof.builds import Build, BuildPool
 from cuprof.builds.compilers import COMPILERS
 from cuprof.builds.languages import list_builds
 from cuprof.builds.nvrtc import load_nvrtc
 from cuprof.core.errors import BuildError, DeviceMemoryError
-from cuprof.core.records import Calibration, Check, DeviceFacts, Measure
+from cuprof.core.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
 from cuprof.families import Arrays, Point, Program, Signature, Tolerances, Variant
 
 REFILL_BLOCKS, REFILL_THREADS = 4, 512
@@ -54,11 +56,24 @@ class CudaSession(Session[CudaRunnable]):
     ) -> CudaRunnable:
         """Build and bind; `text` is the variant's source with its includes expanded."""
         if program is None:
-            return bind_call(self.device, variant, (problem, tunables), self.inputs, self.outputs)
+            return self._prepare_call(variant, problem, tunables)
         buffers, results = self._lay_out(program, text)
         loaded = load_program(self.device, variant, program, text, self.signature)
         binder = ProgramBinder(self.device, loaded, program, self.signature, buffers)
         return binder.bind(results, graph=self.options.graph)
+
+    def _prepare_call(self, variant: Variant, problem: Point, tunables: Point) -> CudaRunnable:
+        """Let a variant prepare itself on views of the arrays that are its own."""
+        started = time.monotonic_ns()
+        self.device.claim()
+        with self.device.errors(f"prepare {variant.name}"):
+            function, deliver = prepare_call(variant, problem, tunables, self.inputs, self.outputs)
+        self.device.find_runtimes()
+        build = BuildFacts(build_ns=time.monotonic_ns() - started)
+        enqueue, steps, phases = claiming(self.device, function), STEPS_OF_A_CALL, LAUNCH_PHASES
+        return CudaRunnable(
+            enqueue, self.outputs, build, steps, phases, deliver=deliver, launches=None, calls_host=True
+        )
 
     def stock(self, sets: Sequence[Arrays], references: Sequence[Arrays] = ()) -> None:
         """Keep the contents of the sets on the device; one kernel then writes the drawn one."""

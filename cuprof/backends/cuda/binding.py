@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,12 +26,11 @@ from cuprof.backends.cuda.driver import (
 from cuprof.backends.cuda.loading import Loaded
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
 from cuprof.backends.functions import bind
-from cuprof.backends.switches import prepare_call
 from cuprof.builds.machine_code import hash_program
 from cuprof.builds.ptxas import most_of
 from cuprof.core.errors import LaunchError
 from cuprof.core.records import BuildFacts
-from cuprof.families import Copy, Fill, Invoke, Launch, Point, Program, Repeat, Signature, TensorMap, Texture, Variant
+from cuprof.families import Copy, Fill, Invoke, Launch, Program, Repeat, Signature, TensorMap, Texture
 from cuprof.families.program import Argument, Step, as_scalar
 
 STEPS_OF_A_CALL = 8
@@ -65,35 +63,6 @@ class CudaRunnable(Runnable):
     def holds_back(self) -> bool:
         """Return whether the stream may be held while this is enqueued: not if it synchronises by itself."""
         return self.expired < MOST_EXPIRED
-
-
-def bind_call(
-    device: CudaDevice,
-    variant: Variant,
-    point: tuple[Point, Point],
-    inputs: Mapping[str, Any],
-    outputs: Mapping[str, Any],
-) -> CudaRunnable:
-    """Let a variant prepare itself on views of the arrays that are its own.
-
-    Args:
-        point: the problem and the tunables.
-    """
-    started = time.monotonic_ns()
-    device.claim()
-    with device.errors(f"prepare {variant.name}"):
-        function, deliver = prepare_call(variant, *point, inputs, outputs)
-    device.find_runtimes()
-    return CudaRunnable(
-        _claiming(device, function),
-        outputs,
-        BuildFacts(build_ns=time.monotonic_ns() - started),
-        STEPS_OF_A_CALL,
-        LAUNCH_PHASES,
-        deliver=deliver,
-        launches=None,
-        calls_host=True,
-    )
 
 
 class ProgramBinder:
@@ -234,7 +203,7 @@ class ProgramBinder:
     def _bind_function(self, step: Invoke, stream: int) -> Action:
         assert self.loaded.library is not None
         arguments = [self._argument(value, []) for value in step.args]
-        return _claiming(self.device, bind(self.loaded.library, step, [*arguments, stream]))
+        return claiming(self.device, bind(self.loaded.library, step, [*arguments, stream]))
 
     def _as_triton(
         self,
@@ -289,7 +258,7 @@ def _run_all(actions: Sequence[Action]) -> None:
         action()
 
 
-def _claiming(device: CudaDevice, function: Action) -> Action:
+def claiming(device: CudaDevice, function: Action) -> Action:
     """Return a function that makes the device and its stream current before it runs code of others."""
 
     def enqueue() -> None:
