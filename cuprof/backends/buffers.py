@@ -109,9 +109,9 @@ class Memory(ABC, Generic[B]):
     def fill(self, buffer: B, byte: int, start: int = 0, size: int | None = None) -> None:
         """Let bytes of a buffer, all of them by default, be this one."""
 
-    @abstractmethod
     def read(self, buffer: B, array: Array, start: int = 0) -> np.ndarray:
         """Return an array that begins at a byte of a buffer as a host array of its own."""
+        raise NotImplementedError
 
     @abstractmethod
     def holds(self, buffers: Mapping[str, B], contents: Contents) -> Iterable[tuple[str, bool]]:

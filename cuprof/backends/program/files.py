@@ -25,7 +25,6 @@ ENDINGS = {"raw": "bin", "npy": "npy", "text": "txt"}
 class Slot:
     """What the files of one array are to hold: values, bytes, or nothing yet."""
 
-    name: str
     nbytes: int
     content: np.ndarray | bytes | None = None
 
@@ -42,7 +41,7 @@ class FileMemory(Memory[Slot]):
 
     def allocate(self, label: str, array: Array) -> Slot:
         """Return a slot; its files come later, and have no guards: their size is checked when they are read."""
-        return Slot(label.rpartition(" ")[2], array.nbytes)
+        return Slot(array.nbytes)
 
     def write(self, buffer: Slot, content: Content, start: int = 0) -> None:
         """Note what the files are to hold."""
@@ -64,10 +63,6 @@ class FileMemory(Memory[Slot]):
             self._written[path] = slot.content, content
         if slot.content is not None and not _holds(path, content):
             path.write_bytes(content)
-
-    def read(self, buffer: Slot, array: Array, start: int = 0) -> np.ndarray:
-        """Return what the raw file holds."""
-        return self.read_file(File(buffer.name), array, buffer.name)
 
     def read_file(self, file: File, array: Array, name: str) -> np.ndarray:
         """Return what a program of this name has left in a file.
