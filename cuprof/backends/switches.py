@@ -34,51 +34,35 @@ def prepare_call(
 ) -> tuple[Callable[[], object], Callable[[], object] | None]:
     """Let a variant prepare itself; return the function to time, and one that delivers returned results.
 
-    Library switches that the variant turns stay in effect only while it runs.
+    Library switches that it turns during preparation are turned again before each execution, and back after it. It then
+    runs as intended, and other variants are unaffected.
 
     Raises:
         TypeError: a family's own function wants something called untimed.
     """
-    made: list[Callable[[], object]] = []
-
-    def prepare() -> Callable[[], object]:
-        made.append(variant.make(problem, tunables, own_views(inputs), own_views(outputs)))
-        return made[0]
-
-    function = keep_own(prepare)
-    if not isinstance(made[0], Call):
-        return function, None
-    home = getattr(getattr(variant.make, "func", variant.make), "__globals__", {}).get("__name__", "")
-    if not home.startswith("cuprof."):
-        raise TypeError("it returned a Call, whose `put` is not timed; return a function that writes into the outputs")
-    return function, made[0].deliver
-
-
-def keep_own(prepare: Callable[[], Callable[[], object]]) -> Callable[[], object]:
-    """Prepare a function whose library switches are turned only while it runs.
-
-    Switches that it turns during preparation are turned again before each execution, and back after it. It then runs as
-    intended, and other variants are unaffected.
-    """
     _find_pools()
     _list_turned()
-    function = prepare()
+    made = variant.make(problem, tunables, own_views(inputs), own_views(outputs))
     _find_pools()
     own = _list_turned()
-    if not own:
-        return function
     put_back_switches()
 
     def run() -> None:
         for switch, mine, _ in own:
             switch.write(mine)
         try:
-            function()
+            made()
         finally:
             for switch, _, others in own:
                 switch.write(others)
 
-    return run
+    function = run if own else made
+    if not isinstance(made, Call):
+        return function, None
+    home = getattr(getattr(variant.make, "func", variant.make), "__globals__", {}).get("__name__", "")
+    if not home.startswith("cuprof."):
+        raise TypeError("it returned a Call, whose `put` is not timed; return a function that writes into the outputs")
+    return function, made.deliver
 
 
 def put_back_switches() -> None:

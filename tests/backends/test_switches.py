@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 import threadpoolctl
 
 from cuprof.backends import switches
-from cuprof.backends.switches import Switch, keep_own, list_thread_pools, put_back_switches
+from cuprof.backends.switches import Switch, list_thread_pools, prepare_call, put_back_switches
+from cuprof.core.point import Point
 
 
 @pytest.fixture
@@ -22,6 +24,12 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(switches, "_POOLS", {})
     monkeypatch.setattr(switches, "_searched", [-1])
     return threads
+
+
+def keep_own(prepare: Callable[[], Any]) -> Callable[[], object]:
+    """Return what is timed of a variant that prepares itself so."""
+    variant: Any = SimpleNamespace(make=lambda *_: prepare())
+    return prepare_call(variant, Point(), Point(), {}, {})[0]
 
 
 def test_threads_that_a_variant_takes_from_a_library_are_there_for_all_others(pool: SimpleNamespace) -> None:
