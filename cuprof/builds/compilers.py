@@ -164,8 +164,9 @@ class Compilers:
     def run(self, build: Build, limit_s: float | None = None) -> Built:
         """Compile in a process; raises as `Origin.run`."""
         try:
-            with self._lock:
-                ahead = self._find_with_headers(build.headers)
+            ahead = None
+            if build.headers and resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY:
+                ahead = self._get(build.headers)  # begun beside the first build; a confined process has no room for it
             if ahead and ahead.is_loaded(self._took.get(build.headers, 0.0)):
                 with suppress(ConnectionError):
                     return self._run_in(build.headers, build, limit_s)
@@ -181,8 +182,7 @@ class Compilers:
 
     def _run_in(self, preload: Preload, build: Build, limit_s: float | None) -> Built:
         """Compile in a process of this preload's origin, which is dropped where it has ended."""
-        with self._lock:
-            origin = self._get(preload)
+        origin = self._get(preload)
         try:
             return origin.run(build, limit_s)
         except ConnectionError:
@@ -193,7 +193,7 @@ class Compilers:
 
     def prepare(self, preload: Preload) -> None:
         """Start the origin that builds with this preload will need."""
-        with suppress(OSError), self._lock:  # a build reports what keeps it from starting
+        with suppress(OSError):  # a build reports what keeps it from starting
             self._get(preload)
 
     def end(self) -> None:
@@ -206,16 +206,11 @@ class Compilers:
                 self._folder = None
 
     def _get(self, preload: Preload) -> Origin:
-        if preload not in self._origins:
-            self._folder = self._folder or ScratchFolder()
-            self._origins[preload] = Origin(preload, self._folder.path)
-        return self._origins[preload]
-
-    def _find_with_headers(self, headers: Preload) -> Origin | None:
-        """Return the origin that compiles these headers, or has; begun beside the first build, since others follow."""
-        if not headers or resource.getrlimit(resource.RLIMIT_DATA)[0] != resource.RLIM_INFINITY:
-            return None  # a confined process has no room for them
-        return self._get(headers)
+        with self._lock:
+            if preload not in self._origins:
+                self._folder = self._folder or ScratchFolder()
+                self._origins[preload] = Origin(preload, self._folder.path)
+            return self._origins[preload]
 
 
 COMPILERS = Compilers()
