@@ -9,7 +9,7 @@ from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.builds.result import Build
 from cuprof.builds.triton import TritonBuild
 from cuprof.core.errors import BuildError
-from cuprof.families import Invoke, Launch, Program, Signature, Variant
+from cuprof.families import Program, Signature, Variant
 from cuprof.families.sources import IMAGES, TRITON
 
 
@@ -24,14 +24,20 @@ def list_builds(variant: Variant, program: Program, text: str, signature: Signat
     kernels = dict.fromkeys(launch.kernel for launch in program.launches)
     if ending in IMAGES:
         return {}
-    if any(isinstance(step, Invoke) for step in program.steps):
+    if program.calls_host:
         if kernels:
             raise BuildError(f"{name}: a program either launches kernels or invokes functions; let these launch them")
         if not variant.compiler:
             raise BuildError(f'{name}: a source whose functions are invoked needs compiler="nvcc"')
         return {"": NativeBuild.of(variant, program, text, "library", arch)}
     if ending == TRITON:
-        return {kernel: _triton_build(variant, program, text, signature, arch, kernel) for kernel in kernels}
+        buffers, builds = {**signature.inputs, **signature.outputs, **program.scratch}, dict[str, Build]()
+        for launch in program.launches:
+            made = TritonBuild.of(text, launch, buffers, program.defines, arch)
+            if builds.setdefault(launch.kernel, made) != made:
+                twice = f"{launch.kernel} is launched with arguments of several types in one program"
+                raise BuildError(f"{variant.source}: {twice}")
+        return builds
     if variant.compiler:
         if variant.compiler != "nvcc":
             raise BuildError(f"{name}: {variant.compiler} compiles no kernels; leave compiler= out, or take nvcc")
@@ -40,14 +46,3 @@ def list_builds(variant: Variant, program: Program, text: str, signature: Signat
         expressions = tuple(kernel for kernel in kernels if not kernel.isidentifier())
         build = NvrtcBuild(text, name, arch, program.defines, program.options, expressions)
     return dict.fromkeys(kernels, build)
-
-
-def _triton_build(
-    variant: Variant, program: Program, text: str, signature: Signature, arch: str, kernel: str
-) -> TritonBuild:
-    launches: list[Launch] = [launch for launch in program.launches if launch.kernel == kernel]
-    buffers = {**signature.inputs, **signature.outputs, **program.scratch}
-    builds = {TritonBuild.of(text, launch, buffers, program.defines, arch) for launch in launches}
-    if len(builds) > 1:
-        raise BuildError(f"{variant.source}: {kernel} is launched with arguments of several types in one program")
-    return builds.pop()
