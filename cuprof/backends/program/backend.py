@@ -213,13 +213,11 @@ class ProgramBackend(Backend[ProgramRunnable]):
 
 def _device_facts(index: int | None) -> DeviceFacts:
     try:
-        facts = find_facts("cuda", index)
+        if facts := find_facts("cuda", index):
+            return facts
     except CuprofError:
         if index is not None:
             raise
-        facts = None
-    if facts is not None:
-        return facts
     host = open_backend("cpu").facts()
     return replace(host, details={**host.details, "type": "CPU"})
 
