@@ -125,12 +125,17 @@ class SharedCudaMemory:
         self._driver, self._index = load_driver(), number or 0
         cupy.cuda.Device(self._index).use()
         cupy.cuda.runtime.free(0)
-        least = self._driver.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
-        step = call(self._driver.cuMemGetAllocationGranularity(self._properties, least), "ask for shared memory")
-        self._size = -(-count * stride // int(step)) * int(step)
+        wanted = self._driver.CUmemAllocationProp()
+        wanted.type = self._driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
         kind = self._driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+        wanted.requestedHandleTypes = kind
+        wanted.location.type = self._driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        wanted.location.id = self._index
+        least = self._driver.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
+        step = call(self._driver.cuMemGetAllocationGranularity(wanted, least), "ask for shared memory")
+        self._size = -(-count * stride // int(step)) * int(step)
         if handle is None:
-            made = call(self._driver.cuMemCreate(self._size, self._properties, 0), "allocate shared memory")
+            made = call(self._driver.cuMemCreate(self._size, wanted, 0), "allocate shared memory")
             handle = int(call(self._driver.cuMemExportToShareableHandle(made, kind, 0), "share memory"))
         else:
             made = call(self._driver.cuMemImportFromShareableHandle(handle, kind), "open shared memory")
@@ -139,7 +144,7 @@ class SharedCudaMemory:
         call((*self._driver.cuMemMap(self._address, self._size, 0, made, 0),), "map shared memory")
         call((*self._driver.cuMemRelease(made),), "map shared memory")  # the mapping keeps it
         access = self._driver.CUmemAccessDesc()
-        access.location = self._properties.location
+        access.location = wanted.location
         access.flags = self._driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
         call((*self._driver.cuMemSetAccess(self._address, self._size, [access], 1),), "open shared memory")
         held = cupy.cuda.UnownedMemory(self._address, self._size, self, self._index)
@@ -176,13 +181,3 @@ class SharedCudaMemory:
         os.close(self.handle)
         self._driver.cuMemUnmap(self._address, self._size)
         self._driver.cuMemAddressFree(self._address, self._size)
-
-    @property
-    def _properties(self) -> Any:
-        wanted = self._driver.CUmemAllocationProp()
-        wanted.type = self._driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
-        kinds = self._driver.CUmemAllocationHandleType
-        wanted.requestedHandleTypes = kinds.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-        wanted.location.type = self._driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
-        wanted.location.id = self._index
-        return wanted

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import cycle
 from random import Random
 from statistics import fmean
 from time import perf_counter_ns
@@ -139,7 +140,7 @@ class CudaTimer:
         words = device.pinned_array((PENDING, WORDS), np.dtype(np.uint64))
         words[:] = 0
         self._slots = [Slot(self, each) for each in words]
-        self._next = 0
+        self._turns = cycle(self._slots)
         self._empty = device.launch("empty", 1, 1, [])
         self.cupti: CuptiRecords | None = None
         self.clock_step_ns = 1
@@ -247,16 +248,10 @@ class CudaTimer:
             self.cupti = get_records()
             self.correction_ns = self.tick_ns = 0.0
 
-    def _take_slot(self) -> Slot:
-        """Return the slot whose frame is the oldest, that frame read."""
-        slot = self._slots[self._next]
-        self._next = (self._next + 1) % PENDING
-        if slot.frame is not None:
-            slot.frame()
-        return slot
-
     def _begin(self, work: Work, count: int, flush: str, least_ns: int) -> Frame:
-        stream, record, slot = self.stream.ptr, self.driver.cuEventRecord, self._take_slot()
+        stream, record, slot = self.stream.ptr, self.driver.cuEventRecord, next(self._turns)
+        if slot.frame is not None:  # the oldest that is pending
+            slot.frame()
         if self.cupti:
             self.stream.synchronize()
             self.cupti.clear()
