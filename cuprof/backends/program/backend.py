@@ -192,12 +192,6 @@ class ProgramBackend(Backend[ProgramRunnable]):
         self._driven_by = (facts.backend, index if self.has_gpu else None)
         self._facts = replace(facts, backend=PROGRAM.name)
 
-    @property
-    def arch(self) -> str:
-        """Return what nvcc compiles for."""
-        capability = str(self._facts.details.get("compute_capability", ""))
-        return f"sm_{capability.replace('.', '')}" if capability else ""
-
     def facts(self) -> DeviceFacts:
         """Return the facts about the GPU, or about the host's processor without one."""
         return self._facts
@@ -208,7 +202,9 @@ class ProgramBackend(Backend[ProgramRunnable]):
 
     def list_builds(self, signature: Signature, variant: Variant, program: Program, text: str) -> Sequence[Build]:
         """Return what becomes the executable, where that is compiled; see `Backend.list_builds`."""
-        return [NativeBuild.of(variant, program, text, "program", self.arch)] if variant.compiler else ()
+        capability = str(self._facts.details.get("compute_capability", ""))
+        arch = f"sm_{capability.replace('.', '')}" if capability else ""  # which nvcc compiles for
+        return [NativeBuild.of(variant, program, text, "program", arch)] if variant.compiler else ()
 
 
 def _device_facts(index: int | None) -> DeviceFacts:
