@@ -38,6 +38,8 @@ STEPS_OF_A_CALL = 8
 STATIC_LIMIT_BYTES = 48 * 1024
 """A block that wants more shared memory than this must request it explicitly."""
 PORTABLE_CLUSTER = 8
+LIMITS = ("THREADS_PER_BLOCK", "REGISTERS_PER_BLOCK", "SHARED_MEMORY_PER_BLOCK_OPTIN")
+"""The device's attributes that limit a block, in the order of `Resources`."""
 MOST_EXPIRED = 2
 """After this many readings in a row that did not wait for the host, a runnable is no longer held back."""
 
@@ -173,7 +175,8 @@ class ProgramBinder:
             self._attribute(function, name)
             for name in ("MAX_THREADS_PER_BLOCK", "NUM_REGS", "SHARED_SIZE_BYTES", "LOCAL_SIZE_BYTES")
         )
-        check_launch(step, Resources(most, registers, static), self.device.limits)
+        limits = Resources(*(self.device.attribute(f"MAX_{each}") for each in LIMITS))
+        check_launch(step, Resources(most, registers, static), limits)
         if static + step.shared_bytes > STATIC_LIMIT_BYTES:
             self._set(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", step.shared_bytes)
         if np.prod(step.cluster, dtype=int) > PORTABLE_CLUSTER:

@@ -16,15 +16,7 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.contract import DeviceLostError
-from cuprof.backends.cuda.driver import (
-    CONTEXT_LOST,
-    PackedLaunch,
-    Resources,
-    call,
-    error_for,
-    load_driver,
-    read_attribute,
-)
+from cuprof.backends.cuda.driver import CONTEXT_LOST, PackedLaunch, call, error_for, load_driver, read_attribute
 from cuprof.backends.cuda.timing import CudaTimer
 from cuprof.backends.torch_bridge import stream_of
 from cuprof.builds import BuildPool
@@ -77,15 +69,6 @@ class CudaDevice:
         self._runtimes: list[ctypes.CDLL] = []
         self._load_own = lru_cache(None)(self._load_own_anew)
         self._prepare_checksums = lru_cache(16)(self._make_checksums)
-
-    @cached_property
-    def limits(self) -> Resources:
-        """Return the device's limits for one block."""
-        return Resources(
-            self.attribute("MAX_THREADS_PER_BLOCK"),
-            self.attribute("MAX_REGISTERS_PER_BLOCK"),
-            self.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
-        )
 
     @property
     def timer(self) -> CudaTimer:
