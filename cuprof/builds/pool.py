@@ -43,13 +43,13 @@ class BuildPool:
         self._ahead[key] = self._threads.submit(self._compile, key, build, limit_s)
         return self._ahead[key]
 
-    def compile(self, build: Build, limit_s: float | None = None) -> tuple[Built, bool]:
+    def compile(self, build: Build) -> tuple[Built, bool]:
         """Return a build's result and whether it was kept from before; raises as `Build.run`, and see `start`."""
         key = build.key()
         ahead = self._ahead.pop(key, None)
-        return ahead.result() if ahead else self._compile(key, build, limit_s)
+        return ahead.result() if ahead else self._compile(key, build)
 
-    def _compile(self, key: str, build: Build, limit_s: float | None) -> tuple[Built, bool]:
+    def _compile(self, key: str, build: Build, limit_s: float | None = None) -> tuple[Built, bool]:
         found = self.kept.find(key)
         if found is not None:
             return found, True

@@ -154,7 +154,9 @@ class ProgramBinder:
         if isinstance(step, Repeat):
             return self._bind_rounds(step, stream)
         if isinstance(step, Invoke):
-            return self._bind_function(step, stream)
+            assert self.loaded.library is not None
+            arguments = [self._argument(value, []) for value in step.args]
+            return claiming(self.device, bind(self.loaded.library, step, [*arguments, stream]))
         assert isinstance(step, Launch)
         return partial(self._bind_launch(step), stream)
 
@@ -202,11 +204,6 @@ class ProgramBinder:
                         return
 
         return repeat
-
-    def _bind_function(self, step: Invoke, stream: int) -> Action:
-        assert self.loaded.library is not None
-        arguments = [self._argument(value, []) for value in step.args]
-        return claiming(self.device, bind(self.loaded.library, step, [*arguments, stream]))
 
     def _as_triton(
         self,
