@@ -110,7 +110,7 @@ def test_written_names_are_compared_without_spaces_and_the_global_scope() -> Non
 
 
 def test_spills_of_an_image_are_known_only_where_there_is_no_local_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = Loaded("k.cubin", modules=[(None, None)])
+    loaded = Loaded("k.cubin", modules=[(None, Built(b"", ""))])
     monkeypatch.setattr(Loaded, "function", lambda self, kernel: kernel)
     monkeypatch.setattr("cuprof.backends.cuda.loading._symbol", lambda function: function)
     assert (loaded.spill_bytes("k", 0), loaded.spill_bytes("k", 64)) == (0, None)

@@ -167,8 +167,7 @@ class ProgramBinder:
         function = self.loaded.function(step.kernel)
         keep: list[Any] = []
         arguments = [self._argument(value, keep) for value in step.args]
-        built = self.loaded.built(step.kernel)
-        of_triton = built.launch if built is not None else {}
+        of_triton = self.loaded.built(step.kernel).launch
         if of_triton:
             step, arguments = self._as_triton(step, of_triton, arguments, list_parameter_sizes(function), keep)
         else:

@@ -37,13 +37,13 @@ class Loaded:
     """The modules of one program.
 
     Attributes:
-        modules: module → its build; None for a precompiled image.
+        modules: module → its build, which has no image where that was precompiled.
         places: kernel → its module; empty if there is only one.
         cached: all of it came from the cache.
     """
 
     name: str
-    modules: list[tuple[Any, Built | None]] = field(default_factory=list)
+    modules: list[tuple[Any, Built]] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     library: ctypes.CDLL | None = None
     cached: bool = True
@@ -58,8 +58,7 @@ class Loaded:
             LaunchError: there is none, or several; the message lists those there are.
         """
         module, built = self.modules[self.places.get(kernel, 0)]
-        symbol = built.symbols.get(kernel, kernel) if built else kernel
-        status, function = load_driver().cuModuleGetFunction(module, symbol.encode())
+        status, function = load_driver().cuModuleGetFunction(module, built.symbols.get(kernel, kernel).encode())
         if not int(status):
             return function
         named = {_symbol(each): each for each in _functions(module)}
@@ -71,18 +70,17 @@ class Loaded:
         call(load_driver().cuFuncLoad(fitting[0]), f"load kernel {kernel}")  # until then it has no attributes
         return fitting[0]
 
-    def built(self, kernel: str) -> Built | None:
-        """Return the build that contains a kernel, or None if it was precompiled."""
+    def built(self, kernel: str) -> Built:
+        """Return the build that contains a kernel."""
         return self.modules[self.places.get(kernel, 0)][1]
 
     def spill_bytes(self, kernel: str, local_bytes: int) -> int | None:
         """Return a kernel's spills in bytes; None if they cannot be told from its own arrays in local memory."""
-        built = self.built(kernel)
         known = self.resources.get(_symbol(self.function(kernel)))
         if known is not None:
             return known.spill_bytes
-        of_triton = built is not None and "threads" in built.launch  # which has no such arrays
-        return local_bytes if of_triton or not local_bytes else None
+        has_none = bool(self.built(kernel).launch)  # Triton's kernels
+        return local_bytes if has_none or not local_bytes else None
 
     def constant(self, symbol: str) -> tuple[int, int]:
         """Return the address and size in bytes of a `__constant__` symbol."""
@@ -95,7 +93,7 @@ class Loaded:
     @property
     def sass_hash(self) -> str:
         """Return the hash of the program's machine code; empty where some of it is no cubin that can be read."""
-        hashes = sorted(hash_launched(built.image if built else b"", self.places) for _, built in self.modules)
+        hashes = sorted(hash_launched(built.image, self.places) for _, built in self.modules)
         if not hashes or not all(hashes) or self.library is not None:
             return ""
         return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
@@ -120,7 +118,7 @@ def load_program(device: CudaDevice, variant: Variant, program: Program, text: s
         if Path(loaded.name).suffix == ".ptx":
             image, loaded.log = assemble(image.rstrip(b"\0") + b"\0", "PTX", loaded.name)
             loaded.resources |= read_resources(loaded.log)
-        loaded.modules.append((device.load(image), None))
+        loaded.modules.append((device.load(image), Built(b"", loaded.log)))
     made: dict[int, int] = {}
     for kernel, build in builds.items():
         if id(build) not in made:
