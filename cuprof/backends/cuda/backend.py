@@ -48,7 +48,7 @@ class CudaSession(Session[CudaRunnable]):
         if options.cupti:
             self.device.timer.use_cupti()
         self._references: Sequence[Arrays] = ()
-        self._refill: Callable[[], object] | None = None
+        self._refill: tuple[Callable[[], object], ...] = ()
         self._comparison: DeviceComparison | None = None
 
     def prepare(
@@ -95,7 +95,7 @@ class CudaSession(Session[CudaRunnable]):
         blocks = REFILL_BLOCKS * self.device.multiprocessors
         given = [listed.data.ptr, np.uint32(len(rows)), self.device.timer.draw_address]
         launch = self.device.launch("refill", blocks, REFILL_THREADS, given, owners=[listed, *tables])
-        self._refill = partial(launch, self.device.stream.ptr)
+        self._refill = (partial(launch, self.device.stream.ptr),)
 
     def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerances]) -> Callable[[], Tally] | None:
         """Compare the results on the device where their types allow it and its memory suffices."""
@@ -125,15 +125,13 @@ class CudaSession(Session[CudaRunnable]):
     def _work(self, runnable: CudaRunnable, draw: Draw, *, timed: bool = True) -> Work:
         """Return the next execution with the work around it, and record which inputs it gets."""
         calls_host, blocking = runnable.calls_host, self.options.blocking and runnable.holds_back
-        if self._refill is None:
-            return Work(runnable.enqueue, draw.inputs, runnable.setup, (), calls_host, blocking)
         known, self._in_place = self._in_place, self._sets[draw.inputs] if self._sets else self._in_place
         after: tuple[Callable[[], object], ...] = ()
         if draw.compare and (found := runnable.verification):
             delivery = (runnable.deliver,) if runnable.deliver else ()
             after = (*delivery, *(found.glances if timed and calls_host else ()), *found.launches)
         word = draw.inputs | draw.fill << 16 | (not draw.fresh and known is self._in_place) << 24
-        return Work(runnable.enqueue, word, (self._refill, *runnable.setup), after, calls_host, blocking)
+        return Work(runnable.enqueue, word, (*self._refill, *runnable.setup), after, calls_host, blocking)
 
     def _places(self, runnable: CudaRunnable) -> Results:
         return {name: (runnable.results[name].data.ptr, spec) for name, spec in self.signature.outputs.items()}
@@ -200,7 +198,7 @@ class CudaSession(Session[CudaRunnable]):
 
     def close(self) -> None:
         """Free the session's device and page-locked memory."""
-        self._refill, self._comparison = None, None
+        self._refill, self._comparison = (), None
         super().close()
 
 
