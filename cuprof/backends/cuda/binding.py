@@ -1,9 +1,9 @@
-"""A variant bound to the arrays of a session: the steps of its program, or the call that it makes of itself."""
+"""A program bound to the arrays of a session: its steps as functions that each enqueue one."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from cuprof.backends.cuda.driver import (
     make_texture,
 )
 from cuprof.backends.cuda.loading import Loaded
-from cuprof.backends.cuda.timing import LAUNCH_PHASES
+from cuprof.backends.cuda.timing import LAUNCH_PHASES, Action
 from cuprof.backends.functions import bind
 from cuprof.builds.machine_code import hash_program
 from cuprof.builds.ptxas import most_of
@@ -42,8 +42,6 @@ LIMITS = ("THREADS_PER_BLOCK", "REGISTERS_PER_BLOCK", "SHARED_MEMORY_PER_BLOCK_O
 """The device's attributes that limit a block, in the order of `Resources`."""
 MOST_EXPIRED = 2
 """After this many readings in a row that did not wait for the host, a runnable is no longer held back."""
-
-Action = Callable[[], object]
 
 
 @dataclass
@@ -101,19 +99,14 @@ class ProgramBinder:
         actions = [self._bind(step, stream.ptr) for step in program.steps]
         setup = tuple(self._list_setup())
         facts = most_of([*self._kernels.values()] or loaded.resources.values())
+        code = hash_program(loaded.sass_hash, program)
         # A fill may be a launch; a function may make many.
         plain = all(isinstance(step, Launch) for step in (*program.steps, *program.setup))
         steps = STEPS_OF_A_CALL if program.calls_host else len(actions)
         steps += sum(step.times * len(step.steps) for step in rounds)
         runnable = CudaRunnable(
             actions[0] if len(actions) == 1 else partial(_run_all, actions),
-            build=replace(
-                facts,
-                cached=loaded.cached,
-                build_ns=loaded.build_ns,
-                log=loaded.log,
-                sass_hash=hash_program(loaded.sass_hash, program),
-            ),
+            build=replace(facts, cached=loaded.cached, build_ns=loaded.build_ns, log=loaded.log, sass_hash=code),
             steps=1 if captured else steps,
             launch_phases=1 if captured or steps == 1 else LAUNCH_PHASES,
             setup=setup,
