@@ -79,12 +79,7 @@ class TritonBuild(Build):
 
     @classmethod
     def of(
-        cls,
-        text: str,
-        launch: Launch,
-        buffers: Mapping[str, Array],
-        defines: Mapping[str, Any],
-        arch: str,
+        cls, text: str, launch: Launch, buffers: Mapping[str, Array], defines: Mapping[str, Any], arch: str
     ) -> TritonBuild:
         """Return the build of a launch's kernel."""
         arguments = tuple(_describe(argument, buffers) for argument in launch.args)
