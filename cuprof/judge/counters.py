@@ -84,7 +84,7 @@ class Counting:
         course = self.course
         theirs = {"find_origin": lambda _: origin, "extension": extension, "artifacts": self.artifacts}
         try:
-            with open_collector(course.config, course.project, **theirs) as collector:
+            with open_collector(course.ahead.config, course.project, **theirs) as collector:
                 profiling = Profiling(collector, course.store, None, course, DeviceLocks(course.note).hold)
                 found = profiling.collect(chosen, outcomes, retry="all")
         except CuprofError as error:  # the verdict stands without

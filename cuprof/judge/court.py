@@ -186,9 +186,7 @@ class _Trial:
 
         database = request.database or self.workshop / "judge.sqlite"
         with Store.open(f"sqlite:///{database}") as store:
-            course = Course(
-                ahead.config, ahead.family, ahead.devices, self.project, store, self.server, self.observer, ahead
-            )
+            course = Course(ahead, self.project, store, self.server, self.observer)
             importing.join()
             try:
                 noises, judged = self._race(course, turns, bases)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cuprof.config.model import SweepConfig
 from cuprof.core.project import Project
 from cuprof.core.records import Devices, Outcome, State, Trial
 from cuprof.engine.executor import Executor
@@ -16,7 +15,6 @@ from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared
 from cuprof.engine.recorder import Recorder
 from cuprof.engine.running import Run, SweepResult
-from cuprof.families import Family
 from cuprof.judge.ahead import Ahead
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.contenders import Contender
@@ -33,23 +31,19 @@ class Course(Observer):
     """Run legs one after another into one database, and forward the events that concern all of them.
 
     Args:
-        config: how all of them are timed.
+        ahead: says how all of them are timed, and has processes of those that come next.
         server: starts processes beyond the border.
         observer: receives the forwarded events.
-        ahead: processes of the legs that come next.
         kept: processes beyond the border, from turn to turn.
         ended: identity → how each trial of the current leg ended.
         told: notes already forwarded.
     """
 
-    config: SweepConfig
-    family: Family
-    devices: Devices
+    ahead: Ahead
     project: Project
     store: Store
     server: ForkServer
     observer: Observer
-    ahead: Ahead
     kept: Kept = field(default_factory=Kept)
     ended: dict[str, Outcome] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
@@ -75,11 +69,13 @@ class Course(Observer):
         return Run(Recorder(sweep, self.project, self.store, [executor], self)).run()
 
     def _make_executor(self, contender: Contender) -> Executor:
+        ahead = self.ahead
         if not contender.runs_on_host:
-            return self.ahead.make_executor(contender)
-        settings, limits = WorkerSettings(self.config.device.numbers()), self.config.limits
-        sandbox = self.ahead.confine(contender)
-        return BorderExecutor(settings, limits, self.family, sandbox, self.devices, self.server, self.kept)
+            return ahead.make_executor(contender)
+        settings, sandbox = WorkerSettings(ahead.config.device.numbers()), ahead.confine(contender)
+        return BorderExecutor(
+            settings, ahead.config.limits, ahead.family, sandbox, ahead.devices, self.server, self.kept
+        )
 
     def close(self) -> None:
         """End the processes that wait for another turn."""

@@ -18,6 +18,7 @@ from cuprof.core.records import Conditions, Measure
 from cuprof.engine.observer import Observer
 from cuprof.families.candidate import Extension
 from cuprof.families.origin import Folder
+from cuprof.judge.ahead import Ahead
 from cuprof.judge.contenders import Contender
 from cuprof.judge.counters import Counting
 from cuprof.judge.legs import Course
@@ -40,7 +41,8 @@ class Bench:
         config = SweepConfig(experiment="", family="scale", ncu=asked)
         any_family: Any = None
         none: Any = None
-        self.course = Course(config, any_family, {}, Project(folder / "project"), store, none, Observer(), none)  # type: ignore[arg-type]
+        ahead = Ahead(config, any_family, {}, none, none, [])
+        self.course = Course(ahead, Project(folder / "project"), store, none, Observer())  # type: ignore[arg-type]
 
     def judged(self, name: str, identity: str = NEW, **changes: Any) -> tuple[Contender, Candidate]:
         file = self.folder / name
