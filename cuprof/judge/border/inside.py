@@ -35,18 +35,19 @@ SPIN_S = 0.1
 
 
 class Stage:
-    """One variant, prepared on one set of arrays after the other.
+    """One variant, prepared on one set of arrays after the other, in the host's memory: for functions and libraries.
 
     Args:
         memory: descriptor of the shared memory.
     """
 
+    spins = False
+
     def __init__(self, task: Task, memory: int) -> None:
         self.task = task
-        self.host = open_backend(task.job.backend, task.number)
+        self.host: Any = open_backend(task.job.backend, task.number)
         shared = get_shared_memory(task.job.backend)
         self.memory = shared(task.count, task.layout.stride, task.number, memory)
-        self.bench = BENCHES[task.job.backend](self.host, self.memory.rows, task)
         self.calls: list[Callable[[], object]] = []
         self.graphs: dict[int, Callable[[], object]] = {}
 
@@ -59,51 +60,26 @@ class Stage:
             extend(family, job.extension)
         self.variant, self.text, self.tunables = family.variant(trial.variant), trial.source_text, trial.tunables
         self.program = self.variant.make(job.problem, self.tunables) if self.variant.kind == "kernel" else None
-        self.bench.open(arena_bytes(self.program))
+        self._open(arena_bytes(self.program))
 
-    def prepare(self, count: int) -> None:
-        """Bind the variant to further sets, as many as there are to be."""
-        for number in range(len(self.calls), count):
-            session = self.bench.session_on(number)
-            runnable = session.prepare(self.variant, self.task.job.problem, self.tunables, self.program, self.text)
-            self.calls.append(self.bench.as_call(session, runnable))
-
-    def execute(self, count: int) -> None:
-        """Execute on the first sets, one after the other, and wait."""
-        if count in self.graphs:
-            self.graphs[count]()
-        else:
-            for call in self.calls[:count]:
-                call()
-        self.bench.wait()
-
-    def capture(self, counts: Sequence[int]) -> bool:
-        """Capture executions as one graph for each count, if they can be; return whether they were."""
-        self.graphs = {}
-        with suppress(Exception):  # what cannot be captured is launched each time
-            self.graphs = {count: self.bench.capture(self.calls[:count]) for count in counts}
-        return bool(self.graphs)
-
-
-class _HostBench:
-    """Sets in the host's memory, for functions and libraries."""
-
-    spins = False
-
-    def __init__(self, host: Any, rows: Any, task: Task) -> None:
-        self.host, self.rows, self.task = host, rows, task
-
-    def open(self, scratch_bytes: int) -> None:
+    def _open(self, scratch_bytes: int) -> None:
         """Open the session that further ones are copies of."""
         options = reading_options(self.task.job.measure)
         inputs = {name: np.zeros(place.shape, place.dtype) for name, place in self.task.layout.inputs.items()}
         self.session = self.host.open(self.task.signature, inputs, options, scratch_bytes)
 
-    def session_on(self, number: int) -> Any:
+    def prepare(self, count: int) -> None:
+        """Bind the variant to further sets, as many as there are to be."""
+        for number in range(len(self.calls), count):
+            session = self._session_on(number)
+            runnable = session.prepare(self.variant, self.task.job.problem, self.tunables, self.program, self.text)
+            self.calls.append(self._as_call(session, runnable))
+
+    def _session_on(self, number: int) -> Any:
         """Return a session whose arrays are those of a set."""
         session, layout = copy.copy(self.session), self.task.layout
         session.inputs, session.outputs = (
-            {name: self._array(self.rows[number], place, like[name]) for name, place in places.items()}
+            {name: self._array(self.memory.rows[number], place, like[name]) for name, place in places.items()}
             for places, like in ((layout.inputs, session.inputs), (layout.outputs, session.outputs))
         )
         return session
@@ -112,7 +88,7 @@ class _HostBench:
         """Return one array of a set, of the kind of the session's own."""
         return cut(row, place)
 
-    def as_call(self, session: Any, runnable: Any) -> Callable[[], object]:
+    def _as_call(self, session: Any, runnable: Any) -> Callable[[], object]:
         """Return one execution, with its results where they belong."""
 
         def execute() -> None:
@@ -123,18 +99,35 @@ class _HostBench:
 
         return execute
 
+    def execute(self, count: int) -> None:
+        """Execute on the first sets, one after the other, and wait."""
+        if count in self.graphs:
+            self.graphs[count]()
+        else:
+            for call in self.calls[:count]:
+                call()
+        self.wait()
+
     def wait(self) -> None:
         """Do nothing: a function has done its work when it returns."""
 
-    def capture(self, calls: Sequence[Callable[[], object]]) -> Callable[[], object]:
+    def capture(self, counts: Sequence[int]) -> bool:
+        """Capture executions as one graph for each count, if they can be; return whether they were."""
+        self.graphs = {}
+        with suppress(Exception):  # what cannot be captured is launched each time
+            self.graphs = {count: self._capture(self.calls[:count]) for count in counts}
+        return bool(self.graphs)
+
+    def _capture(self, calls: Sequence[Callable[[], object]]) -> Callable[[], object]:
         """Refuse: the host has no graphs."""
         raise NotImplementedError
 
     def null(self) -> None:
         """Do what an execution costs beside its work."""
+        self.wait()
 
 
-class _OpenClBench(_HostBench):
+class _OpenClStage(Stage):
     """Sets in the host's memory, used in place by an OpenCL device that is the host's own processor."""
 
     def _array(self, row: Any, place: Place, like: Any) -> Any:
@@ -148,21 +141,22 @@ class _OpenClBench(_HostBench):
             self.host.queue.finish()
 
 
-class _CudaBench(_HostBench):
+class _CudaStage(Stage):
     """Sets in the memory of a CUDA device; executions are captured as graphs where they can be."""
 
     spins = True
 
-    def __init__(self, host: Any, rows: Any, task: Task) -> None:
-        super().__init__(host, rows, task)
-        self.device, self.cupy = host.device, host.device.cupy
+    def __init__(self, task: Task, memory: int) -> None:
+        super().__init__(task, memory)
+        self.device = device = self.host.device
+        self.cupy = device.cupy
         self.stream = self.cupy.cuda.Stream()  # a blocking one: it keeps the order with work on the default stream
-        host.device.stream = self.stream
+        device.stream = self.stream
         # The trusted side compares, and to compile what takes checksums takes a second.
-        host.device.checksums = lambda parts: [0 for _ in parts]
-        self.device.claim()
+        device.checksums = lambda parts: [0 for _ in parts]
+        device.claim()
         self._nothing = self.cupy.zeros(64, self.cupy.uint8)
-        self._null = self.capture([lambda: self._nothing.fill(0)])
+        self._null = self._capture([lambda: self._nothing.fill(0)])
 
     def _array(self, row: Any, place: Place, like: Any) -> Any:
         return self.cupy.ndarray(like.shape, like.dtype, memptr=row.data + place.offset)
@@ -171,7 +165,7 @@ class _CudaBench(_HostBench):
         """Wait for all work of this process."""
         self.cupy.cuda.runtime.deviceSynchronize()
 
-    def capture(self, calls: Sequence[Callable[[], object]]) -> Callable[[], object]:
+    def _capture(self, calls: Sequence[Callable[[], object]]) -> Callable[[], object]:
         """Return what replays these calls as one graph."""
         torch = sys.modules.get("torch")
         self.device.claim()
@@ -193,9 +187,10 @@ class _CudaBench(_HostBench):
     def null(self) -> None:
         """Do what an execution costs beside its work."""
         self._null()
+        self.wait()
 
 
-BENCHES: dict[str, Any] = {"cpu": _HostBench, "opencl": _OpenClBench, "cuda": _CudaBench}
+STAGES = {"cpu": Stage, "opencl": _OpenClStage, "cuda": _CudaStage}
 """Back ends whose memory another process can share."""
 
 
@@ -226,16 +221,15 @@ def serve(pipe: socket.socket, memory: int = -1) -> None:
         return
     stage: Any = None
     while True:
-        if stage is not None and stage.bench.spins:
+        if stage is not None and stage.spins:
             _await(pipe)
         ask, count = REQUEST.unpack(_receive(pipe, REQUEST.size))
         answer = Answer.DONE
         try:
             if ask == Ask.OPEN:
-                stage = Stage(task, memory)
+                stage = STAGES[task.job.backend](task, memory)
             elif ask == Ask.NULL:
-                stage.bench.null()
-                stage.bench.wait()
+                stage.null()
             elif ask == Ask.LOAD:
                 stage.load()
             elif ask == Ask.PREPARE:

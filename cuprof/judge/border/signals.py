@@ -79,8 +79,3 @@ class Refusal(msgspec.Struct, frozen=True):
         """Return this as JSON that is short enough to be read."""
         cut = [text[: MOST_BYTES // 16].encode("utf-8", "replace").decode() for text in (self.message, self.log)]
         return msgspec.json.encode(Refusal(self.state, *cut))
-
-    @staticmethod
-    def decode(data: bytes) -> Refusal:
-        """Return the refusal that these bytes are; raise `msgspec.MsgspecError` where they are none."""
-        return msgspec.json.decode(data, type=Refusal)

@@ -14,6 +14,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
+
 from cuprof.core.errors import CuprofError
 from cuprof.core.interrupts import shielded, stop_if_requested
 from cuprof.core.processes import MARK, child_environment, end_guarded
@@ -175,7 +177,7 @@ class Suspect:
             raise LostError("its process sent an invalid message")
         text = self._receive_text(until, limit_s) if kind in (Answer.OUTLINE, Answer.REFUSED) else b""
         if kind == Answer.REFUSED:
-            raise RefusedError(Refusal.decode(text))
+            raise RefusedError(msgspec.json.decode(text, type=Refusal))
         return text or kind
 
     def _receive_text(self, until: float, limit_s: float) -> bytes:
