@@ -62,7 +62,7 @@ FOUND = {
 MOST_LOG_LINES = 12
 MOST_COUNTERS = 20
 """Counters at one problem above which only those that cuprof explains are shown."""
-GIVEN = ("baseline", "like", "rounds", "noise", "sandbox", "as_root", "memory_bytes", "time_limit_s")
+GIVEN = ("baseline", "like", "rounds", "noise", "as_root", "time_limit_s")
 """Options that a request takes as they are."""
 NOT_SET_HERE = ("experiment", "family", "variants", "baseline", "store", "report", "retry", "dry_run", "output")
 
@@ -118,10 +118,10 @@ def _judge(server: ForkServer, arguments: argparse.Namespace) -> int:
         origin = _find_origin(arguments.family, project.folders("kernels"), Path(workshop))
         # of a link to itself, `resolve` makes a traceback
         files = [Path(os.path.realpath(each)) for each in arguments.candidates]
-        given = project.root, files, arguments.sandbox, arguments.memory_bytes
+        warden = Warden(project.root, files, arguments.sandbox, arguments.memory_bytes)
         if all(file.suffix == ".cu" for file in files) and not arguments.keep:
-            start_ahead(Warden.hope(*given).list_first(origin.folder, arguments.rounds))
-        warden = Warden.make(*given)
+            start_ahead(warden.list_first(origin.folder, arguments.rounds))
+        warden = warden.ask_system()
         request = _make_request(arguments, project, origin)
         from cuprof.cli.progress import make_observer
         from cuprof.judge.court import judge

@@ -28,7 +28,7 @@ from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES, PYTHON
 from cuprof.judge.ahead import Ahead, is_apart, make_executor, open_ahead
 from cuprof.judge.border.fork_server import ForkServer
-from cuprof.judge.contenders import Contender, Entrance, check_file
+from cuprof.judge.contenders import Contender, Entrance
 from cuprof.judge.report import Candidate, Evidence, Report, Ruling
 from cuprof.judge.request import Request
 from cuprof.judge.warden import Warden
@@ -63,27 +63,23 @@ CLAIMS = {
 }
 
 
-def judge(
-    request: Request, project: Project, observer: Observer, server: ForkServer, warden: Warden | None = None
-) -> Report:
+def judge(request: Request, project: Project, observer: Observer, server: ForkServer, warden: Warden) -> Report:
     """Judge every candidate and return the rulings; the project and its database stay unchanged.
 
     Args:
         server: starts the processes in which code of candidates runs.
-        warden: gives the sandboxes, if it has been made for this request already.
+        warden: gives the sandboxes; it has asked the system.
 
     Raises:
-        UsageError: a candidate's file, the family or a setting is invalid, or the baseline's results are wrong.
+        UsageError: the family or a setting is invalid, or the baseline's results are wrong.
         KeyboardInterrupt: only the requested database is kept.
     """
-    files = [check_file(path) for path in request.candidates]
-    if os.geteuid() == 0 and request.sandbox != "off" and not request.as_root:
+    if os.geteuid() == 0 and not warden.is_off and not request.as_root:
         raise UsageError(
             "a candidate could read every file of root's; judge as another user, or allow it with --as-root"
         )
-    warden = warden or Warden.make(project.root, files, request.sandbox, request.memory_bytes)
     with ScratchFolder() as workshop:
-        trial = _Trial(request, project, observer, files, Path(workshop), warden, server)
+        trial = _Trial(request, project, observer, Path(workshop), warden, server)
         try:
             return trial.hold()
         finally:
@@ -98,7 +94,6 @@ class _Trial:
     request: Request
     project: Project
     observer: Observer
-    files: Sequence[Path]
     workshop: Path
     warden: Warden
     server: ForkServer
@@ -121,7 +116,9 @@ class _Trial:
         importing.start()
         family = request.origin.load()
         devices = self._find_devices(config, family)
-        if not (self.warden.is_off or self.warden.refusal) and any(file.suffix not in LANGUAGES for file in self.files):
+        if not (self.warden.is_off or self.warden.refusal) and any(
+            file.suffix not in LANGUAGES for file in self.request.candidates
+        ):
             self.server.load([name for name in SLOW if self._needs(name, devices)])
         problem, presets = choose_problems(family, config)
         selection = Selection(("all",), problem, config.tune, presets, frozenset(config.tune))
@@ -137,7 +134,7 @@ class _Trial:
                 noises = self._hear(ahead, contenders, baselines, importing)
             finally:
                 ahead.end()
-        order = list(map(str, self.files))
+        order = list(map(str, self.request.candidates))
         return Report(
             family=family.name,
             candidates=tuple(sorted(self.done, key=lambda each: order.index(each.file))),
@@ -146,15 +143,14 @@ class _Trial:
             noise=noises,
             notes=tuple(dict.fromkeys(self.notes)),
             database=str(request.database or ""),
-            effect=request.rule.effect,
-            error_rate=request.rule.error_rate,
+            rule=request.rule,
             rounds=request.rounds,
             conditions=conditions,
         )
 
     def _open_ahead(self, config: SweepConfig) -> None:
         """Have the workers of the first legs open the device while this process plans."""
-        backends = {LANGUAGES.get(file.suffix, "") for file in self.files}
+        backends = {LANGUAGES.get(file.suffix, "") for file in self.request.candidates}
         if self.request.database or backends != {CUDA.name} or CUDA.name not in config.device.backends:
             return  # a sandbox hides the databases that are there when it is made
         origin, rounds = self.request.origin, self.request.rounds
@@ -193,7 +189,7 @@ class _Trial:
             finally:
                 course.close()
             if request.counters:
-                counting = Counting(course, database.parent / "artifacts", request.sandbox == "off", self.notes)
+                counting = Counting(course, database.parent / "artifacts", self.warden.is_off, self.notes)
                 self.done += counting.count(judged, baselines, request.origin)
             else:
                 self.done += [candidate for _, candidate in judged]
@@ -214,7 +210,7 @@ class _Trial:
             limit_s=config.limits.build_s,
             server=self.server,
         )
-        for number, file in enumerate(self.files):
+        for number, file in enumerate(self.request.candidates):
             admitted = entrance.admit(file, number)
             for contender in [admitted] if isinstance(admitted, Candidate) else admitted:
                 if isinstance(contender, Candidate):
@@ -233,8 +229,8 @@ class _Trial:
 
     def _find_devices(self, config: SweepConfig, family: Family) -> Devices:
         """Return the devices of all back ends that may be needed, since a Python file does not announce its own."""
-        needed = {LANGUAGES[file.suffix] for file in self.files if file.suffix in LANGUAGES}
-        if any(file.suffix not in LANGUAGES for file in self.files):
+        needed = {LANGUAGES[file.suffix] for file in self.request.candidates if file.suffix in LANGUAGES}
+        if any(file.suffix not in LANGUAGES for file in self.request.candidates):
             needed |= {variant.backend for variant in family.variants.values()}
         if self.request.baseline:
             needed.add(family.variant(self.request.baseline).backend)
@@ -254,7 +250,7 @@ class _Trial:
         found = [get_spec(name) for name, device in devices.items() if isinstance(device, DeviceFacts)]
         if any(module in spec.imports for spec in found):
             return True
-        for file in self.files:
+        for file in self.request.candidates:
             with file.open("rb") as text:
                 if file.suffix == PYTHON and module.encode() in text.read(MOST_READ):
                     return True

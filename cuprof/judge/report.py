@@ -9,7 +9,7 @@ from typing import Any
 
 from cuprof.core.point import Point
 from cuprof.core.records import Conditions, Measure
-from cuprof.statistics.verdict import Judgement, Verdict
+from cuprof.statistics.verdict import Judgement, Rule, Verdict
 
 
 class Ruling(IntEnum):
@@ -107,8 +107,7 @@ class Report:
     noise: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     database: str = ""
-    effect: float = 0.01
-    error_rate: float = 0.05
+    rule: Rule = field(default_factory=Rule)
     rounds: int = 0
     conditions: Conditions | None = None
 
@@ -129,7 +128,7 @@ def as_data(report: Report) -> dict[str, Any]:
         "family": report.family,
         "exit_code": report.exit_code,
         "candidates": [_candidate(each) for each in report.candidates],
-        "rule": {"effect": report.effect, "error_rate": report.error_rate, "correction": "holm"},
+        "rule": {"effect": report.rule.effect, "error_rate": report.rule.error_rate, "correction": "holm"},
         "rounds": report.rounds,
         "noise": dict(report.noise),
         "sandbox": {"held_by": report.sandbox, "refusal": report.refusal},

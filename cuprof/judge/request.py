@@ -17,13 +17,11 @@ class Request:
     Args:
         config: the family, the problems and how they are timed; its variants, database and report are ignored.
         origin: of the family.
-        candidates: sources (.cu, .cl), Python files and solutions in JSON.
+        candidates: sources (.cu, .cl), Python files and solutions in JSON, as `check_file` returns them.
         like: the variant that sources replace; empty takes the baseline, or the one variant of their language.
         rounds: how often each candidate is timed, between two timings of the baseline.
         noise: relative standard deviation of a time from one process to another; None as `compare` takes it.
-        sandbox: "auto" uses as much as the system allows, "required" insists on all of it, "off" uses none.
         as_root: judge although this process is root's; code in a sandbox can then read what root alone may read.
-        memory_bytes: how much a candidate may use.
         time_limit_s: how long one step of a candidate may take; 0 leaves the configuration's limits.
         database: file to keep the results in; None keeps them until the end.
         counters: read hardware counters too, as the configuration's `ncu` says.
@@ -37,9 +35,7 @@ class Request:
     rounds: int = 3
     rule: Rule = field(default_factory=Rule)
     noise: float | None = None
-    sandbox: str = "auto"
     as_root: bool = False
-    memory_bytes: int = 0
     time_limit_s: float = 0.0
     database: Path | None = None
     counters: bool = False

@@ -27,37 +27,32 @@ class Warden:
     Args:
         root: the project's folder.
         files: the candidates, each of which sees its own alone.
-        is_off: there is no sandbox.
-        refusal: why the system has no namespaces; empty where it has.
-        memory_bytes: how much a candidate may use.
+        mode: "auto" uses as much as the system allows, "required" insists on all of it, "off" uses none.
+        memory_bytes: how much a candidate may use; 0 for three quarters of the host's.
+        refusal: why the system has no namespaces; empty where it has, and until it is asked.
     """
 
     root: Path
     files: Sequence[Path]
-    is_off: bool
-    refusal: str
-    memory_bytes: int
+    mode: str = "auto"
+    memory_bytes: int = 0
+    refusal: str = ""
 
-    @classmethod
-    def make(cls, root: Path, files: Sequence[Path], mode: str, memory_bytes: int = 0) -> Warden:
-        """Find out what the system allows.
+    @property
+    def is_off(self) -> bool:
+        """Return whether there is no sandbox."""
+        return self.mode == "off"
 
-        Args:
-            mode: "auto" uses as much as the system allows, "required" insists on all of it, "off" uses none.
-            memory_bytes: 0 for three quarters of the host's.
+    def ask_system(self) -> Warden:
+        """Return this one with what the system refuses.
 
         Raises:
             UsageError: it refuses what is required.
         """
-        refusal = "" if mode == "off" else find_refusal()
-        if refusal and mode == "required":
+        refusal = "" if self.is_off else find_refusal()
+        if refusal and self.mode == "required":
             raise UsageError(f"this system refuses a sandbox ({refusal}); see docs/judging.md, or take --sandbox=auto")
-        return replace(cls.hope(root, files, mode, memory_bytes), refusal=refusal)
-
-    @classmethod
-    def hope(cls, root: Path, files: Sequence[Path], mode: str, memory_bytes: int = 0) -> Warden:
-        """Return what `make` does where the system refuses nothing."""
-        return cls(root, files, mode == "off", "", memory_bytes or default_memory_bytes())
+        return replace(self, refusal=refusal)
 
     def confine(self, family: Path, file: Path | None, *, devices: bool) -> Sandbox | None:
         """Return the sandbox for a candidate, or for a baseline.
@@ -73,7 +68,7 @@ class Warden:
         return Sandbox(
             namespaces=not self.refusal,
             devices=devices,
-            memory_bytes=self.memory_bytes,
+            memory_bytes=self.memory_bytes or default_memory_bytes(),
             visible=tuple(str(path) for folder in folders for path in self._shown(folder, file)),
             hidden=(*map(str, self._find_databases()), *(str(other) for other in self.files if other != file)),
         )

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,8 +33,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, project: Project) -> list[Any]:
     Path("mine.py").touch()
     requests: list[Any] = []
 
-    def judge(request: Any, *_: Any) -> Report:
-        requests.append(request)
+    def judge(request: Any, *others: Any) -> Report:
+        requests.append(SimpleNamespace(**vars(request), warden=others[-1]))
         row = Row(Point(n=16), Measure.COLD, 2e6, 1e6, Judgement(Verdict.FASTER, 0.5, 0.45, 0.55, False, 0.05))
         evidence = (Evidence("unusual", "line 3: imports gc, which finds others' objects", counts=False),)
         good = Candidate("mine.py", "mine", "cpu", "cpu_whole", "", Ruling.GOOD, (row,), evidence)
@@ -53,7 +54,7 @@ def test_words_are_candidates_settings_and_options(cli: Cli, asked: list[Any], p
     (request,) = asked
     assert request.origin == Folder(project.root / "kernels" / "vector")
     assert request.candidates == (Path("mine.py").resolve(),)
-    assert (request.rounds, request.memory_bytes, request.sandbox) == (5, 2 << 30, "auto")
+    assert (request.rounds, request.warden.memory_bytes, request.warden.mode) == (5, 2 << 30, "auto")
     assert request.config.problem == {"n": ("2**4", "2**5")}
     assert request.config.measure.modes == ("cold",)
     assert request.config.measure.target == 0.02

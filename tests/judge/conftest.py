@@ -16,9 +16,11 @@ from cuprof.engine.calibration import Calibrator
 from cuprof.engine.observer import Observer
 from cuprof.families.origin import Folder
 from cuprof.judge.border.fork_server import ForkServer
+from cuprof.judge.contenders import check_file
 from cuprof.judge.court import judge
 from cuprof.judge.report import Report
 from cuprof.judge.request import Request
+from cuprof.judge.warden import Warden
 from cuprof.sandbox.probe import find_refusal
 from tests.ncu.conftest import fake_ncu, make_trial, memory_store
 
@@ -59,6 +61,8 @@ class Court:
         tune: dict[str, Any] | None = None,
         family: str = "vector",
         ncu: NcuConfig | None = None,
+        sandbox: str = "auto",
+        memory_bytes: int = 0,
         **changes: Any,
     ) -> Report:
         config = SweepConfig(
@@ -73,8 +77,10 @@ class Court:
         given = {"rounds": 1, "noise": 0.05, "as_root": True, **changes}
         places = [self.family.parent, FAMILIES, ROOT / "cuprof" / "cli" / "template" / "kernels", ROOT / "kernels"]
         folder = next(place / family for place in places if (place / family).is_dir())
-        request = Request(config=config, origin=Folder(folder), candidates=files, **given)
-        return judge(request, self.project, Observer(), self.server)
+        candidates = tuple(map(check_file, files))
+        request = Request(config=config, origin=Folder(folder), candidates=candidates, **given)
+        warden = Warden(self.project.root, candidates, sandbox, memory_bytes).ask_system()
+        return judge(request, self.project, Observer(), self.server, warden)
 
 
 @pytest.fixture(scope="session")

@@ -167,7 +167,7 @@ def test_workers_start_in_the_order_of_the_turns(tmp_path: Path, monkeypatch: py
     )
     monkeypatch.setattr("cuprof.judge.warden.count_at_once", lambda: 4)
     files = [tmp_path / "a" / "one.cu", tmp_path / "b" / "two.cu"]
-    warden = Warden(tmp_path, files, is_off=False, refusal="", memory_bytes=1)
+    warden = Warden(tmp_path, files, memory_bytes=1)
     first = warden.list_first(tmp_path / "family", 1)
     assert [one and one.visible[-1] for one in first] == [None, str(tmp_path / "a"), str(tmp_path / "b"), None]
     assert warden.list_first(tmp_path / "family", 3) == first

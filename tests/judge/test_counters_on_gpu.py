@@ -13,9 +13,11 @@ from cuprof.core.project import Project, bundled
 from cuprof.engine.observer import Observer
 from cuprof.families.origin import Folder
 from cuprof.judge.border.fork_server import ForkServer
+from cuprof.judge.contenders import check_file
 from cuprof.judge.court import judge
 from cuprof.judge.report import Report, Ruling
 from cuprof.judge.request import Request
+from cuprof.judge.warden import Warden
 from cuprof.ncu.executable import get_executable
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone, pytest.mark.timeout(300)]
@@ -32,7 +34,7 @@ def mine(problem, tune, inputs, outputs):
 """
 
 
-def _judge(root: Path, *files: Path, **changes: Any) -> Report:
+def _judge(root: Path, *files: Path, sandbox: str = "auto", **changes: Any) -> Report:
     measure = MeasureConfig(modes=("hot",), target=0.5, min_samples=30, max_samples=40, warmup=1, settle_seconds=0.0)
     config = SweepConfig(
         experiment="",
@@ -41,13 +43,23 @@ def _judge(root: Path, *files: Path, **changes: Any) -> Report:
         measure=measure,
         ncu=NcuConfig(name="named", metrics=METRICS),
     )
+    candidates = tuple(map(check_file, files))
     request = Request(
-        config, Folder(FAMILY), files, like="last_warp", rounds=1, noise=0.05, counters=True, as_root=True, **changes
+        config,
+        Folder(FAMILY),
+        candidates,
+        like="last_warp",
+        rounds=1,
+        noise=0.05,
+        counters=True,
+        as_root=True,
+        **changes,
     )
     project = root / "project"
     project.mkdir(exist_ok=True)
+    warden = Warden(project, candidates, sandbox).ask_system()
     with ForkServer() as server:
-        report = judge(request, Project(project), Observer(), server)
+        report = judge(request, Project(project), Observer(), server, warden)
     assert not list(project.iterdir())
     return report
 

@@ -18,6 +18,7 @@ from cuprof.interop.origins import copy_alone
 from cuprof.judge.court import judge
 from cuprof.judge.report import Ruling, as_data
 from cuprof.judge.request import Request
+from cuprof.judge.warden import Warden
 from tests.interop.samples import WORKLOADS, WRITING, solution, write_beside
 from tests.judge.conftest import QUICK, Court
 
@@ -222,7 +223,8 @@ def test_every_workload_of_a_definition_is_judged(court: Court, tmp_path: Path) 
     config = SweepConfig(experiment="", family="rmsnorm_h64", measure=QUICK)
     origin = copy_alone(str(folder), tmp_path / "copy")
     request = Request(config, origin, (file,), rounds=1, noise=0.05, as_root=True)
-    (found,) = judge(request, court.project, Observer(), court.server).candidates
+    warden = Warden(court.project.root, [file]).ask_system()
+    (found,) = judge(request, court.project, Observer(), court.server, warden).candidates
     assert found.ruling is Ruling.WRONG, found
     assert "rows=32" in found.message
 

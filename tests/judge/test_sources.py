@@ -104,9 +104,7 @@ def test_of_a_folder_that_all_users_share_a_candidate_sees_itself_alone(court: C
         place = Path(file.name)
         (found,) = court.judge(place, family="backends", like="doubles_opencl", baseline="doubles_opencl").candidates
         assert found.evidence[0].what == "wrong result", found
-    sandbox = Warden(Path("/home/me"), [place], is_off=False, refusal="", memory_bytes=1).confine(
-        court.family, place, devices=True
-    )
+    sandbox = Warden(Path("/home/me"), [place], memory_bytes=1).confine(court.family, place, devices=True)
     assert sandbox is not None
     assert sandbox.visible == (str(court.family), str(place))
 
