@@ -62,7 +62,7 @@ class Subject:
     last_look: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Sampler:
     """Sample under one set of rules; one object serves one call of `sample` at a time.
 
@@ -89,6 +89,9 @@ class Sampler:
     settle_ns: float = 2e8
     monitor: StateMonitor | None = None
     race: Race | None = None
+    _frames: deque[tuple[Subject, int | None, Frame]] = field(default_factory=deque)
+    _since_ns: int = 0
+    _attended: int = -1
 
     def sample(self, subjects: Sequence[Subject], measure: Measure) -> Iterator[tuple[int, Timing]]:
         """Yield (key, timing) for each subject as soon as it is known well enough.
@@ -98,15 +101,16 @@ class Sampler:
         """
         rotation, rule = secrets.token_hex(8), StoppingRule(self.config)
         active, number = [*subjects], WARM_UP_ROUND
-        with _Flight(self, measure) as flight:
-            self._warm_up(subjects, flight)
+        self._measure = measure
+        try:
+            self._warm_up(subjects)
             while active:
                 due = [each for each in active if rule.is_due(each.begun, each.spent_ns, each.last_look)]
                 if due:
-                    flight.land()
+                    self._land()
                 clock = _median_clock(subjects) if due else None
                 for subject in due:
-                    timing = self._finish(subject, measure, clock)
+                    timing = self._finish(subject, clock)
                     if timing is not None:
                         active = [each for each in active if each is not subject]
                         yield subject.key, replace(timing, rotation=rotation)
@@ -114,30 +118,36 @@ class Sampler:
                     self.monitor.refresh()
                 number += 1
                 for index in self.rng.permutation(len(active)):
-                    flight.begin(active[index], number)
+                    self._begin(active[index], number)
+        finally:
+            while self._frames:  # those that a failure leaves are waited for, and not read
+                with suppress(Exception):  # the error that ended the sampling is the one that counts
+                    self._frames.popleft()[2]()
 
-    def _warm_up(self, subjects: Sequence[Subject], flight: _Flight) -> None:
-        started, measure = perf_counter_ns(), flight.measure
+    def _warm_up(self, subjects: Sequence[Subject]) -> None:
+        started, measure = perf_counter_ns(), self._measure
         for subject in subjects:
             durations: list[float] = []
             while len(durations) < max(self.config.warmup, 1) and sum(durations) <= WARM_UP_LIMIT_NS:
-                reading = flight.read(subject)
+                self._begin(subject)
+                self._land()
+                reading = self._last
                 durations.append(reading.duration_ns)
             if durations[0] > WARM_UP_LIMIT_NS:
                 subject.begun += 1
-                flight.keep(subject, WARM_UP_ROUND, reading, round(durations[0]))
+                self._keep(subject, WARM_UP_ROUND, reading, round(durations[0]))
             if measure is Measure.HOT and not subject.once:
                 subject.batch = _hot_batch(subject, min(durations))
             elif measure is Measure.COLD and min(durations) < GAPS_MATTER_NS:
                 subject.batch = subject.runnable.launch_phases
         while subjects and measure is not Measure.TOTAL and perf_counter_ns() - started < self.settle_ns:
             for subject in subjects:
-                flight.begin(subject)
-        flight.land()
+                self._begin(subject)
+        self._land()
 
-    def _finish(self, subject: Subject, measure: Measure, clock: float | None) -> Timing | None:
+    def _finish(self, subject: Subject, clock: float | None) -> Timing | None:
         """Return the timing if the rule says stop, else None; `clock` is the rotation's median SM clock in MHz."""
-        subject.last_look = len(subject.samples)
+        subject.last_look, measure = len(subject.samples), self._measure
         if subject.samples[-1].sm_clock_mhz is None:
             clock = None
         samples = [_leave_out(sample, clock, self.config.clock_tolerance) for sample in subject.samples]
@@ -163,31 +173,13 @@ class Sampler:
         summary = summarise(samples, self.config.confidence, tick_ns)
         return Timing(measure, self.method, tuple(samples), summary, reason, details)
 
-
-class _Flight:
-    """The frames in flight, oldest first. Those that a failure leaves are waited for, and not read."""
-
-    def __init__(self, sampler: Sampler, measure: Measure) -> None:
-        self.sampler, self.measure = sampler, measure
-        self._frames: deque[tuple[Subject, int | None, Frame]] = deque()
-        self._since_ns, self._last, self._attended = 0, Reading(0.0), -1
-
-    def __enter__(self) -> _Flight:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        while self._frames:
-            with suppress(Exception):  # the error that ended the sampling is the one that counts
-                self._frames.popleft()[2]()
-
-    def begin(self, subject: Subject, number: int | None = None) -> None:
+    def _begin(self, subject: Subject, number: int | None = None) -> None:
         """Begin a frame as one of the round of this number; without one it does not count.
 
         Raises:
             LaunchError: it failed, or an earlier one did; the last one attended to is at fault.
         """
-        sampler, executions = self.sampler, subject.executions
-        depth = max(sampler.session.in_flight(subject.runnable), 1)
+        executions, depth = subject.executions, max(self.session.in_flight(subject.runnable), 1)
         while len(self._frames) >= depth:
             self._land_oldest()
         if not self._frames:
@@ -195,22 +187,16 @@ class _Flight:
         self._attend(subject)
         try:
             draws = (executions.deal,) if executions else ()
-            frame = sampler.session.begin(subject.runnable, self.measure, subject.batch, *draws)
+            frame = self.session.begin(subject.runnable, self._measure, subject.batch, *draws)
         except LaunchError:
-            self.land()  # an earlier one may have failed
+            self._land()  # an earlier one may have failed
             raise
         subject.begun += number is not None
         self._frames.append((subject, number, frame))
         if depth == 1 or (executions and executions.is_fetched):
-            self.land()
+            self._land()
 
-    def read(self, subject: Subject) -> Reading:
-        """Return the reading of a frame that does not count."""
-        self.begin(subject)
-        self.land()
-        return self._last
-
-    def land(self) -> None:
+    def _land(self) -> None:
         """Take the readings of all frames."""
         while self._frames:
             self._land_oldest()
@@ -225,17 +211,17 @@ class _Flight:
             subject.executions.settle(spent_ns)
         self._since_ns = perf_counter_ns()
         if number is not None:
-            self.keep(subject, number, reading, spent_ns)
+            self._keep(subject, number, reading, spent_ns)
 
     def _attend(self, subject: Subject) -> None:
         self._attended = subject.key
-        self.sampler.attend(subject.key)
+        self.attend(subject.key)
 
-    def keep(self, subject: Subject, number: int, reading: Reading, spent_ns: int) -> None:
+    def _keep(self, subject: Subject, number: int, reading: Reading, spent_ns: int) -> None:
         """Let a reading count, as one of the round of this number."""
-        monitor = self.sampler.monitor
+        monitor = self.monitor
         excluded, clock = reading.suspect or (monitor.throttled if monitor else ""), reading.sm_clock_mhz
-        if clock is None and monitor and self.measure is not Measure.TOTAL:
+        if clock is None and monitor and self._measure is not Measure.TOTAL:
             clock = monitor.sm_clock_mhz  # OpenCL, a coarse counter
         subject.samples.append(Sample(number, reading.duration_ns, clock, excluded))
         subject.spent_ns += spent_ns
