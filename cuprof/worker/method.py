@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from types import MappingProxyType
 from typing import Any
 
 from cuprof.backends.contract import ReadingOptions
@@ -38,12 +37,10 @@ def methods(config: MeasureConfig, backend: str, *, over_border: bool = False) -
     Args:
         over_border: timed by another process than the one that executes; total times are not.
     """
-    offered = get_spec(backend).measures
+    offered = {*get_spec(backend).measures} - ({Measure.TOTAL} if over_border else set())
+    border = {"border": BORDER_VERSION} if over_border else {}
     measures = [measure for measure in map(Measure, config.modes) if measure in offered]
-    if over_border:
-        border = {"border": BORDER_VERSION}
-        return {measure: _hash(measure, config, backend, border) for measure in measures if measure != Measure.TOTAL}
-    return {measure: _hash(measure, config, backend) for measure in measures}
+    return {measure: _hash(measure, config, backend, border) for measure in measures}
 
 
 def version(backend: str) -> str:
@@ -68,9 +65,7 @@ def relevant_settings(measure: Measure, settings: Mapping[str, Any]) -> dict[str
     return _in_effect({name: settings[name] for name in RELEVANT[measure] if name in settings})
 
 
-def _hash(
-    measure: Measure, config: MeasureConfig, backend: str, border: Mapping[str, int] = MappingProxyType({})
-) -> str:
+def _hash(measure: Measure, config: MeasureConfig, backend: str, border: Mapping[str, int]) -> str:
     spec = get_spec(backend)
     names = {*RELEVANT[measure], *SAMPLING} - spec.unheeded
     settings = _in_effect({name: getattr(config, name) for name in sorted(names)})
