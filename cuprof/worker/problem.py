@@ -80,8 +80,7 @@ class Problem:
             ValueError: inputs or reference do not match the family's own signature, or a function of the family
                 returns another type than it must.
         """
-        signature = _call(family, "signature", job.problem)
-        _require(signature, Signature, family, "signature", "a Signature")
+        signature = _call(family, "signature", Signature, "a Signature", job.problem)
         make, further = partial(_make_standard, family, job.problem, signature), [job.seed, 1]
         started, sizes = monotonic(), [spec.nbytes for spec in signature.inputs.values()]
         if at_once and job.methods and not family.constants and _affords(sizes):
@@ -162,7 +161,7 @@ class Problem:
         try:
             with read_only(inputs):
                 own = {name: array.copy() for name, array in expected.items()}
-                said = _call(family, "verify", self.point, inputs, outputs, own)
+                said = _call(family, "verify", object, "a verdict", self.point, inputs, outputs, own)
         except Exception as error:
             raise FamilyFault(str(error)) from error
         if isinstance(said, Chance):
@@ -230,8 +229,8 @@ def _draw_inputs(
     Raises:
         ValueError: they do not match the signature, or the family names arrays that it does not have.
     """
-    inputs = _call(family, "generate", point, np.random.default_rng(seed))
-    _require(inputs, Mapping, family, "generate", "a dict of arrays by input name")
+    rng = np.random.default_rng(seed)
+    inputs = _call(family, "generate", Mapping, "a dict of arrays by input name", point, rng)
     arrays = {**signature.inputs, **signature.outputs}
     for said, names, known, kind in (
         ("constants", family.constants, signature.inputs, "input"),
@@ -265,12 +264,11 @@ def _fits(family: Family, name: str, array: Any, shape: tuple[int, ...]) -> bool
 def _compute_reference(family: Family, point: Point, signature: Signature, inputs: Arrays) -> Standard:
     """Return the reference for these inputs, and the tolerances and masks that results must satisfy."""
     with read_only(inputs):
-        reference = _call(family, "reference", point, inputs)
-        _require(reference, Mapping, family, "reference", "a dict of arrays by output name")
+        reference = _call(family, "reference", Mapping, "a dict of arrays by output name", point, inputs)
         for name, spec in signature.outputs.items():
             _require_match(family, name, reference.get(name), spec)
-        tolerance = _call(family, "tolerance", point, inputs, reference)
-    _require(tolerance, Tolerance | Mapping, family, "tolerance", "a Tolerance, or one for each output")  # type: ignore[arg-type]
+        wanted = "a Tolerance, or one for each output"
+        tolerance = _call(family, "tolerance", Tolerance | Mapping, wanted, point, inputs, reference)
     expected = {name: np.asarray(array) for name, array in reference.items()}
     check_tolerance(tolerance, "the family's tolerance()", [*by_field(expected)])
     masks = {name: np.ma.getmaskarray(array) for name, array in reference.items() if np.ma.is_masked(array)}
@@ -323,27 +321,28 @@ def _apart_from(masks: Arrays, given: Tolerances, expected: Arrays) -> Tolerance
     return found
 
 
-def _call(family: Family, function: str, problem: Point, *arguments: Any) -> Any:
-    """Call a function of the family; report its errors with file and line.
+def _call(family: Family, function: str, kind: Any, wanted: str, problem: Point, *arguments: Any) -> Any:
+    """Call a function of the family, and return what it returns; report its errors with file and line.
+
+    Args:
+        kind: the type that it must return; `wanted` in words.
 
     Raises:
         FamilyError: it raised anything but what `read_only` explains.
+        ValueError: it returned something of another type.
     """
     try:
-        return getattr(family, function)(problem, *arguments)
+        returned = getattr(family, function)(problem, *arguments)
     except FamilyError:
         raise
     except Exception as error:
         if family.folder is None or "read-only" in str(error):
             raise
         raise FamilyError(blame(error, family.folder, f"{function}() at {problem.label}")) from error
-
-
-def _require(returned: object, kind: type, family: Family, function: str, wanted: str) -> None:
-    """Raise ValueError where a function of the family returned something of another type."""
     if not isinstance(returned, kind):
         found = "None" if returned is None else f"a {type(returned).__name__}"
         raise ValueError(f"family {family.name}: {function}() returned {found}, and must return {wanted}")
+    return returned
 
 
 def _shape(array: Any) -> tuple[int, ...] | None:
