@@ -105,15 +105,15 @@ class Legs:
 
     def drifts(self) -> Iterator[str]:
         """Yield a line for each row whose legs' medians differ by more than `DRIFT`."""
-        medians: dict[tuple[str, str], list[float]] = {}
+        found: dict[tuple[str, str], list[Any]] = {}
         for leg in self.legs:
-            for row in each(leg.trials[leg.trials["measure"] != ""]):
-                medians.setdefault((row.identity, row.measure), []).append(row.median_ns)
-        for row in each(self.legs[0].trials) if self.legs else ():
-            found = medians.get((row.identity, row.measure), [])
-            if found and max(found) > (1 + DRIFT) * min(found):
-                shown = ", ".join(f"{median / 1e3:.2f}" for median in found)
-                yield f"{label_of(row)}: {row.measure} time in turns: {shown} µs"
+            for row, _ in leg.timed():
+                found.setdefault((row.identity, row.measure), []).append(row)
+        for first, *others in found.values():
+            medians = [row.median_ns for row in (first, *others)]
+            if max(medians) > (1 + DRIFT) * min(medians):
+                shown = ", ".join(f"{median / 1e3:.2f}" for median in medians)
+                yield f"{label_of(first)}: {first.measure} time in turns: {shown} µs"
 
 
 @dataclass(frozen=True)
