@@ -19,12 +19,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from cuprof.core.processes import end_like
-from cuprof.sandbox.kernel import (
-    PR_SET_NO_NEW_PRIVS,
-    PR_SET_PDEATHSIG,
-    control,
-    drop_capabilities,
-)
+from cuprof.sandbox.kernel import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, control, drop_capabilities
 from cuprof.sandbox.landlock import write_only_in
 from cuprof.sandbox.seccomp import refuse_calls
 from cuprof.sandbox.settings import CACHES, HIDDEN, Sandbox
@@ -49,11 +44,8 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
     """
     inside, outside = os.pipe()
     if sandbox.namespaces:
-        try:
+        with _or_end("the sandbox"):
             enter_namespaces(sandbox)
-        except OSError as error:
-            _tell(f"cuprof: the sandbox is refused: {error}")
-            os._exit(REFUSED)
     first = os.fork()
     if first:
         for handle in (*close, outside):
@@ -62,11 +54,8 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
     control(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.close(inside)
     if sandbox.namespaces:
-        try:
+        with _or_end("the sandbox"):
             show_own_processes()
-        except OSError as error:
-            _tell(f"cuprof: the sandbox is refused: {error}")
-            os._exit(REFUSED)
     inner = os.fork()
     if inner:
         for handle in close:
@@ -79,18 +68,25 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
         drop_capabilities()
     control(PR_SET_NO_NEW_PRIVS, 1)
     _limit(sandbox)
-    try:
+    with _or_end("the filter of system calls"):
         if not sandbox.namespaces and sandbox.home:
             os.chdir(sandbox.home)
             own = "/proc/self"  # where the driver names its threads
             write_only_in((sandbox.home, own, *sandbox.writable, *map(str, list_devices(sandbox))))
         refuse_calls(devices=sandbox.devices)
-    except OSError as error:
-        _tell(f"cuprof: the filter of system calls is refused: {error}")
-        os._exit(REFUSED)
     for name in CACHES.keys() & os.environ.keys():  # modules that are imported already do not make these any more
         with contextlib.suppress(OSError):
             os.makedirs(os.environ[name], exist_ok=True)  # noqa: PTH103
+
+
+@contextlib.contextmanager
+def _or_end(what: str) -> Iterator[None]:
+    """End this process if the system refuses something."""
+    try:
+        yield
+    except OSError as error:
+        _tell(f"cuprof: {what} is refused: {error}")
+        os._exit(REFUSED)
 
 
 def _limit(sandbox: Sandbox) -> None:
