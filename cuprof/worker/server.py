@@ -15,7 +15,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from cuprof.backends.registry import get_spec
 from cuprof.builds import BuildPool
 from cuprof.core.errors import CuprofError, DeviceMemoryError, FamilyError
 from cuprof.core.processes import AHEAD, AT_ONCE
@@ -35,8 +34,6 @@ from cuprof.worker.wire import Wire
 
 SOON_S = 1.5
 """If the first job arrives within this time, skip the slow imports: the job may need none of them."""
-QUESTIONS_S = 0.05
-"""Questions about devices follow one another within this time; a job comes later."""
 BUILT_S = 0.002
 """Look this often whether a compiler is done while there is nothing else to do."""
 
@@ -51,7 +48,6 @@ class Worker:
         self._problem: tuple[tuple[object, ...], Problem] | None = None
         self._held = Held()
         self._families: dict[AnyOrigin, Family] = {}
-        self._ahead: dict[str, None] = {}
         self._building: dict[str, Sequence[Future[Any]]] = {}
         self._next: messages.Job | None = None
         self._is_over = False
@@ -71,9 +67,6 @@ class Worker:
         while not self._is_over:
             self.page.enter(NO_TRIAL, Phase.IDLE)
             try:
-                if self._ahead and not self.pipe.poll(QUESTIONS_S):
-                    _import(*self._ahead)
-                    self._ahead.clear()
                 if self._building and not self.pipe.poll(BUILT_S):
                     self._prepare_next()
                     self._tell_built()
@@ -92,7 +85,6 @@ class Worker:
     def _describe(self, message: messages.Describe) -> None:
         devices = {name: self.devices.describe(name) for name in message.backends}
         found = {name: device for name, device in devices.items() if isinstance(device, DeviceFacts)}
-        self._ahead |= dict.fromkeys(module for name in found for module in get_spec(name).imports)
         absent = {name: reason for name, reason in devices.items() if isinstance(reason, Unavailable)}
         self.pipe.send(messages.Described(found, absent))
 
@@ -126,7 +118,6 @@ class Worker:
     def _build(self, message: messages.Build) -> None:
         """Begin to build the programs of a job that may follow; the job itself reports their errors."""
         job = self._next = message.job
-        self._ahead.clear()
         self._building |= {trial.identity: () for trial in job.trials} | self._begin_builds(job, message.limit_s)
 
     def _begin_builds(self, job: messages.Job, limit_s: float | None = None) -> dict[str, Sequence[Future[Any]]]:
@@ -190,7 +181,6 @@ class Worker:
 
     def _carry_out(self, job: messages.Job) -> Iterator[messages.Finished | messages.JobDone]:
         """Yield the answers to a job."""
-        self._ahead.clear()
         self._next = None
         try:
             backend = self.devices.get(job.backend)
