@@ -47,9 +47,13 @@ _SETTING = re.compile(r"[+~]*[A-Za-z_][\w./@-]*=.*|~[A-Za-z_][\w./]*", re.DOTALL
 SECONDS = number(0.1, 86_400.0, "time limit; give seconds from 0.1 to 86400", float)
 ROUNDS = number(1, 100, "number of rounds; give one from 1 to 100", int)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-MARKS = {"GOOD": "GOOD", "NOT_FASTER": "NOT FASTER", "UNUSABLE": "NOT JUDGED"}
-"""Ruling → its word, told apart without colour; of a wrong candidate it follows from what was found."""
-STYLES = {"GOOD": "bold green", "NOT_FASTER": "bold yellow", "UNUSABLE": "bold", "WRONG": "bold red"}
+RULINGS = {
+    "GOOD": ("bold green", "GOOD", "right, and at least as fast as the baseline"),
+    "NOT_FASTER": ("bold yellow", "NOT FASTER", "right, but slower than the baseline or undecided"),
+    "UNUSABLE": ("bold", "NOT JUDGED", "could not be judged"),
+    "WRONG": ("bold red", "FAILED", "it fails"),
+}
+"""Ruling → its style, its word, told apart without colour, and its meaning."""
 FOUND = {
     "impossible time": ("NOT HONEST", "its times cannot be true"),
     "claims to be what it is not": ("NOT HONEST", "it is not what it says it is"),
@@ -58,7 +62,7 @@ FOUND = {
     "ends its process": ("FAILED", "it ends its process"),
     "does not come to an end": ("FAILED", "it does not come to an end"),
 }
-"""Finding → its word, the gravest first: a rounding error is wrong, but not fraud."""
+"""Finding → the word and meaning of a wrong candidate, the gravest first: a rounding error is wrong, but not fraud."""
 MOST_LOG_LINES = 12
 MOST_COUNTERS = 20
 """Counters at one problem above which only those that cuprof explains are shown."""
@@ -206,8 +210,11 @@ def report_parts(report: Report) -> Iterator[Part]:
 
 def _candidate_parts(each: Candidate) -> Iterator[Part]:
     name = f"{each.file} ({each.variant})" if each.variant else each.file
-    mark, words = _ruling(each)
-    yield Line(f"{mark}  {name}: {words}", STYLES[each.ruling.name])
+    style, mark, words = RULINGS[each.ruling.name]
+    if each.ruling.name == "WRONG":
+        claims = " ".join([each.message, *(one.what for one in each.evidence if one.counts)])
+        mark, words = next((said for claim, said in FOUND.items() if claim in claims), (mark, words))
+    yield Line(f"{mark}  {name}: {words}", style)
     if each.message:
         yield Line(f"  {each.message}")
     if each.rows:
@@ -219,16 +226,6 @@ def _candidate_parts(each: Candidate) -> Iterator[Part]:
         first, *more = one.detail.splitlines() or [""]
         yield Line(f"  {one.what}: {first}", "" if one.counts else "dim")
         yield from (Line(f"    {text}", "dim") for text in more[-MOST_LOG_LINES:])
-
-
-def _ruling(each: Candidate) -> tuple[str, str]:
-    """Return the word for a candidate's ruling, and its meaning."""
-    from cuprof.judge.report import RULINGS, Ruling
-
-    if each.ruling is not Ruling.WRONG:
-        return MARKS[each.ruling.name], RULINGS[each.ruling]
-    claims = " ".join([each.message, *(one.what for one in each.evidence if one.counts)])
-    return next((words for claim, words in FOUND.items() if claim in claims), ("FAILED", "it fails"))
 
 
 def _times(each: Candidate) -> Table:

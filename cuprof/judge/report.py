@@ -21,12 +21,6 @@ class Ruling(IntEnum):
     WRONG = 3
 
 
-RULINGS = {
-    Ruling.GOOD: "right, and at least as fast as the baseline",
-    Ruling.NOT_FASTER: "right, but slower than the baseline or undecided",
-    Ruling.UNUSABLE: "could not be judged",
-    Ruling.WRONG: "wrong or not honest",
-}
 ACCEPTED = (Verdict.FASTER, Verdict.SAME, Verdict.SAME_CODE)
 
 
