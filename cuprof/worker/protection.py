@@ -72,17 +72,15 @@ class Protection:
         done += [f"writes outside its {', '.join(overrun)}"] if overrun else []
         return f"it {' and '.join(done)}" if done else ""
 
-    def mend_damage(self) -> bool:
-        """Repair the damage of a variant, and return whether there was any."""
-        if not self.find_damage():
-            return False
-        self.session.restore_inputs()
-        return True
+    def mend_damage(self) -> str:
+        """Repair the damage of a variant, and return it as `find_damage` does."""
+        if damage := self.find_damage():
+            self.session.restore_inputs()
+        return damage
 
     def blame_for_damage(self, trial: Trial) -> None:
         """Fail a trial's check if it wrote to memory that is not its own, and repair the damage."""
-        if damage := self.find_damage():
-            self.session.restore_inputs()
+        if damage := self.mend_damage():
             wrong = "" if trial.check is None or trial.check.passed else f"{trial.check.message}; "
             self.fail_check(trial, f"{wrong}{damage}; the variants after it were given restored inputs")
 
