@@ -24,9 +24,10 @@ from hypothesis import HealthCheck, settings
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 
 from cuprof.core.project import Project
+from cuprof.core.records import Calibration, Unavailable
 from cuprof.engine import launch
 from cuprof.engine.worker_process import WorkerProcess
-from cuprof.worker.messages import Calibrate, Calibrated
+from cuprof.worker.messages import Calibrate
 from tests.forked_workers import start_worker
 
 # How long an example takes says nothing where every core is busy.
@@ -94,13 +95,13 @@ def patch() -> Iterator[pytest.MonkeyPatch]:
 @pytest.fixture(scope="session", autouse=True)
 def _calibrated_once(patch: pytest.MonkeyPatch) -> None:
     """Measure once what the host can do: half a second of a processor for each sweep that has a database of its own."""
-    measured: list[Calibrated] = []
+    measured: list[Calibration | Unavailable] = []
 
-    def answer(worker: WorkerProcess, question: Any, kind: type, *limit: float) -> Any:
+    def answer(worker: WorkerProcess, question: Any, *kinds: type, **limit: float) -> Any:
         if question != Calibrate("cpu"):
-            return ask(worker, question, kind, *limit)
+            return ask(worker, question, *kinds, **limit)
         if not measured:
-            measured.append(ask(worker, question, kind, *limit))
+            measured.append(ask(worker, question, *kinds, **limit))
         return measured[0]
 
     ask = WorkerProcess.ask

@@ -14,13 +14,13 @@ import psutil
 from cuprof.backends.registry import is_host
 from cuprof.core.errors import WorkerError
 from cuprof.core.project import user_cache
-from cuprof.core.records import Calibration, DeviceFacts, Outcome, State
+from cuprof.core.records import Calibration, DeviceFacts, Outcome, State, Unavailable
 from cuprof.core.scratch import write_whole
 from cuprof.engine.device_lock import lock_name
 from cuprof.engine.executor import Executor
 from cuprof.engine.plausibility import Plausibility
 from cuprof.engine.recorder import Recorder
-from cuprof.worker.messages import Calibrate, Calibrated
+from cuprof.worker.messages import Calibrate
 
 
 class Calibrator:
@@ -82,20 +82,21 @@ class Calibrator:
 
     def _measure(self, executor: Executor, backend: str) -> Calibration | None:
         try:
-            answer = executor.worker.ask(Calibrate(backend), Calibrated)
+            answer: Calibration | Unavailable = executor.worker.ask(Calibrate(backend), Calibration, Unavailable)
         except WorkerError as error:
             executor.drop_worker()
             self.note(f"{backend}: the device could not be calibrated: {error}")
             return None
-        if answer.calibration is None:
-            self.note(f"{backend}: the device could not be calibrated: {answer.fault}")
-        elif others := answer.calibration.details.get("other_processes"):
+        if not isinstance(answer, Calibration):
+            self.note(f"{backend}: the device could not be calibrated: {answer}")
+            return None
+        if others := answer.details.get("other_processes"):
             names = {
                 process.pid: f"{process.info['name']} (pid {process.pid})" for process in psutil.process_iter(["name"])
             }
             named = ", ".join(names.get(pid, f"pid {pid}") for pid in others)  # another container's have no name here
             self.note(f"{backend}: other processes compute on the device: {named}")
-        return answer.calibration
+        return answer
 
 
 def find_kept(device: DeviceFacts) -> Calibration | None:

@@ -13,7 +13,7 @@ from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.engine.device_lock import lock_name
 from cuprof.engine.executor import Executor
 from cuprof.engine.measurement import MOST_KILLS, is_from_outside
-from cuprof.worker.messages import Describe, Described, WorkerSettings
+from cuprof.worker.messages import Describe, WorkerSettings
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def find_devices(
             continue
         for trial in range(MOST_KILLS + 1):
             try:
-                devices |= executor.worker.ask(Describe((backend,)), Described).devices
+                devices[backend] = executor.worker.ask(Describe(backend), DeviceFacts, Unavailable)
                 break
             except WorkerError as error:
                 executor.drop_worker()

@@ -227,7 +227,8 @@ def _probe(family: Family, selection: Selection, config: SweepConfig, executor: 
         return
     problems = tuple(read_selection(family, selection).problems)
     try:
-        probed = executor.worker.ask(Probe(family.origin, problems), Probed, config.limits.trial_s)
+        probe = Probe(family.origin, problems)
+        probed: Probed = executor.worker.ask(probe, Probed, limit_s=config.limits.trial_s)
     except WorkerError as error:
         executor.drop_worker()
         raise FamilyError(f"family {family.name}: {error} while making its inputs and first results") from None

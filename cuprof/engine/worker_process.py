@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from cuprof.core.errors import WorkerError
 from cuprof.core.interrupts import stop_if_requested
@@ -15,8 +15,6 @@ from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Calibrate, Describe, Probe, WorkerSettings
 from cuprof.worker.status_page import Phase, Status
 from cuprof.worker.wire import NonsenseError, Wire
-
-T = TypeVar("T")
 
 POLL_S = 0.05
 SHORT_POLL_S = 0.002
@@ -58,8 +56,8 @@ class WorkerProcess(Launched):
     def __exit__(self, *_: object) -> None:
         self.discard()
 
-    def ask(self, question: Describe | Calibrate | Probe, kind: type[T], limit_s: float = START_LIMIT_S) -> T:
-        """Ask something, and return the answer of that kind.
+    def ask(self, question: Describe | Calibrate | Probe, *kinds: type, limit_s: float = START_LIMIT_S) -> Any:
+        """Ask something, and return the answer, of one of these kinds.
 
         Raises:
             WorkerError: it does not answer in time, or died.
@@ -67,7 +65,7 @@ class WorkerProcess(Launched):
         self.send(question)
         waited = 0.0
         for answer in self.messages():
-            if isinstance(answer, kind):
+            if isinstance(answer, kinds):
                 return answer
             waited += POLL_S
             if waited > limit_s:

@@ -1,7 +1,8 @@
 """What engine and worker say to each other; `cuprof.worker.wire` makes bytes of it.
 
 engine → worker   WorkerSettings, Open, Describe, Calibrate, Load, Probe, Build, Prepare, Job
-worker → engine   Described, Calibrated, Probed, Built (some trials), Finished (a trial), JobDone
+worker → engine   DeviceFacts (of a device), Calibration, or Unavailable; Probed
+                  Built (some trials), Finished (a trial), JobDone
 
 border → judge    Outlined, the trials of a candidate's file
 """
@@ -41,22 +42,9 @@ class Open:
 
 @dataclass(frozen=True)
 class Describe:
-    """Ask what devices there are, of these back ends."""
+    """Ask for the facts of one back end's device."""
 
-    backends: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Described:
-    """Answer `Describe`: by back end, its device, or why there is none."""
-
-    found: Mapping[str, DeviceFacts]
-    absent: Mapping[str, Unavailable] = field(default_factory=dict)
-
-    @property
-    def devices(self) -> dict[str, DeviceFacts | Unavailable]:
-        """Return the facts of each back end's device, or why it is unavailable."""
-        return {**self.found, **self.absent}
+    backend: str
 
 
 @dataclass(frozen=True)
@@ -64,14 +52,6 @@ class Calibrate:
     """Request the calibration of one back end's device."""
 
     backend: str
-
-
-@dataclass(frozen=True)
-class Calibrated:
-    """Answer `Calibrate`; `fault` says why there is none."""
-
-    calibration: Calibration | None
-    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -203,8 +183,8 @@ class JobDone:
 KINDS = {
     kind.__name__: kind
     for kind in (
-        *(WorkerSettings, Open, Describe, Described, Calibrate, Calibrated, Load, Probe, Probed, Outlined),
-        *(Build, Built, Prepare, Job, Finished, JobDone),
+        *(WorkerSettings, Open, Describe, DeviceFacts, Unavailable, Calibrate, Calibration, Load, Probe, Probed),
+        *(Outlined, Build, Built, Prepare, Job, Finished, JobDone),
     )
 }
 """Name → message that may be sent on its own."""

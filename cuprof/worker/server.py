@@ -18,7 +18,7 @@ from typing import Any
 from cuprof.builds import BuildPool
 from cuprof.core.errors import CuprofError, DeviceMemoryError, FamilyError
 from cuprof.core.processes import AHEAD, AT_ONCE
-from cuprof.core.records import DeviceFacts, Unavailable
+from cuprof.core.records import Unavailable
 from cuprof.core.text import list_first
 from cuprof.families import Family
 from cuprof.families.candidate import extend
@@ -83,16 +83,13 @@ class Worker:
             self.devices.begin(name)  # a job that needs the device reports why it cannot be opened
 
     def _describe(self, message: messages.Describe) -> None:
-        devices = {name: self.devices.describe(name) for name in message.backends}
-        found = {name: device for name, device in devices.items() if isinstance(device, DeviceFacts)}
-        absent = {name: reason for name, reason in devices.items() if isinstance(reason, Unavailable)}
-        self.pipe.send(messages.Described(found, absent))
+        self.pipe.send(self.devices.describe(message.backend))
 
     def _calibrate(self, message: messages.Calibrate) -> None:
         try:
-            self.pipe.send(messages.Calibrated(self.devices.get(message.backend).calibrate()))
+            self.pipe.send(self.devices.get(message.backend).calibrate())
         except Exception as error:  # a process border: the engine reports it and goes on without a calibration
-            self.pipe.send(messages.Calibrated(None, f"{type(error).__name__}: {error}"))
+            self.pipe.send(Unavailable(f"{type(error).__name__}: {error}"))
 
     def _load_ahead(self, message: messages.Load) -> None:
         with contextlib.suppress(Exception):  # reported when something is asked about the family

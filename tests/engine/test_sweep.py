@@ -27,7 +27,7 @@ from cuprof.engine.planning import prepare
 from cuprof.engine.preview import preview
 from cuprof.engine.running import run_sweep
 from cuprof.engine.worker_process import START_LIMIT_S, WorkerDiedError, WorkerProcess
-from cuprof.worker.messages import Calibrated, Describe, Described, WorkerSettings
+from cuprof.worker.messages import Calibrate, Describe, WorkerSettings
 from tests.living import command_of
 
 CALIBRATE = Calibrator.calibrate  # before the tests' benches take a shortcut
@@ -248,19 +248,18 @@ def test_a_back_end_that_takes_the_worker_down_costs_itself_alone(bench: Any) ->
         def worker(self) -> Any:
             return self
 
-        def ask(self, question: Describe, kind: type) -> Any:
-            backends = question.backends
-            asked.append(backends)
-            if "opencl" in backends:
+        def ask(self, question: Describe, *kinds: type) -> DeviceFacts:
+            asked.append(question.backend)
+            if question.backend == "opencl":
                 raise WorkerDiedError("SIGSEGV", None, "")  # type: ignore[arg-type]
-            return type("Answer", (), {"devices": {name: DeviceFacts(name, 0, "it") for name in backends}})
+            return DeviceFacts(question.backend, 0, "it")
 
         def drop_worker(self) -> None:
             self.replaced += 1
 
     runner = Runner()
     found = find_devices(bench.config(), runner, ("cuda", "opencl", "cpu"))  # type: ignore[arg-type]
-    assert asked == [("cuda",), ("opencl",), ("cpu",)]
+    assert asked == ["cuda", "opencl", "cpu"]
     assert isinstance(found["cuda"], DeviceFacts)
     assert isinstance(found["cpu"], DeviceFacts)
     assert "SIGSEGV" in str(found["opencl"])
@@ -354,7 +353,7 @@ def test_a_password_is_not_put_on_record(bench: Any) -> None:
 def test_a_worker_ends_when_its_engine_does_and_leaves_no_files(tmp_path: Path, bench: Any) -> None:
     config = bench.config()
     with Executor(WorkerSettings(), config.limits) as executor:
-        executor.worker.ask(Describe(("cpu",)), Described)
+        executor.worker.ask(Describe("cpu"), DeviceFacts)
         process, folder = psutil.Process(executor.worker.pid), Path(executor.worker.folder.path)
         assert process.is_running()
         assert folder.exists()
@@ -398,13 +397,11 @@ def test_a_limit_that_was_measured_beside_other_work_is_measured_again_before_it
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     asked, ask = [], WorkerProcess.ask
 
-    def answer(self: WorkerProcess, question: Any, kind: type, limit_s: float = START_LIMIT_S) -> Any:
-        if kind is not Calibrated:
-            return ask(self, question, kind, limit_s)
+    def answer(self: WorkerProcess, question: Any, *kinds: type, limit_s: float = START_LIMIT_S) -> Any:
+        if not isinstance(question, Calibrate):
+            return ask(self, question, *kinds, limit_s=limit_s)
         asked.append(question)
-        return Calibrated(
-            Calibration(question.backend, 1e9, details={"cache_bandwidth": 1.0 if len(asked) < 2 else 1e12})
-        )
+        return Calibration(question.backend, 1e9, details={"cache_bandwidth": 1.0 if len(asked) < 2 else 1e12})
 
     monkeypatch.setattr(WorkerProcess, "ask", answer)
     monkeypatch.setattr(Calibrator, "calibrate", CALIBRATE)
@@ -423,11 +420,11 @@ def test_the_hosts_figures_are_measured_once_and_bound_the_times_of_later_sweeps
 
     ask = WorkerProcess.ask
 
-    def answer(self: WorkerProcess, question: Any, kind: type, limit_s: float = START_LIMIT_S) -> Any:
-        if kind is not Calibrated:
-            return ask(self, question, kind, limit_s)
+    def answer(self: WorkerProcess, question: Any, *kinds: type, limit_s: float = START_LIMIT_S) -> Any:
+        if not isinstance(question, Calibrate):
+            return ask(self, question, *kinds, limit_s=limit_s)
         asked.append(len(heard.outcomes))
-        return Calibrated(Calibration(question.backend, 1e9, details={"cache_bandwidth": next(speeds)}))
+        return Calibration(question.backend, 1e9, details={"cache_bandwidth": next(speeds)})
 
     monkeypatch.setattr(WorkerProcess, "ask", answer)
     monkeypatch.setattr(Calibrator, "calibrate", CALIBRATE)

@@ -19,7 +19,7 @@ from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.config.model import MeasureConfig
 from cuprof.core.errors import DeviceMemoryError
 from cuprof.core.point import Point
-from cuprof.core.records import Measure, State
+from cuprof.core.records import DeviceFacts, Measure, State, Unavailable
 from cuprof.families import Family, Signature
 from cuprof.families.origin import Folder
 from cuprof.worker import devices, server
@@ -27,7 +27,6 @@ from cuprof.worker.messages import (
     Build,
     Built,
     Describe,
-    Described,
     Finished,
     Job,
     JobDone,
@@ -77,8 +76,8 @@ def test_devices_are_opened_ahead_and_what_refuses_is_no_fault(tmp_path: Path, m
     monkeypatch.setattr(devices, "open_backend", open_backend)
     with serving(tmp_path) as wire:
         wire.send(Open(("broken", "cpu")))
-        wire.send(Describe(("nothing like it",)))
-        assert isinstance(wire.receive(), Described)
+        wire.send(Describe("nothing like it"))
+        assert isinstance(wire.receive(), Unavailable)
         give_up = time.monotonic() + 30
         while len(opened) < 2 and time.monotonic() < give_up:  # a thread of the worker's opens them
             time.sleep(0.01)
@@ -150,8 +149,8 @@ def test_a_job_that_is_prepared_has_arrays_on_the_device_when_it_comes(
     with serving(tmp_path) as wire:
         wire.send(Prepare(job))
         assert receive(wire) == built
-        wire.send(Describe(("cpu",)))
-        assert isinstance(receive(wire), Described), "it answers questions meanwhile"
+        wire.send(Describe("cpu"))
+        assert isinstance(receive(wire), DeviceFacts), "it answers questions meanwhile"
         assert steps == ["inputs"]
         steps.clear()
         wire.send(job)

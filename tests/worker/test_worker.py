@@ -24,7 +24,7 @@ from cuprof.families import Point
 from cuprof.families.origin import Folder, load_family
 from cuprof.worker import devices
 from cuprof.worker.devices import DeviceTable
-from cuprof.worker.messages import Describe, Described, Finished, Job, JobDone, JobTrial, WorkerSettings
+from cuprof.worker.messages import Describe, Finished, Job, JobDone, JobTrial, WorkerSettings
 from cuprof.worker.status_page import NO_TRIAL, Phase
 from tests.living import running_with
 
@@ -58,8 +58,7 @@ def do(worker: WorkerProcess, job: Job) -> tuple[dict[str, State], JobDone]:
 
 
 def test_one_worker_does_one_job_after_another(worker: WorkerProcess) -> None:
-    facts = worker.ask(Describe(("cpu",)), Described).devices["cpu"]
-    assert isinstance(facts, DeviceFacts)
+    facts = worker.ask(Describe("cpu"), DeviceFacts)
     assert facts.details["threads"] == 1
     for n in (16, 17, 16):
         states, done = do(worker, make_job("sound_first", "raises", "wrong", "sound_last", n=n))
@@ -147,7 +146,7 @@ def test_a_death_says_how_and_where(worker: WorkerProcess, variant: str, cause: 
 
 
 def test_nothing_can_be_sent_to_a_dead_worker(worker: WorkerProcess) -> None:
-    worker.ask(Describe(("cpu",)), Described)
+    worker.ask(Describe("cpu"), DeviceFacts)
     worker.kill()
     with pytest.raises(WorkerDiedError, match="SIGKILL"):
         worker.send(make_job("sound_first"))
@@ -156,7 +155,7 @@ def test_nothing_can_be_sent_to_a_dead_worker(worker: WorkerProcess) -> None:
 def test_closing_leaves_no_process_and_no_file() -> None:
     worker = WorkerProcess(WorkerSettings())
     process, folder = psutil.Process(worker.pid), Path(worker.folder.path)
-    worker.ask(Describe(("cpu",)), Described)
+    worker.ask(Describe("cpu"), DeviceFacts)
     worker.discard()
     assert not process.is_running()
     assert not folder.exists()
@@ -226,11 +225,11 @@ def test_a_worker_that_cannot_even_start_says_why(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     why = r"the worker process died \(exit code 1: RuntimeError: a broken installation\)"
     with pytest.raises(WorkerDiedError, match=why), WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
-        worker.ask(Describe(("cpu",)), Described)
+        worker.ask(Describe("cpu"), DeviceFacts)
 
 
 def test_a_page_that_was_written_over_or_cut_off_says_nothing(worker: WorkerProcess) -> None:
-    worker.ask(Describe(("cpu",)), Described)
+    worker.ask(Describe("cpu"), DeviceFacts)
     path = worker.folder.path / "status"
     path.write_bytes(b"\xff" * 32)
     assert (worker.page.read().index, worker.page.read().phase) == (NO_TRIAL, Phase.IDLE)
@@ -239,7 +238,7 @@ def test_a_page_that_was_written_over_or_cut_off_says_nothing(worker: WorkerProc
 
 
 def test_an_interrupt_is_the_engines_business(worker: WorkerProcess) -> None:
-    worker.ask(Describe(("cpu",)), Described)
+    worker.ask(Describe("cpu"), DeviceFacts)
     os.kill(worker.pid, signal.SIGINT)
     assert do(worker, make_job("sound_first"))[0] == {"sound_first": State.OK}
 
