@@ -115,13 +115,13 @@ class Worker:
     def _build(self, message: messages.Build) -> None:
         """Begin to build the programs of a job that may follow; the job itself reports their errors."""
         job = self._next = message.job
-        self._building |= {trial.identity: () for trial in job.trials} | self._begin_builds(job, message.limit_s)
+        self._building |= {trial.identity: () for trial in job.trials}
+        self._begin_builds(job, message.limit_s)
 
-    def _begin_builds(self, job: messages.Job, limit_s: float | None = None) -> dict[str, Sequence[Future[Any]]]:
-        """Begin to build the programs of a job; return the builds of each trial. The job itself reports errors."""
-        found: dict[str, Sequence[Future[Any]]] = {}
+    def _begin_builds(self, job: messages.Job, limit_s: float | None = None) -> None:
+        """Begin to build the programs of a job; the job itself reports errors."""
         if job.extension is not None and not job.extension.like:  # a file whose own code would run
-            return found
+            return
         for trial in job.trials:
             with contextlib.suppress(Exception):
                 family = self._load(job.origin)
@@ -132,8 +132,8 @@ class Worker:
                 if variant.kind == "kernel":
                     program, _ = self._held.programs[trial.identity] = make_program(variant, job.problem, trial)
                     build, backend = (variant, program, trial.source_text), self.devices.get(job.backend)
-                    (found[trial.identity],) = backend.build_ahead(family.signature(job.problem), [build], limit_s)
-        return found
+                    builds = backend.build_ahead(family.signature(job.problem), [build], limit_s)
+                    (self._building[trial.identity],) = builds
 
     def _prepare_next(self) -> None:
         """Make inputs and reference of the job that is being built, which takes few of the host's cores."""
@@ -159,7 +159,7 @@ class Worker:
             self._load(job.origin)
             self.devices.begin(job.backend)
             pool.submit(self._get_problem, job, at_once=True)
-            self._building |= self._begin_builds(job)
+            self._begin_builds(job)
         try:
             self.devices.get(job.backend)
         except Exception:  # another process may have it to itself: the engine tries again when that has ended
