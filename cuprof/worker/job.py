@@ -95,7 +95,10 @@ class JobRun:
             return
         is_kept = False
         try:
-            yield from self._run_rotations(*opened)
+            for finished in self._run_rotations(*opened):
+                yield finished
+                if finished.lost:  # nothing more can run
+                    return
             is_kept = self.job.is_block
         finally:
             if not is_kept:
@@ -184,10 +187,7 @@ class JobRun:
             rotation = [apart.popleft()] if apart else self._take_built(waiting, size)
             if self.on_host:  # no compiler takes part in times of the host: a rotation is built before it is timed
                 self._build(rotation)
-            for finished in rotations.run(rotation):
-                yield finished
-                if finished.lost:
-                    return
+            yield from rotations.run(rotation)
             for trial in rotation:
                 trial.release()
             session.put_back()

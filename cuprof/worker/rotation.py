@@ -69,7 +69,7 @@ class Rotations:
         self._rng = np.random.default_rng()
 
     def run(self, trials: Sequence[Trial]) -> Iterator[Finished]:
-        """Yield a `Finished` for each trial that can be answered; after one that is lost, nothing more can run."""
+        """Yield a `Finished` for each trial that can be answered; go no further after one that is lost."""
         self.apart = []
         right: list[Trial] = []
         for trial in trials:
@@ -82,8 +82,6 @@ class Rotations:
                 (right if trial.changes_settings == needs_own else self.apart).append(trial)
                 continue
             yield finished
-            if finished.lost:
-                return
             if finished.outcome.state is not State.WRONG_RESULT:  # after that one, the check itself has put it right
                 self.protection.mend_damage()  # done before it raised, and not to be laid at the next one's door
         measures = [*self.job.methods]
@@ -194,13 +192,8 @@ class Rotations:
                             continue
                         del going[trial.index]
                         yield finished
-                        if finished.lost:
-                            return
                 except Exception as error:  # whatever a variant raises costs its own trial alone
-                    finished = going.pop(self.current).fail(Phase.TIME, error)
-                    yield finished
-                    if finished.lost:
-                        return
+                    yield going.pop(self.current).fail(Phase.TIME, error)
                     if self.protection.mend_damage():
                         self.apart += going.values()
                         return

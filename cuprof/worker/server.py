@@ -170,7 +170,9 @@ class Worker:
         for answer in self._carry_out(job):
             if isinstance(answer, messages.Finished):
                 self.pipe.send(replace(answer, has_company=self.page.read().has_company))
-                self._is_over = answer.lost
+                if answer.lost:
+                    self._is_over = True
+                    return
             else:
                 self.page.enter(NO_TRIAL, Phase.IDLE)  # before the engine can send a job whose trials count anew
                 self._tell_built()
@@ -195,10 +197,7 @@ class Worker:
         except Exception as error:  # a process border
             yield _fault(error)
             return
-        for finished in run.run():
-            yield finished
-            if finished.lost:
-                return
+        yield from run.run()
         yield messages.JobDone()
 
     def _get_problem(self, job: messages.Job, *, at_once: bool = False) -> Problem:
