@@ -27,7 +27,7 @@ from cuprof.ncu.metrics import METRICS
 from cuprof.ncu.process import NcuProcess, ProcessResult
 from cuprof.ncu.report_file import read_report
 from cuprof.ncu.setting import Setting, build_command, make_setting
-from cuprof.ncu.task import ProfilingTask, TaskTrial, read_progress, write_task
+from cuprof.ncu.task import ProfilingTask, read_progress, write_task
 
 
 def check_collection(config: SweepConfig, project: Project) -> None:
@@ -143,7 +143,7 @@ class Collector:
 
         task = ProfilingTask(
             origin=setting.find_origin(trials[0].family),
-            trials=tuple(TaskTrial(each.identity, each.variant, each.problem, each.tunables) for each in trials),
+            trials=tuple(trials),
             backend=batch.device[0],
             device_index=batch.device[1],
             progress_path=str(progress_file),

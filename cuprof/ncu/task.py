@@ -25,21 +25,12 @@ import msgspec
 from cuprof.backends.spec import MARK_VARIABLE
 from cuprof.core.errors import ProfilerError
 from cuprof.core.point import Point
+from cuprof.core.records import Trial
 from cuprof.core.scratch import write_whole
 from cuprof.families.candidate import Extension
 from cuprof.interop.origins import AnyOrigin
 
 WAIT_S = 0.02
-
-
-@dataclass(frozen=True)
-class TaskTrial:
-    """Name one trial so that another process can build and execute it."""
-
-    identity: str
-    variant: str
-    problem: Point
-    tunables: Point
 
 
 @dataclass(frozen=True)
@@ -58,7 +49,7 @@ class ProfilingTask:
     """
 
     origin: AnyOrigin
-    trials: tuple[TaskTrial, ...]
+    trials: tuple[Trial, ...]
     backend: str
     device_index: int
     progress_path: str

@@ -17,10 +17,10 @@ import numpy as np
 
 from cuprof.backends.contract import Backend, DeviceLostError, ReadingOptions, Runnable, Session, arena_bytes
 from cuprof.backends.registry import open_backend
+from cuprof.core.records import Trial
 from cuprof.families import Family, Point, Program
 from cuprof.families.candidate import extend
-from cuprof.families.fingerprint import source_text
-from cuprof.ncu.task import ProfilingTask, Step, TaskTrial, mark, read_task, wait_for_task, write_progress
+from cuprof.ncu.task import ProfilingTask, Step, mark, read_task, wait_for_task, write_progress
 from cuprof.worker.problem import as_long_as
 
 
@@ -45,12 +45,11 @@ class Profiling:
             else:
                 write_progress(self.progress, trial.identity, Step.DONE)
 
-    def _run_trial(self, trial: TaskTrial) -> None:
+    def _run_trial(self, trial: Trial) -> None:
         family, session = self._open(trial.problem)
         variant = family.variant(trial.variant)
         program: Program | None = variant.make(trial.problem, trial.tunables) if variant.kind == "kernel" else None
-        text = source_text(family, variant) if program is not None else ""
-        runnable = session.prepare(variant, trial.problem, trial.tunables, program, text)
+        runnable = session.prepare(variant, trial.problem, trial.tunables, program, trial.source_text)
         for _ in range(max(self.task.warm_up, int(program is None))):
             session.poison(runnable)
             session.run(runnable)

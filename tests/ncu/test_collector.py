@@ -337,12 +337,9 @@ def test_batches_devices_and_tasks(fake_ncu, make_setting, make_trial, right, me
     tasks = fake_ncu.tasks
     assert [[trial["identity"] for trial in task["trials"]] for task in tasks] == [[ONE, CRASH], [HANG], [TWO]]
     assert [task["device_index"] for task in tasks] == [0, 0, 1]
-    assert tasks[0]["trials"][0] == {
-        "identity": ONE,
-        "variant": "v1",
-        "problem": {"n": 1024},
-        "tunables": {"block": 256},
-    }
+    named = {"identity": ONE, "variant": "v1", "problem": {"n": 1024}, "tunables": {"block": 256}}
+    first = tasks[0]["trials"][0]
+    assert {name: first[name] for name in named} == named
     assert all((task["origin"]["path"], task["extension"]) == ("/families/scale", None) for task in tasks)
     assert [profile.identity for profile in result.profiles] == [ONE, CRASH, HANG, TWO]
 

@@ -13,6 +13,7 @@ import pytest
 
 from cuprof.core.errors import ProfilerError
 from cuprof.core.point import Point
+from cuprof.core.records import DeviceFacts, Trial
 from cuprof.families.candidate import Extension
 from cuprof.families.origin import Folder
 from cuprof.ncu.task import (
@@ -20,7 +21,6 @@ from cuprof.ncu.task import (
     ProfilingTask,
     Progress,
     Step,
-    TaskTrial,
     find_identity,
     read_progress,
     read_task,
@@ -35,7 +35,8 @@ A, B = "a" * 32, "b" * 32
 @pytest.mark.parametrize("extension", [None, Extension("mine.py", Path("/else where"), only="mine")])
 def test_a_task_survives_the_file(tmp_path: Path, extension: Extension | None) -> None:
     problem, tunables = Point(n=2**24, dtype="float32"), Point(block=256)
-    trial = TaskTrial(A, "plain", problem, tunables)
+    device = DeviceFacts("cuda", 1, "it", identity={"name": "it"}, details={"sm_count": 2})
+    trial = Trial(A, "scale", "plain", "cuda", "kernel", problem, tunables, "scale/plain", device, "a text")
     path, folder = str(tmp_path / "p"), Folder(Path("/some where/scale"))
     task = ProfilingTask(folder, (trial,), "cuda", 1, progress_path=path, warm_up=2, extension=extension)
     write_task(task, tmp_path / "task.json")

@@ -13,9 +13,10 @@ import pytest
 
 from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.core.point import Point
+from cuprof.core.records import Trial
 from cuprof.families.candidate import Extension, copy_family
 from cuprof.families.origin import Folder
-from cuprof.ncu.task import ProfilingTask, Step, TaskTrial, read_progress, write_task
+from cuprof.ncu.task import ProfilingTask, Step, read_progress, write_task
 from cuprof.worker import profile
 
 VECTOR = Path(__file__).parents[1] / "data" / "families" / "vector"
@@ -63,7 +64,8 @@ def write(
     """Write a task of (identity, variant, n) and return its file."""
     tunables = Point(chunk=16, reverse=False)
     members = tuple(
-        TaskTrial(identity, variant, Point(n=n, dtype="float32"), tunables) for identity, variant, n in trials
+        Trial(identity, "vector", variant, "cpu", "cpu", Point(n=n, dtype="float32"), tunables, variant)
+        for identity, variant, n in trials
     )
     task = ProfilingTask(Folder(family), members, "cpu", 0, str(folder / "progress"), extension=extension)
     write_task(task, folder / "task.json")
