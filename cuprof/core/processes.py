@@ -81,6 +81,13 @@ def child_command(module: str, *arguments: str) -> tuple[str, ...]:
     return sys.executable, "-P", "-m", module, *arguments
 
 
+def import_ahead(*modules: str) -> None:
+    """Import modules while something else is waited for; what needs one that is missing reports it."""
+    for module in modules:
+        with contextlib.suppress(Exception):
+            importlib.import_module(module)
+
+
 def guard(
     engine: int, folder: Path, close: tuple[int, ...] = (), on_interrupt: signal.Handlers = signal.SIG_IGN
 ) -> None:

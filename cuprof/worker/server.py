@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import importlib
 import os
 import sys
 import traceback
@@ -17,7 +16,7 @@ from typing import Any
 
 from cuprof.builds import BuildPool
 from cuprof.core.errors import CuprofError, DeviceMemoryError, FamilyError
-from cuprof.core.processes import AHEAD, AT_ONCE
+from cuprof.core.processes import AHEAD, AT_ONCE, import_ahead
 from cuprof.core.records import Unavailable
 from cuprof.core.text import list_first
 from cuprof.families import Family
@@ -239,7 +238,7 @@ def serve(handle: int, status: Path) -> int:
     import_at_once()
     try:
         if (modules := os.environ.get(AHEAD)) and not pipe.poll(SOON_S):
-            _import(*modules.split(","))
+            import_ahead(*modules.split(","))
         settings: messages.WorkerSettings = pipe.receive()
         Worker(pipe, page, settings).serve()
     except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -250,11 +249,4 @@ def serve(handle: int, status: Path) -> int:
 def import_at_once() -> None:
     """Import what every job needs, and what the engine has named."""
     named = filter(None, os.environ.get(AT_ONCE, "").split(","))
-    _import("cuda.bindings.driver", "cuda.bindings.nvrtc", "cuprof.worker.job", *named)
-
-
-def _import(*modules: str) -> None:
-    """Import modules for later jobs while the engine is busy; a job that needs a missing one reports it."""
-    for module in modules:
-        with contextlib.suppress(Exception):
-            importlib.import_module(module)
+    import_ahead("cuda.bindings.driver", "cuda.bindings.nvrtc", "cuprof.worker.job", *named)

@@ -6,17 +6,15 @@ python -m cuprof.judge.border SOCKET ENGINE_PID
 from __future__ import annotations
 
 import ctypes
-import importlib
 import json
 import os
 import signal
 import socket
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from cuprof.core.processes import MARK, PR_SET_PDEATHSIG, guard
+from cuprof.core.processes import MARK, PR_SET_PDEATHSIG, guard, import_ahead
 from cuprof.judge.border.inside import serve
 from cuprof.sandbox.confinement import confine
 from cuprof.sandbox.settings import Sandbox
@@ -39,8 +37,7 @@ def main(words: list[str]) -> None:
             return
         request = json.loads(data)
         if isinstance(request, list):
-            for module in request:
-                _import(module)
+            import_ahead(*request)
             continue
         if isinstance(request, int):  # it has ended
             answer = os.waitpid(request, 0)[1]
@@ -51,11 +48,6 @@ def main(words: list[str]) -> None:
         for handle in handles:
             os.close(handle)
         control.send(json.dumps(answer).encode())
-
-
-def _import(module: str) -> None:
-    with suppress(Exception):  # a stranger's process that needs it reports why it cannot be imported
-        importlib.import_module(module)
 
 
 def _become(request: dict[str, Any], handles: list[int], mark: int) -> None:
