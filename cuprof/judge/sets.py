@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import secrets
 import time
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ import numpy as np
 
 from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE
 from cuprof.backends.registry import get_shared_memory
+from cuprof.core.processes import count_cores
 from cuprof.families import Arrays
 from cuprof.judge.border.layout import Layout, cut
 from cuprof.judge.border.signals import Task
@@ -31,14 +31,10 @@ LONG_NS = {"cuda": 5e6, "host": 20e6}
 MOST_PREPARE_S = 8.0
 MOST_DRAWING_S = 0.5
 """Prepare and draw only as many sets as fit into this time, but at least two."""
-MOST_THREADS = 8
+THREADS = min(count_cores(), 8)
+"""Draw contents in this many threads, side by side."""
 EARLY_ROWS, EARLY_WORDS = 4, 16
 """Read this many random words of this many results before the clock stops."""
-
-
-def count_threads() -> int:
-    """Return how many threads draw contents side by side."""
-    return min(len(os.sched_getaffinity(0)), MOST_THREADS)
 
 
 @dataclass(eq=False)
@@ -102,7 +98,7 @@ class Pool:
         places, rows, apart = layout.places, contents.view(np.uint8), []
         host = np.empty(layout.stride, np.uint8)
         names: frozenset[str] = frozenset()
-        with ThreadPoolExecutor(count_threads()) as threads:
+        with ThreadPoolExecutor(THREADS) as threads:
             for number, drawn in enumerate(threads.map(lambda _: self.problem.draw(), range(count))):
                 row = rows[number] if array_module is np else host
                 byte = (POISON_BYTE, SECOND_POISON_BYTE)[number % 2]
@@ -166,7 +162,7 @@ class Sets:
     def choose_count(self, took_ns: float, prepare_s: float) -> int:
         """Return on how many sets to execute at once."""
         wanted = math.ceil(LONG_NS[self.kind] / took_ns)
-        drawn = MOST_DRAWING_S * count_threads() / max(self.draw_s, 1e-6)
+        drawn = MOST_DRAWING_S * THREADS / max(self.draw_s, 1e-6)
         bounds = [MOST_PREPARE_S / max(prepare_s, 1e-6), drawn]
         return max(1, min(wanted, self.task.count, *(max(2, int(bound)) for bound in bounds)))
 
