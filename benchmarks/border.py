@@ -15,14 +15,14 @@ from typing import Any
 
 from benchmarks.gpu import require_gpu
 from benchmarks.table import make_parser, report, start
-from cuprof.config.model import LimitsConfig, MeasureConfig
+from cuprof.config.model import MeasureConfig, SweepConfig
 from cuprof.core.point import Point
 from cuprof.core.project import bundled
 from cuprof.core.records import DeviceFacts, Timing
 from cuprof.engine.executor import Executor
 from cuprof.families.origin import Folder
 from cuprof.judge.border.fork_server import ForkServer
-from cuprof.judge.referee import BorderExecutor, Kept
+from cuprof.judge.referee import Border, BorderExecutor
 from cuprof.plan import Selection, plan
 from cuprof.sandbox.probe import find_refusal
 from cuprof.sandbox.settings import Sandbox
@@ -59,19 +59,19 @@ def measure(sizes: Sequence[int], server: ForkServer) -> list[dict[str, Any]]:
             config,
             methods(config, "cuda"),
         )
-        limits = LimitsConfig()
+        sweep = SweepConfig(experiment="", family="reduction")
         found: dict[str, list[Timing]] = {"events": [], "border": []}
         for _ in range(2):
-            kept = Kept()
+            border = Border(sweep, devices, family, server)
             for name, executor in (
-                ("events", Executor(WorkerSettings(), limits, devices=devices)),
-                ("border", BorderExecutor(WorkerSettings(), limits, family, box, devices, server, kept)),
+                ("events", Executor(WorkerSettings(), sweep.limits, devices=devices)),
+                ("border", BorderExecutor(border, box)),
             ):
                 started = time.monotonic()
                 with executor:
                     (outcome,) = executor.measure(job)
                 took_s = time.monotonic() - started
-                kept.close()
+                border.close()
                 if outcome.timings:
                     found[name].append(outcome.timings[0])
                 else:

@@ -40,12 +40,6 @@ AWAITED = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}
 """Signals that a guardian waits for."""
 
 
-def import_ahead(*names: str) -> None:
-    """Import modules; in a thread, while something else is waited for."""
-    for name in names:
-        importlib.import_module(name)
-
-
 def count_cores() -> int:
     """Return how many cores this process may use, at least one."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

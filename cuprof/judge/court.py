@@ -178,16 +178,18 @@ class _Trial:
         import_module(COMPARING)
         from cuprof.judge.counters import Counting
         from cuprof.judge.legs import Course
+        from cuprof.judge.referee import Border
         from cuprof.store import Store
 
         database = request.database or self.workshop / "judge.sqlite"
         with Store.open(f"sqlite:///{database}") as store:
-            course = Course(ahead, self.project, store, self.server, self.observer)
+            border = Border(ahead.config, ahead.devices, ahead.family, self.server)
+            course = Course(ahead, self.project, store, border, self.observer)
             importing.join()
             try:
                 noises, judged = self._race(course, turns, bases)
             finally:
-                course.close()
+                border.close()
             if request.counters:
                 counting = Counting(course, database.parent / "artifacts", self.warden.is_off, self.notes)
                 self.done += counting.count(judged, baselines, request.origin)

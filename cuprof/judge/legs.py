@@ -16,11 +16,9 @@ from cuprof.engine.planning import Prepared
 from cuprof.engine.recorder import Recorder
 from cuprof.engine.running import Run, SweepResult
 from cuprof.judge.ahead import Ahead
-from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.contenders import Contender
-from cuprof.judge.referee import BorderExecutor, Kept
+from cuprof.judge.referee import Border, BorderExecutor
 from cuprof.store import Store
-from cuprof.worker.messages import WorkerSettings
 
 End = tuple[Trial, Outcome]
 """A trial, and how it ended."""
@@ -32,9 +30,8 @@ class Course(Observer):
 
     Args:
         ahead: says how all of them are timed, and has processes of those that come next.
-        server: starts processes beyond the border.
+        border: has processes beyond it, from turn to turn.
         observer: receives the forwarded events.
-        kept: processes beyond the border, from turn to turn.
         ended: identity → how each trial of the current leg ended.
         told: notes already forwarded.
     """
@@ -42,9 +39,8 @@ class Course(Observer):
     ahead: Ahead
     project: Project
     store: Store
-    server: ForkServer
+    border: Border
     observer: Observer
-    kept: Kept = field(default_factory=Kept)
     ended: dict[str, Outcome] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
 
@@ -69,18 +65,9 @@ class Course(Observer):
         return Run(Recorder(sweep, self.project, self.store, [executor], self)).run()
 
     def _make_executor(self, contender: Contender) -> Executor:
-        ahead = self.ahead
         if not contender.runs_on_host:
-            return ahead.make_executor(contender)
-        settings, sandbox = WorkerSettings(ahead.config.device.numbers()), ahead.confine(contender)
-        return BorderExecutor(
-            settings, ahead.config.limits, ahead.family, sandbox, ahead.devices, self.server, self.kept
-        )
-
-    def close(self) -> None:
-        """End the processes that wait for another turn."""
-        self.kept.close()
-        self.ahead.end()
+            return self.ahead.make_executor(contender)
+        return BorderExecutor(self.border, self.ahead.confine(contender))
 
     def trial_started(self, trial: Trial, phase: str) -> None:
         self.observer.trial_started(trial, phase)

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE
-from cuprof.config.model import LimitsConfig
+from cuprof.config.model import SweepConfig
 from cuprof.core.errors import FamilyError, LaunchError
 from cuprof.core.point import Point
 from cuprof.core.records import OF_FAMILY, Check, Devices, Measure, Outcome, State, Timing
@@ -47,41 +47,55 @@ TRIES = 3
 """Time one execution this often, to choose how many make a request."""
 
 
+@dataclass
+class Border:
+    """What the trials of all turns beyond the border share.
+
+    Args:
+        config: which devices are used, and how long one step of a trial may take.
+        devices: see `Executor`.
+        family: loaded here, where no stranger's code runs; inputs, references and tolerances are its own.
+        server: starts the processes.
+
+    Attributes:
+        waiting: origin, extension and identity → a trial of an earlier turn, whose process waits for the next one.
+        pools: back end and problem → contents, while a trial uses them.
+    """
+
+    config: SweepConfig
+    devices: Devices
+    family: Family
+    server: ForkServer
+    waiting: dict[tuple[AnyOrigin, Extension | None, str], Referee] = field(default_factory=dict)
+    pools: WeakValueDictionary[tuple[str, Point], Pool] = field(default_factory=WeakValueDictionary)
+
+    def close(self) -> None:
+        """End the processes that wait for another turn."""
+        while self.waiting:
+            self.waiting.popitem()[1].close()
+
+
 class BorderExecutor(Executor):
     """Run each trial of a job in a process of its own, on the far side of the border.
 
     Args:
-        settings: which devices are used.
-        limits: how long one step of a trial may take.
-        family: loaded here, where no stranger's code runs; inputs, references and tolerances are its own.
         confined: the sandbox of the processes; None for none.
-        devices: see `Executor`.
-        server: starts the processes.
-        kept: trials of earlier turns, whose processes wait for the next one.
     """
 
-    def __init__(
-        self,
-        settings: WorkerSettings,
-        limits: LimitsConfig,
-        family: Family,
-        confined: Sandbox | None,
-        devices: Devices,
-        server: ForkServer,
-        kept: Kept,
-    ) -> None:
-        super().__init__(settings, limits, devices=devices)
-        self.family, self.confined, self.server, self.kept = family, confined, server, kept
+    def __init__(self, border: Border, confined: Sandbox | None) -> None:
+        config = border.config
+        super().__init__(WorkerSettings(config.device.numbers()), config.limits, devices=border.devices)
+        self.border, self.confined = border, confined
 
     def measure(self, job: Job) -> Iterator[Outcome]:
         """Yield every trial's outcome as it comes."""
-        self.is_unavailable = False
+        self.is_unavailable, waiting = False, self.border.waiting
         for trial in job.trials:
             key = job.origin, job.extension, trial.identity  # a stranger may claim another's identity
-            referee = self.kept.referees.pop(key, None) or Referee(self, replace(job, trials=(trial,)))
+            referee = waiting.pop(key, None) or Referee(self, replace(job, trials=(trial,)))
             outcome = referee.hold()
-            if outcome.state is State.OK and len(self.kept.referees) < MOST_KEPT:
-                self.kept.referees[key] = referee
+            if outcome.state is State.OK and len(waiting) < MOST_KEPT:
+                waiting[key] = referee
             else:
                 referee.close()
             yield self.judge(outcome)
@@ -93,24 +107,6 @@ class BorderExecutor(Executor):
     def builds_ahead(self, backend: str) -> bool:
         """Return False: programs are built on the far side of the border."""
         return False
-
-
-class Kept:
-    """What stays from turn to turn.
-
-    Attributes:
-        referees: origin, extension and identity → a trial whose process waits.
-        pools: back end and problem → contents, while a trial uses them.
-    """
-
-    def __init__(self) -> None:
-        self.referees: dict[tuple[AnyOrigin, Extension | None, str], Referee] = {}
-        self.pools: WeakValueDictionary[tuple[str, Point], Pool] = WeakValueDictionary()
-
-    def close(self) -> None:
-        """End the processes that wait for another turn."""
-        while self.referees:
-            self.referees.popitem()[1].close()
 
 
 @dataclass
@@ -176,20 +172,20 @@ class Referee:
         Raises:
             FamilyError: a function of the family failed.
         """
-        runner, job = self.runner, self.job
-        pool = runner.kept.pools.get((job.backend, job.problem))
+        runner, job, border = self.runner, self.job, self.runner.border
+        pool = border.pools.get((job.backend, job.problem))
         try:
-            pool = pool or Pool(Problem.make(runner.family, job))
+            pool = pool or Pool(Problem.make(border.family, job))
         except Exception as error:  # whatever a family raises is the family's fault
             raise FamilyError(str(error) if isinstance(error, FamilyError) else describe(error)) from error
-        runner.kept.pools[job.backend, job.problem] = pool
+        border.pools[job.backend, job.problem] = pool
         self.problem = pool.problem
-        variant = replace(next(iter(runner.family.variants.values())), tolerance=None)
+        variant = replace(next(iter(border.family.variants.values())), tolerance=None)
         if job.extension is None:
-            variant = runner.family.variant(job.trials[0].variant)
+            variant = border.family.variant(job.trials[0].variant)
         self.sets = Sets.open(job, pool, runner.settings.numbers.get(job.backend), self.stack)
         task, handle = self.sets.task, self.sets.memory.handle
-        suspect = Suspect(runner.server, task, handle, runner.confined, deadline, spins=self.sets.kind == "cuda")
+        suspect = Suspect(border.server, task, handle, runner.confined, deadline, spins=self.sets.kind == "cuda")
         self.suspect = self.stack.enter_context(suspect)
         self.examiner = Examiner(self.problem, variant, self.sets)
         self.clock = Clock(job, self.sets, suspect, self.examiner, runner.limits.check_s)
