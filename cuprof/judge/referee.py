@@ -185,7 +185,7 @@ class Referee:
             variant = border.family.variant(job.trials[0].variant)
         self.sets = Sets.open(job, pool, runner.settings.numbers.get(job.backend), self.stack)
         task, handle = self.sets.task, self.sets.memory.handle
-        suspect = Suspect(border.server, task, handle, runner.confined, deadline, spins=self.sets.kind == "cuda")
+        suspect = Suspect(border.server, task, handle, runner.confined, deadline)
         self.suspect = self.stack.enter_context(suspect)
         self.examiner = Examiner(self.problem, variant, self.sets)
         self.clock = Clock(job, self.sets, suspect, self.examiner, runner.limits.check_s)

@@ -16,13 +16,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from cuprof.backends.registry import CUDA
 from cuprof.core.errors import CuprofError
 from cuprof.core.interrupts import shielded, stop_if_requested
 from cuprof.core.processes import MARK, child_environment, end_guarded
 from cuprof.core.scratch import ScratchFolder, read_end
 from cuprof.judge.border.accounts import Accounts, read_own_delay
 from cuprof.judge.border.fork_server import ForkServer
-from cuprof.judge.border.signals import LENGTH, MOST_BYTES, REQUEST, Answer, Ask, Refusal
+from cuprof.judge.border.signals import LENGTH, MOST_BYTES, REQUEST, Answer, Ask, Refusal, Task
 from cuprof.sandbox.confinement import GUARDS, list_family
 from cuprof.sandbox.settings import Sandbox, inner_environment
 
@@ -83,20 +84,14 @@ class Suspect:
         memory: the descriptor of the memory that it shares with us; -1 for none.
         sandbox: confines it; None for no sandbox.
         deadline: the end of all its time, by the monotonic clock; it may be put off.
-        spins: both sides wait for each other awake.
+
+    Attributes:
+        spins: both sides wait for each other awake, where the work is a device's.
     """
 
-    def __init__(
-        self,
-        server: ForkServer,
-        task: object,
-        memory: int,
-        sandbox: Sandbox | None,
-        deadline: float,
-        *,
-        spins: bool = False,
-    ) -> None:
-        self.deadline, self.spins, self._folder = deadline, spins, ScratchFolder()
+    def __init__(self, server: ForkServer, task: object, memory: int, sandbox: Sandbox | None, deadline: float) -> None:
+        self.deadline, self._folder = deadline, ScratchFolder()
+        self.spins = isinstance(task, Task) and task.job.backend == CUDA.name
         self._count_of_guards = 1 + (GUARDS if sandbox is not None else 0)
         self._guards: frozenset[int] = frozenset()
         self._stopped: list[int] = []
