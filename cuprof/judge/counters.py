@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cuprof.core.errors import CuprofError
-from cuprof.core.records import CounterValue, Outcome, State, Trial
+from cuprof.core.records import CounterValue, Outcome, State
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.profiling import Profiling, reason_to_skip
-from cuprof.families.candidate import Extension
-from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.contenders import Contender
 from cuprof.judge.legs import Course
 from cuprof.judge.report import Candidate, Counter, Row
@@ -41,29 +39,25 @@ class Counting:
     notes: list[str]
 
     def count(
-        self, judged: Sequence[tuple[Contender, Candidate]], baselines: Mapping[str, Sequence[Trial]], origin: AnyOrigin
+        self, judged: Sequence[tuple[Contender, Candidate]], bases: Mapping[tuple[str, bool], Contender]
     ) -> list[Candidate]:
         """Return the candidates with the counters of the trials that their rows compare.
 
         Args:
-            baselines: back end → trials; only those that are compared with are profiled.
-            origin: of the baselines' family.
+            bases: kind → baseline; only its trials that are compared with are profiled.
         """
-        bases: dict[str, Found] = {}
+        known: dict[str, Found] = {}
         counted = []
         for contender, candidate in judged:
             new: Found = {}
             if reason := self._refusal(contender):
                 self.notes.append(f"no counters of {candidate.file} ({candidate.variant}): {reason}")
             elif candidate.rows:
-                if contender.backend not in bases:
+                if contender.backend not in known:
                     rows = [row for one, other in judged if one.backend == contender.backend for row in other.rows]
-                    wanted = {row.trials[0] for row in rows}
-                    bases[contender.backend] = self._collect(baselines[contender.backend], wanted, origin, None)
-                new = self._collect(
-                    contender.trials, {row.trials[1] for row in candidate.rows}, contender.origin, contender.extension
-                )
-            beside = _beside(candidate.rows, bases[contender.backend], new) if new else ()
+                    known[contender.backend] = self._collect(bases[contender.kind], {row.trials[0] for row in rows})
+                new = self._collect(contender, {row.trials[1] for row in candidate.rows})
+            beside = _beside(candidate.rows, known[contender.backend], new) if new else ()
             counted.append(replace(candidate, counters=beside))
         return counted
 
@@ -75,16 +69,14 @@ class Counting:
             return f"its own code would run under {TITLE}, outside the sandbox; --sandbox=off allows it"
         return ""
 
-    def _collect(
-        self, trials: Sequence[Trial], wanted: set[str], origin: AnyOrigin, extension: Extension | None
-    ) -> Found:
-        """Profile trials even if their counters are stored; return the values, and note the missing ones."""
-        chosen = [trial for trial in trials if trial.identity in wanted]
+    def _collect(self, contender: Contender, wanted: set[str]) -> Found:
+        """Profile the wanted trials even if their counters are stored; return the values, and note the missing ones."""
+        chosen = [trial for trial in contender.trials if trial.identity in wanted]
         outcomes = {trial.identity: Outcome(trial.identity, State.OK) for trial in chosen}
         course = self.course
-        theirs = {"find_origin": lambda _: origin, "extension": extension, "artifacts": self.artifacts}
+        theirs = {"find_origin": lambda _: contender.origin, "extension": contender.extension}
         try:
-            with open_collector(course.ahead.config, course.project, **theirs) as collector:
+            with open_collector(course.ahead.config, course.project, **theirs, artifacts=self.artifacts) as collector:
                 profiling = Profiling(collector, course.store, None, course, DeviceLocks(course.note).hold)
                 found = profiling.collect(chosen, outcomes, retry="all")
         except CuprofError as error:  # the verdict stands without

@@ -192,7 +192,7 @@ class _Trial:
                 border.close()
             if request.counters:
                 counting = Counting(course, database.parent / "artifacts", self.warden.is_off, self.notes)
-                self.done += counting.count(judged, baselines, request.origin)
+                self.done += counting.count(judged, bases)
             else:
                 self.done += [candidate for _, candidate in judged]
         return noises

@@ -56,8 +56,13 @@ class Bench:
 
     def count(self, *judged: tuple[Contender, Candidate], may_run_host_code: bool = False) -> list[Candidate]:
         counting = Counting(self.course, self.folder / "artifacts", may_run_host_code, self.notes)
-        baselines = {name: (self.make(OTHER), self.make(BASE)) for name in ("cuda", "opencl")}
-        return counting.count(judged, baselines, Folder(self.folder / "family"))
+        trials = self.make(OTHER), self.make(BASE)
+        bases = {
+            (name, on_host): Contender("v2", name, Folder(self.folder / "family"), trials, on_host)
+            for name in ("cuda", "opencl")
+            for on_host in (False, True)
+        }
+        return counting.count(judged, bases)
 
 
 @pytest.fixture
