@@ -110,8 +110,7 @@ class JobRun:
         ready = []
         for index, asked in enumerate(self.job.trials):
             trial = Trial(index, asked, family.variant(asked.variant))
-            self.page.enter(index, Phase.BUILD)
-            if failed := trial.attempt(Phase.BUILD, self._make_program):
+            if failed := trial.attempt(self.page, Phase.BUILD, self._make_program):
                 yield failed
             else:
                 ready.append(trial)

@@ -87,21 +87,18 @@ class Rotations:
         measures = [*self.job.methods]
         yield from self._time(right, measures) if measures else map(self._recheck, right)
 
-    def _attempt(self, trial: Trial, phase: Phase, action: Callable[[Trial], None]) -> Finished | None:
-        self.page.enter(trial.index, phase)
-        return trial.attempt(phase, action)
-
     def _check(self, trial: Trial) -> Finished | None:
         """Build and check the trial; return how it failed, or None."""
         if not trial.begun:
             trial.begun = True
             self.page.begin()
-        failed = self._attempt(trial, Phase.BUILD, self._prepare) or self._attempt(trial, Phase.CHECK, self._run_check)
+        failed = trial.attempt(self.page, Phase.BUILD, self._prepare)
+        failed = failed or trial.attempt(self.page, Phase.CHECK, self._run_check)
         if failed:
             return failed
         if trial.check and not trial.check.passed:
             return trial.finish(State.WRONG_RESULT, trial.check.message, phase="check")
-        return self._attempt(trial, Phase.CHECK, self._expect)
+        return trial.attempt(self.page, Phase.CHECK, self._expect)
 
     def _prepare(self, trial: Trial) -> None:
         """Build the trial and bind it to the session's arrays; from then on its own code may run."""
@@ -153,7 +150,7 @@ class Rotations:
         Args:
             compared: executions since the check that were right.
         """
-        if compared < ENOUGH_COMPARED and (failed := self._attempt(trial, Phase.CHECK, self._run_check)):
+        if compared < ENOUGH_COMPARED and (failed := trial.attempt(self.page, Phase.CHECK, self._run_check)):
             return failed
         if trial.check is not None and not trial.check.passed:
             when = "before timing, wrong after it" if trial.timings else "at first, wrong the second time"
@@ -162,7 +159,7 @@ class Rotations:
 
     def _put_back(self, trial: Trial) -> Finished | None:
         """Undo the trial's changes; return its answer if that fails."""
-        return self._attempt(trial, Phase.CHECK, self.protection.after_trial)
+        return trial.attempt(self.page, Phase.CHECK, self.protection.after_trial)
 
     def _time(self, trials: Sequence[Trial], measures: Sequence[Measure]) -> Iterator[Finished]:
         """Take each measure of all trials side by side, and answer each trial after its last one."""

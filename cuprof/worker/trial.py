@@ -14,7 +14,7 @@ from cuprof.families import Program, Tolerances, Variant
 from cuprof.families.trace import describe, last_frames
 from cuprof.worker.excerpt import excerpt, one_line
 from cuprof.worker.messages import Finished, JobTrial
-from cuprof.worker.status_page import Phase
+from cuprof.worker.status_page import Phase, StatusPage
 
 
 @dataclass(eq=False)
@@ -63,8 +63,9 @@ class Trial:
             raise errors.LaunchError(f"{self.variant.name} has not been prepared")
         return self.runnable
 
-    def attempt(self, phase: Phase, action: Callable[[Trial], None]) -> Finished | None:
-        """Carry out one step; return how it failed, or None."""
+    def attempt(self, page: StatusPage, phase: Phase, action: Callable[[Trial], None]) -> Finished | None:
+        """Carry out one step, which the page tells of; return how it failed, or None."""
+        page.enter(self.index, phase)
         try:
             action(self)
         except Exception as error:  # whatever a variant raises costs its own trial alone
